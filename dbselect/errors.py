@@ -48,6 +48,14 @@ class EngineError(DbselectError):
     """A DuckDB connection cannot take the extension, or a library for pictures is not there."""
 
 
+class ScoreError(DbselectError):
+    """A score raises an error, or returns something else than a finite number."""
+
+
+class ScoreWarning(UserWarning):
+    """A score fails, or changes between two calls with the same columns."""
+
+
 class ConditionWarning(UserWarning):
     """The columns are so nearly dependent that coefficients lose most of their digits."""
 

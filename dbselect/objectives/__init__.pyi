@@ -2,6 +2,7 @@
 
 from dbselect.objectives.contract import Objective as Objective
 from dbselect.objectives.diversity import Coverage as Coverage
+from dbselect.objectives.score import Score as Score
 from dbselect.problem.building_blocks import coverage as coverage
 from dbselect.search.rows import GlmObjective as GlmObjective
 
@@ -9,5 +10,6 @@ __all__ = [
     "Coverage",
     "GlmObjective",
     "Objective",
+    "Score",
     "coverage",
 ]

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from scipy import linalg
 from scipy.linalg import blas
 
+from dbselect.objectives.contract import SetFunction
 from dbselect.record.gram import Matrix, Vector
 
 Index = npt.NDArray[np.intp]
@@ -86,7 +87,7 @@ class AOptimal:
         return np.asarray(np.eye(X.shape[1]) * self.beta2**-0.5 - _product(V.T * shrink, V))
 
 
-class ChosenRows:
+class ChosenRows(SetFunction):
     """Chosen candidates, and what every other one would add: A-optimality as an `Objective`.
 
     Parameters
@@ -122,26 +123,9 @@ class ChosenRows:
         losses[self.held] = self._marginals()[self.held]
         return losses
 
-    def add(self, candidate: int) -> float:
-        """Choose a row and return its gain."""
-        return self.add_all([candidate])
-
-    def add_all(self, candidates: Sequence[int]) -> float:
-        """Choose several rows and return their gain."""
-        return self._become([*self.held, *candidates])
-
-    def remove(self, candidate: int) -> float:
-        """Give a chosen row back and return its loss."""
-        return -self._become([row for row in self.held if row != candidate])
-
-    def copy(self) -> "ChosenRows":
-        """Return a choice that changes alone."""
-        return ChosenRows(self.candidates, self.held)
-
     def _become(self, held: list[int]) -> float:
-        before = self.value
-        self.held, self._marginal = held, None
-        return self.value - before
+        self._marginal = None
+        return super()._become(held)
 
     def _marginals(self) -> Vector:
         """Return ``f(S + a) - f(S - a)`` of every candidate."""

@@ -1,6 +1,8 @@
 """The contract between a search and an objective, whatever it selects."""
 
-from collections.abc import Sequence
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from typing import Protocol, Self, TypeGuard, runtime_checkable
 
 from dbselect.record.gram import Vector
@@ -58,6 +60,73 @@ class ReadsAhead(Protocol):
 
     def expect(self, candidates: Sequence[int]) -> None:
         """Read what is needed to select some candidates."""
+
+
+@runtime_checkable
+class Asks(Protocol):
+    """An objective whose answers are slow: sets that are asked together run side by side."""
+
+    def ask(self, sets: Iterable[Sequence[int]]) -> None:
+        """Ask for the values of some sets at once, so that they are known afterwards."""
+
+    def around(self) -> list[list[int]]:
+        """Return the sets of which gains and losses of the selected candidates are made."""
+
+
+def ask_sets(objective: object, sets: Iterable[Sequence[int]]) -> None:
+    """Ask at once for the values of some sets, if the objective has to be asked."""
+    if isinstance(objective, Asks):
+        objective.ask(sets)
+
+
+def ask_prefixes(objective: object, order: Sequence[int]) -> None:
+    """Ask at once for the values of all prefixes of an order."""
+    ask_sets(objective, [order[:end] for end in range(1, len(order) + 1)])
+
+
+def ask_around(objectives: Sequence[object]) -> None:
+    """Ask at once for the gains and losses of copies of one objective, if it has to be asked."""
+    first = objectives[0] if objectives else None
+    if isinstance(first, Asks):
+        first.ask([held for one in objectives if isinstance(one, Asks) for held in one.around()])
+
+
+class SetFunction(ABC):
+    """An objective that is a function of the selected set: what adding and removing mean then."""
+
+    held: list[int]
+
+    @property
+    @abstractmethod
+    def value(self) -> float:
+        """f(S) of the selected candidates."""
+
+    def add(self, candidate: int) -> float:
+        """Select a candidate and return its gain."""
+        return self.add_all([candidate])
+
+    def add_all(self, candidates: Sequence[int]) -> float:
+        """Select several candidates at once and return their gain."""
+        return self._become([*self.held, *candidates])
+
+    def remove(self, candidate: int) -> float:
+        """Give a selected candidate back and return its loss."""
+        return -self._become([one for one in self.held if one != candidate])
+
+    def copy(self) -> Self:
+        """Return a copy that changes alone; what no selection changes is shared."""
+        copied = copy.copy(self)
+        copied.held = list(self.held)
+        return copied
+
+    def _become(self, held: list[int]) -> float:
+        before, was = self.value, self.held
+        self.held = held
+        try:
+            return self.value - before
+        except BaseException:
+            self.held = was
+            raise
 
 
 def is_objective(thing: object) -> TypeGuard[Objective]:

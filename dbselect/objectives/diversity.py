@@ -10,13 +10,13 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from dbselect.linear.problem import Index
-from dbselect.objectives.contract import Objective
+from dbselect.objectives.contract import Objective, SetFunction
 from dbselect.record.gram import Matrix, Vector
 
 First = TypeVar("First", bound=Objective)
 
 
-class Coverage:
+class Coverage(SetFunction):
     """d(S) = weight times the share of clusters with a selected candidate.
 
     Monotone and submodular: a candidate adds the clusters that were not covered before.
@@ -61,28 +61,6 @@ class Coverage:
         losses = np.zeros(self.size)
         losses[self.held] = self._share(self.covers[self.held][:, self._times() == 1])
         return losses
-
-    def add(self, candidate: int) -> float:
-        """Select a candidate and return its gain."""
-        return self.add_all([candidate])
-
-    def add_all(self, candidates: Sequence[int]) -> float:
-        """Select several candidates and return their gain."""
-        before = self.value
-        self.held.extend(candidates)
-        return self.value - before
-
-    def remove(self, candidate: int) -> float:
-        """Give a selected candidate back and return its loss."""
-        before = self.value
-        self.held.remove(candidate)
-        return before - self.value
-
-    def copy(self) -> "Coverage":
-        """Return a coverage that changes alone."""
-        copied = Coverage(self.covers, self.weight)
-        copied.held = list(self.held)
-        return copied
 
     def _times(self) -> npt.NDArray[np.intp]:
         """How many selected candidates cover each cluster."""

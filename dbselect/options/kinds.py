@@ -117,6 +117,7 @@ COLUMN = Kind("be the name of a column", _is_column, "VARCHAR", str)
 GROUP_NAMES = Kind("be a list of group names", _are_names, "VARCHAR[]", str, several=True)
 COLUMNS = Kind("be a list of column names and globs", _are_names, "VARCHAR[]", str, several=True)
 NOT_NEGATIVE = _number("be a number >= 0", lambda v: 0 <= v < math.inf)
+FINITE = _number("be a finite number", math.isfinite)
 POSITIVE = _number("be a number > 0", lambda v: 0 < v < math.inf)
 #: A limit, which may be infinite.
 AT_LEAST_ZERO = _number("be a number >= 0", lambda v: v >= 0)
@@ -133,6 +134,11 @@ VARIANCE = _number("be a number > 0, from 1e-60 to 1e+60", lambda v: 1e-60 <= v 
 COUNT = whole()
 SEED = Kind("be a whole number from 0 to 2^63 - 1", lambda v: is_whole(v) and 0 <= int(v) < 2**63,
             "BIGINT", int)  # fmt: skip
+#: Limits of questions to a score; no command line has one.
+LIMIT_OF_QUERIES = Kind(COUNT.words, COUNT.allows)
+LIMIT_OF_TIME = Kind(SECONDS.words, SECONDS.allows)
+SHORTLIST = Kind(FRACTION.words, FRACTION.allows)
+EXECUTOR = Kind("be a concurrent.futures.Executor", lambda v: callable(getattr(v, "submit", None)))
 CALLBACK = Kind("be a function of a Progress", callable)
 #: What the method itself checks.
 ANYTHING = Kind("", lambda _: True)

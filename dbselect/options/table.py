@@ -15,16 +15,20 @@ from dbselect.options.kinds import (
     CALLBACK,
     COLUMN,
     COUNT,
+    EXECUTOR,
     FACTORS,
     FALLING,
     FLAG,
     FRACTION,
     GROUP_NAMES,
+    LIMIT_OF_QUERIES,
+    LIMIT_OF_TIME,
     NOT_NEGATIVE,
     POSITIVE,
     SECONDS,
     SEED,
     SHARE,
+    SHORTLIST,
     THRESHOLD,
     VARIANCE,
     WHOLES,
@@ -93,7 +97,38 @@ Tol = Annotated[
 ]  # fmt: skip
 
 
-class AnytimeOptions(TypedDict, total=False):
+class QueryOptions(TypedDict, total=False):
+    """Options of searches on objectives whose answers are slow."""
+
+    executor: Annotated[
+        Any,
+        Option(None, EXECUTOR, "a `concurrent.futures.Executor` that asks the sets of a batch "
+               "side by side, of `dbselect.objectives.Score`", in_engines=False),
+    ]  # fmt: skip
+    max_queries: Annotated[
+        int | None,
+        Option(None, LIMIT_OF_QUERIES, "limit on the new questions to a score; the steps so far "
+               "are returned", in_engines=False),
+    ]  # fmt: skip
+
+
+class LimitedOptions(QueryOptions, total=False):
+    """The same, with what else ends a search."""
+
+    time_limit: Annotated[
+        float | None,
+        Option(None, LIMIT_OF_TIME, "seconds after which a search of a score ends with the steps "
+               "so far", in_engines=False),
+    ]  # fmt: skip
+    shortlist: Annotated[
+        float | None,
+        Option(None, SHORTLIST, "share of the largest gain per cost in a linear model, on splines, "
+               "that a group must reach for a score to be asked about it; default: all are asked",
+               in_engines=False),
+    ]  # fmt: skip
+
+
+class AnytimeOptions(LimitedOptions, total=False):
     """Options of `anytime_sequence`."""
 
     rule: Annotated[
@@ -115,8 +150,9 @@ class AnytimeOptions(TypedDict, total=False):
     ]  # fmt: skip
     resume: Annotated[
         Any,
-        Option(None, ANYTHING, "with `gram` lazy, the result of an earlier search of the "
-               "same table, whose groups are taken first", in_engines=False),
+        Option(None, ANYTHING, "the result of an earlier search: with `gram` lazy, of the same "
+               "table, whose groups are taken first; of a score, whose answers are taken over",
+               in_engines=False),
     ]  # fmt: skip
     screen: Annotated[
         int | None,
@@ -129,7 +165,7 @@ class AnytimeOptions(TypedDict, total=False):
     callback: Callback
 
 
-class FobaOptions(TypedDict, total=False):
+class FobaOptions(LimitedOptions, total=False):
     """Options of `foba`."""
 
     rule: ForwardRule
@@ -149,7 +185,7 @@ class FobaOptions(TypedDict, total=False):
     callback: Callback
 
 
-class BackwardOptions(TypedDict, total=False):
+class BackwardOptions(LimitedOptions, total=False):
     """Options of `backward`."""
 
     backward: Backward
@@ -161,7 +197,7 @@ class BackwardOptions(TypedDict, total=False):
     callback: Callback
 
 
-class FloatingOptions(TypedDict, total=False):
+class FloatingOptions(LimitedOptions, total=False):
     """Options of `floating`."""
 
     rule: ForwardRule
@@ -197,7 +233,7 @@ class StepOptions(TypedDict, total=False):
     callback: Callback
 
 
-class BestWithinOptions(TypedDict, total=False):
+class BestWithinOptions(QueryOptions, total=False):
     """Options of `best_within`."""
 
     time_limit: Annotated[
@@ -207,7 +243,7 @@ class BestWithinOptions(TypedDict, total=False):
     callback: Callback
 
 
-class BaselineOptions(TypedDict, total=False):
+class BaselineOptions(LimitedOptions, total=False):
     """Options of `top_k` and `random_k`."""
 
     k: Required[HowMany]
@@ -221,7 +257,7 @@ class GreedyOptions(BaselineOptions, total=False):
     callback: Callback
 
 
-class ExchangeOptions(TypedDict, total=False):
+class ExchangeOptions(LimitedOptions, total=False):
     """Options of `exchange`."""
 
     k: Required[HowMany]
@@ -234,7 +270,7 @@ class ExchangeOptions(TypedDict, total=False):
     callback: Callback
 
 
-class DashOptions(TypedDict, total=False):
+class DashOptions(LimitedOptions, total=False):
     """Options of `dash`."""
 
     k: Required[HowMany]

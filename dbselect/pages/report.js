@@ -118,7 +118,7 @@
       if (own.budget !== undefined) { options.set("budget", python(own.budget)); }
     }
     byId("python").textContent = [...code.before,
-      call("problem = ds.Problem", [code.of, python(code.target)], fields),
+      call("problem = ds.Problem", [code.of, ...(code.target === null ? [] : [python(code.target)])], fields),
       call(`seq = problem.${code.method}`, [], options), ...(shown.isEdited ? [] : code.after),
       `model = seq.at(${last ? "" : python(limit)})`].join("\n");
     const duckdb = byId("duckdb");

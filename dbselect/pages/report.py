@@ -90,6 +90,7 @@ def page(
         question="".join(f"<p>{escape(text)}</p>" for text in question),
         unit=escape(f", in {data['unit']}" if data["unit"] else ""),
         refused=escape(refused),
+        height=escape(data["height"]),
         heads="".join(f'<th scope="col"{_kind(number)}>{head}</th>' for head, number in heads),
         sections="".join(one.html() for one in sections),
         # Text of a table may hold the end of a script.

@@ -31,7 +31,19 @@ class Stop(Enum):
     PATH = "no other group enters the path"
     EMPTY = "no group is left to remove"
     INTERRUPTED = "the search was interrupted"
+    NOISE = "no other group gains more than its standard error"
+    QUERIES = "max_queries was reached"
+    TIME = "time_limit was reached"
+    FAILED = "a query failed"
     SATURATED = "it has as many coefficients as rows, which fit any target"
+
+
+class Ended(Exception):  # noqa: N818 - no error: the steps made so far stand
+    """Ends a search from within a question to its objective."""
+
+    def __init__(self, stop: Stop) -> None:
+        super().__init__(stop.value)
+        self.stop = stop
 
 
 class Choice(Enum):

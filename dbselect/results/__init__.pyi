@@ -12,6 +12,8 @@ from dbselect.results.model import Model as Model
 from dbselect.results.paths.lasso_paths import GroupLassoPath as GroupLassoPath
 from dbselect.results.paths.lasso_paths import LassoPath as LassoPath
 from dbselect.results.paths.sght_path import SghtPath as SghtPath
+from dbselect.results.scored.model import ScoreModel as ScoreModel
+from dbselect.results.scored.sequence import ScoreSequence as ScoreSequence
 from dbselect.results.selected import Selected as Selected
 from dbselect.results.sequence import Sequence as Sequence
 from dbselect.results.wide import WideSequence as WideSequence
@@ -55,6 +57,8 @@ __all__ = [
     "Refreshed",
     "RobustErrors",
     "Rolling",
+    "ScoreModel",
+    "ScoreSequence",
     "Selected",
     "Sequence",
     "SghtPath",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
 
 #: Options that are no part of the answer.
-_APART = ("callback", "resume")
+APART = ("callback", "executor", "resume")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Call:
         cls, problem: "Problem", method: str, options: Mapping[str, Any], of_gram: bool
     ) -> "Call":
         """Return the call of a method, without rows."""
-        kept = {name: value for name, value in options.items() if name not in _APART}
+        kept = {name: value for name, value in options.items() if name not in APART}
         return cls(problem.without_rows(), method, kept, of_gram)
 
     def on(self, source: Any, **options: Any) -> Any:

@@ -1,5 +1,6 @@
 """The curve of a sequence as one frame, which its picture is drawn of."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def drawn(sequence: Any, bound: bool, held_out: Any) -> Any:
     kept = thinned(steps)
     if kept.height < steps.height:
         told.append(f"Of {steps.height - 1} steps {kept.height - 1} are drawn, spread evenly.")
-    curves = {"r2": sequence.r2}
+    curves = {sequence._HEIGHT.split(",")[0]: sequence.r2}
     if np.abs(sequence.explained - sequence.r2).max() > SAME_SHARE:
         curves["explained, less the penalty"] = sequence.explained
     each = getattr(sequence, "responses", {})
@@ -58,12 +59,14 @@ def drawn(sequence: Any, bound: bool, held_out: Any) -> Any:
         told.append(f"Beyond the dotted line, {1 - at:.0%} of the gain remains.")
         parts.append(pl.DataFrame({"curve": [PLATEAU], "spent": [spent], "why": [f"{at:.0%}"]}))
     frame = pl.concat(parts, how="diagonal")
+    is_share = sequence._HEIGHT.startswith("r2")
+    height, digits = ("share explained", ".4~%") if is_share else (sequence._HEIGHT, ".5~g")
     tips = [
-        "curve:N", ("value", ".4~%", "explained"), "group:N", "step:Q", "cost:Q", "spent:Q",
-        ("gain", ".4~%", "gain"), "why:N",
+        "curve:N", ("value", digits, "explained"), "group:N", "step:Q", "cost:Q", "spent:Q",
+        ("gain", digits, "gain"), "why:N",
     ]  # fmt: skip
-    title = f"{sequence._summary[0]}: share explained for its cost"
-    heights = Heights("value", "share explained", share=True)
+    title = f"{sequence._summary[0]}: {height} for its cost"
+    heights = Heights("value", height, share=is_share)
     said = [one for one in told if one]
     mark = spent if at < 1 else None
     return step_curves(frame, heights, title, said, line="curve", tips=tips, mark=mark)
@@ -105,6 +108,11 @@ def held_out_curve(held_out: Any) -> pl.DataFrame:
     ------
     ArgumentError : it is something else, or has no r2 of one sequence
     """
+    if isinstance(held_out, Mapping):
+        named = [
+            held_out_curve(one).with_columns(curve=pl.lit(name)) for name, one in held_out.items()
+        ]
+        return pl.concat(named, how="diagonal")
     table = getattr(held_out, "table", held_out)
     if _is_validated(held_out):
         if held_out.keys or len(held_out.grid) > 1:
@@ -113,6 +121,9 @@ def held_out_curve(held_out: Any) -> pl.DataFrame:
                 "a grid; it must have one of each, or be drawn by its own plot"
             )
         table = table.with_columns(half=pl.col("r2_std_error").fill_null(0.0))
+    elif hasattr(held_out, "records"):
+        heights = pl.Series("r2", held_out.r2)
+        table = held_out.steps.with_columns(heights, half=pl.lit(None, pl.Float64))
     elif isinstance(table, pl.DataFrame):
         missing = [name for name in ("step", "spent", "r2") if name not in table.columns]
         if missing:

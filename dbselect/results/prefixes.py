@@ -70,6 +70,8 @@ class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
     #: The record's type in Arrow, and what it is called in errors.
     _RECORD_TYPE: ClassVar[pa.StructType]
     _WHAT: ClassVar[str]
+    #: What the height of the curve is called.
+    _HEIGHT: ClassVar[str] = "r2, fitted rows"
     #: Whether bounds are proved of the objective.
     _is_quadratic: ClassVar[bool] = True
 
@@ -712,7 +714,8 @@ class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
         bound : whether to draw the bounds of `certificate` above, O(D^3); families whose
             objective is not quadratic have none
         held_out : how the steps do on other rows: what `cross_validate` found of one point,
-            with a band of one standard error, or the frame of `evaluate`
+            with a band of one standard error, or the frame of `evaluate`; or name -> any of
+            these, or another sequence, to draw beside this one
 
         Returns
         -------

@@ -18,6 +18,7 @@ from dbselect.record.steps import Stop
 from dbselect.results.call import Call
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel, Model
+from dbselect.results.scored.model import ScoreModel
 from dbselect.selection.dash import Run
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Diagnostics:
     completed : candidates taken because too few passed the filter
     bound : no candidates at all are worth more, for an objective that only grows: the value of
         all of them, of a lazy Gram 1; None where nothing asked for it
+    stop : what ended the search of a score early, so that this is the best set so far
     scans, rows_fetched : of a lazy Gram, readings of the table, and rows of the Gram read
     """
 
@@ -57,6 +59,7 @@ class Diagnostics:
     bound: float | None
     scans: int | None = None
     rows_fetched: int | None = None
+    stop: Stop | None = None
 
     @classmethod
     def of(cls, run: Run[Any]) -> Self:
@@ -71,6 +74,7 @@ class Diagnostics:
             stalled=run.stalled,
             completed=run.completed,
             bound=run.bound,
+            stop=run.stop,
         )
 
 
@@ -106,23 +110,26 @@ class Proof:
     Parameters
     ----------
     explained : by the chosen groups, as a share of the target's variance
-    bound : no groups within the budget explain more, but for ties within 1e-10
+    bound : no groups within the budget explain more, but for ties within 1e-10; None of a score,
+        which has no bound
     proven : whether none explain more than the chosen ones; False if time was up before, or
         columns are so nearly dependent that doubles cannot tell
-    nodes : of the search tree
+    nodes : of the search tree, or queries of a score
     seconds : that the search took
+    stop : what ended the search of a score early
     """
 
     explained: float
-    bound: float
+    bound: float | None
     proven: bool
     nodes: int
     seconds: float
+    stop: Stop | None = None
 
     @property
-    def gap(self) -> float:
+    def gap(self) -> float | None:
         """What the best groups may explain beyond the chosen ones; 0 if that is proven."""
-        return self.bound - self.explained
+        return None if self.bound is None else self.bound - self.explained
 
 
 @dataclass(frozen=True)
@@ -188,7 +195,7 @@ class Selected(InNotebooks, Generic[M_co]):
         return (
             f"Selected({self.method}: {listed(self.groups)}; "
             f"explained {self.explained:.4f}, spent {self.spent:g}{self._certainty}; "
-            f"{row_counts(self.model.rows, self.model.skipped, self.rows_searched)}{full})"
+            f"{self._used}{full})"
         )
 
     @property
@@ -198,12 +205,22 @@ class Selected(InNotebooks, Generic[M_co]):
         return self.model._glance
 
     @property
+    def _used(self) -> str:
+        model: Any = self.model
+        if isinstance(model, ScoreModel):
+            ended = getattr(self.how, "stop", None)
+            return model.used + (f"; {ended.value}" if ended else "")
+        return row_counts(model.rows, model.skipped, self.rows_searched)
+
+    @property
     def _certainty(self) -> str:
         if isinstance(self.how, Shrinkage):
             return f"; penalty {self.how.penalty:.3g}"
         if not isinstance(self.how, Proof):
             return ""
-        return "; proven" if self.how.proven else f"; gap {self.how.gap:.4f}, not proven"
+        if self.how.proven:
+            return "; proven"
+        return "; no bound" if self.how.gap is None else f"; gap {self.how.gap:.4f}, not proven"
 
     @property
     def _found(self) -> AnyModel:
@@ -281,10 +298,11 @@ class Selected(InNotebooks, Generic[M_co]):
     @property
     def r2(self) -> float:
         """1 - RSS/TSS on the rows of the Gram; a generalised linear model has none."""
-        model = self._found
-        if isinstance(model, GlmModel):
-            raise ArgumentError("a GlmModel has no r2; see explained, its share of the deviance")
-        return model.r2
+        model: Any = self._found
+        if isinstance(model, GlmModel | ScoreModel):
+            kind = type(model).__name__
+            raise ArgumentError(f"a {kind} has no r2; see explained, of a family its deviance")
+        return float(model.r2)
 
     @property
     def target(self) -> str:

@@ -1,17 +1,20 @@
 """From a problem to a search: on its Gram, on rows in memory, or on a lazy Gram."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dbselect.errors import ArgumentError
 from dbselect.objectives.contract import is_objective
+from dbselect.objectives.score import Score
 from dbselect.options.option import changed, checked_options
 from dbselect.options.refusals import refuse
-from dbselect.results.call import Call
+from dbselect.results.call import APART, Call
 from dbselect.search.gram import GramSearch, gram_search
 from dbselect.search.lazy.search import LazySearch, lazy_search
 from dbselect.search.lazy.width import is_lazy
 from dbselect.search.rows import GlmObjective, RowSearch, row_search
+from dbselect.search.score import ScoreSearch, check_slow, score_search
 from dbselect.search.table import gram_given, patterns_read
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ def asked(
     """
     known = checked_options(table, method, options)
     refuse(problem, method)
+    check_slow(problem.source, method, cast(Mapping[str, Any], known))
     return known, call_of(problem, method, changed(table, cast(Mapping[str, Any], known)))
 
 
@@ -47,7 +51,8 @@ def call_of(problem: "Problem", method: str, options: Mapping[str, Any]) -> Call
         costs = source.call.problem.costs if problem.costs is None else problem.costs
         problem = source.call.problem.replace(costs=costs, always=problem.always, seed=problem.seed)
     elif is_objective(source):
-        return Call(problem, method, options)
+        kept = {name: value for name, value in options.items() if name not in APART}
+        return Call(problem, method, kept)
     of_gram = source is not None and problem.is_linear and gram_given(problem) is not None
     return Call.of(problem, method, options, of_gram)
 
@@ -55,21 +60,25 @@ def call_of(problem: "Problem", method: str, options: Mapping[str, Any]) -> Call
 def open_search(
     problem: "Problem",
     call: Call,
+    options: Mapping[str, object] = MappingProxyType({}),
     *,
     lazy: bool = False,
     several: bool = False,
     sharing: bool = False,
     adds_only: bool = False,
-) -> GramSearch | LazySearch | RowSearch:
+) -> GramSearch | LazySearch | RowSearch | ScoreSearch:
     """Set up the search of a problem.
 
     Parameters
     ----------
+    options : of the method
     lazy : whether the method can do with rows of the Gram
     several : whether it takes a list of responses
     sharing : whether its groups may share columns
     adds_only : whether it only adds groups
     """
+    if isinstance(problem.source, Score):
+        return score_search(problem, call, options)
     if isinstance(problem.source, GlmObjective) or not problem.is_linear:
         return row_search(problem, call)
     if is_objective(problem.source):

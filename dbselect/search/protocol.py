@@ -12,10 +12,11 @@ from typing import Any
 
 from dbselect.errors import ArgumentError
 from dbselect.record.groups import Groups
-from dbselect.record.steps import Record, Step, Stop, fits, name_of
+from dbselect.record.steps import Ended, Record, Step, Stop, fits, name_of
 from dbselect.results.call import Call
 from dbselect.results.every import AnySequence
 from dbselect.selection.criteria import Criterion
+from dbselect.selection.removal import USEFULNESS, Usefulness
 from dbselect.sources.progress import Callback, Turn, turns
 
 #: Changes the state of a search, gives each step to the record, and returns why it ended.
@@ -41,6 +42,10 @@ class Search(ABC):
     @abstractmethod
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
         """Return what a rule maximises per unit of cost."""
+
+    def usefulness(self, backward: str) -> Usefulness:
+        """Return by what the least useful group is found."""
+        return USEFULNESS[backward]
 
     @abstractmethod
     def dependent(self) -> list[str]:
@@ -89,7 +94,7 @@ class Search(ABC):
         total: int | None = None,
         unit: str = "steps",
     ) -> AnySequence:
-        """Run a walk and return its sequence; after an interrupt that of the steps so far.
+        """Run a walk and return its sequence; where it is ended from within, the steps so far.
 
         Parameters
         ----------
@@ -108,8 +113,8 @@ class Search(ABC):
 
             try:
                 stop = walk(record)
-            except KeyboardInterrupt:
-                stop = Stop.INTERRUPTED
+            except (KeyboardInterrupt, Ended) as ended:
+                stop = ended.stop if isinstance(ended, Ended) else Stop.INTERRUPTED
                 self.restored(steps)
         found: AnySequence = self.sequence(rule, steps, kept[: len(steps) + 1], stop)
         return found

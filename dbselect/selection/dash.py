@@ -28,9 +28,9 @@ import numpy as np
 
 from dbselect._native import RandomSets
 from dbselect.linear.problem import Index
-from dbselect.objectives.contract import Objective, ReadsAhead
+from dbselect.objectives.contract import Objective, ReadsAhead, ask_around, ask_sets
 from dbselect.record.gram import Vector
-from dbselect.record.steps import BUDGET_SLACK
+from dbselect.record.steps import BUDGET_SLACK, Stop
 from dbselect.selection.ties import TIE_SHARE, Mask, best_first, first_of_the_best
 
 #: The least alpha that is guessed: below it, random sets pass unfiltered.
@@ -57,6 +57,7 @@ class Run(Generic[O]):
     stalled : sets taken because a filter step removed no candidate
     completed : candidates taken because too few passed the filter
     bound : upper bound on the value of any set; None if not computed
+    stop : what ended it before k were selected, so that this is the best set so far; None if none
     """
 
     objective: O
@@ -67,6 +68,7 @@ class Run(Generic[O]):
     stalled: int = 0
     completed: int = 0
     bound: float | None = None
+    stop: Stop | None = None
 
 
 class Looks(Generic[O]):
@@ -104,6 +106,7 @@ class _Look(Generic[O]):
         self._sets = sets
         if isinstance(objective, ReadsAhead):
             objective.expect(list(dict.fromkeys(chain.from_iterable(sets))))
+        ask_sets(objective, [[*objective.held, *R] for R in sets])
         self._trials = [objective.copy() for _ in sets]
         gains = np.array([trial.add_all(R) for trial, R in zip(self._trials, sets, strict=True)])
         self.gain = float(gains.mean())
@@ -122,6 +125,7 @@ class _Look(Generic[O]):
         trials = self._trials or [_with(self._objective, R) for R in self._sets]
         self._trials = [trials[self._at_best]]
         self._at_best = 0
+        ask_around(trials)
         return np.asarray(np.mean([trial.gains() + trial.losses() for trial in trials], axis=0))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dbselect.objectives.contract import Objective
+from dbselect.objectives.contract import Asks, Objective, ask_around, ask_sets
 from dbselect.record.gram import Vector
 from dbselect.selection.ties import Mask, first_of_the_best
 
@@ -47,17 +47,43 @@ def improved(
     return values
 
 
-def _add(state: Objective, open_to: OpenTo) -> bool:
+def climbed(state: Objective, open_to: OpenTo, always: Sequence[int], costs: Vector) -> Objective:
+    """Add what gains most per cost while anything gains, exchange and add, and drop what does harm.
+
+    For values that may fall with a group. `state` changes in place.
+
+    Parameters
+    ----------
+    costs : shape (n,), of the first additions
+    """
+    while _add(state, open_to, costs):
+        pass
+    while True:
+        improved(state, open_to, always)
+        losses = state.losses()
+        losses[[one for one in range(state.size) if one in always or one not in state.held]] = 0.0
+        if not (losses < -LEAST_RISE).any():
+            return state
+        state.remove(int(losses.argmin()))
+
+
+def _add(state: Objective, open_to: OpenTo, costs: Vector | float = 1.0) -> bool:
     gains = state.gains()
     fitting = (gains > LEAST_RISE) & open_to(state.held)
     if not fitting.any():
         return False
-    state.add(first_of_the_best(gains, fitting))
+    state.add(first_of_the_best(gains / costs, fitting))
     return True
 
 
 def _exchange(state: Objective, open_to: OpenTo, always: Sequence[int]) -> bool:
     best, pair = 0.0, None
+    gone = [one for one in state.held if one not in always]
+    trials = [state.copy() for _ in gone if isinstance(state, Asks)]
+    ask_sets(state, [[one for one in state.held if one != out] for out in gone])
+    for trial, out in zip(trials, gone, strict=False):
+        trial.remove(out)
+    ask_around(trials)
     for out in state.held:
         if out in always:
             continue

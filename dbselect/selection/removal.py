@@ -50,7 +50,7 @@ def least_useful(
     candidates[list(kept)] = False
     worth = usefulness(state) / groups.costs
     idle = candidates & (worth == 0.0)
-    if idle.any():
+    if idle.any() and worth[candidates].min() == 0.0:
         candidates = idle & (groups.costs == groups.costs[idle].max())
     group = first_of_the_best(-worth, candidates)
     return group, float(worth[group])

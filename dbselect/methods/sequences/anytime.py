@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from dbselect.errors import ArgumentError, shown
+from dbselect.objectives.contract import is_objective
+from dbselect.objectives.score import Score
 from dbselect.options.kinds import one_of
 from dbselect.options.option import shows
 from dbselect.options.table import AnytimeOptions
@@ -18,7 +20,6 @@ from dbselect.search.lazy.search import LazySearch, resumed
 from dbselect.search.open import asked, open_search
 from dbselect.search.passes import PassSearch, pass_search
 from dbselect.search.protocol import Search, check_first
-from dbselect.search.rows import GlmObjective
 from dbselect.selection.criteria import RULES, rules_of_glm
 from dbselect.selection.greedy import CostLimit, doubling, greedy_search
 
@@ -92,13 +93,17 @@ def anytime_sequence(problem: "Problem", **options: Unpack[AnytimeOptions]) -> A
     >>> seq.at(budget=2.0).coefficients
     {'a': 2.0}
     """
-    if options.get("resume") is not None or options.get("screen") is not None:
+    of_objective = is_objective(problem.source)
+    asks_lazy = options.get("resume") is not None or options.get("screen") is not None
+    if asks_lazy and not of_objective:
         problem = problem if problem.gram == "full" else problem.replace(gram="lazy")
     known, call = asked(problem, "anytime_sequence", AnytimeOptions, options)
-    if not (problem.is_linear or isinstance(problem.source, GlmObjective)):
+    if not (problem.is_linear or of_objective):
         return _walked(_passes(problem, call, known), known)
     _check(problem, known, passes=False)
-    search = open_search(problem, call, lazy=True, several=True, sharing=True, adds_only=True)
+    search = open_search(
+        problem, call, known, lazy=True, several=True, sharing=True, adds_only=True
+    )
     check_first(search.groups, search.first, known["budget"], known["max_groups"])
     if isinstance(search, LazySearch):
         if known["resume"] is not None:
@@ -146,8 +151,9 @@ def _walked(search: Search, known: AnytimeOptions) -> AnySequence:
 def _check(problem: "Problem", known: AnytimeOptions, *, passes: bool) -> None:
     """Refuse options that do not go together, or not with the search."""
     rule, c_min, options = known["rule"], known["c_min"], cast("Mapping[str, Any]", known)
-    is_linear = not passes and not isinstance(problem.source, GlmObjective)
-    if not is_linear:
+    is_score = isinstance(problem.source, Score)
+    is_linear = not passes and not is_objective(problem.source)
+    if not is_linear and not is_score:
         one_of(rules_of_glm()).check("rule", rule)
     if c_min is not None and not RULES[rule].doubling:
         raise ArgumentError(
@@ -155,13 +161,14 @@ def _check(problem: "Problem", known: AnytimeOptions, *, passes: bool) -> None:
         )
     for name in ("resume", "screen"):
         value = options[name]
-        if value is not None and (problem.gram == "full" or not is_linear):
+        resumes = is_score and name == "resume"
+        if value is not None and not resumes and (problem.gram == "full" or not is_linear):
             raise ArgumentError(f"{name} is {shown(value)}; it needs gram='lazy'")
     why = "the linear model needs no iterations" if is_linear else "it is for tables"
     for name in ("tol", "max_iter"):
         if options[name] is not None and not passes:
             raise ArgumentError(f"{name} is {options[name]!r}; {why}")
-    if known["resume"] is not None and not isinstance(known["resume"], WideSequence):
+    if is_linear and not isinstance(known["resume"], WideSequence | None):
         raise ArgumentError(
             f"resume is {shown(known['resume'])}; it must be the result of "
             "anytime_sequence(..., gram='lazy')"

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Unpack
 
 from dbselect.errors import DataError
+from dbselect.objectives.contract import ask_prefixes
 from dbselect.options.option import shows
 from dbselect.options.table import BackwardOptions
 from dbselect.record.steps import Choice, Record, Step, Stop
@@ -10,7 +11,6 @@ from dbselect.results.every import AnySequence
 from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import check_first
 from dbselect.selection.backward import backward_search
-from dbselect.selection.removal import USEFULNESS
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -55,12 +55,13 @@ def backward(problem: "Problem", **options: Unpack[BackwardOptions]) -> AnySeque
     ['b', 'a']
     """
     known, call = asked(problem, "backward", BackwardOptions, options)
-    search = open_search(problem, call)
+    search = open_search(problem, call, known)
     check_first(search.groups, search.first, known["budget"])
     rest = [group for group in range(len(search.groups.costs)) if group not in search.first]
 
     def walk(record: Record) -> Stop:
         state = search.state
+        ask_prefixes(state, [*search.first, *rest])
         for group in [*search.first, *rest]:
             gain = state.add(group)
             score = gain / search.groups.costs[group]
@@ -74,7 +75,7 @@ def backward(problem: "Problem", **options: Unpack[BackwardOptions]) -> AnySeque
             )
         search.check_held()
         return backward_search(
-            state, search.groups, USEFULNESS[known["backward"]], record,
+            state, search.groups, search.usefulness(known["backward"]), record,
             budget=known["budget"], max_steps=known["max_steps"], always=search.first,
         )  # fmt: skip
 

@@ -10,7 +10,6 @@ from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import check_first
 from dbselect.selection.floating import Beaten
 from dbselect.selection.foba import foba_search
-from dbselect.selection.removal import by_loss
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -64,13 +63,14 @@ def floating(problem: "Problem", **options: Unpack[FloatingOptions]) -> AnySeque
     ['b', 'a']
     """
     known, call = asked(problem, "floating", FloatingOptions, options)
-    search = open_search(problem, call, lazy=True)
+    search = open_search(problem, call, known, lazy=True)
     check_first(search.groups, search.first, known["budget"], known["max_groups"])
 
     def walk(record: Record) -> Stop:
         return foba_search(
-            search.state, search.groups, search.criterion(known["rule"]), by_loss, record,
-            epsilon=0.0, allowance=Beaten(search.groups.costs), budget=known["budget"],
+            search.state, search.groups, search.criterion(known["rule"]),
+            search.usefulness("loss"), record, epsilon=0.0,
+            allowance=Beaten(search.groups.costs), budget=known["budget"],
             max_groups=known["max_groups"], max_steps=known["max_steps"], always=search.first,
         )  # fmt: skip
 

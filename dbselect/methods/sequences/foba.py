@@ -9,7 +9,6 @@ from dbselect.results.every import AnySequence
 from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import check_first
 from dbselect.selection.foba import Share, foba_search
-from dbselect.selection.removal import USEFULNESS
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -55,13 +54,13 @@ def foba(problem: "Problem", **options: Unpack[FobaOptions]) -> AnySequence:
     [None, 'a', 'b']
     """
     known, call = asked(problem, "foba", FobaOptions, options)
-    search = open_search(problem, call, lazy=True)
+    search = open_search(problem, call, known, lazy=True)
     check_first(search.groups, search.first, known["budget"])
 
     def walk(record: Record) -> Stop:
         return foba_search(
             search.state, search.groups, search.criterion(known["rule"]),
-            USEFULNESS[known["backward"]], record, epsilon=float(known["epsilon"]),
+            search.usefulness(known["backward"]), record, epsilon=float(known["epsilon"]),
             allowance=Share(float(known["nu"])), budget=known["budget"],
             max_steps=known["max_steps"], always=search.first,
         )  # fmt: skip

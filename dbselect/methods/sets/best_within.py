@@ -1,20 +1,28 @@
 """The best groups for a budget, with proof or with the gap that the time left."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
+import numpy as np
+
 from dbselect.errors import ArgumentError, ConditionWarning, RecordError, shown, warn_caller
+from dbselect.methods.sets.choose import choice_of, limits_within, with_first
+from dbselect.objectives.score import Score
 from dbselect.options.kinds import AT_LEAST_ZERO
 from dbselect.options.option import shows
 from dbselect.options.table import BestWithinOptions
+from dbselect.results.call import Call
 from dbselect.results.model import Model
 from dbselect.results.selected import Proof, Selected
 from dbselect.search.compiled import compiled_choice
 from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import check_first
+from dbselect.selection.dash import Limits, Run
+from dbselect.selection.exchange import climbed
+from dbselect.selection.ties import Mask
 from dbselect.sources.progress import turns
 
 if TYPE_CHECKING:
@@ -30,6 +38,8 @@ def best_within(
     The largest F(S) = 1/2 c_S' C_SS^-1 c_S of all S whose summed cost is at most the budget,
     by branch and bound. A prefix ``seq.at(budget)`` of a sequence only is what the order of
     the sequence leaves for a budget; below the first group's cost it is empty.
+
+    Of a `Score`, which has no bounds, the best that greedy steps, exchanges and removals find.
 
     Returns
     -------
@@ -79,6 +89,8 @@ def best_within(
     check_budget(budget)
     known, call = asked(problem, "best_within", BestWithinOptions, options)
     call = replace(call, options={"budget": budget, **call.options})
+    if isinstance(problem.source, Score):
+        return _without_proof(problem, call, budget, known)
     search = cast(GramSearch, open_search(problem, call))
     check_first(search.groups, search.first, budget)
     begin = perf_counter()
@@ -105,6 +117,35 @@ def best_within(
         seconds=perf_counter() - begin,
     )
     return Selected(search.model(state), tuple(chosen), call.method, how, call=call)
+
+
+def _without_proof(
+    problem: "Problem", call: Call, budget: float, known: BestWithinOptions
+) -> Selected[Any]:
+    """Return the best groups that greedy steps and exchanges find, of a score without bounds."""
+    begin = perf_counter()
+    source: Any = problem.source
+    # The default is that of a search which asks nothing.
+    asked = {**known, "time_limit": call.options.get("time_limit")}
+    named: dict[str, Any] = {**asked, "k": source.size, "budget": budget, "diversity": None}
+
+    def best(objective: Any, limits: Limits) -> Run[Any]:
+        costs = [np.ones(source.size), np.asarray(limits.costs)]
+
+        def open_to(held: Sequence[int]) -> Mask:
+            return limits.fitting(held, source.size)
+
+        ends = [
+            climbed(with_first(objective, [*limits.first]), open_to, limits.first, each)
+            for each in costs
+        ]
+        return Run(max(ends, key=lambda end: end.value), [], 0)
+
+    found = choice_of(problem, call, named, best, limits_within(named))
+    stop, queries = found.diagnostics.stop, found.diagnostics.queries
+    seconds = perf_counter() - begin
+    how = Proof(found.explained, None, False, queries, seconds, stop)
+    return replace(found, how=how)
 
 
 def check_budget(budget: Any) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from dbselect.errors import ArgumentError, shown
 from dbselect.objectives.contract import Objective, is_objective
 from dbselect.objectives.diversity import Sum
+from dbselect.objectives.score import Score, set_by_set
 from dbselect.record.groups import Groups
+from dbselect.record.steps import Ended, Stop
 from dbselect.results.call import Call
 from dbselect.results.selected import Diagnostics, Selected
 from dbselect.search.gram import GramSearch
@@ -15,6 +17,7 @@ from dbselect.search.lazy.search import LazySearch
 from dbselect.search.open import open_search
 from dbselect.search.protocol import Search, check_first
 from dbselect.search.rows import GlmObjective
+from dbselect.search.score import OF_SCORES
 from dbselect.selection.dash import Limits, Run
 
 if TYPE_CHECKING:
@@ -51,12 +54,15 @@ def choice_of(
     """
     search: Search | None = None
     source = problem.source
-    if is_objective(source) and not isinstance(source, GlmObjective):
+    if is_objective(source) and not isinstance(source, GlmObjective | Score):
         _check_nameless(problem, known)
         start: Any = source
     else:
-        search = open_search(problem, call, lazy=lazy, sharing=sharing)
+        search = open_search(problem, call, known, lazy=lazy, sharing=sharing)
         start = search.state
+    asked = None
+    if not isinstance(start, Score) and any(known.get(name) is not None for name in OF_SCORES):
+        asked = start = set_by_set(start, known)
     k = known["k"]
     if k > start.size:
         raise ArgumentError(f"k is {k!r}; it must be a whole number from 1 to {start.size}")
@@ -68,9 +74,19 @@ def choice_of(
             raise ArgumentError("diversity is given; it needs gram='full'")
         start = Sum(start, diversity)
     alone = search if isinstance(search, GramSearch) and diversity is None else None
-    result = (alone and in_library(alone)) or run(start, limits)
+    try:
+        result = (alone and in_library(alone)) or run(start, limits)
+    except (Ended, KeyboardInterrupt) as ended:
+        if not isinstance(start, Score):
+            raise
+        stop = ended.stop if isinstance(ended, Ended) else Stop.INTERRUPTED
+        result = Run(start.best_known(limits.first, limits.k, limits.budget), [], 0, stop=stop)
     state = result.objective if diversity is None else result.objective.first
+    if asked is not None and search is not None:
+        state = with_first(search.state, result.objective.held)
     how = Diagnostics.of(result)
+    if isinstance(start, Score):
+        how = replace(how, queries=start.queries)
     if isinstance(search, LazySearch):
         how = replace(how, scans=search.table.scans.count, rows_fetched=search.sums.rows_fetched)
     model = None if search is None else search.model(state)

@@ -11,6 +11,7 @@ from dbselect.errors import DbselectError, SelectionWarning
 from dbselect.linear.inference import INTERCEPT
 from dbselect.record.steps import BUDGET_SLACK
 from dbselect.results.model import JointModel
+from dbselect.results.scored.model import ScoreModel
 from dbselect.sources.open import progress
 
 #: Coefficients on the page; those of steps between are left out where there are more.
@@ -44,12 +45,16 @@ def steps_of(sequence: Any, held_out: pl.DataFrame | None) -> dict[str, Any]:
     steps: list[dict[str, Any]] = []
     refusal, untested = None, False
     rows, last = sequence.steps.rows(named=True), len(sequence.spent) - 1
-    for at, row in enumerate(_counted(rows)):
+    for at, (row, height) in enumerate(zip(_counted(rows), sequence.r2.tolist(), strict=True)):
         model = sequence.model(at)
         table = None
         if at in shown:
             tested = at == last or len(model.columns) <= MOST_TESTED
-            summary, refused = _summary(model) if tested else (_coefficients(model), None)
+            has_some = not isinstance(model, ScoreModel)
+            if has_some:
+                summary, refused = _summary(model) if tested else (_coefficients(model), None)
+            else:
+                summary, refused = pl.DataFrame(), "a score has no coefficients"
             refusal, untested = refusal or refused, untested or not tested
             table = _rows(summary, number, responses)
         there = held.get(at, {})
@@ -57,7 +62,7 @@ def steps_of(sequence: Any, held_out: pl.DataFrame | None) -> dict[str, Any]:
         steps.append(
             {
                 "action": row["action"], "group": row["group"], "cost": _short(row["cost"]),
-                "spent": _short(row["spent"]), "gain": _short(row["gain"]), "r2": _short(row["r2"]),
+                "spent": _short(row["spent"]), "gain": _short(row["gain"]), "r2": _short(height),
                 "held": _short(value), "groups": model.groups, "rows": table,
                 "error": None if high is None or value is None else _short(high - value),
             }

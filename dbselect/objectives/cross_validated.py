@@ -1,0 +1,111 @@
+"""The cross-validated score of an estimator on some columns, on the same folds for all."""
+
+import hashlib
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dbselect.errors import ArgumentError, ColumnError, EngineError, shown
+from dbselect.record.foreign import in_memory, is_frame, is_of, native
+from dbselect.record.gram import Vector
+
+
+@dataclass(frozen=True, eq=False)
+class CrossValidated:
+    """Columns -> score on each fold, which can be sent to another process.
+
+    Parameters
+    ----------
+    estimator : as of ``cross_val_score``
+    X, y : rows
+    folds : (train, test) of each
+    scoring : as of ``cross_val_score``
+    columns : names of the columns of X
+    name : made of all of these
+    """
+
+    estimator: Any
+    X: Any
+    y: Any
+    folds: list[Any]
+    scoring: Any
+    columns: list[str]
+    name: str
+
+    @property
+    def label(self) -> str:
+        """The score and the estimator, by name."""
+        scoring = self.scoring if isinstance(self.scoring, str) else "score"
+        return f"{scoring} of {type(self.estimator).__name__}"
+
+    @property
+    def classifies(self) -> bool:
+        """Whether the estimator predicts classes."""
+        from sklearn.base import is_classifier
+
+        return bool(is_classifier(self.estimator))
+
+    def __call__(self, columns: list[str]) -> Vector:
+        """Return the score on each fold; of no columns, of a model that knows the target only."""
+        from sklearn.dummy import DummyClassifier, DummyRegressor
+        from sklearn.model_selection import cross_val_score
+
+        estimator, X = self.estimator, self.rows(columns)
+        if not columns:
+            classifies = self.classifies
+            estimator = DummyClassifier(strategy="prior") if classifies else DummyRegressor()
+            X = np.zeros((len(self.y), 1))
+        found: Vector = cross_val_score(
+            estimator, X, self.y, cv=self.folds, scoring=self.scoring, error_score="raise"
+        )
+        return found
+
+    def rows(self, columns: list[str], X: Any = None) -> Any:
+        """Return some columns of the rows, or of others, in the form in which they came."""
+        X = self.X if X is None else X
+        if isinstance(X, np.ndarray):
+            return X[:, [self.columns.index(name) for name in columns]]
+        return X[list(columns)]
+
+    def fitted(self, columns: list[str]) -> Any:
+        """Return the estimator, fitted to all rows of some columns."""
+        from sklearn.base import clone
+
+        return clone(self.estimator).fit(self.rows(columns), self.y)
+
+
+def scorer_of(estimator: Any, X: Any, y: Any, cv: Any, scoring: Any) -> CrossValidated:
+    """Return the score of an estimator, as `Score.of`."""
+    try:
+        from sklearn.base import is_classifier
+        from sklearn.model_selection import check_cv
+    except ImportError:
+        raise EngineError(
+            "Score.of needs scikit-learn: pip install 'dbselect[sklearn]'; Score(function, groups) "
+            "takes any function"
+        ) from None
+    if not hasattr(estimator, "fit") or isinstance(estimator, type):
+        raise ArgumentError(
+            f"estimator is {shown(estimator)}; it must be an object with fit, as RandomForest...()"
+        )
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        columns = [f"x{at}" for at in range(X.shape[1])]
+    elif is_frame(X):
+        X = native(X) if is_of(native(X), "pandas") else in_memory(X)
+        columns = list(X.columns)
+    else:
+        raise ArgumentError(f"X is {shown(X)}; it must be a frame, or an array of shape (n, d)")
+    if not all(isinstance(name, str) for name in columns):
+        raise ColumnError(f"X has columns {columns[:5]}; names of columns are text")
+    y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+    if y.ndim > 1 or len(y) != len(X):
+        raise ArgumentError(f"y has shape {y.shape}; it must be one value a row of {len(X)}")
+    splitter = check_cv(cv, y, classifier=is_classifier(estimator))
+    folds = list(splitter.split(np.zeros((len(y), 1)), y))
+    digest = hashlib.sha256()
+    for part in (repr(estimator), repr(scoring), X, y, folds):
+        digest.update(pickle.dumps(part))
+    name = f"{type(estimator).__name__}-{digest.hexdigest()[:16]}"
+    return CrossValidated(estimator, X, y, folds, scoring, columns, name)

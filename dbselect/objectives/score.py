@@ -1,0 +1,343 @@
+"""Any function of columns as an objective, such as the cross-validated score of any model.
+
+    f(S) = mean over folds of score(columns of S) - the same of no columns
+
+Answers of all folds are kept, so that two sets are compared fold by fold: the standard error of a
+gain is that of the mean of paired differences.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from dbselect.errors import ArgumentError, ScoreWarning, shown, warn_caller
+from dbselect.objectives.answers import Answers, Asked
+from dbselect.objectives.contract import Objective, SetFunction
+from dbselect.objectives.cross_validated import CrossValidated, scorer_of
+from dbselect.options.kinds import EXECUTOR, FINITE, FLAG, NOT_NEGATIVE
+from dbselect.record.gram import Vector
+from dbselect.record.groups import (
+    Costs,
+    GroupColumns,
+    Groups,
+    costs_of,
+    groups_of,
+    patterns_by_name,
+)
+from dbselect.record.steps import fits, within
+
+
+class Score(SetFunction):
+    """A number for every set of groups, from any function of their columns; higher is better.
+
+    An `Objective` for every search of a problem: ``ds.anytime_sequence(score)``. Each set is
+    asked once, whichever method asks, and a search asks a batch of sets at a time. A search that
+    adds k of J groups asks k J sets at most. No bound is known, as values may fall with a group.
+
+    Parameters
+    ----------
+    score : list of columns -> a number, or one for each fold; `of` makes that of an estimator
+    groups : name -> columns that are bought together
+    costs : name -> cost > 0; default: 1 each
+    cache : Parquet file that keeps the answers from run to run; one file may hold several scores
+    name : of the score in the cache
+    executor : a `concurrent.futures.Executor` that asks the sets of a batch side by side: of
+        threads, processes, loky, Dask (``client.get_executor()``) or Ray
+    empty : score of no columns; default: ``score([])``, or where that fails the least of one group
+    guide : linear `Problem` of the same groups, for searches with a ``shortlist``; `of` has one
+    noise : standard errors over the folds within which a gain counts as none
+    check : whether one set is asked twice, to see that the score repeats
+
+    Raises
+    ------
+    GroupError : a group is empty; a cost is missing, surplus or not > 0
+    ArgumentError : another argument is out of range
+    SourceError : the cache is another file
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> worth = {"a": 0.5, "b": 0.3, "c": 0.1}
+    >>> score = ds.objectives.Score(
+    ...     lambda columns: 1.0 - 0.5 ** sum(worth[name] for name in columns),
+    ...     groups={"x": ["a"], "y": ["b", "c"]}, costs={"x": 2.0, "y": 1.0},
+    ... )
+    >>> ds.anytime_sequence(score).steps["group"].to_list()
+    [None, 'y', 'x']
+    >>> ds.greedy(score, k=1).groups, score.queries  # no new set: the 4 above, and one twice
+    (['x'], 5)
+    """
+
+    def __init__(
+        self,
+        score: Asked,
+        groups: GroupColumns,
+        costs: Costs | None = None,
+        *,
+        cache: str | Path | None = None,
+        name: str = "",
+        executor: Any = None,
+        empty: float | None = None,
+        guide: Any = None,
+        noise: float = 1.0,
+        check: bool = True,
+    ) -> None:
+        if not callable(score):
+            raise ArgumentError(f"score is {shown(score)}; it must be a function of columns")
+        EXECUTOR.or_none().check("executor", executor)
+        FINITE.or_none().check("empty", empty)
+        NOT_NEGATIVE.check("noise", noise)
+        FLAG.check("check", check)
+        columns = patterns_by_name(groups)
+        self.about = Groups(columns, costs_of(list(columns), costs))
+        self.answers = Answers(score, name, cache, executor, check)
+        self.noise, self.guide = noise, guide
+        self.held: list[int] = []
+        # Shared by copies: the score of no columns, and which groups were asked.
+        self._empty: list[Any] = [None if empty is None else np.array([float(empty)])]
+        self._sets: dict[frozenset[str], list[int]] = {}
+        # Of a search: groups that come first and stay, what may be spent, and who is asked.
+        self.first: list[int] = []
+        self.budget: float | None = None
+        self.lead: Any = None
+
+    @classmethod
+    def of(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        cv: Any = 5,
+        scoring: Any = None,
+        groups: GroupColumns | None = None,
+        costs: Costs | None = None,
+        **options: Any,
+    ) -> Self:
+        """Return the cross-validated score of a scikit-learn estimator, pipelines among them.
+
+        No columns are scored as ``DummyClassifier(strategy="prior")`` or ``DummyRegressor()``. In
+        the cache the score has a name made of the estimator, the rows, the folds and the scoring.
+
+        Parameters
+        ----------
+        estimator : with ``fit``; cloned for each fold
+        X : frame of Polars or pandas, or an array, whose columns are ``x0``, ``x1``, ...
+        y : shape (n,)
+        cv, scoring : as of ``sklearn.model_selection.cross_val_score``; rows are split once, so
+            that all sets have the same folds
+        groups : name -> columns or globs; default: each column
+        costs : name -> cost > 0; default: 1 each
+        options : `cache`, `executor`, `noise` and `check`, as of `Score`
+
+        Raises
+        ------
+        EngineError : scikit-learn is not installed
+        ArgumentError, GroupError, ColumnError : an argument does not fit the others
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> X, y = load_iris(return_X_y=True, as_frame=True)
+        >>> score = ds.objectives.Score.of(
+        ...     DecisionTreeClassifier(random_state=0), X, y, groups={"petal": ["petal*"],
+        ...     "sepal": ["sepal*"]}, costs={"petal": 3.0, "sepal": 1.0})
+        >>> ds.anytime_sequence(score).steps.select("group", "useful").rows()
+        [(None, True), ('sepal', True), ('petal', True)]
+        """
+        scorer = scorer_of(estimator, X, y, cv, scoring)
+        each = {column: [column] for column in scorer.columns}
+        about = groups_of(scorer.columns, each if groups is None else groups, costs, sharing=True)
+        found = cls(scorer, about.columns, **{"name": scorer.name, **options})
+        found.about = about
+        return found
+
+    def __repr__(self) -> str:
+        return f"Score({self.label}; {self.size} groups, {len(self.answers.known)} sets answered)"
+
+    @property
+    def label(self) -> str:
+        """What is scored, in a word or two."""
+        score: Any = self.answers.score
+        if isinstance(score, CrossValidated):
+            return score.label
+        return str(getattr(score, "__name__", type(score).__name__))
+
+    @property
+    def groups(self) -> list[str]:
+        """Names of the candidates."""
+        return self.about.names
+
+    @property
+    def size(self) -> int:
+        """Number of candidates."""
+        return len(self.about.names)
+
+    @property
+    def queries(self) -> int:
+        """Calls of the score so far."""
+        return self.answers.queries
+
+    @property
+    def value(self) -> float:
+        """Score of the selected groups, above that of none."""
+        return self.value_of(self.held)
+
+    def value_of(self, held: Iterable[int]) -> float:
+        """Return the score of some groups above that of none; it is asked if it is not known."""
+        return float(self.folds(held).mean() - self.folds(()).mean())
+
+    def folds(self, held: Iterable[int]) -> Vector:
+        """Return the score of some groups on each fold, one number where there are no folds."""
+        columns = self._columns(held)
+        if not columns:
+            return self._of_none()
+        self.answers.ask([columns])
+        return self.answers.known[frozenset(columns)]
+
+    def ask(self, sets: Iterable[Sequence[int]]) -> None:
+        """Ask for the values of some sets at once."""
+        self._of_none()
+        self.answers.ask([columns for one in sets if (columns := self._columns(one))])
+
+    def around(self) -> list[list[int]]:
+        """Return the sets that differ by one group."""
+        more = [[*self.held, one] for one in self._asked()]
+        return more + [[one for one in self.held if one != out] for out in self._free()]
+
+    def gains(self) -> Vector:
+        """Return what each group would add; 0 for the selected ones.
+
+        In a search with a budget infinity, unknown, for what is beyond it, and with a shortlist
+        minus infinity for what is not on it.
+        """
+        fitting, asked = within(self._spent(), self.budget), self._asked()
+        gains = np.where(fitting, -np.inf, np.inf)
+        gains[self.held] = 0.0
+        self.ask([self.held, *([*self.held, one] for one in asked)])
+        for one in asked:
+            gains[one] = self.value_of([*self.held, one]) - self.value
+        return gains
+
+    def losses(self) -> Vector:
+        """Return what removing each selected group would lose; 0 for others and those that stay."""
+        losses, left = np.zeros(self.size), {}
+        for out in self._free():
+            left[out] = [one for one in self.held if one != out]
+        self.ask([self.held, *left.values()])
+        for out, held in left.items():
+            losses[out] = self.value - self.value_of(held)
+        return losses
+
+    def best_known(self, first: Sequence[int], most: int, budget: float | None) -> Self:
+        """Return the score with the best set that was answered, within limits.
+
+        Parameters
+        ----------
+        first : groups that it has
+        most : groups that it has at most
+        budget : limit on the summed cost; None = no limit
+        """
+        best = self.copy()
+        sets = [
+            held for columns, held in self._sets.items()
+            if columns in self.answers.known and len(held) <= most and set(first).issubset(held)
+            and fits(float(self.about.costs[held].sum()), budget)
+        ]  # fmt: skip
+        best.held = list(max(sets, key=self.value_of, default=[]))
+        return best
+
+    def searched(
+        self, costs: Costs | None, first: Sequence[int], limits: Mapping[str, Any], lead: Any = None
+    ) -> Self:
+        """Return a score without selected groups for one search.
+
+        Parameters
+        ----------
+        costs : other costs
+        first : groups that come first and stay
+        limits : budget, executor, max_queries and time_limit
+        lead : score, groups -> those of them that are asked; None asks all
+        """
+        found = self.copy()
+        if costs is not None:
+            found.about = replace(self.about, costs=costs_of(self.about.names, costs))
+        found.first, found.lead, found.budget = list(first), lead, limits.get("budget")
+        found.answers = self.answers.within(
+            limits.get("max_queries"), limits.get("time_limit"), limits.get("executor")
+        )
+        return found
+
+    def _spent(self) -> Vector:
+        """Return what the selected groups and each other would cost."""
+        return np.asarray(self.about.costs[self.held].sum() + self.about.costs)
+
+    def _asked(self) -> list[int]:
+        """Return the groups whose gains are asked."""
+        if len(self.held) < len(self.first):
+            return [one for one in self.first if one not in self.held][:1]
+        fitting = within(self._spent(), self.budget)
+        fitting[self.held] = False
+        asked = np.flatnonzero(fitting).tolist()
+        return asked if self.lead is None else list(self.lead(self, asked))
+
+    def _free(self) -> list[int]:
+        return [one for one in self.held if one not in self.first]
+
+    def _columns(self, held: Iterable[int]) -> list[str]:
+        """Return the columns of some groups, each once, in the order of the groups."""
+        every = list(held)
+        names = (name for group in sorted(every) for name in self.about.columns[self.groups[group]])
+        columns = list(dict.fromkeys(names))
+        self._sets.setdefault(frozenset(columns), every)
+        return columns
+
+    def _of_none(self) -> Vector:
+        """Return the score of no columns; where it has none, that of the least group."""
+        if self._empty[0] is None:
+            answer = self.answers.of_none()
+            if isinstance(answer, Exception):
+                singles = [self._columns([group]) for group in range(self.size)]
+                self.answers.ask(singles)
+                known = [self.answers.known[frozenset(one)] for one in singles]
+                least = min(known, key=np.mean)
+                warn_caller(
+                    f"score([]) fails ({type(answer).__name__}: {answer}); no columns count as the "
+                    f"least of one group, {least.mean():g}: give empty=, the score of no columns",
+                    ScoreWarning,
+                )
+                answer = least
+            self._empty[0] = answer
+        found: Vector = self._empty[0]
+        return found
+
+
+def std_error(after: Vector, before: Vector) -> float:
+    """Return the standard error of the mean difference over folds; NaN without folds."""
+    paired = after - before
+    return float(paired.std(ddof=1) / len(paired) ** 0.5) if len(paired) > 1 else np.nan
+
+
+def set_by_set(objective: Objective, limits: Mapping[str, Any]) -> Score:
+    """Return any objective as a score, of which many sets can be asked side by side.
+
+    Parameters
+    ----------
+    objective : without selected candidates; copies of it are asked, in threads or processes
+    limits : as of `Score.searched`
+    """
+    groups = {str(one): [str(one)] for one in range(objective.size)}
+    score = Score(partial(_value_with, objective), groups, empty=objective.value, check=False)
+    return score.searched(None, (), limits)
+
+
+def _value_with(objective: Objective, columns: Sequence[str]) -> float:
+    trial = objective.copy()
+    trial.add_all([int(name) for name in columns])
+    return trial.value

@@ -1,0 +1,1 @@
+"""Results of searches on a score: the sequence, and what is known of a set."""

@@ -1,0 +1,175 @@
+"""What a search on a score finds: groups in order, and the score of each prefix."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, NoReturn, cast
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from dbselect.errors import ArgumentError, DbselectError
+from dbselect.linear.problem import Linear
+from dbselect.objectives.score import Score, std_error
+from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups
+from dbselect.record.steps import Step, Stop, is_useful, spent_after
+from dbselect.record.terms import Terms
+from dbselect.results.call import Call
+from dbselect.results.prefixes import Budget, Prefixes
+from dbselect.results.scored.model import ScoreModel, refuse_of_score
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreSequence(Prefixes[Any]):
+    """Groups in the order in which they raise a score for their cost.
+
+    What all sequences share is documented in `Prefixes`: `explained` is the score above that of
+    no columns. What is computed from the rows of a linear model, such as `criteria`,
+    `certificate` and `sql`, is refused.
+
+    Parameters
+    ----------
+    groups : Groups, their columns and costs
+    rule : name of the rule, or of the method
+    records : the steps 1, 2, ...
+    folds : of each prefix the score on each fold
+    queries : shape (steps + 1,), calls of the score until each step was done
+    stop : why the search ended
+    noise : standard errors within which a gain counts as none
+    call : the score, and the method with its options
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> score = ds.objectives.Score(len, groups={"a": ["a"], "b": ["b", "c"]})
+    >>> seq = ds.anytime_sequence(score)
+    >>> seq.steps.select("group", "explained", "value", "queries").rows()
+    [(None, 0.0, 0.0, 1), ('b', 2.0, 2.0, 4), ('a', 3.0, 3.0, 5)]
+    """
+
+    groups: Groups
+    rule: str
+    records: list[Step]
+    folds: list[Vector]
+    queries: npt.NDArray[np.int64]
+    stop: Stop
+    noise: float
+    call: Call = field(kw_only=True)
+
+    _RECORD_TYPE: ClassVar[pa.StructType] = pa.struct([])
+    _WHAT: ClassVar[str] = "a sequence of a score"
+    _HEIGHT: ClassVar[str] = "score above none"
+    _is_quadratic: ClassVar[bool] = False
+    aliased: ClassVar[tuple[str, ...]] = ()
+    terms: ClassVar[Terms] = Terms()
+
+    # A dataclass would write its own.
+    __repr__ = Prefixes.__repr__
+
+    @property
+    def score(self) -> Score:
+        """What was asked."""
+        return cast(Score, self.call.problem.source)
+
+    @cached_property
+    def spent(self) -> Vector:
+        """Summed cost of the groups held; shape (steps + 1,)."""
+        return spent_after(self.records, self.groups)
+
+    @cached_property
+    def value(self) -> Vector:
+        """Score of each prefix; shape (steps + 1,)."""
+        return np.array([float(one.mean()) for one in self.folds])
+
+    @cached_property
+    def explained(self) -> Vector:
+        """Score above that of no columns; shape (steps + 1,)."""
+        return self.value - float(self.score.folds(()).mean())
+
+    @property
+    def r2(self) -> Vector:
+        """The height of the curve, which of a score is `explained`; steps have NULL."""
+        return self.explained
+
+    @cached_property
+    def std_error(self) -> Vector:
+        """Standard error of each gain over the folds; NaN without folds; shape (steps + 1,)."""
+        return np.array([np.nan, *map(std_error, self.folds[1:], self.folds)])
+
+    @property
+    def useful(self) -> npt.NDArray[np.bool_]:
+        """Whether each step changed the score by more than its noise; shape (steps + 1,)."""
+        limits = np.nan_to_num(self.noise * self.std_error[1:])
+        beyond = [
+            is_useful(step.gain) and abs(step.gain) > most
+            for step, most in zip(self.records, limits.tolist(), strict=True)
+        ]
+        return np.array([True, *beyond])
+
+    @property
+    def _summary(self) -> tuple[str, str]:
+        return self.score.label, f"score {self.value[-1]:.4f}"
+
+    @property
+    def _used(self) -> str:
+        return f"{self.queries[-1]} queries"
+
+    def _more_of_steps(self) -> list[pl.Series]:
+        return [
+            pl.Series("r2", [None] * len(self.folds), pl.Float64),
+            pl.Series("value", self.value),
+            pl.Series("std_error", self.std_error).fill_nan(None),
+            pl.Series("queries", self.queries, pl.Int64),
+        ]
+
+    def model(self, step: int) -> ScoreModel:
+        """Return what is known of the groups after a step, as `Prefixes.model`."""
+        held = self.held(step)
+        return ScoreModel.of(self.groups, held, self.folds[step], self.call)
+
+    def predict(self, rows: Any, budget: Budget = None, **options: Any) -> Any:
+        """Return the predictions of the estimator on the longest prefix within a budget.
+
+        Parameters
+        ----------
+        rows : frame or array with the columns of the fit
+        budget : >= 0, in the unit of cost; None = no limit
+        options : of sequences of linear models; none here
+        """
+        if options or not (budget is None or np.ndim(budget) == 0):
+            refuse_of_score("a prefix for each row")
+        model: Any = self.at(budget if budget is None else float(np.asarray(budget)))
+        return model.predict(rows)
+
+    def _priced(self, groups: Groups, spent: Vector) -> "ScoreSequence":
+        return replace(self, groups=groups, rule=f"{self.rule}, at other costs")
+
+    def _criteria(self, gamma: float, penalty: float | None) -> NoReturn:
+        refuse_of_score("criteria")
+
+    def _no_criterion(self, criterion: str) -> DbselectError:
+        return ArgumentError(f"criterion is {criterion!r}; a score has none")
+
+    def _f_tests(self) -> NoReturn:
+        refuse_of_score("f_tests")
+
+    def _quadratic(self, what: str) -> Linear:
+        refuse_of_score(what)
+
+    def anytime_predict(self, rows: Any, budget: Budget = None, **options: Any) -> NoReturn:
+        """Refuse: an estimator has no prefix for each row."""
+        refuse_of_score("anytime_predict")
+
+    def to_struct(self) -> dict[str, Any]:
+        """Refuse: the answers are what a score keeps, in its cache."""
+        raise ArgumentError(
+            "a ScoreSequence is not stored; give the Score a cache, from which the same call "
+            "makes the sequence again without a query"
+        )
+
+    @classmethod
+    def from_struct(cls, record: Any) -> "ScoreSequence":
+        """Refuse, as `to_struct`."""
+        refuse_of_score("a stored record")

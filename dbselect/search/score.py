@@ -1,0 +1,152 @@
+"""A search on a score: every gain is asked, those of a step in one batch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from dbselect.errors import ArgumentError, shown
+from dbselect.objectives.contract import is_objective
+from dbselect.objectives.score import Score, std_error
+from dbselect.options.kinds import one_of
+from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups, numbers_of
+from dbselect.record.steps import Ended, Step, Stop, held_after
+from dbselect.results.call import Call
+from dbselect.results.scored.model import ScoreModel
+from dbselect.results.scored.sequence import ScoreSequence
+from dbselect.search.lead import lead_of
+from dbselect.search.protocol import Search
+from dbselect.selection.criteria import Criterion
+from dbselect.selection.removal import Usefulness
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+#: Options of a search that are about slow answers.
+OF_SCORES = ("executor", "max_queries", "time_limit", "shortlist")
+
+
+@dataclass(eq=False)
+class ScoreSearch(Search):
+    """Any function of columns.
+
+    Parameters
+    ----------
+    call, groups, first : as in `Search`
+    state : the selected groups; changed by a walk
+    """
+
+    call: Call
+    groups: Groups
+    first: list[int]
+    state: Score
+
+    def criterion(self, rule: str, budget: float | None = None) -> Criterion:
+        """Return the gain; where that is a loss, the dearer group is the worse."""
+        one_of(("fr", "doubling")).check("rule", rule)
+        costs = self.groups.costs
+        # So many groups, whatever they gain, are asked for by a limit on their number.
+        stops = self.call.method == "anytime_sequence" and "max_groups" not in self.call.options
+
+        def worth(state: Score) -> Vector:
+            gains = state.gains()
+            if stops and len(state.held) >= len(self.first) and self._is_noise(state, gains):
+                raise Ended(Stop.NOISE)
+            return np.where(gains < 0, gains * costs**2, gains)
+
+        return worth
+
+    def _is_noise(self, state: Score, gains: Vector) -> bool:
+        """Whether every gain that was asked lies within its standard error."""
+        before = state.folds(state.held)
+        tried = np.setdiff1d(np.flatnonzero(np.isfinite(gains)), state.held)
+        errors = [std_error(state.folds([*state.held, one]), before) for one in tried.tolist()]
+        # Without folds no error is known, and none is above it.
+        return bool(tried.size) and bool((gains[tried] <= state.noise * np.array(errors)).all())
+
+    def usefulness(self, backward: str) -> Usefulness:
+        """Return the loss; that of a group that does harm is below 0."""
+        one_of(("loss",)).check("backward", backward)
+        costs = self.groups.costs
+
+        def worth(state: Score) -> Vector:
+            losses = state.losses()
+            return np.where(losses < 0, losses * costs**2, losses)
+
+        return worth
+
+    def dependent(self) -> list[str]:
+        """Return no column: of dependent ones a score says what they are worth."""
+        return []
+
+    def check_held(self) -> None:
+        """Do nothing: any set has a score."""
+
+    def kept(self) -> Any:
+        """Return the score of the groups held on each fold, and the questions so far."""
+        return self.state.folds(self.state.held), self.state.queries
+
+    def restored(self, steps: Sequence[Step]) -> None:
+        """Bring the state back to the last step."""
+        self.state.held = held_after(steps)
+
+    def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> ScoreSequence:
+        """Return the sequence of some steps."""
+        return ScoreSequence(
+            self.groups, rule, steps, [folds for folds, _ in kept],
+            np.array([queries for _, queries in kept]), stop, self.state.noise, call=self.call,
+        )  # fmt: skip
+
+    def model(self, state: Score) -> ScoreModel:
+        """Return what is known of the selected groups of a state."""
+        return ScoreModel.of(self.groups, state.held, state.folds(state.held), self.call)
+
+
+def score_search(problem: "Problem", call: Call, given: Mapping[str, object]) -> ScoreSearch:
+    """Return the search of a score.
+
+    Parameters
+    ----------
+    given : options of the method
+    """
+    source, options = cast(Score, problem.source), cast(Mapping[str, Any], given)
+    if source.held:
+        raise ArgumentError(f"score has {len(source.held)} groups selected; it must have none")
+    first = numbers_of(problem.always, source.about)
+    resumed = options.get("resume")
+    if resumed is not None:
+        if not isinstance(resumed, ScoreSequence):
+            raise ArgumentError(
+                f"resume is {shown(resumed)}; it must be an earlier result of a score"
+            )
+        source.answers.known |= {**resumed.score.answers.known, **source.answers.known}
+    lead = lead_of(source, options.get("shortlist"))
+    state = source.searched(problem.costs, first, options, lead)
+    return ScoreSearch(call, state.about, first, state)
+
+
+def check_slow(source: Any, method: str, options: Mapping[str, Any]) -> None:
+    """Refuse a score where rows are needed, and options of slow answers where nothing is asked.
+
+    Raises
+    ------
+    ArgumentError : names the source, or the option
+    """
+    if isinstance(source, Score):
+        if "max_queries" not in options:
+            raise ArgumentError(
+                f"source is a Score, which has no rows, and {method} reads rows; "
+                "anytime_sequence and the other searches take it"
+            )
+        return
+    for name in OF_SCORES:
+        value = options.get(name)
+        own = method == "best_within" and name == "time_limit"
+        apart = is_objective(source) and "k" in options and name != "shortlist"
+        if value is not None and not (own or apart):
+            raise ArgumentError(
+                f"{name} is {shown(value)}; it is for objectives whose answers are slow, as "
+                "dbselect.objectives.Score makes one"
+            )

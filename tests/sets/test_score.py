@@ -1,0 +1,443 @@
+"""Any function of columns, or any estimator, in the place of a Gram."""
+
+import itertools
+import threading
+import time
+import warnings
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.feature_selection import SequentialFeatureSelector
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import dbselect as ds
+from dbselect.errors import ArgumentError, ScoreError, ScoreWarning
+from dbselect.record.steps import Stop
+
+COSTS = {"u": 3.0, "v": 1.0, "w": 2.0, "x": 1.0, "z": 4.0}
+GROUPS = {"u": ["a", "b"], "v": ["c"], "w": ["d", "e"], "x": ["f"], "z": ["g", "h"]}
+
+
+def table(rows: int = 60) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(rows, 8))
+    X[:, 5] += X[:, 0]
+    y = X @ np.array([1.0, 0.2, 0.7, 0.5, 0.0, 0.3, 0.1, 0.05]) + 0.5 * rng.normal(size=rows)
+    return pd.DataFrame(X, columns=list("abcdefgh")), y
+
+
+class R2:
+    """The r2 of least squares on all rows, and what was asked."""
+
+    def __init__(self) -> None:
+        self.X, self.y = table()
+        self.calls: list[frozenset[str]] = []
+
+    def __call__(self, columns: list[str]) -> float:
+        self.calls.append(frozenset(columns))
+        A = np.column_stack([np.ones(len(self.y)), self.X[columns]])
+        left = self.y - A @ np.linalg.lstsq(A, self.y, rcond=None)[0]
+        return 1.0 - float(left @ left) / float(((self.y - self.y.mean()) ** 2).sum())
+
+
+def score_of(function, **options) -> ds.objectives.Score:
+    return ds.objectives.Score(function, GROUPS, COSTS, **{"check": False, **options})
+
+
+def linear() -> ds.Problem:
+    X, y = table()
+    return ds.Problem(X.assign(y=y), "y", GROUPS, COSTS)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("anytime_sequence", {}),
+        ("anytime_sequence", {"budget": 6.0}),
+        ("anytime_sequence", {"rule": "doubling"}),
+        ("foba", {}),
+        ("foba", {"epsilon": 0.01, "nu": 0.9}),
+        ("backward", {}),
+        ("backward", {"budget": 4.0}),
+        ("floating", {"max_groups": 3}),
+    ],
+)
+def test_a_linear_score_gives_the_order_of_the_gram(method, options):
+    ours = getattr(ds.Problem(score_of(R2())), method)(**options)
+    gram = getattr(linear(), method)(**options)
+    assert ours.steps["group"].to_list() == gram.steps["group"].to_list()
+    assert ours.steps["action"].to_list() == gram.steps["action"].to_list()
+    for name in ("cost", "spent", "explained", "gain", "score"):
+        np.testing.assert_allclose(
+            ours.steps[name].cast(float).to_numpy(), gram.steps[name].to_numpy(), atol=1e-9
+        )
+    assert ours.stop is gram.stop
+
+
+@pytest.mark.parametrize("method", ["greedy", "exchange", "dash"])
+def test_a_linear_score_gives_the_sets_of_the_gram(method):
+    ours = getattr(ds.Problem(score_of(R2())), method)(k=3)
+    gram = getattr(linear(), method)(k=3)
+    assert set(ours.chosen) == set(gram.chosen)
+    assert ours.groups == [list(GROUPS)[one] for one in ours.chosen]
+    assert ours.explained == pytest.approx(gram.explained, abs=1e-9)
+
+
+@pytest.mark.parametrize("budget", [0.5, 3.0, 5.0, 7.0, 11.0])
+def test_the_best_within_a_budget_is_that_of_all_subsets(budget):
+    function = R2()
+    found = ds.best_within(score_of(function), budget=budget)
+    sets = [one for n in range(6) for one in itertools.combinations(GROUPS, n)]
+    fits = [one for one in sets if sum(COSTS[name] for name in one) <= budget]
+    best = max(function([c for name in one for c in GROUPS[name]]) for one in fits)
+    assert found.explained == pytest.approx(best, abs=1e-12)
+    assert found.proof.bound is None
+    assert found.proof.gap is None
+    assert not found.proof.proven
+    assert "no bound" in repr(found)
+
+
+def test_groups_that_do_harm_come_last_and_go_first():
+    worth = {"u": 0.3, "v": -0.2, "w": 0.1, "x": -0.1, "z": -0.1}
+
+    def value(columns):
+        return sum(worth[name] for name, own in GROUPS.items() if set(own) <= set(columns))
+
+    order = ds.anytime_sequence(score_of(value)).steps["group"].to_list()
+    assert order == [None, "u", "w", "x", "v", "z"]  # -0.1 x 1, -0.2 x 1, -0.1 x 4
+    gone = ds.backward(score_of(value)).steps.filter(action="remove")["group"].to_list()
+    assert gone == ["z", "v", "x", "w", "u"]
+    assert set(ds.foba(score_of(value)).steps["group"].to_list()) == {None, "u", "w"}
+    assert set(ds.Problem(score_of(value)).best_within(100.0).groups) == {"u", "w"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_the_columns_are_those_of_sequential_feature_selector(direction):
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    X = X.iloc[::2, :5]
+    y = y.iloc[::2]
+    model = DecisionTreeClassifier(max_depth=3, random_state=0)
+    theirs = SequentialFeatureSelector(
+        model, n_features_to_select=2, direction=direction, cv=3, scoring="roc_auc"
+    ).fit(X, y)
+    score = ds.objectives.Score.of(model, X, y, cv=3, scoring="roc_auc")
+    method = ds.anytime_sequence if direction == "forward" else ds.backward
+    ours = method(score, **({"max_groups": 2} if direction == "forward" else {}))
+    assert set(ours.at(size=2).columns) == set(X.columns[theirs.get_support()])
+    folds = cross_val_score(model, X[ours.at(size=2).columns], y, cv=3, scoring="roc_auc")
+    assert ours.at(size=2).value == pytest.approx(folds.mean(), abs=0.02)  # the order of columns
+
+
+def test_a_set_is_asked_once_whichever_method_asks():
+    function = R2()
+    score = score_of(function)
+    seq = ds.anytime_sequence(score)
+    assert seq.queries[-1] == len(function.calls) == 1 + 5 + 4 + 3 + 2 + 1
+    for method in ("foba", "floating"):
+        getattr(ds, method)(score)
+    ds.greedy(score, k=2)
+    ds.backward(score)
+    assert set(Counter(function.calls).values()) == {1}
+    assert score.queries == len(function.calls)
+
+
+def test_one_set_is_asked_twice_to_see_whether_the_score_repeats():
+    count = itertools.count()
+
+    def drifts(columns):
+        return len(columns) + 1e-3 * next(count)
+
+    with pytest.warns(ScoreWarning, match=r"\['a', 'b'\] is 2.001, and 2.006 when") as told:
+        seq = ds.anytime_sequence(score_of(drifts, check=True))
+    assert len(told) == 1
+    assert len(seq.records) == 5
+    function = R2()
+    ds.anytime_sequence(score_of(function, check=True))
+    assert sorted(Counter(function.calls).values())[-2:] == [1, 2]
+
+
+@pytest.mark.parametrize("bad", ["raises", "nan", "text"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_query_that_fails_leaves_the_sequence_so_far_and_resume_goes_on(bad, workers):
+    whole, function, broken = ds.anytime_sequence(score_of(R2())), R2(), [True]
+
+    def sometimes(columns):
+        if len(columns) > 3 and broken[0]:
+            if bad == "raises":
+                raise MemoryError("no room")
+            return {"nan": float("nan"), "text": "much"}[bad]
+        return function(columns)
+
+    score = score_of(sometimes)
+    with ThreadPoolExecutor(2) as pool, pytest.warns(ScoreWarning, match="no room|finite|float"):
+        seq = ds.anytime_sequence(score, executor=pool if workers else None)
+    assert seq.stop is Stop.FAILED
+    steps = len(seq.records)
+    assert 0 < steps < 5
+    assert seq.steps["group"].to_list() == whole.steps["group"].to_list()[: steps + 1]
+    broken[0] = False
+    again = ds.anytime_sequence(score_of(sometimes), resume=seq)
+    assert again.steps["group"].to_list() == whole.steps["group"].to_list()
+    assert set(Counter(function.calls).values()) == {1}
+
+
+def test_a_score_that_always_fails_is_an_error():
+    def fails(columns):
+        raise KeyError("no such table")
+
+    with pytest.raises(ScoreError, match="no such table"):
+        ds.anytime_sequence(score_of(fails))
+
+
+def test_a_score_without_a_value_of_nothing_begins_at_the_least_group():
+    function = R2()
+
+    def needs_columns(columns):
+        if not columns:
+            raise ValueError("at least one column")
+        return function(columns)
+
+    with pytest.warns(ScoreWarning, match="give empty="):
+        seq = ds.anytime_sequence(score_of(needs_columns))
+    assert seq.steps["group"].to_list() == linear().anytime_sequence().steps["group"].to_list()
+    assert seq.value[0] == min(function(columns) for columns in GROUPS.values())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ds.anytime_sequence(score_of(needs_columns, empty=0.0)).value[0] == 0.0
+
+
+@pytest.mark.parametrize("most", [1, 2, 6, 7, 12])
+def test_max_queries_is_never_exceeded_and_a_longer_one_goes_on(most):
+    function = R2()
+    score = score_of(function)
+    seq = ds.anytime_sequence(score, max_queries=most)
+    assert seq.stop is Stop.QUERIES
+    assert len(function.calls) == most
+    whole = ds.anytime_sequence(score)
+    order = whole.steps["group"].to_list()
+    assert seq.steps["group"].to_list() == order[: len(seq.spent)]
+    assert set(Counter(function.calls).values()) == {1}
+
+
+def test_limits_give_sets_the_best_so_far():
+    score = score_of(R2())
+    found = ds.dash(score, k=3, max_queries=7)
+    assert found.diagnostics.stop is Stop.QUERIES
+    assert found.diagnostics.queries == 7
+    assert 0 < len(found.chosen) <= 3
+    assert "max_queries" in repr(found)
+    assert found.explained == max(
+        score.value_of([one for one in range(5) if set(GROUPS[score.groups[one]]) <= columns])
+        for columns in score.answers.known
+        if len({name for name in GROUPS if set(GROUPS[name]) <= columns}) <= 3
+    )
+
+
+def test_a_time_limit_ends_with_the_steps_so_far():
+    function = R2()
+
+    def slow(columns):
+        time.sleep(0.01)
+        return function(columns)
+
+    with ThreadPoolExecutor(2) as pool:
+        for executor in (None, pool):
+            seq = ds.anytime_sequence(score_of(slow), time_limit=0.05, executor=executor)
+            assert seq.stop is Stop.TIME
+            assert len(seq.records) < 5
+
+
+def test_an_interrupt_leaves_the_sequence_so_far():
+    function = R2()
+
+    def interrupted(columns):
+        if len(columns) > 3:
+            raise KeyboardInterrupt
+        return function(columns)
+
+    seq = ds.anytime_sequence(score_of(interrupted))
+    assert seq.stop is Stop.INTERRUPTED
+    assert 0 < len(seq.records) < 5
+    assert ds.greedy(score_of(interrupted), k=4).diagnostics.stop is Stop.INTERRUPTED
+
+
+@pytest.mark.parametrize("method", ["anytime_sequence", "foba", "backward", "floating"])
+def test_batches_go_out_together(method):
+    function, now, most = R2(), [0], [0]
+    lock = threading.Lock()
+
+    def waits(columns):
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        time.sleep(0.005)
+        with lock:
+            now[0] -= 1
+        return function(columns)
+
+    with ThreadPoolExecutor(3) as pool:
+        seq = getattr(ds, method)(score_of(waits), executor=pool)
+        own = getattr(ds, method)(score_of(waits, executor=pool))
+    alone = getattr(ds, method)(score_of(R2()))
+    assert seq.steps["group"].to_list() == own.steps["group"].to_list()
+    assert seq.steps["group"].to_list() == alone.steps["group"].to_list()
+    assert most[0] == 3
+
+
+def test_answers_are_kept_from_run_to_run(tmp_path):
+    cache = tmp_path / "scores.parquet"
+    function = R2()
+    first = ds.anytime_sequence(score_of(function, cache=cache))
+    asked = len(function.calls)
+    again = ds.anytime_sequence(score_of(function, cache=cache))
+    assert again.steps["group"].to_list() == first.steps["group"].to_list()
+    assert len(function.calls) == asked
+    # Another score in the same file, and a score that changed since.
+    other = score_of(len, cache=cache, name="size")
+    assert ds.greedy(other, k=1).groups[0] in ("u", "w", "z")
+    rows = pl.read_parquet(cache)
+    assert set(rows["score"]) == {"", "size"}
+    assert rows.filter(score="").height == asked
+    with pytest.warns(ScoreWarning, match="when asked again"):
+        ds.backward(score_of(lambda columns: 2 * function(columns), cache=cache, check=True))
+
+
+def test_a_crash_of_the_process_loses_no_answer(tmp_path):
+    cache = tmp_path / "scores.parquet"
+    function = R2()
+
+    def exits(columns):
+        if len(function.calls) == 9:
+            raise SystemExit
+        return function(columns)
+
+    with pytest.raises(SystemExit):
+        ds.anytime_sequence(score_of(exits, cache=cache))
+    assert pl.read_parquet(cache).height == 9
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "numpy"])
+def test_frames_and_pipelines(kind):
+    X, y = table()
+    label = y > 0
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    given = {"pandas": X, "polars": pl.DataFrame(X), "numpy": X.to_numpy()}[kind]
+    groups = GROUPS
+    if kind == "numpy":
+        groups = {g: [f"x{'abcdefgh'.index(name)}" for name in own] for g, own in GROUPS.items()}
+    score = ds.objectives.Score.of(
+        model, given, label, cv=3, scoring="roc_auc", groups=groups, costs=COSTS
+    )
+    seq = ds.anytime_sequence(score, max_groups=2)
+    first = seq.steps["group"][1]
+    expected = cross_val_score(model, X[GROUPS[first]], label, cv=3, scoring="roc_auc")
+    assert seq.value[0] == 0.5
+    assert seq.value[1] == pytest.approx(expected.mean(), abs=1e-12)
+    paired = expected - 0.5
+    assert seq.std_error[1] == pytest.approx(paired.std(ddof=1) / 3**0.5, abs=1e-12)
+    fitted = seq.at(size=2).estimator
+    assert fitted.score(score.answers.score.rows(seq.at(size=2).columns), label) > 0.8
+    assert (seq.predict(given) == seq.at().predict(given)).all()
+
+
+def test_gains_within_their_standard_error_are_none_and_end_the_search():
+    rng = np.random.default_rng(0)
+    X = pl.DataFrame(rng.normal(size=(200, 4)), schema=["a", "b", "n", "m"])
+    y = (3 * X["a"] + X["b"]).to_numpy() + 0.1 * rng.normal(size=200)
+    folds = KFold(5)
+    score = ds.objectives.Score.of(LinearRegression(), X, y, cv=folds, scoring="r2", noise=2.0)
+    seq = ds.anytime_sequence(score)
+    assert seq.steps["group"].to_list() == [None, "a", "b"]
+    assert seq.stop is Stop.NOISE
+    every = ds.anytime_sequence(score, max_groups=4)
+    assert every.useful.tolist() == [True, True, True, False, False]
+    assert every.stop is Stop.EXHAUSTED
+
+
+def test_a_shortlist_asks_fewer_and_finds_the_same():
+    X, y = table(200)
+    score = ds.objectives.Score.of(LinearRegression(), X, y, groups=GROUPS, costs=COSTS, noise=0)
+    whole = ds.anytime_sequence(score, max_groups=3)
+    again = ds.objectives.Score.of(LinearRegression(), X, y, groups=GROUPS, costs=COSTS, noise=0)
+    short = ds.anytime_sequence(again, max_groups=3, shortlist=0.5)
+    assert short.steps["group"].to_list() == whole.steps["group"].to_list()
+    assert short.queries[-1] < whole.queries[-1]
+    function = R2()
+    guided = score_of(function, guide=linear())
+    assert (
+        ds.anytime_sequence(guided, shortlist=1.0).steps["group"].to_list()
+        == linear().anytime_sequence().steps["group"].to_list()
+    )
+    assert len(function.calls) == 6
+    with pytest.raises(ArgumentError, match="guide=Problem"):
+        ds.anytime_sequence(score_of(R2()), shortlist=0.5)
+
+
+def test_sequences_of_scores_are_priced_compared_drawn_and_reported(tmp_path):
+    seq = ds.anytime_sequence(score_of(R2()))
+    gram = linear().anytime_sequence()
+    both = ds.compare({"score": seq, "gram": gram}).table
+    np.testing.assert_allclose(both["timeliness"][0], both["timeliness"][1], atol=1e-9)
+    np.testing.assert_allclose(seq.timeliness(), gram.timeliness(), atol=1e-9)
+    cheap = seq.with_costs(dict.fromkeys(GROUPS, 1.0))
+    assert cheap.spent[-1] == 5
+    assert seq.plot().data["value"].max() == pytest.approx(gram.r2[-1], abs=1e-9)
+    seq.report(tmp_path / "page.html", held_out={"the Gram": gram})
+    text = (tmp_path / "page.html").read_text()
+    assert "R2" in text
+    assert "the Gram" in text
+    assert "What a budget buys" in text
+    with pytest.raises(ArgumentError, match="criteria"):
+        seq.criteria()
+    with pytest.raises(ArgumentError, match="certificate"):
+        seq.certificate()
+    assert seq._repr_html_().count("<tr>") > 5
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda: ds.objectives.Score(3, GROUPS), "score is 3"),
+        (lambda: ds.objectives.Score(len, GROUPS, executor=4), "executor is 4"),
+        (lambda: ds.objectives.Score(len, GROUPS, {"u": 1.0}), "has no cost"),
+        (lambda: ds.objectives.Score(len, GROUPS, noise=-1), "noise is -1"),
+        (lambda: ds.objectives.Score(len, GROUPS, cache="no/folder/x"), "cache is"),
+        (lambda: ds.foba(score_of(len), rule="omp"), "rule is 'omp'"),
+        (lambda: ds.backward(score_of(len), backward="coefficient"), "backward is"),
+        (lambda: ds.step(score_of(len)), "step reads rows"),
+        (lambda: ds.sght(score_of(len), max_columns=1, max_groups=1), "sght reads rows"),
+        (lambda: ds.anytime_sequence(score_of(len), "y"), "target is 'y'"),
+        (lambda: ds.greedy(score_of(len), k=9), "k is 9"),
+        (lambda: linear().foba(max_queries=3), "max_queries is 3; it is for objectives"),
+        (lambda: linear().anytime_sequence(time_limit=3), "time_limit is 3; it is for"),
+        (lambda: ds.objectives.Score.of(LinearRegression, [[1]], [1]), "estimator is"),
+        (lambda: ds.objectives.Score.of(LinearRegression(), [[1]], [1]), "X is"),
+        (lambda: ds.objectives.Score.of(LinearRegression(), table()[0], [1]), "y has shape"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(ask, words):
+    with pytest.raises(ArgumentError if "cost" not in words else ds.DbselectError, match=words):
+        ask()
+
+
+@pytest.mark.slow
+@pytest.mark.system
+def test_processes_ask_side_by_side():
+    X, y = table()
+    with ProcessPoolExecutor(2) as pool:
+        score = ds.objectives.Score.of(LinearRegression(), X, y, groups=GROUPS, executor=pool)
+        ours = ds.anytime_sequence(score, max_groups=3)
+    alone = ds.anytime_sequence(
+        ds.objectives.Score.of(LinearRegression(), X, y, groups=GROUPS), max_groups=3
+    )
+    assert ours.steps["group"].to_list() == alone.steps["group"].to_list()
