@@ -95,11 +95,11 @@ impl Candidates {
         let mut greedy = Greedy::new(posterior, self.numbers.len().max(2));
         let mut found = Vec::new();
         while found.len() < asked.k.min(self.numbers.len()) {
-            let pick = match greedy.next() {
+            let pick = match greedy.best() {
                 Some(pick) => pick,
                 None => {
                     greedy.read(&self.numbers, &self.x)?;
-                    greedy.end()?
+                    greedy.best_read()?
                 }
             };
             found.push(pick.row);
