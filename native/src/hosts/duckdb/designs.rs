@@ -56,7 +56,10 @@ unsafe fn places(lists: Vector, entry: ListEntry, asked: &Asked) -> Result<Cell<
     for leaf in &leaves {
         match leaf.is_text() {
             true => {
-                return Err(format!("column '{}' has type VARCHAR; cast it to a number", leaf.name));
+                return Err(format!(
+                    "column '{}' has type VARCHAR; cast it to a number",
+                    leaf.name
+                ));
             }
             false => leaf.check()?,
         }

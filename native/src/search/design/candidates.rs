@@ -10,6 +10,9 @@ use crate::search::value::Value;
 /// Largest size of a value: fourth powers times the square of a variance stay finite.
 const LARGEST: f64 = 1e60;
 
+/// Rows that are read at a time, whose products take twice their memory.
+const BLOCK_ROWS: usize = 4096;
+
 /// Which rows are chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Asked {
@@ -98,7 +101,10 @@ impl Candidates {
             let pick = match greedy.best() {
                 Some(pick) => pick,
                 None => {
-                    greedy.read(&self.numbers, &self.x)?;
+                    let rows = self.x.chunks(BLOCK_ROWS * self.names.len());
+                    for (numbers, x) in self.numbers.chunks(BLOCK_ROWS).zip(rows) {
+                        greedy.read(numbers, x)?;
+                    }
                     greedy.best_read()?
                 }
             };
