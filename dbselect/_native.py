@@ -578,10 +578,7 @@ def search(
     A search costs O(D^3) for D columns; many run on all cores, each as it would alone. The GIL is
     released, and memory beside the answer does not grow with the number of records.
     """
-    raised: list[BaseException] = []
-    on_turn = _followed(turn, raised)
-    with _stream(_batch(records)) as first, _stream(_request(method, target, given)) as second:
-        found = _array(partial(_library().dbselect_search, first, second, on_turn))
+    found, raised = _asked("search", records, _request(method, target, given), turn)
     if raised:
         # An interrupt that came too late for that, or of a record that is refused, is raised.
         is_ended = found.field("stop")[0].as_py() == "INTERRUPTED"
@@ -590,13 +587,22 @@ def search(
     return found
 
 
-def _followed(turn: Callable[[int, bool, float], None] | None, raised: list[BaseException]) -> Any:
-    """Return what the library calls after every turn, a null pointer for nothing."""
-    if turn is None:
-        return _OnTurn()
-    turns = _turns(turn, raised)
-    next(turns)
-    return _OnTurn(turns.send)
+def _asked(
+    function: str,
+    records: pa.Array,
+    request: pa.RecordBatch,
+    turn: Callable[[int, bool, float], None] | None,
+) -> tuple[pa.StructArray, list[BaseException]]:
+    """Return what the library answers, and what the turns raised."""
+    raised: list[BaseException] = []
+    on_turn = _OnTurn()  # a null pointer: nothing is called
+    if turn is not None:
+        turns = _turns(turn, raised)
+        next(turns)
+        on_turn = _OnTurn(turns.send)
+    with _stream(_batch(records)) as first, _stream(request) as second:
+        call = partial(getattr(_library(), f"dbselect_{function}"), first, second, on_turn)
+        return _array(call), raised
 
 
 def _turns(
@@ -655,10 +661,7 @@ def answers(
     -----
     As `search`: O(D^3) a record, on all cores, without the GIL.
     """
-    raised: list[BaseException] = []
-    on_turn = _followed(turn, raised)
-    with _stream(_batch(records)) as first, _stream(_request(method, target, given)) as second:
-        found = _array(partial(_library().dbselect_answer, first, second, on_turn))
+    found, raised = _asked("answer", records, _request(method, target, given), turn)
     if raised:
         raise raised.pop()
     return found

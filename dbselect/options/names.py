@@ -39,8 +39,6 @@ KnockoffName = Literal["fixed", "second_order"]
 OrderingName = Literal["anytime_sequence", "foba", "group_lasso", "step"]
 #: What happens to rows whose key a looked-up table lacks.
 UnmatchedName = Literal["indicator", "skip", "error"]
-#: What happens to a missing value.
-NullPolicyName = Literal["skip", "error", "mean", "indicator"]
 #: Whether the whole Gram matrix is made, or rows of it are read when asked for.
 GramName = Literal["auto", "full", "lazy"]
 #: Fields of a problem beside source, target, groups and costs.

@@ -209,7 +209,7 @@ impl Family {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(in crate::glm) mod tests {
     use super::*;
 
     /// Families of all kinds.

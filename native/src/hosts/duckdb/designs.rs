@@ -26,8 +26,9 @@ pub unsafe extern "C" fn a_optimal(info: Handle, chunk: Handle, out: Handle) {
             let value = |at| Values::of(Vector::of_chunk(chunk, at), rows);
             let [k, beta2, sigma2, scale] = [value(1)?, value(2)?, value(3)?, value(4)?];
             for row in 0..rows {
-                let asked = Asked::read(&k.at(row), &beta2.at(row), &sigma2.at(row), &scale.at(row))
-                    .map_err(|error| error.message)?;
+                let asked =
+                    Asked::read(&k.at(row), &beta2.at(row), &sigma2.at(row), &scale.at(row))
+                        .map_err(|error| error.message)?;
                 let found = match lists.is_null(row) {
                     true => Cell::Null,
                     false => places(lists, lists.get(row), &asked)?,
@@ -54,7 +55,12 @@ unsafe fn places(lists: Vector, entry: ListEntry, asked: &Asked) -> Result<Cell<
     let leaves = leaves(row)?.unwrap_or_default();
     for leaf in &leaves {
         match leaf.is_text() {
-            true => return Err(format!("column '{}' has type VARCHAR; cast it to a number", leaf.name)),
+            true => {
+                return Err(format!(
+                    "column '{}' has type VARCHAR; cast it to a number",
+                    leaf.name
+                ));
+            }
             false => leaf.check()?,
         }
     }

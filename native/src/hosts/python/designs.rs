@@ -71,7 +71,7 @@ pub unsafe extern "C" fn dbselect_design_next(
     guard(|| {
         // SAFETY: see the caller's promise.
         let (design, row, gain) = unsafe { (&mut *design, &mut *row, &mut *gain) };
-        let pick = if is_read { Some(design.end()?) } else { design.next() };
+        let pick = if is_read { Some(design.best_read()?) } else { design.best() };
         (*row, *gain) = pick.map_or((usize::MAX, 0.0), |pick| (pick.row, pick.gain));
         Ok(())
     })

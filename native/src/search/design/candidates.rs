@@ -10,6 +10,9 @@ use crate::search::value::Value;
 /// Largest size of a value: fourth powers times the square of a variance stay finite.
 const LARGEST: f64 = 1e60;
 
+/// Rows that are read at a time, whose products take twice their memory.
+const BLOCK_ROWS: usize = 4096;
+
 /// Which rows are chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Asked {
@@ -95,11 +98,14 @@ impl Candidates {
         let mut greedy = Greedy::new(posterior, self.numbers.len().max(2));
         let mut found = Vec::new();
         while found.len() < asked.k.min(self.numbers.len()) {
-            let pick = match greedy.next() {
+            let pick = match greedy.best() {
                 Some(pick) => pick,
                 None => {
-                    greedy.read(&self.numbers, &self.x)?;
-                    greedy.end()?
+                    let rows = self.x.chunks(BLOCK_ROWS * self.names.len());
+                    for (numbers, x) in self.numbers.chunks(BLOCK_ROWS).zip(rows) {
+                        greedy.read(numbers, x)?;
+                    }
+                    greedy.best_read()?
                 }
             };
             found.push(pick.row);

@@ -94,7 +94,7 @@ impl Greedy {
     }
 
     /// Take the best row in memory; nothing if it may be elsewhere, so that all rows are to be read.
-    pub fn next(&mut self) -> Option<Pick> {
+    pub fn best(&mut self) -> Option<Pick> {
         let mut best = NONE;
         let mut seen: Vec<(usize, Vec<f64>)> = Vec::new();
         let mut order: Vec<usize> = (0..self.parts.len()).collect();
@@ -150,7 +150,7 @@ impl Greedy {
     }
 
     /// Take the best of the rows read, and hold those of the largest variances.
-    pub fn end(&mut self) -> Result<Pick, String> {
+    pub fn best_read(&mut self) -> Result<Pick, String> {
         let reading = Reading::new(self.posterior.width(), self.capacity);
         let Reading { held, leaders, again } = mem::replace(&mut self.reading, reading);
         // The first of all rows that ties with the best beats all before it, so it comes first.
@@ -198,14 +198,14 @@ mod tests {
         let mut greedy = Greedy::new(Posterior::new(width, 1.0, 1.0), capacity);
         let (mut rows, mut readings) = (Vec::new(), 0);
         while rows.len() < k {
-            let pick = greedy.next().unwrap_or_else(|| {
+            let pick = greedy.best().unwrap_or_else(|| {
                 readings += 1;
                 for (block, x) in x.chunks(7 * width).enumerate() {
                     let numbers: Vec<usize> =
                         (0..x.len() / width).map(|at| 7 * block + at).collect();
                     greedy.read(&numbers, x).unwrap();
                 }
-                greedy.end().unwrap()
+                greedy.best_read().unwrap()
             });
             rows.push(pick.row);
         }
@@ -257,9 +257,9 @@ mod tests {
         let numbers: Vec<usize> = (0..20_000).collect();
         let mut greedy = Greedy::new(Posterior::new(width, 1.0, 1.0), 20_000);
         greedy.read(&numbers, &x).unwrap();
-        greedy.end().unwrap();
+        greedy.best_read().unwrap();
         for _ in 1..30 {
-            greedy.next().unwrap();
+            greedy.best().unwrap();
         }
         let seen = greedy.parts.iter().filter(|part| part.rows.was_seen()).count();
         assert!(4 * seen < greedy.parts.len(), "{seen} of {}", greedy.parts.len());
@@ -270,8 +270,8 @@ mod tests {
         let x = [1.0, 3.0, 2.0, 5.0];
         let mut greedy = Greedy::new(Posterior::new(1, 1.0, 1.0), 2);
         greedy.read(&[0, 1, 2, 3], &x).unwrap();
-        assert_eq!(greedy.end().unwrap().row, 3);
+        assert_eq!(greedy.best_read().unwrap().row, 3);
         assert!(greedy.read(&[3], &[4.0]).is_err());
-        assert!(greedy.end().is_err());
+        assert!(greedy.best_read().is_err());
     }
 }
