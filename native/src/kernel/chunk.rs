@@ -60,7 +60,11 @@ impl Missing {
 
     /// The rows that are set.
     pub fn rows(&self) -> impl Iterator<Item = usize> {
-        (0..self.0.len() * 64).filter(|&row| self.contains(row))
+        self.0.iter().enumerate().flat_map(|(at, &word)| {
+            std::iter::successors(Some(word), |left| Some(left & (left - 1)))
+                .take(word.count_ones() as usize)
+                .map(move |left| at * 64 + left.trailing_zeros() as usize)
+        })
     }
 
     /// The part for `rows`, which start at a multiple of 64.
