@@ -309,3 +309,35 @@ def test_through_the_origin():
     coef, *_ = np.linalg.lstsq(X, frame["y"].to_numpy(), rcond=None)
     found = predictor.predict(frame.with_columns(x1=pl.lit(None, pl.Float64)))
     assert np.allclose(found["prediction"], X @ coef)
+
+
+@pytest.mark.parametrize("family", ["binomial", "poisson"])
+def test_one_step_of_a_family_is_near_its_refits(tmp_path, family):
+    rng = np.random.default_rng(12)
+    a, b, c = rng.normal(size=(3, 3000))
+    eta = 0.6 * a - 0.4 * b + 0.3 * c
+    draws = {
+        "binomial": rng.random(3000) < 1 / (1 + np.exp(-eta)),
+        "poisson": rng.poisson(np.exp(eta)),
+    }
+    frame = pl.DataFrame({"a": a, "b": b, "c": c, "y": draws[family].astype(float)})
+    problem = ds.Problem(frame, "y", family=family)
+    predictor = problem.predictor(approximate=True)
+    full = problem.fit()
+    assert np.allclose(predictor.predict(frame)["prediction"], full.predict(frame), atol=1e-6)
+    for groups in (["a"], ["a", "c"], ["b"]):
+        lost = frame.with_columns(
+            pl.lit(None, pl.Float64).alias(name) for name in "abc" if name not in groups
+        )
+        found = predictor.predict(lost)["prediction"]
+        refit = ds.fit(frame, "y", groups, family=family).predict(frame)
+        # Of the spread of the predictions: that of a mean is further from quadratic.
+        error = np.sqrt(np.mean((found - refit) ** 2)) / refit.std()
+        assert error < {"binomial": 0.05, "poisson": 0.3}[family], error
+        one = predictor.predict(lost.drop("y").row(7, named=True))
+        assert one["prediction"] == pytest.approx(found[7])
+    predictor.write_parquet(tmp_path / "p.parquet")
+    again = ds.read(tmp_path / "p.parquet").predict(lost)
+    assert again["prediction"].to_list() == pytest.approx(found.to_list())
+    with pytest.raises(ds.errors.ArgumentError, match="level is 0.9; of a family"):
+        predictor.predict(frame, level=0.9)
