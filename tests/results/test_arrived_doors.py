@@ -173,3 +173,48 @@ def test_a_regressor_predicts_from_the_groups_that_a_row_has(frame):
     )
     with pytest.raises(ValueError, match="available is True and budget is 1"):
         found.predict(lost, 1.0, available=True)
+
+
+@pytest.mark.parametrize("tells", [False, True])
+def test_indicators_do_better_where_it_tells_that_a_group_is_missing(tells):
+    rng = np.random.default_rng(21)
+    a, b = rng.normal(size=(2, 8000))
+    y = a + b + rng.normal(size=8000)
+    gone = (y > 1.0) & (rng.random(8000) < 0.8) if tells else rng.random(8000) < 0.3
+    table = pl.DataFrame({"a": a, "b": 0.8 * a + b, "y": y})
+    table = table.with_columns(b=pl.when(~pl.Series(gone)).then("b"))
+    train, test = table.head(4000), table.tail(4000)
+    patterns = ds.AnytimePredictor(train.drop_nulls(), "y")
+    marks = ds.AnytimePredictor(train, "y", null_policy={"b": "indicator"})
+    errors = [
+        ((test["y"] - one.predict(test)["prediction"]) ** 2).mean()
+        for one in (patterns, marks)
+    ]
+    assert (errors[1] < 0.8 * errors[0]) if tells else (errors[0] < 0.98 * errors[1])
+    told = patterns.missing_tells(test)
+    assert told["group"].to_list() == ["b"]
+    assert told["take"].to_list() == ["indicator" if tells else "patterns"]
+
+
+def test_a_service_answers_requests_with_missing_and_unknown_fields(problem):
+    pytest.importorskip("httpx")
+    client = pytest.importorskip("starlette.testclient")
+    from examples.service import service
+
+    predictor = problem.predictor()
+    http = client.TestClient(service(predictor))
+    assert http.get("/").json()["costs"] == COSTS
+    for row in ({}, {"a": 1.5}, {"a": 1.5, "b": None}, {"a": 1, "b": 2.0, "c": 0.5}):
+        answer = http.post("/predict", json={**row, "budget": 3})
+        assert answer.status_code == 200
+        assert answer.json() == predictor.predict(row, 3, level=0.9)
+    wrong = [
+        ({"d": 1.0}, "unknown field 'd'"),
+        ({"a": "x"}, "a is 'x'; it must be a number or null"),
+        ({"a": 1.0, "budget": -1}, "budget is -1"),
+        ([1.0], "an object of fields"),
+    ]
+    for row, words in wrong:
+        answer = http.post("/predict", json=row)
+        assert (answer.status_code, words in answer.json()["error"]) == (422, True)
+    assert http.post("/predict", content="{").status_code == 422

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 from polars.plugins import register_plugin_function
+from scipy.stats import ttest_ind
 
 from dbselect import _native
 from dbselect._lazy import load
@@ -25,6 +26,7 @@ from dbselect.options.refusals import refuse, require_single_target
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record import files, formulas
+from dbselect.record.foreign import rows_in_memory
 from dbselect.record.formulas import Formula, column, translate
 from dbselect.record.gram import RECORD_DTYPE, RECORD_TYPE, Gram
 from dbselect.record.groups import groups_of
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 
 #: Columns that the predictions have only with a level.
 BOUNDS = ("lower", "upper")
+#: A p-value, and a share of the target's variance, from which on it tells that a group is missing.
+TELLS = (0.01, 0.001)
 _BUDGET = "__dbselect_budget"
 _STORED = pa.struct([("predictor", pa.string()), ("gram", RECORD_TYPE)])
 
@@ -62,7 +66,9 @@ class AnytimePredictor(files.Stored, InNotebooks):
     source : Problem, or what a `Problem` takes: a table, a Gram, its record or a file of it
     target, groups, costs, options : as of `Problem`; of a Problem none
     approximate : of a family, whether each set of groups is one step of Newton's method from the
-        fit on all groups: r2 and sigma are then of the working response
+        fit on all groups: r2 and sigma are then of the working response. Against refits it errs,
+        in the spread of their predictions, by 1 to 9 % of binomial models, and of poisson by up to
+        60 % where the strongest group is missing
 
     Attributes
     ----------
@@ -301,6 +307,46 @@ class AnytimePredictor(files.Stored, InNotebooks):
             mean = translate(self._mean, formulas.polars())
             table = table.with_columns(mean.alias("prediction"))
         return table if level is not None else table.drop(BOUNDS)
+
+    def missing_tells(self, rows: Any) -> pl.DataFrame:
+        """Say for each group whether it tells of the target that the group is missing.
+
+        Parameters
+        ----------
+        rows : a frame or Arrow table with the target, in which groups are missing
+
+        Returns
+        -------
+        DataFrame, one row a group that some rows lack: group; missing, their share; effect, how
+        much larger the target is there than predicted, beside other rows; gain, the share of
+        the target's variance that an indicator would add; p_value of the effect (Welch); and
+        take, ``"indicator"`` of a null policy where p is below 1 % and the gain above 0.1 %, else
+        ``"patterns"``
+
+        Raises
+        ------
+        ColumnError : the rows lack the target, or a column
+        """
+        frame = rows_in_memory(rows)
+        check_there([self.target] if self.target not in frame.columns else [], frame)
+        y = frame[self.target].cast(pl.Float64).to_numpy()
+        found = self.predict(frame)
+        left, known = y - found["prediction"].to_numpy(), np.isfinite(y)
+        told = []
+        for name in self.costs:
+            lacks = ~found["groups"].list.contains(name).to_numpy()
+            out, there = left[lacks & known], left[~lacks & known]
+            if len(out) < 2 or len(there) < 2:
+                continue
+            share, effect = len(out) / (len(out) + len(there)), out.mean() - there.mean()
+            gain = share * (1.0 - share) * effect**2 / y[known].var()
+            p = float(ttest_ind(out, there, equal_var=False).pvalue)
+            take = "indicator" if p < TELLS[0] and gain > TELLS[1] else "patterns"
+            told.append((name, share, effect, gain, p, take))
+        names = ("group", "missing", "effect", "gain", "p_value", "take")
+        numbers = dict.fromkeys(names[1:5], pl.Float64)
+        schema = {"group": pl.String, **numbers, "take": pl.String}
+        return pl.DataFrame(told, schema=schema, orient="row")
 
     def _told(self, level: Any, unknown: str, absent: str) -> dict[str, Any]:
         own = {"level": level, "handle_unknown": unknown, "missing_columns": absent}
