@@ -108,7 +108,7 @@ class AnytimeEstimator(Portable):
             self._arrived = own, problem.predictor()
         rows, names = self._partial_rows(X)
         found = self._arrived[1].predict(rows, columns=names, missing_columns="unavailable")
-        return found["prediction"].to_numpy()
+        return np.asarray(found["prediction"].to_numpy())
 
     def _partial_rows(self, X: Any) -> tuple[Numbers, list[str]]:
         """Return rows in which values may be missing, and their columns; a frame may lack some."""

@@ -267,8 +267,8 @@ def test_what_a_row_may_not_hold_is_refused_in_a_sentence(mixed, problem):
 def test_a_name_that_is_nearly_a_field_is_a_mistake():
     table = pl.DataFrame({"weather": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 3.0]})
     predictor = ds.AnytimePredictor(table, "y")
-    with pytest.raises(ds.errors.ColumnError, match="unknown column 'wether'; there is 'weather'"):
-        predictor.predict({"wether": 1.0})
+    with pytest.raises(ds.errors.ColumnError, match="unknown column 'weater'; there is 'weather'"):
+        predictor.predict({"weater": 1.0})
     assert predictor.predict({"id": 7})["groups"] == []
 
 
@@ -339,5 +339,5 @@ def test_one_step_of_a_family_is_near_its_refits(tmp_path, family):
     predictor.write_parquet(tmp_path / "p.parquet")
     again = ds.read(tmp_path / "p.parquet").predict(lost)
     assert again["prediction"].to_list() == pytest.approx(found.tolist())
-    with pytest.raises(ds.errors.ArgumentError, match="level is 0.9; of a family"):
+    with pytest.raises(ds.errors.ArgumentError, match=r"level is 0\.9; of a family"):
         predictor.predict(frame, level=0.9)

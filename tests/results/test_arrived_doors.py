@@ -51,9 +51,7 @@ def brute(frame, problem, budget, there, rule):
             left = [g for g in names if g not in tried and paid + COSTS[g] <= budget]
             if rule == "next_group":
                 base = ds.fit(gram, "y", got).r2 if got else 0.0
-                rate = {
-                    g: ((ds.fit(gram, "y", [*got, g]).r2) - base) / COSTS[g] for g in left
-                }
+                rate = {g: ((ds.fit(gram, "y", [*got, g]).r2) - base) / COSTS[g] for g in left}
                 one = max(rate, key=rate.__getitem__, default=None)
             else:
                 later = [g for g in order if g not in tried]
@@ -187,8 +185,7 @@ def test_indicators_do_better_where_it_tells_that_a_group_is_missing(tells):
     patterns = ds.AnytimePredictor(train.drop_nulls(), "y")
     marks = ds.AnytimePredictor(train, "y", null_policy={"b": "indicator"})
     errors = [
-        ((test["y"] - one.predict(test)["prediction"]) ** 2).mean()
-        for one in (patterns, marks)
+        ((test["y"] - one.predict(test)["prediction"]) ** 2).mean() for one in (patterns, marks)
     ]
     assert (errors[1] < 0.8 * errors[0]) if tells else (errors[0] < 0.98 * errors[1])
     told = patterns.missing_tells(test)

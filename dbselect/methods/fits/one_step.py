@@ -8,7 +8,7 @@ Source: McCullagh, Nelder (1989), section 2.5; Lawless, Singhal (1978), Biometri
 the subsets of a model so.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import polars as pl
 import pyarrow as pa
@@ -24,6 +24,7 @@ from dbselect.sources.read import gram as read_gram
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
+    from dbselect.results.glm.model import GlmModel
 
 _WEIGHT = "__dbselect_weight"
 
@@ -41,7 +42,7 @@ def working_gram(problem: "Problem") -> Gram:
     """
     if problem.offset is not None or problem.exposure is not None:
         raise ArgumentError("approximate is True; one step takes neither offset nor exposure")
-    full = problem.fit()
+    full = cast("GlmModel", problem.fit())
     if full.classes:
         raise ArgumentError(
             f"approximate is True and family is {full.family!r}; one step is of one predictor"

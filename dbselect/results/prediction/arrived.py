@@ -64,11 +64,12 @@ class AnytimePredictor(files.Stored, InNotebooks):
     Parameters
     ----------
     source : Problem, or what a `Problem` takes: a table, a Gram, its record or a file of it
-    target, groups, costs, options : as of `Problem`; of a Problem none
+    target, groups, costs : as of `Problem`; of a Problem none
     approximate : of a family, whether each set of groups is one step of Newton's method from the
         fit on all groups: r2 and sigma are then of the working response. Against refits it errs,
         in the spread of their predictions, by 1 to 9 % of binomial models, and of poisson by up to
         60 % where the strongest group is missing
+    options : the other fields of a `Problem`
 
     Attributes
     ----------
@@ -148,7 +149,9 @@ class AnytimePredictor(files.Stored, InNotebooks):
             )
         features = features_of(gram.columns, problem.targets, gram.terms)
         self.problem: Problem = problem.without_rows()
-        self.groups = groups_of(features, problem.groups, problem.costs, problem.targets, gram.terms)
+        self.groups = groups_of(
+            features, problem.groups, problem.costs, problem.targets, gram.terms
+        )
         kept = [*problem.targets, *self.groups.members]
         self.gram = gram if set(kept) == set(gram.columns) else gram.spread(kept, gram.terms)
         self._readers: dict[Any, _native.RowPredictor] = {}
@@ -278,8 +281,8 @@ class AnytimePredictor(files.Stored, InNotebooks):
             BUDGET.check("budget", budget)
             absent = missing_columns or "unavailable"
             reader = self._reader(level, handle_unknown, absent)
-            limit = math.inf if budget is None else float(budget)
-            told = json.loads(reader.predict(_json_of(rows), limit))
+            most = math.inf if budget is None else float(budget)
+            told = json.loads(reader.predict(_json_of(rows), most))
             if self._mean is not None:
                 told["prediction"] = _mean_at(self._mean, told["prediction"])
             return told
@@ -404,11 +407,8 @@ def available_expr(
 
 
 def _mean_at(mean: Formula, eta: float) -> float:
-    return float(translate(mean, formulas.arrays(lambda _: np.float64(eta), _no_values)))
-
-
-def _no_values(path: Any, _: object) -> Any:
-    raise KeyError(path)
+    algebra = formulas.arrays(lambda _: np.array(eta), lambda *_: np.array(np.nan))
+    return float(translate(mean, algebra))
 
 
 def _json_of_options(asked: Mapping[str, Any]) -> str:

@@ -73,7 +73,8 @@ def evaluate(
 
     Parameters
     ----------
-    sequence : Sequence, one Model or an AnytimePredictor; also of several responses or of a family, or Selected
+    sequence : Sequence, or one Model; also of several responses or of a family, or Selected; or an
+        AnytimePredictor
     data : a table that `gram` reads, with the columns and the target of the sequence; of
         linear models also the Gram of the other data, or its record, and no row is then
         read. An indicator that it lacks is 0, as nothing was missing there

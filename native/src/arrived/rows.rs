@@ -47,8 +47,7 @@ impl Arrivals {
     ) -> Result<Arrivals, String> {
         let all = predictor.groups();
         let names = all.members.iter().map(String::as_str);
-        let inputs =
-            Inputs::new(names, predictor.terms.clone(), columns, placing(columns, case))?;
+        let inputs = Inputs::new(names, predictor.terms.clone(), columns, placing(columns, case))?;
         if unknown == Unknown::Mean {
             inputs.check_shares()?;
         }

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{
-    ArrayRef, Float64Array, LargeListArray, StringViewArray, StructArray,
-};
+use arrow_array::{ArrayRef, Float64Array, LargeListArray, StringViewArray, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Fields};
 
@@ -40,7 +38,8 @@ impl Asked {
             }
         };
         let target = text("target").unwrap_or_default();
-        let unknown = text("handle_unknown").map_or(Ok(Unknown::default()), |one| Unknown::of(&one));
+        let unknown =
+            text("handle_unknown").map_or(Ok(Unknown::default()), |one| Unknown::of(&one));
         let absent = text("missing_columns");
         let absent = absent.map_or(Ok(MissingColumns::default()), |one| MissingColumns::of(&one));
         Ok(Asked { target, unknown: unknown?, absent: absent?, given })
@@ -141,13 +140,7 @@ impl Arrived {
     }
 
     /// Write the predictions of some of these rows; `limits` has what the next group may cost.
-    pub fn write(
-        &mut self,
-        predictor: &Arc<Predictor>,
-        found: Alike,
-        rows: &Rows,
-        limits: &[f64],
-    ) {
+    pub fn write(&mut self, predictor: &Arc<Predictor>, found: Alike, rows: &Rows, limits: &[f64]) {
         let costs = &predictor.groups().costs;
         let mut last = (f64::NAN, NOBODY);
         for (&at, value) in found.at.iter().zip(found.values) {
@@ -157,7 +150,8 @@ impl Arrived {
                 let key = (Arc::as_ptr(&found.pattern), next);
                 let told = &mut self.told;
                 let number = *self.known.entry(key).or_insert_with(|| {
-                    let reach = predictor.level.map_or(f64::NAN, |level| found.pattern.reach(level));
+                    let reach =
+                        predictor.level.map_or(f64::NAN, |level| found.pattern.reach(level));
                     let (predictor, pattern) = (predictor.clone(), found.pattern.clone());
                     told.push(Told { predictor, pattern, reach, next });
                     (told.len() - 1) as u32
@@ -210,9 +204,8 @@ impl Arrived {
         let item = Arc::new(Field::new_list_field(DataType::Utf8View, true));
         let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
         let groups = LargeListArray::new(item, ends, of_views(views, None), there.clone());
-        let cost = |told: &Told| {
-            told.next.map_or(f64::NAN, |next| told.predictor.groups().costs[next])
-        };
+        let cost =
+            |told: &Told| told.next.map_or(f64::NAN, |next| told.predictor.groups().costs[next]);
         let gain = |told: &Told| told.next.map_or(f64::NAN, |next| told.pattern.gains[next]);
         let arrays: Vec<ArrayRef> = vec![
             self.number(|_| 0.0, true),
