@@ -49,6 +49,20 @@ def write(name: str, chart) -> None:
     place.write_text(re.sub(r"(<svg [^>]*>)", rf"\1{STYLE}", svg, count=1) + "\n")
 
 
+def simulations(early: pl.LazyFrame, late: pl.LazyFrame) -> None:
+    """Draw what rules of buying explain while look-ups fail, and of planes without a record."""
+    groups = {**GROUPS, "carrier": ["carrier"], "departure": ["dep_delay"]}
+    costs = COSTS | {"departure": 1.0}
+    columns = [name for name in COLUMNS if name != "carrier"] + ["carrier", "dep_delay"]
+    problem = ds.Problem(ds.gram(early, columns), "arr_delay", groups, costs)
+    rows = late.select(pl.exclude("origin", "dest", "flight", "departs")).collect()
+    complete = rows.drop_nulls()
+    tenth = dict.fromkeys(groups, 0.1)
+    write("Simulation", problem.simulate(complete, unavailable=tenth).plot())
+    write("SimulationDown", problem.simulate(complete, unavailable={"departure": 1.0}).plot())
+    write("SimulationGaps", problem.simulate(rows).plot())
+
+
 def main() -> None:
     """Draw them all."""
     gram = ds.gram(FLIGHTS, COLUMNS)
@@ -85,6 +99,7 @@ def main() -> None:
     )
     both = ds.anytime_sequence(table, ["arr_delay", "dep_delay"], groups, costs)
     write("JointSequence", both.plot())
+    simulations(early, late_in_year)
     with tempfile.TemporaryDirectory() as folder:
         store = ds.GramStore(Path(folder, "days.duckdb"))
         day = pl.scan_parquet(FLIGHTS).with_columns(pl.col("departs").dt.date().alias("day"))

@@ -253,14 +253,14 @@ class Problem:
         found: Objective = open_search(self, call_of(self, "greedy", {})).state
         return found
 
-    def predictor(self) -> AnytimePredictor:
+    def predictor(self, *, approximate: bool = False) -> AnytimePredictor:
         """Return what predicts a row from any of its groups, and names the next to buy.
 
-        Raises
-        ------
-        ArgumentError : the family is not gaussian, or there are several targets
+        Parameters
+        ----------
+        approximate : as of `dbselect.AnytimePredictor`
         """
-        return AnytimePredictor(self)
+        return AnytimePredictor(self, approximate=approximate)
 
     def on(self, source: Any) -> Self:
         """Return the same problem of another source."""

@@ -8,10 +8,12 @@ import polars as pl
 from scipy.sparse import issparse
 from sklearn.utils.validation import _get_feature_names, check_array, check_is_fitted
 
+from dbselect.errors import ArgumentError
 from dbselect.problem.problem import Problem
 from dbselect.record.inputs import MissingColumns, check_missing_columns
 from dbselect.record.steps import uninterrupted
 from dbselect.results.every import AnySequence
+from dbselect.results.sequence import Sequence
 from dbselect.sklearn.grouping import columns_of_groups
 from dbselect.sklearn.inputs import as_polars, complete, dense, has_text, rows_to_predict
 from dbselect.sklearn.portable import Portable
@@ -98,6 +100,24 @@ class AnytimeEstimator(Portable):
         return np.asarray(
             self.sequence_.predict(rows, budget, columns=names, missing_columns=missing_columns)
         )
+
+    def _by_groups(self, X: Any, budget: Any) -> Numbers:
+        """Return what is predicted of each row from all groups of the prefix that it has."""
+        check_is_fitted(self)
+        if budget is not None or not isinstance(self.sequence_, Sequence):
+            told = f"budget is {budget}" if budget is not None else f"the fit is {self.sequence_!r}"
+            raise ArgumentError(
+                f"available is True and {told}; one linear model predicts a row from the groups "
+                "that it has, whatever they cost"
+            )
+        if getattr(self, "_arrived", (None,))[0] is not self.sequence_:
+            model, own = self.model_, self.sequence_
+            groups = {name: own.groups.columns[name] for name in model.groups}
+            problem = own.problem.on_gram(own.gram).replace(groups=groups, costs=None, always=())
+            self._arrived = own, problem.predictor()
+        rows, names = self._partial_rows(X)
+        found = self._arrived[1].predict(rows, columns=names, missing_columns="unavailable")
+        return np.asarray(found["prediction"].to_numpy())
 
     def _partial_rows(self, X: Any) -> tuple[Any, list[str] | None]:
         """Return rows in which values may be missing, and their columns; a frame may lack some."""

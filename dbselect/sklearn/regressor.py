@@ -134,6 +134,7 @@ class AnytimeRegressor(RegressorMixin, AnytimeEstimator):
         budget: float | None = None,
         *,
         missing_columns: MissingColumns = "error",
+        available: bool = False,
     ) -> npt.NDArray[np.float64]:
         """Return predictions.
 
@@ -146,6 +147,8 @@ class AnytimeRegressor(RegressorMixin, AnytimeEstimator):
             columns; None = the chosen prefix on complete rows
         missing_columns : ``"unavailable"`` lets a frame lack columns: their groups are not
             available; without a budget each row then has the longest prefix of the chosen one
+        available : whether each row is predicted from all groups of the chosen prefix that it
+            has, as by `dbselect.AnytimePredictor`, of one response of family gaussian
 
         Returns
         -------
@@ -156,6 +159,8 @@ class AnytimeRegressor(RegressorMixin, AnytimeEstimator):
         ValueError : X is not as the rows of the fit; without `budget` a value is missing
         ColumnError : the frame lacks a column that the budget buys
         """
+        if available:
+            return self._by_groups(X, budget)
         found = self._means(X, budget, missing_columns)
         return found.reshape(len(found), -1) if self._is_joint else found
 

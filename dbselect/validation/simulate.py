@@ -72,7 +72,7 @@ def simulate(
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, 3, 2, 5], "y": [3, 4, 6, 9]})
     >>> found = ds.Problem(table, "y").simulate(table, budget=2, unavailable={"a": 1.0})
     >>> found.table.select("rule", "spent", pl.col("r2").round(2)).rows()
-    [('prefix', 1.0, 0.0), ('pattern', 2.0, 0.77), ('next_group', 2.0, 0.77)]
+    [('prefix', 1.0, 0.0), ('pattern', 2.0, 0.72), ('next_group', 2.0, 0.72)]
     """
     market = _Market(problem, rows, unavailable or {}, seed)
     budgets = [0.0, *market.costs[market.order].cumsum().tolist()]
@@ -97,7 +97,9 @@ class _Market:
     there : shape (n, J), whether a look-up succeeds
     """
 
-    def __init__(self, problem: "Problem", rows: Any, fails: Mapping[str, float], seed: int) -> None:
+    def __init__(
+        self, problem: "Problem", rows: Any, fails: Mapping[str, float], seed: int
+    ) -> None:
         self.predictor = predictor = problem.predictor()
         self.names, self.costs = predictor.groups.names, predictor.groups.costs
         for name, share in fails.items():

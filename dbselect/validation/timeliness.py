@@ -21,6 +21,7 @@ from dbselect.errors import ArgumentError
 from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK, longest_within
 from dbselect.results.heights import cost_of_height, flat_from, longest_heights
+from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.validation.comparison import Comparison
 from dbselect.validation.scoring.evaluate import evaluate
 
@@ -244,7 +245,8 @@ def compare(
 
     Parameters
     ----------
-    sequences : name -> Sequence of any family, or the DataFrame of `oracle`
+    sequences : name -> Sequence of any family, AnytimePredictor, which needs `data`, or a
+        DataFrame, of `oracle` or of `Simulation.curve`
     reference : the name whose stopping cost cuts all; default: the first
     fraction : 0 to 1; default: the plateau of the reference
     data : other data on which to judge, as in `evaluate`: a table, or of linear sequences
@@ -287,6 +289,7 @@ def compare(
     first = next(iter(sequences)) if reference is None else reference
     if first not in sequences:
         raise ArgumentError(f"reference is {first!r}; it must be one of {list(sequences)}")
+    sequences = {name: _curve_of(name, curve, data) for name, curve in sequences.items()}
     at = plateau(sequences[first]) if fraction is None else fraction
     if data is None and weight is not None:
         raise ArgumentError(
@@ -315,6 +318,15 @@ def compare(
         )
     curves = pl.concat([_named(name, curve) for name, curve in judged.items()])
     return Comparison(pl.DataFrame(rows), curves, stopping_cost(sequences[first], at))
+
+
+def _curve_of(name: str, curve: Any, data: Any) -> Curve:
+    """Return a curve as it is; of a predictor that of buying row by row on the other data."""
+    if not isinstance(curve, AnytimePredictor):
+        return cast(Curve, curve)
+    if data is None:
+        raise ArgumentError(f"'{name}' is a predictor, which buys row by row: give data, a table")
+    return evaluate(curve, data).filter(rule="next_group")
 
 
 def _named(name: str, curve: Curve) -> pl.DataFrame:

@@ -267,8 +267,8 @@ def test_what_a_row_may_not_hold_is_refused_in_a_sentence(mixed, problem):
 def test_a_name_that_is_nearly_a_field_is_a_mistake():
     table = pl.DataFrame({"weather": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 3.0]})
     predictor = ds.AnytimePredictor(table, "y")
-    with pytest.raises(ds.errors.ColumnError, match="unknown column 'wether'; there is 'weather'"):
-        predictor.predict({"wether": 1.0})
+    with pytest.raises(ds.errors.ColumnError, match="unknown column 'weater'; there is 'weather'"):
+        predictor.predict({"weater": 1.0})
     assert predictor.predict({"id": 7})["groups"] == []
 
 
@@ -309,3 +309,35 @@ def test_through_the_origin():
     coef, *_ = np.linalg.lstsq(X, frame["y"].to_numpy(), rcond=None)
     found = predictor.predict(frame.with_columns(x1=pl.lit(None, pl.Float64)))
     assert np.allclose(found["prediction"], X @ coef)
+
+
+@pytest.mark.parametrize("family", ["binomial", "poisson"])
+def test_one_step_of_a_family_is_near_its_refits(tmp_path, family):
+    rng = np.random.default_rng(12)
+    a, b, c = rng.normal(size=(3, 3000))
+    eta = 0.6 * a - 0.4 * b + 0.3 * c
+    draws = {
+        "binomial": rng.random(3000) < 1 / (1 + np.exp(-eta)),
+        "poisson": rng.poisson(np.exp(eta)),
+    }
+    frame = pl.DataFrame({"a": a, "b": b, "c": c, "y": draws[family].astype(float)})
+    problem = ds.Problem(frame, "y", family=family)
+    predictor = problem.predictor(approximate=True)
+    full = problem.fit()
+    assert np.allclose(predictor.predict(frame)["prediction"], full.predict(frame), atol=1e-6)
+    for groups in (["a"], ["a", "c"], ["b"]):
+        lost = frame.with_columns(
+            pl.lit(None, pl.Float64).alias(name) for name in "abc" if name not in groups
+        )
+        found = predictor.predict(lost)["prediction"].to_numpy()
+        refit = ds.fit(frame, "y", groups, family=family).predict(frame)
+        # Of the spread of the predictions: that of a mean is further from quadratic.
+        error = np.sqrt(np.mean((found - refit) ** 2)) / refit.std()
+        assert error < {"binomial": 0.1, "poisson": 0.6}[family]
+        one = predictor.predict(lost.drop("y").row(7, named=True))
+        assert one["prediction"] == pytest.approx(found[7])
+    predictor.write_parquet(tmp_path / "p.parquet")
+    again = ds.read(tmp_path / "p.parquet").predict(lost)
+    assert again["prediction"].to_list() == pytest.approx(found.tolist())
+    with pytest.raises(ds.errors.ArgumentError, match=r"level is 0\.9; of a family"):
+        predictor.predict(frame, level=0.9)

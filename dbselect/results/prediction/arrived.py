@@ -9,20 +9,25 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 from polars.plugins import register_plugin_function
+from scipy.stats import ttest_ind
 
 from dbselect import _native
 from dbselect._lazy import load
 from dbselect.errors import ArgumentError, DataError, shown
-from dbselect.options.kinds import BUDGET, SHARE
-from dbselect.options.refusals import refuse
+from dbselect.families import parse
+from dbselect.options.kinds import BUDGET, FLAG, SHARE
+from dbselect.options.refusals import refuse, require_single_target
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
-from dbselect.record import files
+from dbselect.record import files, formulas
+from dbselect.record.foreign import rows_in_memory
+from dbselect.record.formulas import Formula, column, translate
 from dbselect.record.gram import RECORD_DTYPE, RECORD_TYPE, Gram
 from dbselect.record.groups import groups_of
 from dbselect.record.inputs import (
@@ -44,6 +49,8 @@ if TYPE_CHECKING:
 
 #: Columns that the predictions have only with a level.
 BOUNDS = ("lower", "upper")
+#: A p-value, and a share of the target's variance, from which on it tells that a group is missing.
+TELLS = (0.01, 0.001)
 _BUDGET = "__dbselect_budget"
 _STORED = pa.struct([("predictor", pa.string()), ("gram", RECORD_TYPE)])
 
@@ -57,7 +64,12 @@ class AnytimePredictor(files.Stored, InNotebooks):
     Parameters
     ----------
     source : Problem, or what a `Problem` takes: a table, a Gram, its record or a file of it
-    target, groups, costs, options : as of `Problem`; of a Problem none
+    target, groups, costs : as of `Problem`; of a Problem none
+    approximate : of a family, whether each set of groups is one step of Newton's method from the
+        fit on all groups: r2 and sigma are then of the working response. Against refits it errs,
+        in the spread of their predictions, by 1 to 9 % of binomial models, and of poisson by up to
+        60 % where the strongest group is missing
+    options : the other fields of a `Problem`
 
     Attributes
     ----------
@@ -67,8 +79,8 @@ class AnytimePredictor(files.Stored, InNotebooks):
 
     Raises
     ------
-    ArgumentError : a family, an offset, several targets or a lazy Gram; the record has fields of
-        entries
+    ArgumentError : a family without `approximate`, an offset, several targets or a lazy Gram; the
+        record has fields of entries
     DataError : no usable rows, or a constant target
 
     Notes
@@ -97,8 +109,16 @@ class AnytimePredictor(files.Stored, InNotebooks):
     """
 
     def __init__(
-        self, source: Any, target: Any = None, groups: Any = None, costs: Any = None, **options: Any
+        self,
+        source: Any,
+        target: Any = None,
+        groups: Any = None,
+        costs: Any = None,
+        *,
+        approximate: bool = False,
+        **options: Any,
     ) -> None:
+        FLAG.check("approximate", approximate)
         kind = load("problem.problem", "Problem")
         if isinstance(source, kind):
             given = {"target": target, "groups": groups, "costs": costs, **options}
@@ -111,8 +131,16 @@ class AnytimePredictor(files.Stored, InNotebooks):
         problem = source if isinstance(source, kind) else kind(
             source, target, groups, costs, **options
         )  # fmt: skip
-        refuse(problem, "predictor")
-        gram, _ = load("search.table", "gram_of_problem")(problem)
+        if approximate and not problem.is_linear:
+            require_single_target(problem.target)
+            gram = load("methods.fits.one_step", "working_gram")(problem)
+        else:
+            refuse(problem, "predictor")
+            gram, _ = load("search.table", "gram_of_problem")(problem)
+        self._set(problem, gram)
+
+    def _set(self, problem: "Problem", gram: Gram) -> None:
+        """Take a Gram, of a family that of its working response."""
         load("linear.problem", "check_usable")(gram, problem.targets)
         if gram.terms.entries:
             raise ArgumentError(
@@ -121,7 +149,9 @@ class AnytimePredictor(files.Stored, InNotebooks):
             )
         features = features_of(gram.columns, problem.targets, gram.terms)
         self.problem: Problem = problem.without_rows()
-        self.groups = groups_of(features, problem.groups, problem.costs, problem.targets, gram.terms)
+        self.groups = groups_of(
+            features, problem.groups, problem.costs, problem.targets, gram.terms
+        )
         kept = [*problem.targets, *self.groups.members]
         self.gram = gram if set(kept) == set(gram.columns) else gram.spread(kept, gram.terms)
         self._readers: dict[Any, _native.RowPredictor] = {}
@@ -129,6 +159,14 @@ class AnytimePredictor(files.Stored, InNotebooks):
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: nothing that is solved anew."""
         return {"problem": self.problem, "groups": self.groups, "gram": self.gram, "_readers": {}}
+
+    @cached_property
+    def _mean(self) -> Formula | None:
+        """The mean of the target, given the linear predictor of a family."""
+        if self.problem.is_linear:
+            return None
+        family = load("glm.named", "family_of")(str(parse(self.problem.family)))
+        return cast(Formula, family.means([column(("prediction",))])[0])
 
     def __repr__(self) -> str:
         rows = f"{self.gram.rows} rows"
@@ -237,12 +275,17 @@ class AnytimePredictor(files.Stored, InNotebooks):
         if missing_columns is not None:
             check_missing_columns(missing_columns)
         SHARE.or_none().check("level", level)
+        if level is not None and self._mean is not None:
+            raise ArgumentError(f"level is {level}; of a family there is no interval")
         if isinstance(rows, Mapping):
             BUDGET.check("budget", budget)
             absent = missing_columns or "unavailable"
             reader = self._reader(level, handle_unknown, absent)
-            limit = math.inf if budget is None else float(budget)
-            return json.loads(reader.predict(_json_of(rows), limit))
+            most = math.inf if budget is None else float(budget)
+            told = json.loads(reader.predict(_json_of(rows), most))
+            if self._mean is not None:
+                told["prediction"] = _mean_at(self._mean, told["prediction"])
+            return told
         limits, absent = limits_of(budget), missing_columns or "error"
 
         def refused(frame: pl.DataFrame) -> list[Input]:
@@ -263,7 +306,50 @@ class AnytimePredictor(files.Stored, InNotebooks):
             table = asked.lazy().select(found).collect().unnest("found")
         except pl.exceptions.ComputeError as error:
             raise DataError(str(error).split("\n")[0].rpartition("message: ")[2]) from None
+        if self._mean is not None:
+            mean = translate(self._mean, formulas.polars())
+            table = table.with_columns(mean.alias("prediction"))
         return table if level is not None else table.drop(BOUNDS)
+
+    def missing_tells(self, rows: Any) -> pl.DataFrame:
+        """Say for each group whether it tells of the target that the group is missing.
+
+        Parameters
+        ----------
+        rows : a frame or Arrow table with the target, in which groups are missing
+
+        Returns
+        -------
+        DataFrame, one row a group that some rows lack: group; missing, their share; effect, how
+        much larger the target is there than predicted, beside other rows; gain, the share of
+        the target's variance that an indicator would add; p_value of the effect (Welch); and
+        take, ``"indicator"`` of a null policy where p is below 1 % and the gain above 0.1 %, else
+        ``"patterns"``
+
+        Raises
+        ------
+        ColumnError : the rows lack the target, or a column
+        """
+        frame = rows_in_memory(rows)
+        check_there([self.target] if self.target not in frame.columns else [], frame)
+        y = frame[self.target].cast(pl.Float64).to_numpy()
+        found = self.predict(frame)
+        left, known = y - found["prediction"].to_numpy(), np.isfinite(y)
+        told = []
+        for name in self.costs:
+            lacks = ~found["groups"].list.contains(name).to_numpy()
+            out, there = left[lacks & known], left[~lacks & known]
+            if len(out) < 2 or len(there) < 2:
+                continue
+            share, effect = len(out) / (len(out) + len(there)), out.mean() - there.mean()
+            gain = share * (1.0 - share) * effect**2 / y[known].var()
+            p = float(ttest_ind(out, there, equal_var=False).pvalue)
+            take = "indicator" if p < TELLS[0] and gain > TELLS[1] else "patterns"
+            told.append((name, share, effect, gain, p, take))
+        names = ("group", "missing", "effect", "gain", "p_value", "take")
+        numbers = dict.fromkeys(names[1:5], pl.Float64)
+        schema = {"group": pl.String, **numbers, "take": pl.String}
+        return pl.DataFrame(told, schema=schema, orient="row")
 
     def _told(self, level: Any, unknown: str, absent: str) -> dict[str, Any]:
         own = {"level": level, "handle_unknown": unknown, "missing_columns": absent}
@@ -298,8 +384,10 @@ class AnytimePredictor(files.Stored, InNotebooks):
         ------
         RecordError : a field is missing or of another kind
         """
+        found = cls.__new__(cls)
         problem = Call.from_json(str(record["predictor"])).problem
-        return cls(problem.on_gram(Gram.from_struct(record["gram"])))
+        found._set(problem, Gram.from_struct(record["gram"]))
+        return found
 
     def write_parquet(self, path: Any) -> None:
         """Write a Parquet file of one row; in SQL ``predict_available`` takes its ``gram``."""
@@ -316,6 +404,11 @@ def available_expr(
         args=[record, row, budget, pl.lit(_json_of_options(asked))],
         is_elementwise=True,
     )
+
+
+def _mean_at(mean: Formula, eta: float) -> float:
+    algebra = formulas.arrays(lambda _: np.array(eta), lambda *_: np.array(np.nan))
+    return float(translate(mean, algebra))
 
 
 def _json_of_options(asked: Mapping[str, Any]) -> str:

@@ -29,6 +29,7 @@ from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence, by_response
 from dbselect.results.model import JointModel, Model
+from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.results.selected import AnyModel, Selected, model_in
 from dbselect.results.sequence import Sequence
 from dbselect.sources.open import stored_gram
@@ -36,12 +37,13 @@ from dbselect.sources.read import gram as read_gram
 from dbselect.sources.wide.many_levels import has_many
 from dbselect.validation.scoring.measured import Evaluation, Measurable, measured
 from dbselect.validation.scoring.row_scores import RowScores, row_scores
+from dbselect.validation.simulate import simulate
 from dbselect.validation.unknown import unseen_in, with_mean_effects
 
 
 @overload
 def evaluate(
-    sequence: AnySequence | AnyModel | Selected[Any],
+    sequence: AnySequence | AnyModel | Selected[Any] | AnytimePredictor,
     data: Any,
     *,
     weight: str | None = None,
@@ -50,7 +52,7 @@ def evaluate(
 
 @overload
 def evaluate(
-    sequence: AnySequence | AnyModel | Selected[Any],
+    sequence: AnySequence | AnyModel | Selected[Any] | AnytimePredictor,
     data: Any,
     *,
     weight: str | None = None,
@@ -60,7 +62,7 @@ def evaluate(
 
 
 def evaluate(
-    sequence: AnySequence | AnyModel | Selected[Any],
+    sequence: AnySequence | AnyModel | Selected[Any] | AnytimePredictor,
     data: Any,
     *,
     weight: str | None = None,
@@ -71,7 +73,8 @@ def evaluate(
 
     Parameters
     ----------
-    sequence : Sequence, or one Model; also of several responses or of a family, or Selected
+    sequence : Sequence, or one Model; also of several responses or of a family, or Selected; or an
+        AnytimePredictor
     data : a table that `gram` reads, with the columns and the target of the sequence; of
         linear models also the Gram of the other data, or its record, and no row is then
         read. An indicator that it lacks is 0, as nothing was missing there
@@ -90,7 +93,9 @@ def evaluate(
 
     Returns
     -------
-    Without `metric` a DataFrame, one row a step: step, action, group, spent, explained, r2,
+    Of an `AnytimePredictor` the ``table`` of `Problem.simulate` on the rows: error against what is
+    spent, of prefixes, of all that arrived, and of buying the next group row by row. Else
+    without `metric` a DataFrame, one row a step: step, action, group, spent, explained, r2,
     mse; of a Model one row: spent, r2, mse. With a family deviance and accuracy stand in the
     place of mse. With `metric` an `Evaluation`, whose ``table`` has step, action, group, spent
     and the metrics by name, and whose ``plot()`` draws them against cost
@@ -163,6 +168,12 @@ def evaluate(
     [(None, 0.5, 0.683), ('a', 0.708, 0.594)]
     """
     found = model_in(sequence)
+    if isinstance(found, AnytimePredictor):
+        options = {"weight": weight, "metric": metric, "key": key}
+        given = next((name for name, value in options.items() if value is not None), None)
+        if given is not None:
+            raise ArgumentError(f"{given} is {options[given]!r}; a predictor is judged by mse")
+        return simulate(found.problem.on_gram(found.gram), data).table
     if not isinstance(found, AnySequence | AnyModel):
         raise ArgumentError(
             f"sequence is a {type(sequence).__name__}; it must be a Sequence or a Model"

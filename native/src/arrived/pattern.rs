@@ -75,7 +75,8 @@ impl Pattern {
     /// The group that gains most for its cost among those that cost no more than a limit; the
     /// first of equals. Nothing if none gains more than rounding.
     pub fn next(&self, costs: &[f64], limit: f64) -> Option<usize> {
-        let can = |&group: &usize| self.gains[group] > ROUNDING_GAIN && fits(costs[group], Some(limit));
+        let can =
+            |&group: &usize| self.gains[group] > ROUNDING_GAIN && fits(costs[group], Some(limit));
         let rate = |group: usize| self.gains[group] / costs[group];
         let best = |best: usize, group: usize| if rate(group) > rate(best) { group } else { best };
         (0..costs.len()).filter(can).reduce(best)
@@ -154,7 +155,8 @@ impl Choice for Available {
     ) -> Result<(Found<'a>, Vec<f64>), String> {
         let all = &asked.plan.groups;
         let solved = |set: &Vec<String>| {
-            let number = |name: &String| all.number(name, "available").map_err(|error| error.message);
+            let number =
+                |name: &String| all.number(name, "available").map_err(|error| error.message);
             let mut groups: Vec<usize> = set.iter().map(number).collect::<Result<_, _>>()?;
             groups.sort_unstable();
             groups.dedup();

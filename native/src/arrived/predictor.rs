@@ -106,8 +106,8 @@ impl Predictor {
         };
         let mut raw = Raw::default();
         let usable = plan.target.usable(&whole, fields.intercept);
-        let usable = usable
-            .and_then(|at| Ok((at, if fields.intercept { whole } else { raw.of(&whole)? })));
+        let usable =
+            usable.and_then(|at| Ok((at, if fields.intercept { whole } else { raw.of(&whole)? })));
         let (at, gram) = match usable {
             Ok(found) => found,
             Err(reason) => return Ok(Err(reason)),

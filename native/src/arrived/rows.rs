@@ -11,6 +11,10 @@ use super::predictor::{Bits, MOST_PATTERNS, Predictor};
 use crate::record::inputs::{Column, Inputs, MissingColumns, Model, Rows, Unknown};
 use crate::record::prefix::{Case, placing, refused_columns};
 
+/// Slots of the keys that rows have in turn, and an odd number that mixes their bits.
+const SLOTS: usize = 256;
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// A predictor, matched to the columns of a table.
 pub struct Arrivals {
     /// What predicts.
@@ -43,8 +47,7 @@ impl Arrivals {
     ) -> Result<Arrivals, String> {
         let all = predictor.groups();
         let names = all.members.iter().map(String::as_str);
-        let inputs =
-            Inputs::new(names, predictor.terms.clone(), columns, placing(columns, case))?;
+        let inputs = Inputs::new(names, predictor.terms.clone(), columns, placing(columns, case))?;
         if unknown == Unknown::Mean {
             inputs.check_shares()?;
         }
@@ -73,12 +76,21 @@ impl Arrivals {
             own.zip(&lacks).for_each(|(key, lacks)| *key |= u64::from(!lacks) << (group % 64));
         }
         let key = |at: usize| &keys[at * words..(at + 1) * words];
-        let mut order: Vec<usize> = (0..count).collect();
-        if (1..count).any(|at| key(at) != key(0)) {
-            order.sort_unstable_by(|&a, &b| key(a).cmp(key(b)).then(a.cmp(&b)));
+        let (kind_of, firsts) = kinds(&keys, words);
+        // Rows by their kind, in their order.
+        let mut ends = vec![0; firsts.len() + 1];
+        kind_of.iter().for_each(|&kind| ends[kind as usize + 1] += 1);
+        (1..ends.len()).for_each(|kind| ends[kind] += ends[kind - 1]);
+        let (starts, mut next) = (ends.clone(), ends);
+        let mut order = vec![0; count];
+        for (at, &kind) in kind_of.iter().enumerate() {
+            order[next[kind as usize]] = at;
+            next[kind as usize] += 1;
         }
-        let alike = order.chunk_by(|&a, &b| key(a) == key(b));
-        alike.map(|at| self.alike(columns, rows, key(at[0]), at)).collect()
+        let alike = firsts.iter().zip(starts.windows(2));
+        alike
+            .map(|(&first, ends)| self.alike(columns, rows, key(first), &order[ends[0]..ends[1]]))
+            .collect()
     }
 
     fn alike(
@@ -100,17 +112,34 @@ impl Arrivals {
         let (pattern, model) = &self.models[key];
         let these: Vec<usize>;
         let which = match rows {
-            Rows::All(count) if at.len() == *count => Rows::All(*count),
-            _ => {
-                these = at.iter().map(|&at| rows.at(at)).collect();
-                Rows::These(&these)
+            Rows::All(_) => at,
+            Rows::These(rows) => {
+                these = at.iter().map(|&at| rows[at]).collect();
+                &these
             }
         };
-        let (mut values, left) = self.inputs.values(model, columns, &which, self.unknown);
-        for (own, _) in left.iter().enumerate().filter(|(_, left)| **left) {
-            let value = self.inputs.value(model, columns, which.at(own), self.unknown)?;
-            values[own] = value.unwrap_or(f64::NAN);
-        }
+        let values = self.inputs.values_there(model, columns, which, self.unknown)?;
         Ok(Alike { pattern: pattern.clone(), at: at.to_vec(), values })
     }
+}
+
+/// Which kind each key is of, and where each kind comes first.
+fn kinds(keys: &[u64], words: usize) -> (Vec<u32>, Vec<usize>) {
+    let (mut known, mut firsts) = (HashMap::new(), Vec::new());
+    let mut found: Vec<u32> = Vec::with_capacity(keys.len() / words.max(1));
+    // Slots of keys by a hash; a key that finds another there is looked up.
+    let mut slots: [(&[u64], u32); SLOTS] = [(&[], 0); SLOTS];
+    for (at, key) in keys.chunks_exact(words.max(1)).enumerate() {
+        let mixed = key.iter().fold(0u64, |mixed, word| (mixed ^ word).wrapping_mul(MIX));
+        let slot = &mut slots[(mixed >> 56) as usize % SLOTS];
+        if slot.0 != key {
+            let kind = *known.entry(key).or_insert_with(|| {
+                firsts.push(at);
+                firsts.len() as u32 - 1
+            });
+            *slot = (key, kind);
+        }
+        found.push(slot.1);
+    }
+    (found, firsts)
 }

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{
-    ArrayRef, Float64Array, LargeListArray, StringViewArray, StructArray,
-};
+use arrow_array::{ArrayRef, Float64Array, LargeListArray, StringViewArray, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Fields};
 
@@ -40,7 +38,8 @@ impl Asked {
             }
         };
         let target = text("target").unwrap_or_default();
-        let unknown = text("handle_unknown").map_or(Ok(Unknown::default()), |one| Unknown::of(&one));
+        let unknown =
+            text("handle_unknown").map_or(Ok(Unknown::default()), |one| Unknown::of(&one));
         let absent = text("missing_columns");
         let absent = absent.map_or(Ok(MissingColumns::default()), |one| MissingColumns::of(&one));
         Ok(Asked { target, unknown: unknown?, absent: absent?, given })
@@ -141,13 +140,7 @@ impl Arrived {
     }
 
     /// Write the predictions of some of these rows; `limits` has what the next group may cost.
-    pub fn write(
-        &mut self,
-        predictor: &Arc<Predictor>,
-        found: Alike,
-        rows: &Rows,
-        limits: &[f64],
-    ) {
+    pub fn write(&mut self, predictor: &Arc<Predictor>, found: Alike, rows: &Rows, limits: &[f64]) {
         let costs = &predictor.groups().costs;
         let mut last = (f64::NAN, NOBODY);
         for (&at, value) in found.at.iter().zip(found.values) {
@@ -157,7 +150,8 @@ impl Arrived {
                 let key = (Arc::as_ptr(&found.pattern), next);
                 let told = &mut self.told;
                 let number = *self.known.entry(key).or_insert_with(|| {
-                    let reach = predictor.level.map_or(f64::NAN, |level| found.pattern.reach(level));
+                    let reach =
+                        predictor.level.map_or(f64::NAN, |level| found.pattern.reach(level));
                     let (predictor, pattern) = (predictor.clone(), found.pattern.clone());
                     told.push(Told { predictor, pattern, reach, next });
                     (told.len() - 1) as u32
@@ -171,20 +165,12 @@ impl Arrived {
 
     /// All as one array.
     pub fn finish(self) -> StructArray {
-        let told = |row: usize| self.told.get(self.told_at[row] as usize);
         let rows = self.values.len();
-        // What nobody has is NULL.
-        let number = |value: &dyn Fn(&Told) -> f64| -> ArrayRef {
-            let each: Vec<f64> = self.told.iter().map(value).collect();
-            let of = |&at: &u32| each.get(at as usize).copied().unwrap_or(f64::NAN);
-            numbers(self.told_at.iter().map(of).collect())
-        };
-        let bound = |sign: f64| {
-            let reach: Vec<f64> = self.told.iter().map(|told| told.reach).collect();
-            let own = |(&at, value): (&u32, &f64)| {
-                reach.get(at as usize).map_or(f64::NAN, |reach| value + sign * reach)
-            };
-            numbers(self.told_at.iter().zip(&self.values).map(own).collect())
+        let there = self.has(|_| true);
+        let number = |shared: &dyn Fn(&Told) -> f64| self.number(shared, false);
+        let bound = |sign: f64| match self.told.iter().all(|told| told.reach.is_nan()) {
+            true => Arc::new(Float64Array::new_null(rows)) as ArrayRef,
+            false => self.number(|told| sign * told.reach, true),
         };
         let mut names: Vec<&str> = Vec::new();
         let mut places = Vec::with_capacity(self.told.len());
@@ -196,49 +182,68 @@ impl Arrived {
             names.push(one.next.map_or("", |next| &all[next]));
         }
         let names = StringViewArray::from_iter_values(names);
-        let (mut ends, mut views) = (Vec::with_capacity(rows + 1), Vec::new());
-        let (mut next_views, mut has_next) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+        let place = |at: u32| places.get(at as usize).cloned().unwrap_or(0..0);
+        let mut ends = Vec::with_capacity(rows + 1);
         ends.push(0i64);
-        for row in 0..rows {
-            let place = places.get(self.told_at[row] as usize).cloned().unwrap_or(0..0);
-            views.extend_from_slice(&names.views()[place.clone()]);
-            ends.push(views.len() as i64);
-            let next = told(row).is_some_and(|told| told.next.is_some());
-            next_views.push(if next { names.views()[place.end] } else { 0 });
-            has_next.push(next);
+        let mut end = 0;
+        ends.extend(self.told_at.iter().map(|&at| {
+            end += place(at).len() as i64;
+            end
+        }));
+        let mut views = Vec::with_capacity(end as usize);
+        for &at in &self.told_at {
+            views.extend_from_slice(&names.views()[place(at)]);
         }
+        let nexts: Vec<u128> = places.iter().map(|place| names.views()[place.end]).collect();
+        let next = |&at: &u32| nexts.get(at as usize).copied().unwrap_or_default();
         let of_views = |views: Vec<u128>, valid: Option<NullBuffer>| -> ArrayRef {
             let buffers = names.data_buffers().to_vec().into();
             // SAFETY: the views are those of the array with these buffers, or of an empty text.
             Arc::new(unsafe { StringViewArray::new_unchecked(views.into(), buffers, valid) })
         };
-        let there: NullBuffer = self.told_at.iter().map(|&at| at != NOBODY).collect();
         let item = Arc::new(Field::new_list_field(DataType::Utf8View, true));
         let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
-        let groups = LargeListArray::new(item, ends, of_views(views, None), Some(there.clone()));
-        let cost = |told: &Told| {
-            told.next.map_or(f64::NAN, |next| told.predictor.groups().costs[next])
-        };
+        let groups = LargeListArray::new(item, ends, of_views(views, None), there.clone());
+        let cost =
+            |told: &Told| told.next.map_or(f64::NAN, |next| told.predictor.groups().costs[next]);
         let gain = |told: &Told| told.next.map_or(f64::NAN, |next| told.pattern.gains[next]);
         let arrays: Vec<ArrayRef> = vec![
-            numbers(self.values.clone()),
+            self.number(|_| 0.0, true),
             Arc::new(groups),
             number(&|told| told.pattern.spent),
             number(&|told| told.pattern.r2),
             number(&|told| told.pattern.sigma),
             bound(-1.0),
             bound(1.0),
-            of_views(next_views, Some(has_next.into())),
+            of_views(self.told_at.iter().map(next).collect(), self.has(|told| told.next.is_some())),
             number(&gain),
             number(&cost),
         ];
-        StructArray::new(fields(), arrays, Some(there))
+        StructArray::new(fields(), arrays, there)
     }
-}
 
-/// Numbers, NaN being NULL.
-fn numbers(values: Vec<f64>) -> ArrayRef {
-    let has_nulls = values.iter().any(|value| value.is_nan());
-    let valid = has_nulls.then(|| values.iter().map(|value| !value.is_nan()).collect());
-    Arc::new(Float64Array::new(values.into(), valid))
+    /// Which rows have something; nothing if all have.
+    fn has(&self, of: impl Fn(&Told) -> bool) -> Option<NullBuffer> {
+        let each: Vec<bool> = self.told.iter().map(of).collect();
+        let is_there = |&at: &u32| each.get(at as usize).copied().unwrap_or(false);
+        let all = each.iter().all(|has| *has) && !self.told_at.contains(&NOBODY);
+        (!all).then(|| self.told_at.iter().map(is_there).collect())
+    }
+
+    /// A number of each row: what it shares with others, plus its prediction if that is asked for;
+    /// NaN is NULL.
+    fn number(&self, shared: impl Fn(&Told) -> f64, and_value: bool) -> ArrayRef {
+        let each: Vec<f64> = self.told.iter().map(shared).collect();
+        let share = |&at: &u32| each.get(at as usize).copied().unwrap_or(f64::NAN);
+        let shares = self.told_at.iter().map(share);
+        let values: Vec<f64> = match and_value {
+            true => shares.zip(&self.values).map(|(share, value)| share + value).collect(),
+            false => shares.collect(),
+        };
+        if !values.iter().any(|value| value.is_nan()) {
+            return Arc::new(Float64Array::new(values.into(), None));
+        }
+        let valid = values.iter().map(|value| !value.is_nan()).collect();
+        Arc::new(Float64Array::new(values.into(), Some(valid)))
+    }
 }

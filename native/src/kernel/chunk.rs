@@ -60,7 +60,11 @@ impl Missing {
 
     /// The rows that are set.
     pub fn rows(&self) -> impl Iterator<Item = usize> {
-        (0..self.0.len() * 64).filter(|&row| self.contains(row))
+        self.0.iter().enumerate().flat_map(|(at, &word)| {
+            std::iter::successors(Some(word), |left| Some(left & (left - 1)))
+                .take(word.count_ones() as usize)
+                .map(move |left| at * 64 + left.trailing_zeros() as usize)
+        })
     }
 
     /// The part for `rows`, which start at a multiple of 64.
@@ -321,8 +325,13 @@ pub(crate) fn zeros(rows: usize) -> &'static [f64] {
 
 /// Set the rows where a value is NaN.
 pub fn mark_nan(values: &[f64], missing: &mut Missing) {
-    for (row, _) in values.iter().enumerate().filter(|(_, x)| x.is_nan()) {
-        missing.set(row, values.len());
+    for (at, some) in values.chunks(64).enumerate() {
+        // Most have none, which the vector unit sees.
+        if some.iter().fold(false, |any, x| any | x.is_nan()) {
+            for (row, _) in some.iter().enumerate().filter(|(_, x)| x.is_nan()) {
+                missing.set(at * 64 + row, values.len());
+            }
+        }
     }
 }
 

@@ -647,13 +647,18 @@ impl Inputs {
                 (Source::Number(_), _) if part.missing.is_some() => {}
                 (Source::Number(_), Some(column)) => {
                     let (values, missing) = &*column.numbers;
-                    if let Rows::All(_) = rows {
-                        let each = lacks.iter_mut().zip(&values[..]);
-                        each.for_each(|(lacks, x)| *lacks |= !x.is_finite());
-                    }
-                    if !(missing.is_empty() && matches!(rows, Rows::All(_))) {
-                        for (at, lacks) in lacks.iter_mut().enumerate() {
-                            *lacks |= column.number(rows.at(at)).is_none_or(|x| !x.is_finite());
+                    match rows {
+                        Rows::All(_) => {
+                            missing.rows().for_each(|row| lacks[row] = true);
+                            if !are_finite(values) {
+                                let each = lacks.iter_mut().zip(&values[..]);
+                                each.for_each(|(lacks, x)| *lacks |= !x.is_finite());
+                            }
+                        }
+                        Rows::These(rows) => {
+                            for (lacks, &row) in lacks.iter_mut().zip(*rows) {
+                                *lacks |= missing.contains(row) || !values[row].is_finite();
+                            }
                         }
                     }
                 }
@@ -665,6 +670,37 @@ impl Inputs {
             }
         }
         Ok(())
+    }
+
+    /// What a model predicts of rows that lack no field of it.
+    ///
+    /// The sums are those of `value`, term by term.
+    pub fn values_there(
+        &self,
+        model: &Model,
+        columns: &[Column],
+        rows: &[usize],
+        unknown: Unknown,
+    ) -> Result<Vec<f64>, String> {
+        let mut sums = vec![model.intercept; rows.len()];
+        for part in &model.parts {
+            let input = &self.inputs[part.input];
+            let column = input.column.map(|at| &columns[at]);
+            match (&input.source, column.filter(|_| part.missing.is_none())) {
+                (Source::Number(_), Some(column)) => {
+                    let (unit, coefficient) = (input.unit, part.coefficients[0]);
+                    let values = &column.numbers.0[..];
+                    let both = sums.iter_mut().zip(rows);
+                    both.for_each(|(sum, &row)| *sum += values[row] * unit * coefficient);
+                }
+                _ => {
+                    for (sum, &row) in sums.iter_mut().zip(rows) {
+                        *sum += self.part(part, columns, row, unknown)?.unwrap_or(f64::NAN);
+                    }
+                }
+            }
+        }
+        Ok(sums)
     }
 
     /// What a model predicts of a row; nothing if something is missing.
@@ -725,6 +761,17 @@ impl Inputs {
             },
         })
     }
+}
+
+/// Whether all numbers are finite: 0 times any other is none.
+fn are_finite(values: &[f64]) -> bool {
+    let mut sums = [0.0; 8];
+    let eights = values.chunks_exact(8);
+    let rest = eights.remainder().iter().all(|x| x.is_finite());
+    for eight in eights {
+        sums.iter_mut().zip(eight).for_each(|(sum, x)| *sum += x * 0.0);
+    }
+    rest && sums.iter().sum::<f64>() == 0.0
 }
 
 /// The fields that some columns come of, of a table like that of the fit.
