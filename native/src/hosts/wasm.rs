@@ -187,8 +187,7 @@ fn searched(
     budgets: Option<Vec<f64>>,
 ) -> Result<Answer, String> {
     let mut workspace = Workspace::default();
-    let found =
-        workspace.search(request, plan, gram, &mut to_the_end).map_err(no_data)?.clone();
+    let found = workspace.search(request, plan, gram, &mut to_the_end).map_err(no_data)?.clone();
     let budgets = budgets.unwrap_or_else(|| found.spent.clone());
     let mut order = Vec::new();
     for step in found.steps.iter().filter(|step| step.action == Action::Add) {
