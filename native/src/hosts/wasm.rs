@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn a_mistake_is_one_sentence() {
         for (options, expected) in [
-            (json!({ "ridge": -1 }), "ridge is -1; it must be a number >= 0"),
+            (json!({ "ridge": -1 }), "ridge is -1.0; it must be a number >= 0"),
             (json!({ "exclude": ["c"] }), "exclude names"),
             (json!({ "exclude": ["a"], "always": ["a"] }), "by always and by exclude"),
             (json!({ "exclude": ["a", "b"] }), "there is no group"),
