@@ -114,7 +114,7 @@
       fields.set("costs", python(new Map(kept.map(([name]) => [name, own.costs.get(name)]))));
       own.always.length ? fields.set("always", python(own.always)) : fields.delete("always");
       own.ridge ? fields.set("ridge", python(own.ridge)) : fields.delete("ridge");
-      if (own.rule !== null) { options.set("rule", python(own.rule)); }
+      if (own.rule !== data.ask.rule) { options.set("rule", python(own.rule)); }
       if (own.budget !== undefined) { options.set("budget", python(own.budget)); }
     }
     byId("python").textContent = [...code.before,
@@ -183,8 +183,8 @@
     });
   }
   // As `_budgets` of dbselect/results/report/write.py; a group enters the bound at its cost.
-  function budgetsOf(costs) {
-    const most = costs.reduce((sum, one) => sum + one, 0), least = Math.min(...costs);
+  function budgetsOf(costs, most) {
+    const least = Math.min(...costs);
     const parts = Array.from({ length: 49 }, (_, at) => at / 48);
     const all = [...costs, ...costs.map((one) => one * (1 - 1e-9)),
       ...parts.map((part) => part * most), ...parts.map((part) => least * (most / least) ** part)];
@@ -205,13 +205,15 @@
       if (own.budget !== undefined) { options.budget = own.budget; }
       const kept = groups.filter(([name]) => !own.exclude.includes(name))
         .map(([name]) => own.costs.get(name));
+      // The curve of the report stays beside that of the edit.
+      const all = Math.max(...data.steps.map((step) => step.spent),
+        kept.reduce((sum, one) => sum + one, 0));
       try {
         const found = search(data.ask.record, data.ask.target, { method: data.ask.method,
-          ...options, budgets: budgetsOf(kept) });
+          ...options, budgets: budgetsOf(kept, all) });
         const steps = stepsOf(found);
         const bound = { name: "bound: no groups explain more", isJoined: true,
           spent: found.budgets, value: found.bounds };
-        const all = kept.reduce((sum, one) => sum + one, 0);
         const before = { name: "as reported", spent: data.steps.map((step) => step.spent),
           value: data.steps.map((step) => step.r2) };
         shown = { steps, lines: [bound, before], stop: data.stops[found.stop], isEdited: true,
@@ -251,7 +253,7 @@
     }));
     const rule = byId("rule");
     rule.append(...data.ask.rules.map(([value, text]) => element("option", { value, textContent: text })));
-    rule.value = data.ask.options.rule ?? data.ask.rules[0]?.[0] ?? "";
+    rule.value = data.ask.rule ?? "";
     rule.parentElement.hidden = data.ask.rules.length === 0;
     byId("within").parentElement.hidden = !data.ask.budget;
     byId("ridge").value = data.ask.options.ridge ?? 0;
