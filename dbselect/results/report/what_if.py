@@ -55,9 +55,11 @@ def question_of(sequence: Any) -> dict[str, Any] | str:
     """Return what the page asks of the compiled search, or a sentence that says why it cannot."""
     call = sequence.call
     if type(sequence) is not Sequence:
-        return "Costs can be edited in reports of linear models with one response."
-    if call.method not in METHODS or sequence.rule.endswith("at other costs"):
-        return f"Costs can be edited in reports of {', '.join(METHODS)}, at their own costs."
+        return "Costs can be edited in reports of linear models with one response, of a whole Gram."
+    if sequence.rule.endswith("at other costs"):
+        return "Costs cannot be edited here: with_costs changed them after the search."
+    if call.method not in METHODS:
+        return f"Costs cannot be edited in reports of {call.method}."
     rule = call.options.get("rule", "fr")
     record, columns, fields = page_record(sequence)
     size = len(json.dumps(record))
