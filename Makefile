@@ -18,7 +18,7 @@ PURE := $(addprefix kernel::,chunk distinct fold possible) \
 	$(addprefix record::,gram inputs levels prefix sequences state terms) \
 	$(addprefix search::,linear::state algebra::twofold sets::convolution sets::leaps)
 
-.PHONY: help setup lock lint type browser postgres java rust test test-more test-far docs oracle fuzz numbers faults sanitize miri bench reproduce demo wheel matrix
+.PHONY: help setup lock lint type browser postgres java rust test test-more test-far docs oracle fuzz numbers faults sanitize miri bench reproduce demo wasm wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -95,7 +95,7 @@ rust: setup ## the library in its own language: clippy, and its own tests
 	$(RUST) cargo clippy --locked --quiet --manifest-path native/Cargo.toml --all-targets -- --deny warnings
 	$(RUST) cargo test --locked --quiet --manifest-path native/Cargo.toml
 
-test-more: setup browser postgres java $(VENV)/node rust ## the rest of what CI runs: systems, long oracles
+test-more: setup browser postgres java $(VENV)/node rust wasm ## the rest of what CI runs: systems, long oracles
 	$(RUST) $(BIN)/pytest -m '(slow or system) and not far' --numprocesses auto
 
 test-far: setup java ## clusters of Spark, Dask, Ray and Daft, with workers that fail: some minutes
@@ -136,7 +136,12 @@ demo: ## which groups of features predict flight delays best for their cost
 bench: setup ## measure, on an idle machine, for half an hour; writes bench/RESULTS.md
 	$(BIN)/python bench/run.py
 
+# Package data of wheels; reports of a clone answer edits once it is there.
+wasm: $(VENV)/.begun ## the search as WebAssembly, for reports and, in dist/npm, for `npm pack`
+	$(RUST) $(BIN)/python release/wasm.py --npm dist/npm
+
 wheel: setup ## one file to install, in dist/; PLATFORM=manylinux_2_17_aarch64 and such for others
+	$(RUST) $(BIN)/python release/wasm.py
 ifdef PLATFORM
 	$(BIN)/pip install -qq --constraint constraints.txt build cargo-zigbuild ziglang
 	$(RUST) $(BIN)/python release/wheel.py $(PLATFORM)

@@ -21,9 +21,9 @@ function number(value, digits = 3) {
 }
 
 // As in dbselect/pictures/cost.py: linear, or log(1 + cost / constant) where half of the height
-// is reached within a tenth of the cost.
-function costAxis(spent, height) {
-  const most = Math.max(...spent) || 1;
+// is reached within a tenth of the cost. It ends at what all groups cost.
+function costAxis(spent, height, all = 0) {
+  const most = Math.max(all, ...spent) || 1;
   const half = (Math.max(...height) + Math.min(...height)) / 2;
   const early = Math.min(most, ...spent.filter((_, step) => height[step] >= half));
   const constant = early > 0 && early <= 0.1 * most ? early : null;

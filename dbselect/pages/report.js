@@ -34,7 +34,7 @@
   function draw() {
     const steps = shown.steps, spent = steps.map((step) => step.spent);
     const r2 = steps.map((step) => step.r2);
-    axis = costAxis(spent, r2);
+    axis = costAxis(spent, r2, shown.all);
     byId("most").textContent = money(axis.most);
     const lines = [{ name: "fitted rows", spent, value: r2 }, ...shown.lines];
     lines.forEach((line, at) => { line.kind = `c${at % 6}`; });
@@ -114,7 +114,7 @@
       fields.set("costs", python(new Map(kept.map(([name]) => [name, own.costs.get(name)]))));
       own.always.length ? fields.set("always", python(own.always)) : fields.delete("always");
       own.ridge ? fields.set("ridge", python(own.ridge)) : fields.delete("ridge");
-      if (own.rule !== null) { options.set("rule", python(own.rule)); }
+      if (own.rule !== data.ask.rule) { options.set("rule", python(own.rule)); }
       if (own.budget !== undefined) { options.set("budget", python(own.budget)); }
     }
     byId("python").textContent = [...code.before,
@@ -145,7 +145,10 @@
     show(limit);
   }
   // Where the search itself keeps within the budget, another budget is another search.
-  const moved = (how) => () => { how(); if (search && byId("within").checked) { edited(); } };
+  const moved = (how) => () => {
+    how();
+    if (search && byId("within").checked && budget.value !== "") { edited(how); }
+  };
   slider.addEventListener("input", moved(showSlider));
   budget.addEventListener("input", moved(showBudget));
 
@@ -167,21 +170,21 @@
       budget: byId("within").checked ? Number(budget.value) : undefined,
     };
   }
+  // The record calls columns by their numbers; the first term is the intercept.
   function stepsOf(found) {
-    const number_ = new Map(data.terms.map(([name], at) => [name, at]));
-    const held = [];
+    const columns = new Map(data.ask.groups), held = [];
     return found.steps.map((step) => {
       if (step.action === "add") { held.push(step.group); }
       if (step.action === "remove") { held.splice(held.indexOf(step.group), 1); }
-      const own = Object.entries(step.coefficients);
-      const rows = own.map(([name, value]) => [number_.get(name), null, value, null, null]);
+      const own = new Set(held.flatMap((name) => columns.get(name)));
+      const rows = [...own].map((at) => [Number(at) + 1, null, step.coefficients[at], null, null]);
       return { ...step, groups: [...held], held: null, error: null,
         rows: [[0, null, step.intercept, null, null], ...rows] };
     });
   }
   // As `_budgets` of dbselect/results/report/write.py; a group enters the bound at its cost.
-  function budgetsOf(costs) {
-    const most = costs.reduce((sum, one) => sum + one, 0), least = Math.min(...costs);
+  function budgetsOf(costs, most) {
+    const least = Math.min(...costs);
     const parts = Array.from({ length: 49 }, (_, at) => at / 48);
     const all = [...costs, ...costs.map((one) => one * (1 - 1e-9)),
       ...parts.map((part) => part * most), ...parts.map((part) => least * (most / least) ** part)];
@@ -189,7 +192,7 @@
   }
   const unedited = () => JSON.stringify({ ...edits(), costs: [...edits().costs] });
   let initial = null;
-  function edited() {
+  function edited(how) {
     const own = edits();
     const limit = Number(budget.value);
     if (unedited() === initial) {
@@ -200,16 +203,21 @@
         costs: groups.map(([name]) => [name, own.costs.get(name)]), ridge: own.ridge };
       if (own.rule !== null) { options.rule = own.rule; }
       if (own.budget !== undefined) { options.budget = own.budget; }
+      const kept = groups.filter(([name]) => !own.exclude.includes(name))
+        .map(([name]) => own.costs.get(name));
+      // The curve of the report stays beside that of the edit.
+      const all = Math.max(...data.steps.map((step) => step.spent),
+        kept.reduce((sum, one) => sum + one, 0));
       try {
         const found = search(data.ask.record, data.ask.target, { method: data.ask.method,
-          ...options, budgets: budgetsOf([...own.costs.values()]) });
+          ...options, budgets: budgetsOf(kept, all) });
         const steps = stepsOf(found);
         const bound = { name: "bound: no groups explain more", isJoined: true,
           spent: found.budgets, value: found.bounds };
         const before = { name: "as reported", spent: data.steps.map((step) => step.spent),
           value: data.steps.map((step) => step.r2) };
         shown = { steps, lines: [bound, before], stop: data.stops[found.stop], isEdited: true,
-          costs: own.costs, found };
+          costs: own.costs, all };
       } catch (error) {
         byId("refusal").textContent = error.message;
         return;
@@ -220,7 +228,8 @@
       ? "Edited: the curve, the order, the model and the code follow your changes."
       : "As in the report.";
     draw();
-    showOpen(limit);
+    // Neither the slider nor the box moves under the hand that moves it.
+    if (how === showSlider || how === showBudget) { show(limit); } else { showOpen(limit); }
   }
   function showOpen(limit) {
     budget.value = Number(limit.toPrecision(6));
@@ -244,7 +253,7 @@
     }));
     const rule = byId("rule");
     rule.append(...data.ask.rules.map(([value, text]) => element("option", { value, textContent: text })));
-    rule.value = data.ask.options.rule ?? data.ask.rules[0]?.[0] ?? "";
+    rule.value = data.ask.rule ?? "";
     rule.parentElement.hidden = data.ask.rules.length === 0;
     byId("within").parentElement.hidden = !data.ask.budget;
     byId("ridge").value = data.ask.options.ridge ?? 0;

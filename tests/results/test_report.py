@@ -359,8 +359,11 @@ def test_the_command_line_writes_it(tmp_path, capsys):
     (tmp_path / "costs.json").write_text('{"x": 2, "noise": 1, "logs": 3}')
     source, out = str(tmp_path / "t.parquet"), str(tmp_path / "r.html")
     arguments = ["report", source, "--target", "y", "--costs", str(tmp_path / "costs.json")]
-    assert main([*arguments, "--ridge", "0.1", "--cv", "4", "--out", out]) == 0
+    named = ["--title", "Sources", "--unit", "ms"]
+    assert main([*arguments, "--ridge", "0.1", "--cv", "4", "--out", out, *named]) == 0
     data = data_of(Path(out).read_text())
+    assert data["unit"] == "ms"
+    assert "<h1>Sources</h1>" in Path(out).read_text()
     seq = ds.anytime_sequence(source, "y", costs={"x": 2, "noise": 1, "logs": 3}, ridge=0.1)
     assert [one["r2"] for one in data["steps"]] == pytest.approx(seq.r2.tolist())
     assert all(one["held"] is not None for one in data["steps"])

@@ -11,7 +11,7 @@ from dbselect.linear.state import shares_columns
 from dbselect.record.groups import numbers_of
 from dbselect.record.steps import longest_within
 from dbselect.results.heights import cost_of_height, flat_from
-from dbselect.results.report.what_if import asked_of
+from dbselect.results.report.what_if import page_record
 from dbselect.results.sequence import Sequence
 
 #: Columns up to which better sets are searched for, and budgets at which, spread over the costs.
@@ -56,7 +56,7 @@ def better_sets(sequence: Any) -> list[dict[str, Any]]:
     groups, problem, spent = sequence.groups, sequence.problem, sequence.spent
     if shares_columns(groups.positions):
         return []
-    _, columns, fields = asked_of(sequence)
+    _, columns, fields = page_record(sequence)
     record = numbered(sequence.gram, sequence.columns, sequence.target)
     always = numbers_of(problem.always, groups)
     asked = {

@@ -24,7 +24,7 @@ def code_of(sequence: Any, parts: dict[str, Any], opening: dict[str, Any]) -> Se
 
     Parameters
     ----------
-    parts : of the code, as `parts_of` returns them
+    parts : of the code, as `code_parts` returns them
     opening : step and budget
     """
     last = opening["step"] == longest_within(sequence.spent, None)
@@ -49,7 +49,7 @@ def code_of(sequence: Any, parts: dict[str, Any], opening: dict[str, Any]) -> Se
     return Section("Repeat it", notes, code=code)
 
 
-def parts_of(sequence: Any, source: Any) -> dict[str, Any]:
+def code_parts(sequence: Any, source: Any) -> dict[str, Any]:
     """Return the lines of Python that ask the same problem again, in parts that a page may change.
 
     Returns

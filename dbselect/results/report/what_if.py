@@ -11,7 +11,7 @@ from dbselect.results.sequence import Sequence
 
 #: Bytes of JSON that a page holds of a record: some 450 columns.
 MOST_RECORD = 2_000_000
-#: Rules, by what they maximise per unit of cost; of a record the two others are among these.
+#: Rules, by what they maximise per unit of cost.
 RULES = {
     "fr": "exact gain",
     "omp": "gradient, whitened within the group",
@@ -19,6 +19,8 @@ RULES = {
     "omp-single": "largest entry of the gradient",
     "doubling": "exact gain, costs at most doubled",
 }
+#: Rules that are others on a record.
+ALIASES = {"score": "fr", "omp-information": "omp"}
 #: Rules that a method may have; those without can be searched again as they are.
 METHODS = {
     "anytime_sequence": list(RULES),
@@ -37,7 +39,7 @@ def module_text() -> str:
     return b64encode(gzip.compress(file.read_bytes(), mtime=0)).decode()
 
 
-def asked_of(sequence: Sequence) -> tuple[dict[str, Any], list[list[str]], dict[str, Any]]:
+def page_record(sequence: Sequence) -> tuple[dict[str, Any], list[list[str]], dict[str, Any]]:
     """Return a record, the columns of each group in it, and the fields of the problem.
 
     Columns are called by their numbers, which no glob can mean.
@@ -53,10 +55,13 @@ def question_of(sequence: Any) -> dict[str, Any] | str:
     """Return what the page asks of the compiled search, or a sentence that says why it cannot."""
     call = sequence.call
     if type(sequence) is not Sequence:
-        return "Costs can be edited in reports of linear models with one response."
-    if call.method not in METHODS or sequence.rule.endswith("at other costs"):
-        return f"Costs can be edited in reports of {', '.join(METHODS)}, at their own costs."
-    record, columns, fields = asked_of(sequence)
+        return "Costs can be edited in reports of linear models with one response, of a whole Gram."
+    if sequence.rule.endswith("at other costs"):
+        return "Costs cannot be edited here: with_costs changed them after the search."
+    if call.method not in METHODS:
+        return f"Costs cannot be edited in reports of {call.method}."
+    rule = call.options.get("rule", "fr")
+    record, columns, fields = page_record(sequence)
     size = len(json.dumps(record))
     if size > MOST_RECORD:
         return (
@@ -70,6 +75,7 @@ def question_of(sequence: Any) -> dict[str, Any] | str:
         "groups": list(zip(sequence.groups.names, columns, strict=True)),
         "options": {**fields, "always": list(call.problem.always), **call.options},
         "rules": [(name, RULES[name]) for name in METHODS[call.method]],
+        "rule": ALIASES.get(rule, rule) if METHODS[call.method] else None,
         # The limits of a backward search are another thing.
         "budget": call.method != "backward",
     }

@@ -17,7 +17,7 @@ from dbselect.results.drawing import HELD_OUT, MOST_RESPONSES, SAME_SHARE, held_
 from dbselect.results.glm.model import predicted
 from dbselect.results.report.models import steps_of
 from dbselect.results.report.opening import better_sets, opening_of
-from dbselect.results.report.reproduce import code_of, parts_of
+from dbselect.results.report.reproduce import code_of, code_parts
 from dbselect.results.report.roles import MOST_GROUPS, worth_of_groups
 from dbselect.results.report.rows import checked_rows
 from dbselect.results.report.what_if import RULES, module_text, question_of
@@ -75,7 +75,7 @@ def report_page(
         },
         "words": f"{sequence._summary[0]}: share explained against cost. {sequence._summary[1]} at "
         f"cost {sequence.spent[-1]:.3g}. The first groups: {listed(sequence._order)}.",
-        "code": parts_of(sequence, source),
+        "code": code_parts(sequence, source),
     }
     sections = [_rows(sequence), _roles(sequence)]
     if source is not None:
@@ -102,9 +102,9 @@ def _question(sequence: Any, unit: str) -> list[str]:
     if costs.min() < costs.max():
         each += f" to {costs.max():.3g}{own}"
     call = sequence.call
-    rule = RULES.get(call.options.get("rule", "fr"), "")
+    rule = call.options.get("rule", "fr")
     found = {
-        "anytime_sequence": f"Forward selection by {rule}" if rule else "",
+        "anytime_sequence": f"Forward selection by {RULES.get(rule, rule)}",
         "backward": "Backward elimination",
     }.get(call.method) or f"Found by {sequence.rule}"
     ridge = f", ridge {sequence.ridge:g}" if sequence.ridge else ""

@@ -187,8 +187,7 @@ fn searched(
     budgets: Option<Vec<f64>>,
 ) -> Result<Answer, String> {
     let mut workspace = Workspace::default();
-    let found =
-        workspace.search(request, plan, gram, &mut to_the_end).map_err(no_data)?.clone();
+    let found = workspace.search(request, plan, gram, &mut to_the_end).map_err(no_data)?.clone();
     let budgets = budgets.unwrap_or_else(|| found.spent.clone());
     let mut order = Vec::new();
     for step in found.steps.iter().filter(|step| step.action == Action::Add) {
@@ -339,7 +338,7 @@ mod tests {
     #[test]
     fn a_mistake_is_one_sentence() {
         for (options, expected) in [
-            (json!({ "ridge": -1 }), "ridge is -1; it must be a number >= 0"),
+            (json!({ "ridge": -1 }), "ridge is -1.0; it must be a number >= 0"),
             (json!({ "exclude": ["c"] }), "exclude names"),
             (json!({ "exclude": ["a"], "always": ["a"] }), "by always and by exclude"),
             (json!({ "exclude": ["a", "b"] }), "there is no group"),

@@ -16,6 +16,8 @@ def _add(parser: argparse.ArgumentParser) -> None:
     add_problem(parser)
     add_method(parser, _METHOD)
     add_max_skipped(parser)
+    parser.add_argument("--title", help="title of the page")
+    parser.add_argument("--unit", default="", help="unit of the costs, such as €")
     add_out(parser, "the page of HTML", ANY, required=True)
 
 
@@ -32,7 +34,9 @@ def _run(options: argparse.Namespace) -> None:
     sequence = answer_asked(problem, _METHOD, options)
     start = sequence.model(0)
     check_skipped(options, start.rows, start.skipped)
-    sequence.report(options.out, source=table, held_out=held_out)
+    sequence.report(
+        options.out, source=table, held_out=held_out, title=options.title, unit=options.unit
+    )
     steps, stop = len(sequence.spent) - 1, sequence.stop.value
     lines = [f"{options.out}: {steps} steps, {stop}"]
     if table is None:

@@ -82,8 +82,11 @@ fn least_eigenvalue(state: &State, groups: &[usize]) -> f64 {
     if kept.is_empty() {
         return 1.0;
     }
-    let mut white: Vec<f64> =
-        kept.iter().flat_map(|&i| kept.iter().map(move |&j| (i, j))).map(|(i, j)| c[i * width + j]).collect();
+    let mut white: Vec<f64> = kept
+        .iter()
+        .flat_map(|&i| kept.iter().map(move |&j| (i, j)))
+        .map(|(i, j)| c[i * width + j])
+        .collect();
     (extremes(&mut white, kept.len()).0 - kept.len() as f64 * f64::EPSILON).max(0.0)
 }
 
@@ -137,12 +140,17 @@ mod tests {
     #[test]
     fn no_set_within_a_budget_explains_more() {
         // Correlations of four columns with each other and with the target.
-        let comoment = [
-            1.0, 0.5, 1.0, 0.2, 0.3, 1.0, -0.1, 0.4, 0.1, 1.0, 0.5, 0.45, 0.3, 0.35, 1.0,
-        ];
+        let comoment =
+            [1.0, 0.5, 1.0, 0.2, 0.3, 1.0, -0.1, 0.4, 0.1, 1.0, 0.5, 0.45, 0.3, 0.35, 1.0];
         let mean = [0.0; 5];
-        let gram =
-            Gram { rows: 9, skipped: 0, weight: 9.0, mean: &mean, mean_low: &[], comoment: &comoment };
+        let gram = Gram {
+            rows: 9,
+            skipped: 0,
+            weight: 9.0,
+            mean: &mean,
+            mean_low: &[],
+            comoment: &comoment,
+        };
         let mut problem = Linear::default();
         problem.set_up(&gram, 4, &[0, 1, 2, 3], 0.0, true);
         let features: Vec<String> = ["a", "b", "c", "d"].map(str::to_string).to_vec();
@@ -154,8 +162,7 @@ mod tests {
         let costs = ["p", "q", "r"].iter().zip([2.0, 1.0, 1.5]);
         let costs = costs.map(|(name, cost)| (name.to_string(), cost)).collect();
         let terms = Terms::default();
-        let groups =
-            groups_of(&features, Some(&given), Some(&costs), "y", &terms, true).unwrap();
+        let groups = groups_of(&features, Some(&given), Some(&costs), "y", &terms, true).unwrap();
         let budgets = [0.5, 1.0, 1.5, 2.5, 3.0, 4.5];
         let bounds = upper_bounds(&problem, &groups, &[1, 0], &budgets);
         for (budget, bound) in budgets.iter().zip(&bounds) {
