@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from dbselect import _native
-from dbselect.errors import ArgumentError, DataError
+from dbselect.errors import ArgumentError, DataError, warn_of_choice
 from dbselect.linear.inference import FittedRows, t_quantile
 from dbselect.linear.numbered import TARGET, numbered
 from dbselect.linear.refine import residual_share
@@ -21,7 +21,6 @@ from dbselect.options.kinds import SHARE
 from dbselect.record.columns import match
 from dbselect.record.inputs import HandleUnknown, MissingColumns
 from dbselect.record.terms import Terms
-from dbselect.results.choice import warn_of_choice
 from dbselect.results.prediction.predict import Predictor
 from dbselect.results.prediction.side_by_side import LinearPredictors
 

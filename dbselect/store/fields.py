@@ -37,7 +37,7 @@ def leaves_read(schema: pa.Schema, reading: Reading) -> list[Leaf]:
     return list(wanted.values())
 
 
-def fields_of(leaves: Iterable[Leaf]) -> Fields:
+def kinds_of_fields(leaves: Iterable[Leaf]) -> Fields:
     """Return the fields of some columns; that of nested ones names each."""
     found: dict[str, list[str]] = {}
     for leaf in leaves:

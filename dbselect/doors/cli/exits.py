@@ -37,7 +37,7 @@ _ERRORS = {
 }
 
 
-def code_of(error: BaseException | None) -> int:
+def exit_code(error: BaseException | None) -> int:
     """Return the exit code of an error, by what has led to it."""
     told = error
     while told is not None:
