@@ -91,10 +91,6 @@ def held_out_curve(held_out: Any) -> pl.DataFrame:
     Parameters
     ----------
     held_out : as of `Prefixes.plot`
-
-    Raises
-    ------
-    ArgumentError : it is something else, or has no r2 of one sequence
     """
     if _is_validated(held_out):
         if held_out.keys or len(held_out.grid) > 1:

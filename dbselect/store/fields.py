@@ -17,12 +17,7 @@ Fields = Mapping[str, str]
 
 
 def leaves_read(schema: pa.Schema, reading: Reading) -> list[Leaf]:
-    """Return the columns on which records depend.
-
-    Raises
-    ------
-    ColumnError : a key is unknown or of no type, or a column is of a type that is not read
-    """
+    """Return the columns on which records depend."""
     for name in reading.by:
         check_field(name, "by", schema)
         if pa.types.is_null(schema.field(name).type):

@@ -114,10 +114,6 @@ def files_of(source: Any, own: Path | None = None) -> Files | None:
     ----------
     source : the table
     own : folder of the store, whose files are left out
-
-    Raises
-    ------
-    SourceError : a path on another machine, whose files have no modification time
     """
     if is_of(source, "deltalake"):
         from dbselect.store.delta_files import DeltaFiles

@@ -75,12 +75,7 @@ def _frame(
 
 
 def _allowed(gram: Gram, fields: PartFields) -> Gram:
-    """Return a Gram with the columns that a store takes.
-
-    Raises
-    ------
-    ColumnError : there are others than before, and ``new_columns`` is ``"error"``
-    """
+    """Return a Gram with the columns that a store takes."""
     now = fields_of_gram(gram)
     if not fields.every or fields.policy in ("version", "null"):
         return gram

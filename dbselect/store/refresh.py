@@ -91,10 +91,6 @@ def check_dropped(most: int | None, gone: int, known: int, found: int) -> None:
     ----------
     most : that may be dropped; None: not all of several
     gone, known, found : parts that the table lacks, that the store has, that the table has
-
-    Raises
-    ------
-    SourceError : more go than may, as where another table is given, or none
     """
     # A table of one part, as of the last day, may have another each night.
     if most is None and gone == known > bool(found):
@@ -121,11 +117,6 @@ def partitions_of(
     reading : how it is read
     fields : those that each part was read with
     own : folder of the store, whose files are none of a table that lies around it
-
-    Raises
-    ------
-    SourceError : there is no such table, or it can be read only once
-    ArgumentError : it is no table but a Gram
     """
     files = files_of(source, own)
     if files is not None:
@@ -249,10 +240,6 @@ def _read(
     journal : keeps what is read of a long refresh
     check : refuses the parts there are, before any is read
     skipping : how they are read, where one that cannot be is left for the next refresh
-
-    Raises
-    ------
-    BusyError : the table changes while it is read, at each of some attempts
     """
     frames = journal.read()
     for _ in range(ATTEMPTS):
@@ -300,12 +287,7 @@ def _records(
 
 
 def of_types(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> pl.DataFrame:
-    """Return records with the types of the state.
-
-    Raises
-    ------
-    SourceError : a key has another type, which would change values
-    """
+    """Return records with the types of the state."""
     if not frames:
         return _nothing(before, reading)
     try:

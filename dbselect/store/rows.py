@@ -322,12 +322,7 @@ def _comparable(keys: pl.DataFrame) -> pl.DataFrame:
 
 
 def _names(keys: pl.DataFrame) -> list[str]:
-    """Return the names of parts: texts of their keys, to the nanosecond.
-
-    Raises
-    ------
-    SourceError : two keys have one text
-    """
+    """Return the names of parts: texts of their keys, to the nanosecond."""
     texts = keys.with_columns(_text(name, dtype) for name, dtype in keys.schema.items())
     names = [
         json.dumps([None if value is None else str(value) for value in row])

@@ -64,10 +64,6 @@ def checked_rows(model: Any, source: Any) -> list[Section]:
     ----------
     model : of any family
     source : a table, as in `dbselect.gram`
-
-    Raises
-    ------
-    SourceError, ColumnError : there is no such table, or it lacks a column
     """
     found: dict[str, Checked] = {}
     waiting = 0

@@ -25,13 +25,7 @@ MOST_SEGMENTS = 2000
 
 
 def check_page(path: Any) -> None:
-    """Refuse a path at which no page can be written.
-
-    Raises
-    ------
-    ArgumentError : it lies in no folder, or its name is that of another format
-    SourceError : something else than a file is there
-    """
+    """Refuse a path at which no page can be written."""
     check_folder("path", path)
     check_place(path)
     if Path(path).suffix.lower() not in ("", ".html", ".htm"):
