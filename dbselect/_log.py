@@ -28,6 +28,9 @@ class JsonFormatter(logging.Formatter):
     >>> logging.getLogger("dbselect").removeHandler(handler)
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         told = {"time": record.created, "level": record.levelname, "logger": record.name}

@@ -130,6 +130,15 @@ def unknown(kind: str, name: str, names: Sequence[str]) -> str:
     return f"unknown {kind} '{name}'; there is {listed or 'none'}"
 
 
+def warn_of_choice() -> None:
+    """Warn that rows judge the columns that they also chose."""
+    warn_caller(
+        "the rows that chose the columns also judge them, so p-values are too small; "
+        "fit the columns on other rows for p-values that hold",
+        SelectionWarning,
+    )
+
+
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the line outside of the package that led here, however deep this is."""
     level, frame = 2, sys._getframe(1)

@@ -143,12 +143,7 @@ def _connected(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Let one store of a folder write at a time.
-
-    Raises
-    ------
-    BusyError : another process writes for long
-    """
+    """Let one store of a folder write at a time."""
     if sys.platform == "win32":
         yield
         return

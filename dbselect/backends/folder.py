@@ -100,12 +100,7 @@ class Folder:
         return [(int(match[1]), path) for match, path in found if match]
 
     def _check_free(self) -> None:
-        """Refuse a folder of other files; leftovers of a killed writer belong to the store.
-
-        Raises
-        ------
-        SourceError : it holds something else, hidden files apart
-        """
+        """Refuse a folder of other files; leftovers of a killed writer belong to the store."""
         names = [path.name for path in self._path.iterdir()] if self._path.is_dir() else []
         other = [
             name for name in sorted(names)

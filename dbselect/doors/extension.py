@@ -36,10 +36,6 @@ def extension_path(platform: str) -> Path:
     The file is written under another name and renamed, so that processes that
     start at once never load half of it. One that is there already is compared byte by byte.
     Builds not requested for a week are removed, except for the last few.
-
-    Raises
-    ------
-    EngineError : the cache folder cannot be written, or another user can write there
     """
     library = library_path().read_bytes()
     release = version("dbselect")
@@ -72,10 +68,6 @@ def lasting_path(platform: str) -> Path:
     """Return a copy of the extension at a path that stays the same when dbselect is upgraded.
 
     Scripts of other clients load it; it is of the build that was last asked for.
-
-    Raises
-    ------
-    EngineError : as `extension_path`
     """
     build = extension_path(platform)
     path = user_cache_path("dbselect") / "extension" / platform / FILE_NAME
@@ -114,12 +106,7 @@ def _remove_builds(own: Path) -> None:
 
 
 def _close(path: Path) -> None:
-    """Deny other users write access to a path; on Windows the cache is private already.
-
-    Raises
-    ------
-    EngineError : it belongs to another user than this one and root
-    """
+    """Deny other users write access to a path; on Windows the cache is private already."""
     if not hasattr(os, "geteuid"):
         return
     found, user = path.stat(), os.geteuid()
@@ -148,12 +135,7 @@ def platform_of_this_machine() -> str:
 
 
 def copied(extension: Path, target: Path) -> Path:
-    """Copy the extension to a place of the caller's, and return where it is then.
-
-    Raises
-    ------
-    ArgumentError : the file has another name, so DuckDB would look for another entry point
-    """
+    """Copy the extension to a place of the caller's, and return where it is then."""
     if target.is_dir():
         target /= FILE_NAME
     if target.name != FILE_NAME:

@@ -32,11 +32,6 @@ def with_table(
     sums : STRUCT(key, gram) for each key, where the key is a STRUCT of its fields
     rows : STRUCT for each row of the table
     given : options of `KeySums.extend`
-
-    Raises
-    ------
-    ArgumentError : sums or rows are no such lists
-    RecordError, ColumnError, DataError : as `Gram.extend`
     """
     if not (record.is_valid and sums.is_valid and rows.is_valid):
         return None

@@ -36,11 +36,6 @@ def reading(number: int | None, path: str, source: str) -> Iterator[duckdb.DuckD
     number : of the connection
     path : its search path, by which names are found
     source : name as SQL writes it, or the text of one query
-
-    Raises
-    ------
-    EngineError : the connection is no longer there
-    SourceError : there is no such table, or the text is no query
     """
     connection = None if number is None else _CONNECTIONS.get(number)
     if connection is None:

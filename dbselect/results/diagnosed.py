@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from dbselect import _native
-from dbselect.errors import ArgumentError, DataError
+from dbselect.errors import ArgumentError, DataError, warn_of_choice
 from dbselect.linear.inference import FittedRows, covariance, noise, t_quantile
 from dbselect.linear.information import Fits, criteria
 from dbselect.linear.numbered import TARGET, numbered
@@ -22,7 +22,6 @@ from dbselect.options.kinds import SHARE
 from dbselect.record.columns import match
 from dbselect.record.inputs import HandleUnknown, MissingColumns
 from dbselect.record.terms import Terms
-from dbselect.results.choice import warn_of_choice
 from dbselect.results.prediction.predict import Predictor
 from dbselect.results.prediction.side_by_side import LinearPredictors
 from dbselect.results.summary import tested

@@ -103,10 +103,6 @@ def held_out_curve(held_out: Any) -> pl.DataFrame:
     Parameters
     ----------
     held_out : as of `Prefixes.plot`
-
-    Raises
-    ------
-    ArgumentError : it is something else, or has no r2 of one sequence
     """
     if isinstance(held_out, Mapping):
         named = [

@@ -84,12 +84,7 @@ class StoredFields(files.Stored):
 
 
 def of_fields(record: Any) -> Any:
-    """Return the result of a record.
-
-    Raises
-    ------
-    RecordError : it is damaged
-    """
+    """Return the result of a record."""
     try:
         kind, own = (str(record["kind"]), record["fields"])
         own = own.as_py() if isinstance(own, pa.Scalar) else own

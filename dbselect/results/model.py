@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import polars as pl
 
-from dbselect.errors import ArgumentError
+from dbselect.errors import ArgumentError, warn_of_choice
 from dbselect.linear.inference import (
     INTERCEPT,
     Deviations,
@@ -20,7 +20,6 @@ from dbselect.record.gram import Vector
 from dbselect.record.rows import clip_share, is_saturated, row_counts
 from dbselect.record.terms import Terms
 from dbselect.results.call import Call
-from dbselect.results.choice import warn_of_choice
 from dbselect.results.diagnosed import Diagnosed
 from dbselect.results.fields import StoredFields
 from dbselect.results.prediction.predict import Predicting, Predictor

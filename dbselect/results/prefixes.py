@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect._lazy import load
-from dbselect.errors import ArgumentError, DbselectError
+from dbselect.errors import ArgumentError, DbselectError, warn_of_choice
 from dbselect.linear.information import SIGNS
 from dbselect.linear.problem import Linear
 from dbselect.options.kinds import BUDGET, FRACTION, POSITIVE, TEXT, is_whole
@@ -45,7 +45,6 @@ from dbselect.record.steps import (
 from dbselect.record.terms import Terms
 from dbselect.record.writing import replacing
 from dbselect.results.call import Answer
-from dbselect.results.choice import warn_of_choice
 from dbselect.results.drawing import drawn
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.prediction.fallback import predictions, served

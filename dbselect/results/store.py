@@ -185,10 +185,6 @@ def sequence_parts(record: Any, apart: str | None = None) -> dict[str, Any]:
     Parameters
     ----------
     apart : a group whose columns its Gram lacks
-
-    Raises
-    ------
-    RecordError : a field is missing or of another kind
     """
     found = mapping_of(record, SEQUENCE_TYPE)
     try:
@@ -198,12 +194,7 @@ def sequence_parts(record: Any, apart: str | None = None) -> dict[str, Any]:
 
 
 def joint_parts(record: Any) -> tuple[str, list[dict[str, Any]]]:
-    """Return the rule and what the `Sequence` of each response is made of, from a record.
-
-    Raises
-    ------
-    RecordError : a field is missing or of another kind, or the responses differ in steps
-    """
+    """Return the rule and what the `Sequence` of each response is made of, from a record."""
     found = mapping_of(record, JOINT_TYPE)
     try:
         gram = Gram.from_struct(found["gram"])
@@ -222,12 +213,7 @@ def damaged(error: Exception) -> RecordError:
 
 
 def mapping_of(record: Any, type_: pa.StructType) -> dict[str, Any]:
-    """Return a record with plain values, if it has all fields of a type.
-
-    Raises
-    ------
-    RecordError : it is no mapping, or lacks a field
-    """
+    """Return a record with plain values, if it has all fields of a type."""
     if isinstance(record, pa.Scalar):
         record = record.as_py(maps_as_pydicts="strict")
     if not isinstance(record, Mapping):

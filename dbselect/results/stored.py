@@ -74,10 +74,6 @@ def of_record(record: Any, path: str | Path) -> Any:
     ----------
     record : mapping of plain data
     path : where it was read, for errors
-
-    Raises
-    ------
-    SourceError : it is no result
     """
     if isinstance(record, dict):
         if {*record} == {"kind", "fields"}:

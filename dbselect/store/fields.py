@@ -17,12 +17,7 @@ Fields = Mapping[str, str]
 
 
 def leaves_read(schema: pa.Schema, reading: Reading) -> list[Leaf]:
-    """Return the columns on which records depend.
-
-    Raises
-    ------
-    ColumnError : a key is unknown or of no type, or a column is of a type that is not read
-    """
+    """Return the columns on which records depend."""
     for name in reading.by:
         check_field(name, "by", schema)
         if pa.types.is_null(schema.field(name).type):
@@ -37,7 +32,7 @@ def leaves_read(schema: pa.Schema, reading: Reading) -> list[Leaf]:
     return list(wanted.values())
 
 
-def fields_of(leaves: Iterable[Leaf]) -> Fields:
+def kinds_of_fields(leaves: Iterable[Leaf]) -> Fields:
     """Return the fields of some columns; that of nested ones names each."""
     found: dict[str, list[str]] = {}
     for leaf in leaves:

@@ -11,7 +11,7 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
@@ -25,7 +25,7 @@ from dbselect.record.gram import Gram
 from dbselect.sources.engines.delta import delta_table, is_delta, refuse_files_of_delta
 from dbselect.sources.engines.formats import PARQUET, format_of
 from dbselect.sources.engines.polars import LazyTable, from_frame
-from dbselect.store.fields import Fields, PartFields, fields_of, leaves_read, without
+from dbselect.store.fields import Fields, PartFields, kinds_of_fields, leaves_read, without
 from dbselect.store.merging import trimmed
 from dbselect.store.parts import Unread, labelled, read_part
 from dbselect.store.reading import GRAM, Reading
@@ -114,10 +114,6 @@ def files_of(source: Any, own: Path | None = None) -> Files | None:
     ----------
     source : the table
     own : folder of the store, whose files are left out
-
-    Raises
-    ------
-    SourceError : a path on another machine, whose files have no modification time
     """
     if is_of(source, "deltalake"):
         from dbselect.store.delta_files import DeltaFiles
@@ -234,7 +230,7 @@ class FileParts:
             rows = table.frame.collect()
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                found = read_part(rows, self._reading, FILE)
+                found = read_part(rows, replace(self._reading, by=(FILE, *self._reading.by)))
         except FAILURES:
             return None
         grams = [Gram.from_struct(each) for each in found[GRAM]] if texts else []
@@ -275,7 +271,7 @@ class FileParts:
         table = from_frame(frame.drop(above - own, strict=False))
         apart = pa.schema([each for each in table.schema if each.name != FILE])
         leaves = leaves_read(apart, self._reading)
-        now = fields_of(leaves)
+        now = kinds_of_fields(leaves)
         fields = self._fields.read(part, now)
         if fields != now:
             table = from_frame(frame.select(without(table.schema, now, fields).names))

@@ -26,7 +26,7 @@ from dbselect.store.reading import (
     agreed,
     reading_of,
 )  # fmt: skip
-from dbselect.store.refresh import Limits, Refreshed, refreshed
+from dbselect.store.refresh import Refreshed, refreshed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -165,8 +165,8 @@ class GramStore(Cut):
         if kept is None and not given.by:
             raise ArgumentError("by is missing; the first refresh needs the key, as by='day'")
         reading = given if kept is None else agreed(said, kept)
-        limits = Limits(max_dropped, on_error == "skip")
-        return refreshed(self._shelf, before, source, reading, limits)
+        skips = on_error == "skip"
+        return refreshed(self._shelf, before, source, reading, max_dropped, skips)
 
     def put(self, records: Any, *, part: str, version: str | int | None = None) -> Refreshed:
         """Put records in that were computed elsewhere, in one step.

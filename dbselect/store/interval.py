@@ -25,10 +25,6 @@ def keys_between(keys: pl.Series, first: Any, last: Any) -> pl.Series:
     ----------
     keys : of one type
     first, last : of the type of the keys, or a text for dates and times; None for no limit
-
-    Raises
-    ------
-    ArgumentError : an end is of another type, or the last is before the first
     """
     if keys.dtype == pl.Boolean:
         raise ArgumentError(f"the key '{keys.name}' is Boolean and has no windows; cut by `where`")

@@ -32,21 +32,12 @@ def window_of(grams: Sequence[Gram], reading: Reading) -> Gram:
     ----------
     grams : of the parts, at least one
     reading : how they were read
-
-    Warns
-    -----
-    LeftOutWarning : the parts have different columns; only those of all are kept
     """
     return settled(merged(alike(grams, reading)), reading)
 
 
 def alike(grams: Sequence[Gram], reading: Reading) -> list[Gram]:
-    """Return Grams of the same columns: those that all have; with ``"null"`` those of any.
-
-    Warns
-    -----
-    LeftOutWarning : some are left out, or all rows of some Grams
-    """
+    """Return Grams of the same columns: those that all have; with ``"null"`` those of any."""
     if reading.new_columns == "null":
         grams = with_nulls(grams, reading)
     described = [columns_of_table(gram) for gram in grams]
@@ -131,16 +122,7 @@ def of_columns(gram: Gram, columns: Sequence[str]) -> Gram:
 
 
 def with_nulls(grams: Sequence[Gram], reading: Reading) -> list[Gram]:
-    """Return Grams with the columns of all, in which rows of before have no value.
-
-    Warns
-    -----
-    LeftOutWarning : rows are left out by the policy for missing values
-
-    Raises
-    ------
-    DataError : a column has the policy ``"error"``
-    """
+    """Return Grams with the columns of all, in which rows of before have no value."""
     having = {name: gram for gram in grams for name in columns_of_table(gram)}
     every = list(having)
     policies = dict(zip(every, policies_of(reading.kept_policy, every), strict=True))

@@ -49,11 +49,11 @@ class Partitions(Protocol):
         """Yield records of some parts, as `labelled` returns them; none of a part that is gone."""
 
 
-def read_part(source: Any, reading: Reading, *more: str) -> pl.DataFrame:
-    """Return the keys, and more columns like them, and records of the rows of a table."""
+def read_part(source: Any, reading: Reading) -> pl.DataFrame:
+    """Return the keys and records of the rows of a table."""
     return gram_by(
         source,
-        [*more, *reading.by],
+        list(reading.by),
         None if reading.columns is None else list(reading.columns),
         reading.weight,
         null_policy=reading.kept_policy,

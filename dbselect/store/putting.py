@@ -14,7 +14,7 @@ from dbselect.store.fields import PartFields, differences
 from dbselect.store.merging import fields_of_gram, of_columns
 from dbselect.store.parts import labelled
 from dbselect.store.reading import GRAM, PUT, Reading, reading_of
-from dbselect.store.refresh import Refreshed, alike, fields_in, write
+from dbselect.store.refresh import Refreshed, fields_in, of_types, write
 
 
 def put(shelf: Shelf, records: Any, part: str, version: str | int | None) -> Refreshed:
@@ -37,7 +37,7 @@ def put(shelf: Shelf, records: Any, part: str, version: str | int | None) -> Ref
     column = pl.Series(GRAM, [gram.to_struct() for gram in grams], frame.schema[GRAM])
     now = {name: kind for gram in grams for name, kind in fields_of_gram(gram).items()}
     new = labelled(frame.with_columns(column), part, fingerprint, reading, now)
-    write(shelf, before, [part] if part in known else [], alike([new], before, reading), reading)
+    write(shelf, before, [part] if part in known else [], of_types([new], before, reading), reading)
     changes = fields.changes(now)
     if part in known:
         return Refreshed([], [part], [], others, schema=changes)
@@ -75,12 +75,7 @@ def _frame(
 
 
 def _allowed(gram: Gram, fields: PartFields) -> Gram:
-    """Return a Gram with the columns that a store takes.
-
-    Raises
-    ------
-    ColumnError : there are others than before, and ``new_columns`` is ``"error"``
-    """
+    """Return a Gram with the columns that a store takes."""
     now = fields_of_gram(gram)
     if not fields.every or fields.policy in ("version", "null"):
         return gram

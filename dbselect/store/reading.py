@@ -123,10 +123,6 @@ def agreed(said: Mapping[str, Any], kept: Reading) -> Reading:
     ----------
     said : options that the caller passes
     kept : those of the store
-
-    Raises
-    ------
-    ArgumentError : an option differs
     """
     for name, value in said.items():
         was = getattr(kept, name)

@@ -84,38 +84,26 @@ class Refreshed:
         return told + (f"; {listed(self.schema)}" if self.schema else "")
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What one refresh may do, beside what the store was made with.
+def check_dropped(most: int | None, gone: int, known: int, found: int) -> None:
+    """Refuse to drop too many parts.
 
     Parameters
     ----------
-    max_dropped : most parts that it drops; None: not all of several
-    skips : whether a file that cannot be read is left for the next refresh
+    most : that may be dropped; None: not all of several
+    gone, known, found : parts that the table lacks, that the store has, that the table has
     """
-
-    max_dropped: int | None
-    skips: bool
-
-    def check(self, gone: int, known: int, found: int) -> None:
-        """Refuse to drop too many parts.
-
-        Raises
-        ------
-        SourceError : more go than may, as where another table is given, or none
-        """
-        # A table of one part, as of the last day, may have another each night.
-        if self.max_dropped is None and gone == known > bool(found):
-            what = "none of these parts" if found else "no rows"
-            raise SourceError(
-                f"the table has {what}, and the store has {known} parts of it, which a refresh "
-                f"would all drop; if the table is the right one, pass max_dropped={known}"
-            )
-        if self.max_dropped is not None and gone > self.max_dropped:
-            raise SourceError(
-                f"a refresh would drop {gone} of {known} parts, and max_dropped is "
-                f"{self.max_dropped}; the store is unchanged"
-            )
+    # A table of one part, as of the last day, may have another each night.
+    if most is None and gone == known > bool(found):
+        what = "none of these parts" if found else "no rows"
+        raise SourceError(
+            f"the table has {what}, and the store has {known} parts of it, which a refresh "
+            f"would all drop; if the table is the right one, pass max_dropped={known}"
+        )
+    if most is not None and gone > most:
+        raise SourceError(
+            f"a refresh would drop {gone} of {known} parts, and max_dropped is {most}; the store "
+            "is unchanged"
+        )
 
 
 def partitions_of(
@@ -129,11 +117,6 @@ def partitions_of(
     reading : how it is read
     fields : those that each part was read with
     own : folder of the store, whose files are none of a table that lies around it
-
-    Raises
-    ------
-    SourceError : there is no such table, or it can be read only once
-    ArgumentError : it is no table but a Gram
     """
     files = files_of(source, own)
     if files is not None:
@@ -152,7 +135,12 @@ def partitions_of(
 
 
 def refreshed(
-    shelf: Shelf, before: Shelved, source: Any, reading: Reading, limits: Limits
+    shelf: Shelf,
+    before: Shelved,
+    source: Any,
+    reading: Reading,
+    max_dropped: int | None,
+    skips: bool,
 ) -> Refreshed:
     """Bring the records of a store to the state of its table.
 
@@ -162,25 +150,25 @@ def refreshed(
     before : its state
     source : the table
     reading : how it is read
-    limits : what it may do
+    max_dropped : most parts that are dropped; None: not all
+    skips : whether a file that cannot be read is left for the next refresh
     """
     known = before.fingerprints
     # What was put belongs to no table; what could not be read is tried again.
     of_table = {part: told for part, told in known.items() if not told.startswith(PUT)}
     fields = PartFields(reading.new_columns, fields_in(before))
     parts = partitions_of(source, reading, fields, shelf.folder)
-    if limits.skips and not parts.looked_at:
+    if skips and not parts.looked_at:
         raise ArgumentError("on_error is 'skip', and the parts of the source are no files")
 
     def check(found: Mapping[str, str]) -> None:
         gone = [] if reading.keep == "all" else [part for part in of_table if part not in found]
-        limits.check(len(gone), len(of_table), len(found))
+        check_dropped(max_dropped, len(gone), len(of_table), len(found))
 
     journal = Journal(shelf.unfinished, reading)
-    reader = Reader(parts, known, journal, reading if limits.skips else None)
-    found, frames = reader.read(check)
+    found, frames = _read(parts, known, journal, check, reading if skips else None)
     _tell_skipped(frames, weighted=reading.weight is not None)
-    new = alike(frames, before, reading)
+    new = of_types(frames, before, reading)
     told = dict(new.select(PART, FINGERPRINT).iter_rows())
     skipped = {part: why.removeprefix(UNREAD) for part, why in told.items() if UNREAD in why}
     # Rows may be as they were when they are read, or go between a look and the next.
@@ -237,91 +225,69 @@ def _changes(fields: PartFields, before: Shelved, new: pl.DataFrame) -> list[str
     return [*dict.fromkeys(told), *new_levels(old, now)]
 
 
-class Reader:
-    """Reads the parts that have changed.
+def _read(
+    parts: Partitions,
+    known: Mapping[str, str],
+    journal: Journal,
+    check: Callable[[Mapping[str, str]], None],
+    skipping: Reading | None,
+) -> tuple[dict[str, str], list[pl.DataFrame]]:
+    """Return the fingerprints of a table, and records of all parts that have new ones.
 
     Parameters
     ----------
-    parts : of the table
     known : part -> fingerprint in the store
     journal : keeps what is read of a long refresh
-    skipping : how they are read, where a part that cannot be is left for the next refresh
+    check : refuses the parts there are, before any is read
+    skipping : how they are read, where one that cannot be is left for the next refresh
     """
-
-    def __init__(
-        self,
-        parts: Partitions,
-        known: Mapping[str, str],
-        journal: Journal,
-        skipping: Reading | None,
-    ) -> None:
-        self._parts = parts
-        self._known = known
-        self._journal = journal
-        self._skipping = skipping
-
-    def read(
-        self, check: Callable[[Mapping[str, str]], None]
-    ) -> tuple[dict[str, str], list[pl.DataFrame]]:
-        """Return the fingerprints of a table, and records of all parts that have new ones.
-
-        Parameters
-        ----------
-        check : refuses the parts there are, before any is read
-
-        Raises
-        ------
-        BusyError : the table changes while it is read, at each of some attempts
-        """
-        frames = self._journal.read()
-        for _ in range(ATTEMPTS):
-            found = self._parts.fingerprints()
-            check(found)
-            fresh = {part: told for frame in frames
-                     for part, told in frame.select(PART, FINGERPRINT).iter_rows()}  # fmt: skip
-            known = {**self._known, **fresh}
-            wanted = [part for part, told in found.items() if known.get(part) != told]
-            stale = [*wanted, *(part for part in fresh if fresh[part] != found.get(part))]
-            frames = [frame.filter(~pl.col(PART).is_in(stale)) for frame in frames]
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                frames += self._records(wanted)
-            _tell(caught)
-            if not self._parts.looked_at or self._parts.fingerprints() == found:
-                return found, frames
-        raise BusyError(
-            f"{self._parts.shown} changed during each of {ATTEMPTS} reads; refresh again when "
-            "nothing writes to it"
-        )
-
-    def _records(self, wanted: list[str]) -> Iterator[pl.DataFrame]:
-        failures: list[Unread] = []
-        steps = Steps(f"refresh of {self._parts.shown}", len(wanted), "parts")
-        for found in self._parts.records(wanted):
-            steps.step(1 if isinstance(found, Unread) else found[PART].n_unique())
-            if isinstance(found, Unread):
-                if self._skipping is None:
-                    raise found.error
-                failures.append(found)
-            else:
-                self._journal.add(found)
-                yield found
-        if failures and len(failures) == len(wanted) and not self._known:
-            raise failures[0].error
-        for one in failures:
-            log.warning("%s is skipped: %s", one.part, one.error)
-            assert self._skipping is not None
-            nothing = pl.DataFrame(schema=dict.fromkeys([*self._skipping.by, GRAM], pl.Null))
-            yield labelled(nothing.clear(1), one.part, f"{UNREAD}{one.error}", self._skipping)
+    frames = journal.read()
+    for _ in range(ATTEMPTS):
+        found = parts.fingerprints()
+        check(found)
+        fresh = {part: told for frame in frames
+                 for part, told in frame.select(PART, FINGERPRINT).iter_rows()}  # fmt: skip
+        known_now = {**known, **fresh}
+        wanted = [part for part, told in found.items() if known_now.get(part) != told]
+        stale = [*wanted, *(part for part in fresh if fresh[part] != found.get(part))]
+        frames = [frame.filter(~pl.col(PART).is_in(stale)) for frame in frames]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            frames += _records(parts, wanted, journal, skipping, first=not known)
+        _tell(caught)
+        if not parts.looked_at or parts.fingerprints() == found:
+            return found, frames
+    raise BusyError(
+        f"{parts.shown} changed during each of {ATTEMPTS} reads; refresh again when "
+        "nothing writes to it"
+    )
 
 
-def alike(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> pl.DataFrame:
-    """Return records with the types of the state.
+def _records(
+    parts: Partitions, wanted: list[str], journal: Journal, skipping: Reading | None, *, first: bool
+) -> Iterator[pl.DataFrame]:
+    failures: list[Unread] = []
+    steps = Steps(f"refresh of {parts.shown}", len(wanted), "parts")
+    for found in parts.records(wanted):
+        steps.step(1 if isinstance(found, Unread) else found[PART].n_unique())
+        if not isinstance(found, Unread):
+            journal.add(found)
+            yield found
+        elif skipping is None:
+            raise found.error
+        else:
+            failures.append(found)
+    if failures and first and len(failures) == len(wanted):
+        raise failures[0].error
+    for one in failures:
+        assert skipping is not None
+        log.warning("%s is skipped: %s", one.part, one.error)
+        nothing = pl.DataFrame(schema=dict.fromkeys([*skipping.by, GRAM], pl.Null))
+        yield labelled(nothing.clear(1), one.part, f"{UNREAD}{one.error}", skipping)
 
-    Raises
-    ------
-    SourceError : a key has another type, which would change values
-    """
+
+def of_types(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> pl.DataFrame:
+    """Return records with the types of the state."""
     if not frames:
         return _nothing(before, reading)
     try:

@@ -124,11 +124,6 @@ def ends_of_windows(keys: pl.Series, days: int, every: int) -> list[tuple[Any, A
     keys : whole numbers, dates or times, which count as their dates
     days : length of a window: days, or units of whole numbers
     every : from one window to the next
-
-    Raises
-    ------
-    ArgumentError : `days` or `every` is no whole number >= 1, or the keys have another type
-    DataError : the keys do not reach over `days`
     """
     for name, value in (("days", days), ("every", every)):
         if value is None:

@@ -28,7 +28,14 @@ from dbselect.sources.open import open_table
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.partial_aggregates import Changed, Together, Work, gather
 from dbselect.sources.request import LIMIT, Consumer, Folding, Table
-from dbselect.store.fields import Fields, PartFields, fields_of, leaves_read, names_in, without
+from dbselect.store.fields import (
+    Fields,
+    PartFields,
+    kinds_of_fields,
+    leaves_read,
+    names_in,
+    without,
+)
 from dbselect.store.parts import ATTEMPTS, labelled, read_part
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
 
@@ -61,7 +68,7 @@ class RowParts:
         self._table = table
         self._reading = reading
         self._leaves = leaves_read(table.schema, reading)
-        self._now = fields_of(self._leaves)
+        self._now = kinds_of_fields(self._leaves)
         self._fields = fields
         self._keys = pl.DataFrame()
 
@@ -315,12 +322,7 @@ def _comparable(keys: pl.DataFrame) -> pl.DataFrame:
 
 
 def _names(keys: pl.DataFrame) -> list[str]:
-    """Return the names of parts: texts of their keys, to the nanosecond.
-
-    Raises
-    ------
-    SourceError : two keys have one text
-    """
+    """Return the names of parts: texts of their keys, to the nanosecond."""
     texts = keys.with_columns(_text(name, dtype) for name, dtype in keys.schema.items())
     names = [
         json.dumps([None if value is None else str(value) for value in row])

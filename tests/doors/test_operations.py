@@ -15,7 +15,7 @@ import pytest
 import dbselect as ds
 from dbselect import _log
 from dbselect.doors.cli import main
-from dbselect.doors.cli.exits import code_of
+from dbselect.doors.cli.exits import exit_code
 
 TABLE = pl.DataFrame({"day": [1, 1, 2], "x": [1.0, 2.0, 4.0], "y": [1.0, 3.0, 8.0]})
 
@@ -43,10 +43,10 @@ def test_a_full_disk_is_no_mistake_of_the_user(table, tmp_path, monkeypatch, cap
 def test_what_led_to_an_error_decides_its_code(number, code):
     error = ds.errors.SourceError("cannot write")
     error.__context__ = OSError(number, os.strerror(number))
-    assert code_of(error) == code
+    assert exit_code(error) == code
     # Engines have only the words of the system.
-    assert code_of(RuntimeError(f"IO Error: {os.strerror(number)}")) == code
-    assert code_of(ds.errors.ArgumentError("budget is -1")) == 2
+    assert exit_code(RuntimeError(f"IO Error: {os.strerror(number)}")) == code
+    assert exit_code(ds.errors.ArgumentError("budget is -1")) == 2
 
 
 #: Runs a command as a user who may not read or write what is root's.
@@ -63,7 +63,7 @@ sys.exit(main(["gram", sys.argv[1], "--out", sys.argv[2]]))
 
 @pytest.mark.system
 @pytest.mark.skipif(sys.platform == "win32", reason="users of Unix")
-def test_missing_rights_have_a_code_of_their_own():
+def test_missing_rights_have_a_exit_code_their_own():
     with tempfile.TemporaryDirectory() as made:
         TABLE.write_parquet(f"{made}/table.parquet")
         Path(made).chmod(0o555)

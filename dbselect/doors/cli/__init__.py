@@ -11,7 +11,7 @@ from typing import Any
 from dbselect._log import JsonFormatter, log
 from dbselect.doors.cli.command import Command, Parser
 from dbselect.doors.cli.commands.method import command_of
-from dbselect.doors.cli.exits import INTERRUPTED, PIPE_CLOSED, check_max_skipped, code_of
+from dbselect.doors.cli.exits import INTERRUPTED, PIPE_CLOSED, check_max_skipped, exit_code
 from dbselect.doors.cli.out import check_out
 from dbselect.doors.cli.terminal import RED, YELLOW, coloured, escape_letters, leave_pipe
 from dbselect.errors import DbselectError
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # An engine's message may span several lines.
         told = " ".join(str(error).split())
         print(f"{coloured('dbselect:', RED, sys.stderr)} {told}", file=sys.stderr)
-        return code_of(error)
+        return exit_code(error)
     except KeyboardInterrupt:
         print("dbselect: interrupted", file=sys.stderr)
         return INTERRUPTED

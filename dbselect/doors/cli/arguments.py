@@ -145,12 +145,7 @@ def add_prediction(parser: argparse.ArgumentParser) -> None:
 
 
 def options_given(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
-    """Return those of some options that were given, by the names of Python.
-
-    Raises
-    ------
-    ArgumentError : the file of an option cannot be read, or is not JSON
-    """
+    """Return those of some options that were given, by the names of Python."""
     found = {}
     for name in names:
         if name in _JSON:
@@ -180,12 +175,7 @@ def _policies(texts: list[str]) -> Any:
 
 
 def read_option(path: str | None, option: str) -> Any:
-    """Return what a JSON file holds, None if none was given.
-
-    Raises
-    ------
-    ArgumentError : it cannot be read, or is not JSON
-    """
+    """Return what a JSON file holds, None if none was given."""
     if path is None:
         return None
     try:

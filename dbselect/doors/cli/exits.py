@@ -37,7 +37,7 @@ _ERRORS = {
 }
 
 
-def code_of(error: BaseException | None) -> int:
+def exit_code(error: BaseException | None) -> int:
     """Return the exit code of an error, by what has led to it."""
     told = error
     while told is not None:
@@ -66,12 +66,7 @@ def add_max_skipped(parser: argparse.ArgumentParser) -> None:
 
 
 def check_max_skipped(options: argparse.Namespace) -> None:
-    """Refuse a limit that is none, before anything is read.
-
-    Raises
-    ------
-    ArgumentError : it is neither a whole number >= 0 nor a share in percent
-    """
+    """Refuse a limit that is none, before anything is read."""
     if getattr(options, "max_skipped", None) is not None:
         _most(options.max_skipped, 0)
 
@@ -83,10 +78,6 @@ def check_skipped(options: argparse.Namespace, rows: Any, skipped: Any) -> None:
     ----------
     options : with ``max_skipped``, None for no limit
     rows, skipped : rows used, and left out
-
-    Raises
-    ------
-    TooManySkippedError : there are more
     """
     limit = options.max_skipped
     if limit is not None and skipped > _most(limit, rows + skipped):

@@ -44,13 +44,7 @@ def add_out(
 
 
 def check_out(options: argparse.Namespace) -> None:
-    """Refuse a result that could not be written, before anything is read.
-
-    Raises
-    ------
-    ArgumentError : the folder is not there, or the name has an ending of another kind
-    SourceError : something else than a file is there
-    """
+    """Refuse a result that could not be written, before anything is read."""
     from dbselect.record.writing import check_place
 
     out = options.out
@@ -72,12 +66,7 @@ def check_out(options: argparse.Namespace) -> None:
 
 
 def check_ending(out: str, endings: tuple[str, ...]) -> None:
-    """Refuse a name with an ending of another kind; one without is Parquet.
-
-    Raises
-    ------
-    ArgumentError : it ends otherwise, and there are endings
-    """
+    """Refuse a name with an ending of another kind; one without is Parquet."""
     ending = Path(out).suffix
     if out != STDOUT and ending and endings and ending not in endings:
         raise ArgumentError(

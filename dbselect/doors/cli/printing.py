@@ -32,10 +32,6 @@ def show(
     sequence : of any family
     left : what to call what was left
     held_out : scores of the steps on rows that they have not seen
-
-    Raises
-    ------
-    TooManySkippedError : more rows are left out than allowed; nothing is written
     """
     start: Any = sequence.model(0)
     check_skipped(options, start.rows, start.skipped)

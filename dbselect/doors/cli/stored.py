@@ -20,12 +20,7 @@ def source_of(source: str) -> Any:
 
 
 def stored_sequence(path: str) -> Any:
-    """Read a sequence of any kind, from Parquet, JSON, or a pipe.
-
-    Raises
-    ------
-    SourceError : there is no such file, or it holds something else
-    """
+    """Read a sequence of any kind, from Parquet, JSON, or a pipe."""
     found = _stored(path)
     if not isinstance(found, Prefixes):
         raise SourceError(f"'{path}' is no sequence, which 'dbselect sequence --out' writes")

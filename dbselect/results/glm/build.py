@@ -65,10 +65,6 @@ def model_of(
     call : what is asked
     groups, spent : groups held, and their cost
     rows_searched : rows that the search looked at, where that were not all
-
-    Warns
-    -----
-    SeparationWarning : there are no best coefficients
     """
     family = data.roles.family
     if fit.status is Status.SEPARATED:
@@ -118,10 +114,6 @@ def sequence_of(
     ----------
     last : the fit after the last step
     empty : the fit without columns
-
-    Warns
-    -----
-    SeparationWarning : from some step on there are no best coefficients
     """
     steps = [step for step, _ in taken]
     prefixes = [empty, *(prefix for _, prefix in taken)]

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from scipy.special import chdtrc, ndtr, ndtri
 
-from dbselect.errors import ArgumentError, DataError
+from dbselect.errors import ArgumentError, DataError, warn_of_choice
 from dbselect.glm.named import family_of
 from dbselect.glm.newton import Status
 from dbselect.linear.inference import INTERCEPT, with_ends
@@ -19,7 +19,6 @@ from dbselect.record.gram import Matrix, Vector
 from dbselect.record.rows import is_saturated, row_counts
 from dbselect.record.terms import Terms
 from dbselect.results.call import Call
-from dbselect.results.choice import warn_of_choice
 from dbselect.results.fields import StoredFields
 from dbselect.results.glm.family import OfFamily
 from dbselect.results.prediction.predict import Predicting, Predictor

@@ -121,12 +121,7 @@ def to_scalar(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def glm_parts(record: Any) -> dict[str, Any]:
-    """Return what a `GlmSequence` is made of, from a record.
-
-    Raises
-    ------
-    RecordError : a field is missing or of another kind
-    """
+    """Return what a `GlmSequence` is made of, from a record."""
     found = mapping_of(record, GLM_TYPE)
     try:
         # Arrow refuses what has another type.

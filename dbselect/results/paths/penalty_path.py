@@ -390,12 +390,7 @@ class PenaltyPath(Answer, StoredFields, InNotebooks, ABC):
 def preferred(
     path: PenaltyPath, criterion: str, *, gamma: float = 1.0, penalty: float | None = None
 ) -> int:
-    """Return the point of a path that a criterion prefers, the first of equals.
-
-    Raises
-    ------
-    DataError : there are too few rows for the criterion
-    """
+    """Return the point of a path that a criterion prefers, the first of equals."""
     values = path.criteria(gamma=gamma, penalty=penalty)[criterion]
     point = (SIGNS[criterion] * values).arg_min()
     if point is None:

@@ -132,12 +132,7 @@ def frame_asked(
 
 
 def limits_of(budget: Any) -> float | Vector:
-    """Return the limit of all rows, or of each; infinite where there is none.
-
-    Raises
-    ------
-    ArgumentError : a budget is no number >= 0
-    """
+    """Return the limit of all rows, or of each; infinite where there is none."""
     if isinstance(budget, np.ndarray) and budget.ndim == 0:
         budget = budget.item()
     if budget is None:
@@ -206,12 +201,7 @@ class _Asked:
         return inputs_of(self.sequence._read_at(step), self.sequence._prepared)
 
     def refuse(self, frame: pl.DataFrame) -> list[Input]:
-        """Refuse rows that lack a column of a prefix, unless they may; return what is read.
-
-        Raises
-        ------
-        ColumnError, ArgumentError : they lack one, or have one of another type
-        """
+        """Refuse rows that lack a column of a prefix, unless they may; return what is read."""
         read, absent = read_of(frame, self.inputs)
         if absent and self.missing_columns == "error":
             each = [read_of(frame, self.inputs_at(step))[1] for step in sorted(self.order)]
@@ -296,10 +286,6 @@ class _Rows:
         Parameters
         ----------
         tried : shape (n,), rows in which a level not seen may be an error
-
-        Raises
-        ------
-        DataError : it is one
         """
         wanted = {_key(one): one for one in read}
         left = [one for key, one in self.held.items() if key not in wanted]

@@ -420,12 +420,7 @@ def frame_of(rows: Matrix, names: Sequence[str]) -> pl.DataFrame:
 
 
 def as_table(X: Any, inputs: Sequence[Input]) -> pa.Table:
-    """Return a sparse matrix as a table of the one field that is read.
-
-    Raises
-    ------
-    ArgumentError : other fields are read
-    """
+    """Return a sparse matrix as a table of the one field that is read."""
     others = [one.source for one in inputs if not isinstance(one, Listing)]
     if others or len(inputs) != 1:
         raise ArgumentError(
@@ -436,12 +431,7 @@ def as_table(X: Any, inputs: Sequence[Input]) -> pa.Table:
 
 
 def read_of(frame: pl.DataFrame, inputs: Sequence[Input]) -> tuple[list[Input], list[str]]:
-    """Return what is read of a frame, and the columns that it lacks.
-
-    Raises
-    ------
-    ColumnError, ArgumentError : it has a column of another type
-    """
+    """Return what is read of a frame, and the columns that it lacks."""
     schema = frame.schema
     read = [each for one in inputs for each in one.on(schema.keys())]
     placed = [(one, _placed(one, schema)) for one in read]

@@ -72,10 +72,6 @@ def checked_rows(model: Any, source: Any, title: str) -> list[Section]:
     model : of any family
     source : a table, as in `dbselect.gram`
     title : of the sections
-
-    Raises
-    ------
-    SourceError, ColumnError : there is no such table, or it lacks a column
     """
     found: dict[str, Checked] = {}
     waiting = 0

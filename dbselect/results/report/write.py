@@ -32,13 +32,7 @@ LOADING = "Costs can be edited once the script within this page runs."
 
 
 def check_page(path: Any) -> None:
-    """Refuse a path at which no page can be written.
-
-    Raises
-    ------
-    ArgumentError : it lies in no folder, or its name is that of another format
-    SourceError : something else than a file is there
-    """
+    """Refuse a path at which no page can be written."""
     check_folder("path", path)
     check_place(path)
     if Path(path).suffix.lower() not in ("", ".html", ".htm"):

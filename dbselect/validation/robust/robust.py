@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import polars as pl
 
-from dbselect.errors import ArgumentError, DataError
+from dbselect.errors import ArgumentError, DataError, warn_of_choice
 from dbselect.linear.inference import (
     INTERCEPT,
     Deviations,
@@ -19,7 +19,6 @@ from dbselect.options.kinds import COLUMN, SHARE
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record.gram import Matrix
 from dbselect.record.rows import row_counts
-from dbselect.results.choice import warn_of_choice
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
 from dbselect.sources.partial.partial_aggregates import gather

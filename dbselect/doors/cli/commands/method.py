@@ -89,12 +89,7 @@ def answer_asked(problem: "Problem", name: str, options: argparse.Namespace) -> 
 def cross_validated(
     problem: "Problem", name: str, options: argparse.Namespace
 ) -> "CrossValidation | None":
-    """Return the scores of a method on held-out rows, None without ``--cv``.
-
-    Raises
-    ------
-    ArgumentError : the source is a Gram
-    """
+    """Return the scores of a method on held-out rows, None without ``--cv``."""
     from dbselect.sources.open import stored_gram
 
     if getattr(options, "cv", None) is None:
