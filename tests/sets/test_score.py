@@ -420,6 +420,11 @@ def test_sequences_of_scores_are_priced_compared_drawn_and_reported(tmp_path):
         (lambda: ds.greedy(score_of(len), k=9), "k is 9"),
         (lambda: linear().foba(max_queries=3), "max_queries is 3; it is for objectives"),
         (lambda: linear().anytime_sequence(time_limit=3), "time_limit is 3; it is for"),
+        (lambda: ds.anytime_sequence(score_of(len)).sql(), "sql cannot be had"),
+        (lambda: ds.anytime_sequence(score_of(len)).refit(table()[0]), "refit, cross"),
+        (lambda: ds.anytime_sequence(score_of(len)).to_struct(), "is not stored"),
+        (lambda: ds.greedy(score_of(len), k=1).r2, "has no r2"),
+        (lambda: ds.dash(score_of(len), k=1, shortlist=0.5), "no option|unknown option"),
         (lambda: ds.objectives.Score.of(LinearRegression, [[1]], [1]), "estimator is"),
         (lambda: ds.objectives.Score.of(LinearRegression(), [[1]], [1]), "X is"),
         (lambda: ds.objectives.Score.of(LinearRegression(), table()[0], [1]), "y has shape"),
@@ -428,6 +433,68 @@ def test_sequences_of_scores_are_priced_compared_drawn_and_reported(tmp_path):
 def test_mistakes_are_told_in_a_sentence(ask, words):
     with pytest.raises(ArgumentError if "cost" not in words else ds.DbselectError, match=words):
         ask()
+
+
+class Products:
+    """An objective of another kind: f(S) = 1 - the product of (1 - p)."""
+
+    def __init__(self, p, held=()) -> None:
+        self.p, self.held = p, list(held)
+
+    size = property(lambda self: len(self.p))
+    value = property(lambda self: 1.0 - float(np.prod(1.0 - self.p[self.held])))
+
+    def gains(self):
+        gains = (1.0 - self.value) * self.p
+        gains[self.held] = 0.0
+        return gains
+
+    def losses(self):
+        return np.array([self._without(one) for one in range(self.size)])
+
+    def _without(self, one):
+        rest = [other for other in self.held if other != one]
+        return self.value - Products(self.p, rest).value
+
+    def add(self, candidate):
+        return self.add_all([candidate])
+
+    def add_all(self, candidates):
+        before = self.value
+        self.held += candidates
+        return self.value - before
+
+    def remove(self, candidate):
+        before = self.value
+        self.held.remove(candidate)
+        return before - self.value
+
+    def copy(self):
+        return Products(self.p, self.held)
+
+
+@pytest.mark.parametrize("method", [ds.dash, ds.greedy, ds.exchange, ds.reference.top_k])
+def test_any_objective_is_asked_side_by_side(method):
+    objective = Products(np.linspace(0.01, 0.2, 9))
+    alone = method(objective, k=3)
+    with ThreadPoolExecutor(3) as pool:
+        found = method(objective, k=3, executor=pool)
+    assert set(found.chosen) == set(alone.chosen) == {6, 7, 8}
+    assert found.diagnostics.value == pytest.approx(alone.diagnostics.value, abs=1e-12)
+    assert objective.held == []
+    few = method(objective, k=3, max_queries=5)
+    assert few.diagnostics.stop is Stop.QUERIES
+    assert few.diagnostics.queries <= 5
+
+
+def test_refits_of_a_family_are_asked_side_by_side():
+    X, y = table()
+    problem = ds.Problem(X.assign(y=y > 0), "y", GROUPS, COSTS, family="binomial", ridge=0.1)
+    alone = ds.greedy(problem.objective(), k=2)
+    with ThreadPoolExecutor(2) as pool:
+        found = ds.greedy(problem.objective(), k=2, executor=pool)
+    assert set(found.groups) == set(alone.groups)
+    assert found.explained == pytest.approx(alone.explained, abs=1e-9)
 
 
 @pytest.mark.slow

@@ -162,6 +162,20 @@ class ScoreSequence(Prefixes[Any]):
         """Refuse: an estimator has no prefix for each row."""
         refuse_of_score("anytime_predict")
 
+    def refit(self, source: Any) -> NoReturn:
+        """Refuse: other rows are another score."""
+        refuse_of_score("refit, cross_validate and drift")
+
+    def cross_validate(
+        self, source: Any, grid: Any = None, *, folds: int | None = None, key: str | None = None
+    ) -> NoReturn:
+        """Refuse: other rows are another score."""
+        self.refit(source)
+
+    def drift(self, a: Any, b: Any) -> NoReturn:
+        """Refuse: other rows are another score."""
+        self.refit(a)
+
     def to_struct(self) -> dict[str, Any]:
         """Refuse: the answers are what a score keeps, in its cache."""
         raise ArgumentError(
