@@ -508,3 +508,23 @@ def test_processes_ask_side_by_side():
         ds.objectives.Score.of(LinearRegression(), X, y, groups=GROUPS), max_groups=3
     )
     assert ours.steps["group"].to_list() == alone.steps["group"].to_list()
+
+
+def test_a_cache_that_cannot_be_written_costs_no_answer(tmp_path):
+    folder = tmp_path / "there"
+    folder.mkdir()
+    score = score_of(R2(), cache=folder / "scores.parquet")
+    folder.rmdir()
+    with pytest.warns(ScoreWarning, match="is not written") as told:
+        seq = ds.anytime_sequence(score)
+    assert len(told) == 1
+    assert len(seq.records) == 5
+
+
+def test_limits_hold_beside_a_diversity():
+    columns = np.eye(5, dtype=bool)
+    found = ds.greedy(
+        score_of(R2()), k=3, max_queries=8, diversity=ds.objectives.Coverage(columns, 0.1)
+    )
+    assert found.diagnostics.stop is Stop.QUERIES
+    assert 0 < len(found.chosen) <= 3
