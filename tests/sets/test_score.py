@@ -211,6 +211,8 @@ def test_a_score_without_a_value_of_nothing_begins_at_the_least_group():
         seq = ds.anytime_sequence(score_of(needs_columns))
     assert seq.steps["group"].to_list() == linear().anytime_sequence().steps["group"].to_list()
     assert seq.value[0] == min(function(columns) for columns in GROUPS.values())
+    with pytest.raises(ScoreError, match="max_queries was reached.*give empty="):
+        ds.anytime_sequence(score_of(needs_columns), max_queries=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert ds.anytime_sequence(score_of(needs_columns, empty=0.0)).value[0] == 0.0
