@@ -120,7 +120,7 @@ class Answers:
             self._compare(columns, answer)
         for columns, error in failed[:1]:
             told = f"score of {columns}: {type(error).__name__}: {error}"
-            if not self.known:
+            if not any(self.known):  # of no columns at most
                 raise ScoreError(told) from error
             warn_caller(f"{told}; the search ends, its answers are kept", ScoreWarning)
             raise Ended(Stop.FAILED)

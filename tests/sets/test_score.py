@@ -95,7 +95,7 @@ def test_a_linear_score_gives_the_sets_of_the_gram(method):
 @pytest.mark.parametrize("budget", [0.5, 3.0, 5.0, 7.0, 11.0])
 def test_the_best_within_a_budget_is_that_of_all_subsets(budget):
     function = R2()
-    found = ds.best_within(score_of(function), budget=budget)
+    found = ds.Problem(score_of(function)).best_within(budget)
     sets = [one for n in range(6) for one in itertools.combinations(GROUPS, n)]
     fits = [one for one in sets if sum(COSTS[name] for name in one) <= budget]
     best = max(function([c for name in one for c in GROUPS[name]]) for one in fits)
@@ -191,9 +191,12 @@ def test_a_query_that_fails_leaves_the_sequence_so_far_and_resume_goes_on(bad, w
     assert set(Counter(function.calls).values()) == {1}
 
 
-def test_a_score_that_always_fails_is_an_error():
+@pytest.mark.parametrize("of_none", [0.0, None])
+def test_a_score_that_always_fails_is_an_error(of_none):
     def fails(columns):
-        raise KeyError("no such table")
+        if columns or of_none is None:
+            raise KeyError("no such table")
+        return of_none
 
     with pytest.raises(ScoreError, match="no such table"):
         ds.anytime_sequence(score_of(fails))
@@ -211,7 +214,7 @@ def test_a_score_without_a_value_of_nothing_begins_at_the_least_group():
         seq = ds.anytime_sequence(score_of(needs_columns))
     assert seq.steps["group"].to_list() == linear().anytime_sequence().steps["group"].to_list()
     assert seq.value[0] == min(function(columns) for columns in GROUPS.values())
-    with pytest.raises(ScoreError, match="max_queries was reached.*give empty="):
+    with pytest.raises(ScoreError, match=r"max_queries was reached.*give empty="):
         ds.anytime_sequence(score_of(needs_columns), max_queries=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -307,6 +310,11 @@ def test_answers_are_kept_from_run_to_run(tmp_path):
     # Another score in the same file, and a score that changed since.
     other = score_of(len, cache=cache, name="size")
     assert ds.greedy(other, k=1).groups[0] in ("u", "w", "z")
+    X, y = table()
+    for depth in (2, 2, 3):
+        model = DecisionTreeClassifier(max_depth=depth, random_state=0)
+        ds.greedy(ds.objectives.Score.of(model, X, y > 0, cv=2, cache=tmp_path / "of"), k=1)
+    assert pl.read_parquet(tmp_path / "of")["score"].n_unique() == 2
     rows = pl.read_parquet(cache)
     assert set(rows["score"]) == {"", "size"}
     assert rows.filter(score="").height == asked
