@@ -35,11 +35,7 @@ class Answers:
     Parameters
     ----------
     score : columns -> answer
-    name : of the score in the file; answers under other names stay as they are
-    cache : file to read them from, and to write them to; None for none
-    executor : asks the sets of a batch side by side; None asks one after the other
-    check : whether one set is asked twice
-
+    name, cache, executor, check : as of `Score`; answers under other names stay in the file
     """
 
     def __init__(
@@ -55,6 +51,7 @@ class Answers:
         self._calls, self._check = [0], [check]
         self._begun = 0
         self.known: dict[frozenset[str], Vector] = {}
+        self._order: dict[frozenset[str], list[str]] = {}
         self._saved = 0.0
         if cache is not None:
             check_folder("cache", cache)
@@ -74,6 +71,12 @@ class Answers:
         """Calls of the score, by this search."""
         return self._calls[0] - self._begun
 
+    def take(self, other: "Answers") -> None:
+        """Take over the answers of another score of the same columns."""
+        for columns, answer in other.known.items():
+            if columns not in self.known:
+                self._keep(other._order[columns], answer)
+
     def of_none(self) -> Vector | Exception:
         """Return the answer of no columns, or what came in its place."""
         key = frozenset[str]()
@@ -82,7 +85,7 @@ class Answers:
             answer: Vector | Exception = self._checked(_asked, self.score, [])
             if isinstance(answer, Exception):
                 return answer
-            self.known[key] = answer
+            self._keep([], answer)
             self._save()
         return self.known[key]
 
@@ -101,31 +104,36 @@ class Answers:
         if self.most is not None and len(asked) > self.most - self.queries:
             asked, stop = asked[: max(self.most - self.queries, 0)], Stop.QUERIES
         failed: list[tuple[list[str], Exception]] = []
-        again = self._again(asked)
+        twice: list[tuple[list[str], Vector]] = []
         try:
-            for number, columns, answer in self._answered([*asked, *again]):
+            for number, columns, answer in self._answered([*asked, *self._again(asked)]):
                 if isinstance(answer, Exception):
                     failed.append((columns, answer))
                 elif number >= len(asked):
-                    self._compare(columns, answer)
+                    twice.append((columns, answer))
                 else:
-                    self.known[frozenset(columns)] = answer
+                    self._keep(columns, answer)
                     self._save(SAVE_SECONDS)
         finally:
             self._save()
+        for columns, answer in twice:
+            self._compare(columns, answer)
         for columns, error in failed[:1]:
             told = f"score of {columns}: {type(error).__name__}: {error}"
-            if not self.known:
+            if not any(self.known):  # of no columns at most
                 raise ScoreError(told) from error
             warn_caller(f"{told}; the search ends, its answers are kept", ScoreWarning)
             raise Ended(Stop.FAILED)
         if stop is not None:
             raise Ended(stop)
 
+    def _keep(self, columns: list[str], answer: Vector) -> None:
+        self.known[frozenset(columns)] = answer
+        self._order[frozenset(columns)] = columns
+
     def _again(self, asked: list[list[str]]) -> list[list[str]]:
         """Return the set to ask a second time, with the first batch: a known one, if there is."""
-        old = [sorted(one) for one in self.known if one]
-        sets = [one for one in [*old, *asked] if one][:1]
+        sets = [one for one in [*self._order.values(), *asked] if one][:1]
         free = self.most is None or len(asked) < self.most - self.queries
         if not (asked and sets and free and self._check[0]):
             return []
@@ -180,7 +188,8 @@ class Answers:
         return answer
 
     def _compare(self, columns: list[str], answer: Vector) -> None:
-        first, second = float(self.known[frozenset(columns)].mean()), float(answer.mean())
+        known = self.known.get(frozenset(columns), answer)
+        first, second = float(known.mean()), float(answer.mean())
         if abs(first - second) > SAME_ANSWER * max(abs(first), abs(second)):
             warn_caller(
                 f"score of {sorted(columns)} is {first:.10g}, and {second:.10g} when asked again; "
@@ -196,22 +205,26 @@ class Answers:
             raise SourceError(f"cache is '{self.cache}', which holds no answers of a score")
         rows = table.to_pylist()
         for row in rows:
-            if row["score"] == self.name:
-                self.known.setdefault(frozenset(row["columns"]), np.array(row["answer"]))
+            if row["score"] == self.name and frozenset(row["columns"]) not in self.known:
+                self._keep(row["columns"], np.array(row["answer"]))
         return [row for row in rows if row["score"] != self.name]
 
     def _save(self, seconds: float = 0.0) -> None:
         """Write the file, with what others wrote there, if the last time is so long ago."""
         if self.cache is None or time.monotonic() - self._saved < seconds:
             return
-        others = self._read() if self.cache.exists() else []
-        own = [
-            {"score": self.name, "columns": sorted(columns), "answer": answer.tolist()}
-            for columns, answer in self.known.items()
-        ]
-        table = pa.Table.from_pylist([*others, *own], pa.schema(list(_FIELDS.items())))
-        files.write_parquet(table, self.cache)
         self._saved = time.monotonic()
+        try:
+            others = self._read() if self.cache.exists() else []
+            own = [
+                {"score": self.name, "columns": self._order[one], "answer": answer.tolist()}
+                for one, answer in self.known.items()
+            ]
+            table = pa.Table.from_pylist([*others, *own], pa.schema(list(_FIELDS.items())))
+            files.write_parquet(table, self.cache)
+        except (OSError, SourceError) as error:
+            warn_caller(f"cache '{self.cache}' is not written: {error}", ScoreWarning)
+            self.cache = None
 
 
 def _asked(score: Asked, columns: list[str]) -> Any:

@@ -79,11 +79,6 @@ def ask_sets(objective: object, sets: Iterable[Sequence[int]]) -> None:
         objective.ask(sets)
 
 
-def ask_prefixes(objective: object, order: Sequence[int]) -> None:
-    """Ask at once for the values of all prefixes of an order."""
-    ask_sets(objective, [order[:end] for end in range(1, len(order) + 1)])
-
-
 def ask_around(objectives: Sequence[object]) -> None:
     """Ask at once for the gains and losses of copies of one objective, if it has to be asked."""
     first = objectives[0] if objectives else None

@@ -105,7 +105,9 @@ def scorer_of(estimator: Any, X: Any, y: Any, cv: Any, scoring: Any) -> CrossVal
     splitter = check_cv(cv, y, classifier=is_classifier(estimator))
     folds = list(splitter.split(np.zeros((len(y), 1)), y))
     digest = hashlib.sha256()
-    for part in (repr(estimator), repr(scoring), X, y, folds):
+    # The text of a long pipeline as a whole is cut.
+    asked = {name: repr(value) for name, value in estimator.get_params().items()}
+    for part in (asked, repr(scoring), X, y, folds):
         digest.update(pickle.dumps(part))
     name = f"{type(estimator).__name__}-{digest.hexdigest()[:16]}"
     return CrossValidated(estimator, X, y, folds, scoring, columns, name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,14 @@ class Coverage(SetFunction):
         return float(self.weight * covered.mean())
 
 
+def _of_both(name: str) -> Any:
+    def both(self: "Sum[Any]", *places: Any) -> Any:
+        """Return the sum of what both answer."""
+        return getattr(self.first, name)(*places) + getattr(self.second, name)(*places)
+
+    return both
+
+
 @dataclass
 class Sum(Generic[First]):
     """An objective plus a diversity, over the same candidates."""
@@ -95,25 +103,8 @@ class Sum(Generic[First]):
         """The sum of both values."""
         return self.first.value + self.second.value
 
-    def gains(self) -> Vector:
-        """Return the sums of both gains."""
-        return self.first.gains() + self.second.gains()
-
-    def losses(self) -> Vector:
-        """Return the sums of both losses."""
-        return self.first.losses() + self.second.losses()
-
-    def add(self, candidate: int) -> float:
-        """Select a candidate and return its gain."""
-        return self.first.add(candidate) + self.second.add(candidate)
-
-    def add_all(self, candidates: Sequence[int]) -> float:
-        """Select several candidates and return their gain."""
-        return self.first.add_all(candidates) + self.second.add_all(candidates)
-
-    def remove(self, candidate: int) -> float:
-        """Give a selected candidate back and return its loss."""
-        return self.first.remove(candidate) + self.second.remove(candidate)
+    gains, losses = _of_both("gains"), _of_both("losses")
+    add, add_all, remove = _of_both("add"), _of_both("add_all"), _of_both("remove")
 
     def copy(self) -> "Sum[First]":
         """Return a sum that changes alone."""

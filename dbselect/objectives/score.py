@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dbselect.errors import ArgumentError, ScoreWarning, shown, warn_caller
+from dbselect.errors import ArgumentError, ScoreError, ScoreWarning, shown, warn_caller
 from dbselect.objectives.answers import Answers, Asked
 from dbselect.objectives.contract import Objective, SetFunction
 from dbselect.objectives.cross_validated import CrossValidated, scorer_of
@@ -28,7 +28,7 @@ from dbselect.record.groups import (
     groups_of,
     patterns_by_name,
 )
-from dbselect.record.steps import fits, within
+from dbselect.record.steps import Ended, fits, within
 
 
 class Score(SetFunction):
@@ -304,7 +304,10 @@ class Score(SetFunction):
             answer = self.answers.of_none()
             if isinstance(answer, Exception):
                 singles = [self._columns([group]) for group in range(self.size)]
-                self.answers.ask(singles)
+                try:
+                    self.answers.ask(singles)
+                except Ended as ended:
+                    raise ScoreError(f"{ended}, and score([]) fails: give empty=") from answer
                 known = [self.answers.known[frozenset(one)] for one in singles]
                 least = min(known, key=np.mean)
                 warn_caller(

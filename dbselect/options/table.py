@@ -120,6 +120,11 @@ class LimitedOptions(QueryOptions, total=False):
         Option(None, LIMIT_OF_TIME, "seconds after which a search of a score ends with the steps "
                "so far", in_engines=False),
     ]  # fmt: skip
+
+
+class LedOptions(LimitedOptions, total=False):
+    """The same, of searches that look for the largest gain."""
+
     shortlist: Annotated[
         float | None,
         Option(None, SHORTLIST, "share of the largest gain per cost in a linear model, on splines, "
@@ -128,7 +133,7 @@ class LimitedOptions(QueryOptions, total=False):
     ]  # fmt: skip
 
 
-class AnytimeOptions(LimitedOptions, total=False):
+class AnytimeOptions(LedOptions, total=False):
     """Options of `anytime_sequence`."""
 
     rule: Annotated[
@@ -165,7 +170,7 @@ class AnytimeOptions(LimitedOptions, total=False):
     callback: Callback
 
 
-class FobaOptions(LimitedOptions, total=False):
+class FobaOptions(LedOptions, total=False):
     """Options of `foba`."""
 
     rule: ForwardRule
@@ -197,7 +202,7 @@ class BackwardOptions(LimitedOptions, total=False):
     callback: Callback
 
 
-class FloatingOptions(LimitedOptions, total=False):
+class FloatingOptions(LedOptions, total=False):
     """Options of `floating`."""
 
     rule: ForwardRule
@@ -243,7 +248,7 @@ class BestWithinOptions(QueryOptions, total=False):
     callback: Callback
 
 
-class BaselineOptions(LimitedOptions, total=False):
+class BaselineOptions(LedOptions, total=False):
     """Options of `top_k` and `random_k`."""
 
     k: Required[HowMany]
@@ -257,7 +262,7 @@ class GreedyOptions(BaselineOptions, total=False):
     callback: Callback
 
 
-class ExchangeOptions(LimitedOptions, total=False):
+class ExchangeOptions(LedOptions, total=False):
     """Options of `exchange`."""
 
     k: Required[HowMany]

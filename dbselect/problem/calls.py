@@ -246,8 +246,8 @@ class BestWithinCall(table.BestWithinOptions, ProblemOptions):
 )  # fmt: skip
 def best_within(
     source: Source,
-    target: str | None = None,
-    budget: float | None = None,
+    target: str | None,
+    budget: float,
     groups: Groups = None,
     costs: Costs | None = None,
     **options: Unpack[BestWithinCall],

@@ -44,8 +44,8 @@ class Diagnostics:
     completed : candidates taken because too few passed the filter
     bound : no candidates at all are worth more, for an objective that only grows: the value of
         all of them, of a lazy Gram 1; None where nothing asked for it
-    stop : what ended the search of a score early, so that this is the best set so far
     scans, rows_fetched : of a lazy Gram, readings of the table, and rows of the Gram read
+    stop : what ended the search of a score early, so that this is the best set so far
     """
 
     value: float

@@ -121,7 +121,7 @@ def score_search(problem: "Problem", call: Call, given: Mapping[str, object]) ->
             raise ArgumentError(
                 f"resume is {shown(resumed)}; it must be an earlier result of a score"
             )
-        source.answers.known |= {**resumed.score.answers.known, **source.answers.known}
+        source.answers.take(resumed.score.answers)
     lead = lead_of(source, options.get("shortlist"))
     state = source.searched(problem.costs, first, options, lead)
     return ScoreSearch(call, state.about, first, state)

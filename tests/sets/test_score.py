@@ -95,7 +95,7 @@ def test_a_linear_score_gives_the_sets_of_the_gram(method):
 @pytest.mark.parametrize("budget", [0.5, 3.0, 5.0, 7.0, 11.0])
 def test_the_best_within_a_budget_is_that_of_all_subsets(budget):
     function = R2()
-    found = ds.best_within(score_of(function), budget=budget)
+    found = ds.Problem(score_of(function)).best_within(budget)
     sets = [one for n in range(6) for one in itertools.combinations(GROUPS, n)]
     fits = [one for one in sets if sum(COSTS[name] for name in one) <= budget]
     best = max(function([c for name in one for c in GROUPS[name]]) for one in fits)
@@ -191,9 +191,12 @@ def test_a_query_that_fails_leaves_the_sequence_so_far_and_resume_goes_on(bad, w
     assert set(Counter(function.calls).values()) == {1}
 
 
-def test_a_score_that_always_fails_is_an_error():
+@pytest.mark.parametrize("of_none", [0.0, None])
+def test_a_score_that_always_fails_is_an_error(of_none):
     def fails(columns):
-        raise KeyError("no such table")
+        if columns or of_none is None:
+            raise KeyError("no such table")
+        return of_none
 
     with pytest.raises(ScoreError, match="no such table"):
         ds.anytime_sequence(score_of(fails))
@@ -211,6 +214,8 @@ def test_a_score_without_a_value_of_nothing_begins_at_the_least_group():
         seq = ds.anytime_sequence(score_of(needs_columns))
     assert seq.steps["group"].to_list() == linear().anytime_sequence().steps["group"].to_list()
     assert seq.value[0] == min(function(columns) for columns in GROUPS.values())
+    with pytest.raises(ScoreError, match=r"max_queries was reached.*give empty="):
+        ds.anytime_sequence(score_of(needs_columns), max_queries=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert ds.anytime_sequence(score_of(needs_columns, empty=0.0)).value[0] == 0.0
@@ -305,6 +310,11 @@ def test_answers_are_kept_from_run_to_run(tmp_path):
     # Another score in the same file, and a score that changed since.
     other = score_of(len, cache=cache, name="size")
     assert ds.greedy(other, k=1).groups[0] in ("u", "w", "z")
+    X, y = table()
+    for depth in (2, 2, 3):
+        model = DecisionTreeClassifier(max_depth=depth, random_state=0)
+        ds.greedy(ds.objectives.Score.of(model, X, y > 0, cv=2, cache=tmp_path / "of"), k=1)
+    assert pl.read_parquet(tmp_path / "of")["score"].n_unique() == 2
     rows = pl.read_parquet(cache)
     assert set(rows["score"]) == {"", "size"}
     assert rows.filter(score="").height == asked
@@ -420,6 +430,11 @@ def test_sequences_of_scores_are_priced_compared_drawn_and_reported(tmp_path):
         (lambda: ds.greedy(score_of(len), k=9), "k is 9"),
         (lambda: linear().foba(max_queries=3), "max_queries is 3; it is for objectives"),
         (lambda: linear().anytime_sequence(time_limit=3), "time_limit is 3; it is for"),
+        (lambda: ds.anytime_sequence(score_of(len)).sql(), "sql cannot be had"),
+        (lambda: ds.anytime_sequence(score_of(len)).refit(table()[0]), "refit, cross"),
+        (lambda: ds.anytime_sequence(score_of(len)).to_struct(), "is not stored"),
+        (lambda: ds.greedy(score_of(len), k=1).r2, "has no r2"),
+        (lambda: ds.dash(score_of(len), k=1, shortlist=0.5), "no option|unknown option"),
         (lambda: ds.objectives.Score.of(LinearRegression, [[1]], [1]), "estimator is"),
         (lambda: ds.objectives.Score.of(LinearRegression(), [[1]], [1]), "X is"),
         (lambda: ds.objectives.Score.of(LinearRegression(), table()[0], [1]), "y has shape"),
@@ -428,6 +443,68 @@ def test_sequences_of_scores_are_priced_compared_drawn_and_reported(tmp_path):
 def test_mistakes_are_told_in_a_sentence(ask, words):
     with pytest.raises(ArgumentError if "cost" not in words else ds.DbselectError, match=words):
         ask()
+
+
+class Products:
+    """An objective of another kind: f(S) = 1 - the product of (1 - p)."""
+
+    def __init__(self, p, held=()) -> None:
+        self.p, self.held = p, list(held)
+
+    size = property(lambda self: len(self.p))
+    value = property(lambda self: 1.0 - float(np.prod(1.0 - self.p[self.held])))
+
+    def gains(self):
+        gains = (1.0 - self.value) * self.p
+        gains[self.held] = 0.0
+        return gains
+
+    def losses(self):
+        return np.array([self._without(one) for one in range(self.size)])
+
+    def _without(self, one):
+        rest = [other for other in self.held if other != one]
+        return self.value - Products(self.p, rest).value
+
+    def add(self, candidate):
+        return self.add_all([candidate])
+
+    def add_all(self, candidates):
+        before = self.value
+        self.held += candidates
+        return self.value - before
+
+    def remove(self, candidate):
+        before = self.value
+        self.held.remove(candidate)
+        return before - self.value
+
+    def copy(self):
+        return Products(self.p, self.held)
+
+
+@pytest.mark.parametrize("method", [ds.dash, ds.greedy, ds.exchange, ds.reference.top_k])
+def test_any_objective_is_asked_side_by_side(method):
+    objective = Products(np.linspace(0.01, 0.2, 9))
+    alone = method(objective, k=3)
+    with ThreadPoolExecutor(3) as pool:
+        found = method(objective, k=3, executor=pool)
+    assert set(found.chosen) == set(alone.chosen) == {6, 7, 8}
+    assert found.diagnostics.value == pytest.approx(alone.diagnostics.value, abs=1e-12)
+    assert objective.held == []
+    few = method(objective, k=3, max_queries=5)
+    assert few.diagnostics.stop is Stop.QUERIES
+    assert few.diagnostics.queries <= 5
+
+
+def test_refits_of_a_family_are_asked_side_by_side():
+    X, y = table()
+    problem = ds.Problem(X.assign(y=y > 0), "y", GROUPS, COSTS, family="binomial", ridge=0.1)
+    alone = ds.greedy(problem.objective(), k=2)
+    with ThreadPoolExecutor(2) as pool:
+        found = ds.greedy(problem.objective(), k=2, executor=pool)
+    assert set(found.groups) == set(alone.groups)
+    assert found.explained == pytest.approx(alone.explained, abs=1e-9)
 
 
 @pytest.mark.slow
@@ -441,3 +518,23 @@ def test_processes_ask_side_by_side():
         ds.objectives.Score.of(LinearRegression(), X, y, groups=GROUPS), max_groups=3
     )
     assert ours.steps["group"].to_list() == alone.steps["group"].to_list()
+
+
+def test_a_cache_that_cannot_be_written_costs_no_answer(tmp_path):
+    folder = tmp_path / "there"
+    folder.mkdir()
+    score = score_of(R2(), cache=folder / "scores.parquet")
+    folder.rmdir()
+    with pytest.warns(ScoreWarning, match="is not written") as told:
+        seq = ds.anytime_sequence(score)
+    assert len(told) == 1
+    assert len(seq.records) == 5
+
+
+def test_limits_hold_beside_a_diversity():
+    columns = np.eye(5, dtype=bool)
+    found = ds.greedy(
+        score_of(R2()), k=3, max_queries=8, diversity=ds.objectives.Coverage(columns, 0.1)
+    )
+    assert found.diagnostics.stop is Stop.QUERIES
+    assert 0 < len(found.chosen) <= 3

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Unpack
 
 from dbselect.errors import DataError
-from dbselect.objectives.contract import ask_prefixes
+from dbselect.objectives.contract import ask_sets
 from dbselect.options.option import shows
 from dbselect.options.table import BackwardOptions
 from dbselect.record.steps import Choice, Record, Step, Stop
@@ -61,8 +61,9 @@ def backward(problem: "Problem", **options: Unpack[BackwardOptions]) -> AnySeque
 
     def walk(record: Record) -> Stop:
         state = search.state
-        ask_prefixes(state, [*search.first, *rest])
-        for group in [*search.first, *rest]:
+        order = [*search.first, *rest]
+        ask_sets(state, [order[:end] for end in range(1, len(order) + 1)])
+        for group in order:
             gain = state.add(group)
             score = gain / search.groups.costs[group]
             record(Step("add", group, float(score), gain, state.value, Choice.FORCED))

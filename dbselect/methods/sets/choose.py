@@ -60,9 +60,10 @@ def choice_of(
     else:
         search = open_search(problem, call, known, lazy=lazy, sharing=sharing)
         start = search.state
-    asked = None
-    if not isinstance(start, Score) and any(known.get(name) is not None for name in OF_SCORES):
-        asked = start = set_by_set(start, known)
+    is_apart = not isinstance(start, Score) and any(known.get(one) is not None for one in OF_SCORES)
+    if is_apart:
+        start = set_by_set(start, known)
+    slow = start if isinstance(start, Score) else None
     k = known["k"]
     if k > start.size:
         raise ArgumentError(f"k is {k!r}; it must be a whole number from 1 to {start.size}")
@@ -77,16 +78,18 @@ def choice_of(
     try:
         result = (alone and in_library(alone)) or run(start, limits)
     except (Ended, KeyboardInterrupt) as ended:
-        if not isinstance(start, Score):
+        if slow is None:
             raise
         stop = ended.stop if isinstance(ended, Ended) else Stop.INTERRUPTED
-        result = Run(start.best_known(limits.first, limits.k, limits.budget), [], 0, stop=stop)
+        best = slow.best_known(limits.first, limits.k, limits.budget)
+        beside = None if diversity is None else Sum(best, with_first(diversity, best.held))
+        result = Run(beside or best, [], 0, stop=stop)
     state = result.objective if diversity is None else result.objective.first
-    if asked is not None and search is not None:
+    if is_apart and search is not None:
         state = with_first(search.state, result.objective.held)
     how = Diagnostics.of(result)
-    if isinstance(start, Score):
-        how = replace(how, queries=start.queries)
+    if slow is not None:
+        how = replace(how, queries=slow.queries)
     if isinstance(search, LazySearch):
         how = replace(how, scans=search.table.scans.count, rows_fetched=search.sums.rows_fetched)
     model = None if search is None else search.model(state)

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, cast
 
 import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.objectives.cross_validated import CrossValidated
+from dbselect.objectives.score import Score
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record.gram import Vector
@@ -31,8 +32,6 @@ class ScoreModel(InNotebooks):
     ----------
     groups, columns : held, in the order taken
     spent : summed cost of the groups
-    value : score, the mean of `folds`
-    explained : score above that of no columns
     folds : shape (folds,), score on each; one number where there are no folds
     call : the score, and the method
 
@@ -47,8 +46,6 @@ class ScoreModel(InNotebooks):
     groups: list[str]
     columns: list[str]
     spent: float
-    value: float
-    explained: float
     folds: Vector
     call: Call = field(kw_only=True, compare=False)
 
@@ -58,23 +55,32 @@ class ScoreModel(InNotebooks):
     @classmethod
     def of(cls, groups: Groups, held: list[int], folds: Vector, call: Call) -> "ScoreModel":
         """Return what is known of some groups, by number."""
-        score: Any = call.problem.source
         names = [groups.names[group] for group in held]
         columns = dict.fromkeys(name for group in names for name in groups.columns[group])
-        spent, value = float(groups.costs[held].sum()), float(folds.mean())
-        over = value - float(score.folds(()).mean())
-        return cls(names, list(columns), spent, value, over, folds, call=call)
+        return cls(names, list(columns), float(groups.costs[held].sum()), folds, call=call)
 
     def __repr__(self) -> str:
-        score: Any = self.call.problem.source
-        return (
-            f"ScoreModel({score.label} ~ {listed(self.groups)}; {self.used}, spent {self.spent:g})"
-        )
+        told = f"{self._score.label} ~ {listed(self.groups)}"
+        return f"ScoreModel({told}; {self.used}, spent {self.spent:g})"
 
     @property
     def used(self) -> str:
         """The score, in words."""
         return f"score {self.value:.4f}"
+
+    @property
+    def value(self) -> float:
+        """Mean score of the folds."""
+        return float(self.folds.mean())
+
+    @property
+    def explained(self) -> float:
+        """Score above that of no columns."""
+        return self.value - float(self._score.folds(()).mean())
+
+    @property
+    def _score(self) -> Score:
+        return cast(Score, self.call.problem.source)
 
     @property
     def _glance(self) -> Glance:
@@ -89,10 +95,12 @@ class ScoreModel(InNotebooks):
 
     @property
     def _scorer(self) -> CrossValidated:
-        score: Any = self.call.problem.source
-        if not isinstance(score.answers.score, CrossValidated):
-            raise ArgumentError(f"score is a function, {score.label}; Score.of has an estimator")
-        return score.answers.score
+        scorer = self._score.answers.score
+        if not isinstance(scorer, CrossValidated):
+            raise ArgumentError(
+                f"score is a function, {self._score.label}; Score.of has an estimator"
+            )
+        return scorer
 
     @property
     def coefficients(self) -> NoReturn:
@@ -102,10 +110,5 @@ class ScoreModel(InNotebooks):
     expr = sql = summary = intercept = coefficients
 
     def predict(self, rows: Any) -> Any:
-        """Return the predictions of the fitted estimator.
-
-        Parameters
-        ----------
-        rows : frame or array with the columns of the fit
-        """
+        """Return the predictions of the estimator for a frame or array like that of the fit."""
         return self.estimator.predict(self._scorer.rows(self.columns, rows))

@@ -10,7 +10,6 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, DbselectError
-from dbselect.linear.problem import Linear
 from dbselect.objectives.score import Score, std_error
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
@@ -130,7 +129,7 @@ class ScoreSequence(Prefixes[Any]):
         return ScoreModel.of(self.groups, held, self.folds[step], self.call)
 
     def predict(self, rows: Any, budget: Budget = None, **options: Any) -> Any:
-        """Return the predictions of the estimator on the longest prefix within a budget.
+        """Return the predictions of the estimator on the longest prefix within one budget.
 
         Parameters
         ----------
@@ -138,10 +137,10 @@ class ScoreSequence(Prefixes[Any]):
         budget : >= 0, in the unit of cost; None = no limit
         options : of sequences of linear models; none here
         """
-        if options or not (budget is None or np.ndim(budget) == 0):
+        if options or np.ndim(cast(Any, budget)):
             refuse_of_score("a prefix for each row")
-        model: Any = self.at(budget if budget is None else float(np.asarray(budget)))
-        return model.predict(rows)
+        found: Any = self.at(cast("float | None", budget))
+        return found.predict(rows)
 
     def _priced(self, groups: Groups, spent: Vector) -> "ScoreSequence":
         return replace(self, groups=groups, rule=f"{self.rule}, at other costs")
@@ -155,14 +154,16 @@ class ScoreSequence(Prefixes[Any]):
     def _f_tests(self) -> NoReturn:
         refuse_of_score("f_tests")
 
-    def _quadratic(self, what: str) -> Linear:
+    def _quadratic(self, what: str) -> NoReturn:
         refuse_of_score(what)
 
-    def anytime_predict(self, rows: Any, budget: Budget = None, **options: Any) -> NoReturn:
-        """Refuse: an estimator has no prefix for each row."""
-        refuse_of_score("anytime_predict")
+    def _refused(self, *places: Any, **options: Any) -> NoReturn:
+        """Refuse: an estimator predicts by one prefix, and other rows are another score."""
+        refuse_of_score("anytime_predict, refit, cross_validate and drift")
 
-    def to_struct(self) -> dict[str, Any]:
+    anytime_predict = refit = cross_validate = drift = _refused
+
+    def to_struct(self) -> NoReturn:
         """Refuse: the answers are what a score keeps, in its cache."""
         raise ArgumentError(
             "a ScoreSequence is not stored; give the Score a cache, from which the same call "
@@ -170,6 +171,6 @@ class ScoreSequence(Prefixes[Any]):
         )
 
     @classmethod
-    def from_struct(cls, record: Any) -> "ScoreSequence":
+    def from_struct(cls, record: Any) -> NoReturn:
         """Refuse, as `to_struct`."""
         refuse_of_score("a stored record")
