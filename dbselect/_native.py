@@ -71,7 +71,7 @@ def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(library_path()))
     text, pointer = ctypes.c_char_p, ctypes.c_void_p
     library.dbselect_reader_new.argtypes = [
-        ctypes.POINTER(text), ctypes.c_size_t, text, text, text, text
+        *2 * [ctypes.POINTER(text), ctypes.c_size_t, text], text
     ]  # fmt: skip
     library.dbselect_reader_new.restype = pointer
     library.dbselect_reader_category.argtypes = [
@@ -80,21 +80,21 @@ def _library() -> ctypes.CDLL:
         ctypes.POINTER(text), ctypes.c_size_t, text,
     ]  # fmt: skip
     library.dbselect_reader_category.restype = ctypes.c_bool
-    library.dbselect_reader_add.argtypes = [pointer, pointer]
+    library.dbselect_reader_add.argtypes = 4 * [pointer]
     library.dbselect_reader_add.restype = pointer
     library.dbselect_reader_order.argtypes = [
         pointer, ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t
     ]  # fmt: skip
     library.dbselect_reader_order.restype = ctypes.c_bool
-    library.dbselect_reader_finish.argtypes = [pointer, pointer, pointer]
+    library.dbselect_reader_settle.argtypes = 3 * [pointer]
+    library.dbselect_reader_settle.restype = pointer
+    library.dbselect_reader_finish.argtypes = [*2 * [pointer], ctypes.c_size_t, *2 * [pointer]]
     library.dbselect_reader_finish.restype = pointer
     library.dbselect_reader_state.argtypes = [pointer, text, ctypes.c_size_t, pointer, pointer]
     library.dbselect_reader_state.restype = pointer
     library.dbselect_state_note.argtypes = [pointer, text, ctypes.c_size_t, pointer, pointer]
     library.dbselect_state_note.restype = pointer
-    library.dbselect_reader_load.argtypes = [
-        pointer, text, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t
-    ]  # fmt: skip
+    library.dbselect_reader_load.argtypes = [pointer, text, ctypes.c_size_t, *3 * [pointer]]
     library.dbselect_reader_load.restype = pointer
     library.dbselect_reader_free.argtypes = [pointer]
     library.dbselect_reader_free.restype = None
@@ -145,7 +145,7 @@ class Reader:
     ----------
     columns : flattened columns, in the order of the record
     weight : column of row weights
-    group : column that numbers each row's group, from 0; one record a group comes back
+    by : fields whose values make groups; one record a group comes back
     policies : what becomes of missing values, one policy a column; default: skip all
     terms : JSON of the records' terms, without means and indicators
     """
@@ -154,14 +154,14 @@ class Reader:
         self,
         columns: Sequence[str],
         weight: str | None = None,
-        group: str | None = None,
+        by: Sequence[str] = (),
         policies: Sequence[str] | None = None,
         terms: str | None = None,
     ) -> None:
         self._handle = _library().dbselect_reader_new(
             *_texts(columns),
             None if weight is None else weight.encode(),
-            None if group is None else group.encode(),
+            *_texts(by),
             letters(policies or ["skip"] * len(columns)).encode(),
             None if terms is None else terms.encode(),
         )
@@ -211,19 +211,31 @@ class Reader:
         _library().dbselect_reader_free(self._handle)
         self._handle = None
 
-    def add(self, batch: Any) -> None:
-        """Add all rows of an object with an Arrow C stream; the GIL is released."""
+    def add(self, batch: Any) -> _Index:
+        """Add all rows of an object with an Arrow C stream; the GIL is released.
+
+        Returns
+        -------
+        Which set of sums they are added to, how many keys it had, and then the rows of keys that
+        are new to it
+        """
         with _stream(batch) as stream:
-            _check(_library().dbselect_reader_add(self._handle, stream))
+            return _numbers(partial(_library().dbselect_reader_add, self._handle, stream))
 
-    def finish(self) -> pa.StructArray:
-        """Return the records: one, or one a group."""
+    def settle(self) -> _Index:
+        """Merge all sets of sums to one, and return which key each group has.
 
-        def call(array: int, schema: int) -> int | None:
-            error: int | None = _library().dbselect_reader_finish(self._handle, array, schema)
-            return error
+        Returns
+        -------
+        For each group, a number among the keys of all sets, in the order of these
+        """
+        return _numbers(partial(_library().dbselect_reader_settle, self._handle))
 
-        return _array(call)
+    def finish(self, order: Any = (0,)) -> pa.StructArray:
+        """Return the records of some groups, each named once, and forget the sums."""
+        order = np.ascontiguousarray(order, np.uintp)
+        given = self._handle, order.ctypes.data, len(order)
+        return _array(partial(_library().dbselect_reader_finish, *given))
 
     def state(self, note: bytes) -> bytes:
         """Return all that was added so far, for `load` in another process, with a note."""
@@ -241,21 +253,27 @@ class Reader:
         call = partial(_library().dbselect_state_note, self._handle, state, len(state))
         return bytes(_array(call)[0].as_py())
 
-    def load(self, state: bytes, groups: Sequence[int]) -> None:
+    def load(self, state: bytes, keys: Any = None) -> _Index:
         """Add what a state holds, as exactly as if its rows were added.
 
         Parameters
         ----------
         state : of a reader of the same columns
-        groups : the number here of each of its groups; ``[0]`` for a reader without groups
+        keys : one batch with the keys of its groups; None for a reader without groups
+
+        Returns
+        -------
+        as `add`
 
         Raises
         ------
         DataError : as `note_of`, or the state has another number of groups
         """
-        numbers = (ctypes.c_size_t * len(groups))(*groups)
-        given = state, len(state), numbers, len(groups)
-        _check(_library().dbselect_reader_load(self._handle, *given))
+        call = partial(_library().dbselect_reader_load, self._handle, state, len(state))
+        if keys is None:
+            return _numbers(partial(call, None))
+        with _stream(keys) as stream:
+            return _numbers(partial(call, stream))
 
 
 def folds(table: Any, columns: Sequence[str], k: int, seed: int) -> pa.Int64Array:
@@ -652,6 +670,12 @@ def _array(call: Callable[[int, int], int | None]) -> Any:
     addresses = ctypes.addressof(array), ctypes.addressof(schema)
     _check(call(*addresses))
     return pa.Array._import_from_c(*addresses)
+
+
+def _numbers(call: Callable[[int, int], int | None]) -> _Index:
+    """Return the whole numbers that a call writes."""
+    numbers: _Index = _array(call).to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def letters(policies: Sequence[str]) -> str:

@@ -432,12 +432,12 @@ def gram_by(
     check_group_keys(request, table.schema)
     read = to_read(request)
     records = _aggregated(table, read)
-    if records is None:
-        work = GramWork(read, table.schema)
-        with work.begin() as sums:
-            _gather(table, work, sums)
-            records = sums.records()
-    return finished_groups(records, request)
+    if records is not None:
+        return finished_groups(records.sort(request.keys, nulls_last=True), request)
+    work = GramWork(read, table.schema)
+    with work.begin() as sums:
+        _gather(table, work, sums)
+        return finished_groups(sums.records(), request)
 
 
 def check_group_keys(request: Request, schema: pa.Schema) -> None:
@@ -456,8 +456,7 @@ def finished_groups(records: pl.DataFrame, request: Request) -> pl.DataFrame:
     """Check the records that were read, of a request or of its `marked`, and fill them."""
     records = records.with_columns(pl.col("gram").cast(RECORD_DTYPE))
     _tell(records, request)
-    found = records.sort(request.keys, nulls_last=True)
-    return found if to_read(request) is request else _filled(found, request)
+    return records if to_read(request) is request else _filled(records, request)
 
 
 def _tell(found: pl.DataFrame, request: Request) -> None:

@@ -55,6 +55,8 @@ use vectors::Vector;
 
 use crate::kernel::fold;
 use crate::kernel::gaps::impute;
+use crate::record::gram::Record;
+use crate::record::rows::Group;
 use crate::search::linear::select::select;
 use crate::search::methods::{METHODS, Method};
 use crate::search::options;
@@ -108,18 +110,18 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let rows: [&[LogicalType]; 3] = [&[any()], &[any(), any()], &[any(), any(), any()]];
         let text = || plain(type_id::VARCHAR);
         let told: [&[LogicalType]; 2] = [&[any(), text()], &[any(), text(), double()]];
-        let to_record = |name: &CStr, overloads: &[&[LogicalType]], update| {
-            let aggregate = Aggregate::of_record(update);
+        let to_record = |name: &CStr, overloads: &[&[LogicalType]], aggregate| {
             register_aggregate(connection, name, overloads, &record(), &aggregate)
         };
-        to_record(c"gram", &rows, aggregates::gram)?;
-        to_record(c"gram_missing", &rows, aggregates::gram_missing)?;
-        to_record(c"gram_mean", &rows, aggregates::gram_mean)?;
-        to_record(c"dbselect_gram", &told, aggregates::gram_told)?;
+        let of_rows = Aggregate::of_record;
+        to_record(c"gram", &rows, of_rows(aggregates::gram))?;
+        to_record(c"gram_missing", &rows, of_rows(aggregates::gram_missing))?;
+        to_record(c"gram_mean", &rows, of_rows(aggregates::gram_mean))?;
+        to_record(c"dbselect_gram", &told, of_rows(aggregates::gram_told))?;
         // NULL fits all types, and must fit one best.
         let null = || plain(type_id::SQLNULL);
         let records: [&[LogicalType]; 3] = [&[record()], &[types::record_of_before()], &[null()]];
-        to_record(c"gram_merge", &records, aggregates::gram_merge)?;
+        to_record(c"gram_merge", &records, Aggregate::merging())?;
         // A row, a target, a family, and maybe options.
         let [asked, all] = [0, 1].map(|more| arguments(&[&any, &text, &text], more));
         for method in &crate::glm::request::METHODS {
@@ -210,13 +212,24 @@ struct Aggregate {
 }
 
 impl Aggregate {
-    /// Of rows or records, to a record.
+    /// Of rows, to a record.
     fn of_record(update: Update) -> Aggregate {
         Aggregate {
             update,
-            combine: aggregates::combine,
+            combine: aggregates::combine::<Group>,
             finalize: aggregates::finalize,
-            destroy: aggregates::state_destroy,
+            destroy: aggregates::state_destroy::<Group>,
+            method: None,
+        }
+    }
+
+    /// Of records, to one.
+    fn merging() -> Aggregate {
+        Aggregate {
+            update: aggregates::gram_merge,
+            combine: aggregates::combine::<Record>,
+            finalize: aggregates::finalize_merged,
+            destroy: aggregates::state_destroy::<Record>,
             method: None,
         }
     }
@@ -343,8 +356,8 @@ unsafe extern "C" fn impute_mean(info: Handle, chunk: Handle, out: Handle) {
             let records = Records::of_chunk(chunk, 0);
             let imputed = |row| Ok(records.at(row)?.map(|record| impute(&record)));
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
-            let found: Vec<_> = (0..rows).map(imputed).collect::<Result<_, String>>()?;
-            write_records(Vector::output(out), 0, &found);
+            let mut found: Vec<_> = (0..rows).map(imputed).collect::<Result<_, String>>()?;
+            write_records(Vector::output(out), 0, &mut found)?;
         }
         Ok(())
     });
@@ -366,8 +379,8 @@ unsafe extern "C" fn select_columns(info: Handle, chunk: Handle, out: Handle) {
                 let Some(record) = records.at(row)? else { return Ok(None) };
                 select(&record, &patterns).map(Some).map_err(|error| error.message)
             };
-            let found: Vec<_> = (0..rows).map(cut).collect::<Result<_, String>>()?;
-            write_records(Vector::output(out), 0, &found);
+            let mut found: Vec<_> = (0..rows).map(cut).collect::<Result<_, String>>()?;
+            write_records(Vector::output(out), 0, &mut found)?;
         }
         Ok(())
     });
@@ -387,8 +400,8 @@ unsafe extern "C" fn remove(info: Handle, chunk: Handle, out: Handle) {
                 whole.remove(&part).map(|()| Some(whole))
             };
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
-            let records: Vec<_> = (0..rows).map(difference).collect::<Result<_, String>>()?;
-            write_records(Vector::output(out), 0, &records);
+            let mut records: Vec<_> = (0..rows).map(difference).collect::<Result<_, String>>()?;
+            write_records(Vector::output(out), 0, &mut records)?;
         }
         Ok(())
     });
