@@ -70,71 +70,39 @@ def library_path() -> Path:
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(library_path()))
     text, pointer = ctypes.c_char_p, ctypes.c_void_p
-    library.dbselect_reader_new.argtypes = [
-        *2 * [ctypes.POINTER(text), ctypes.c_size_t, text], text
-    ]  # fmt: skip
-    library.dbselect_reader_new.restype = pointer
-    library.dbselect_reader_category.argtypes = [
-        pointer, text,
-        ctypes.POINTER(text), ctypes.c_size_t,
-        ctypes.POINTER(text), ctypes.c_size_t, text,
-    ]  # fmt: skip
-    library.dbselect_reader_category.restype = ctypes.c_bool
-    library.dbselect_reader_add.argtypes = 4 * [pointer]
-    library.dbselect_reader_add.restype = pointer
-    library.dbselect_reader_order.argtypes = [
-        pointer, ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t
-    ]  # fmt: skip
-    library.dbselect_reader_order.restype = ctypes.c_bool
-    library.dbselect_reader_settle.argtypes = 3 * [pointer]
-    library.dbselect_reader_settle.restype = pointer
-    library.dbselect_reader_finish.argtypes = [*2 * [pointer], ctypes.c_size_t, *2 * [pointer]]
-    library.dbselect_reader_finish.restype = pointer
-    library.dbselect_reader_state.argtypes = [pointer, text, ctypes.c_size_t, pointer, pointer]
-    library.dbselect_reader_state.restype = pointer
-    library.dbselect_state_note.argtypes = [pointer, text, ctypes.c_size_t, pointer, pointer]
-    library.dbselect_state_note.restype = pointer
-    library.dbselect_reader_load.argtypes = [pointer, text, ctypes.c_size_t, *3 * [pointer]]
-    library.dbselect_reader_load.restype = pointer
-    library.dbselect_reader_free.argtypes = [pointer]
-    library.dbselect_reader_free.restype = None
-    library.dbselect_folds.argtypes = [
-        pointer, ctypes.POINTER(text), ctypes.c_size_t, ctypes.c_int64, ctypes.c_int64,
-        pointer, pointer,
-    ]  # fmt: skip
-    library.dbselect_folds.restype = pointer
-    library.dbselect_distinct.argtypes = [pointer, pointer, pointer]
-    library.dbselect_distinct.restype = pointer
-    vector: list[Any] = [pointer, ctypes.c_size_t, pointer, pointer, *3 * [ctypes.c_size_t]]
-    library.dbselect_project.argtypes = [*vector, pointer]
-    library.dbselect_project.restype = pointer
-    library.dbselect_support_table.argtypes = [*vector, pointer, pointer]
-    library.dbselect_support_table.restype = pointer
-    library.dbselect_sets.argtypes = [
-        pointer, *3 * [ctypes.c_size_t], ctypes.c_int64, *2 * [pointer]
-    ]  # fmt: skip
-    library.dbselect_sets.restype = pointer
-    library.dbselect_search.argtypes = [pointer, pointer, _OnTurn, pointer, pointer]
-    library.dbselect_search.restype = pointer
-    library.dbselect_answer.argtypes = [pointer, pointer, _OnTurn, pointer, pointer]
-    library.dbselect_answer.restype = pointer
-    library.dbselect_check.argtypes = [pointer, text, pointer, pointer]
-    library.dbselect_check.restype = pointer
-    library.dbselect_penalised_path.argtypes = [pointer, _OnTurn, pointer, pointer]
-    library.dbselect_penalised_path.restype = pointer
-    library.dbselect_penalised_degrees.argtypes = [pointer, pointer, pointer]
-    library.dbselect_penalised_degrees.restype = pointer
-    library.dbselect_knockoffs.argtypes = [
-        *3 * [pointer], *2 * [ctypes.c_size_t], ctypes.c_uint8, ctypes.c_int64, ctypes.c_size_t,
-        pointer, pointer,
-    ]  # fmt: skip
-    library.dbselect_knockoffs.restype = pointer
-    library.dbselect_knockoff_select.argtypes = [
-        pointer, *2 * [ctypes.c_size_t], ctypes.c_double, pointer
-    ]  # fmt: skip
-    library.dbselect_knockoff_select.restype = pointer
-    library.dbselect_text_free.argtypes = [pointer]
-    library.dbselect_text_free.restype = None
+    texts, size, seed = [ctypes.POINTER(text), ctypes.c_size_t], ctypes.c_size_t, ctypes.c_int64
+    array = [pointer, pointer]
+    vector = [pointer, size, pointer, pointer, size, size, size]
+    arguments: dict[str, list[Any]] = {
+        "reader_new": [*texts, text, *texts, text, text],
+        "reader_category": [pointer, text, *texts, *texts, text],
+        "reader_add": [pointer, pointer, *array],
+        "reader_order": [pointer, ctypes.POINTER(size), size],
+        "reader_settle": [pointer, *array],
+        "reader_finish": [pointer, pointer, size, *array],
+        "reader_state": [pointer, text, size, *array],
+        "state_note": [pointer, text, size, *array],
+        "reader_load": [pointer, text, size, pointer, *array],
+        "reader_free": [pointer],
+        "folds": [pointer, *texts, seed, seed, *array],
+        "distinct": [pointer, *array],
+        "project": [*vector, pointer],
+        "support_table": [*vector, *array],
+        "sets": [pointer, size, size, size, seed, pointer, pointer],
+        "search": [pointer, pointer, _OnTurn, *array],
+        "answer": [pointer, pointer, _OnTurn, *array],
+        "check": [pointer, text, *array],
+        "penalised_path": [pointer, _OnTurn, *array],
+        "penalised_degrees": [pointer, *array],
+        "knockoffs": [*3 * [pointer], size, size, ctypes.c_uint8, seed, size, *array],
+        "knockoff_select": [pointer, size, size, ctypes.c_double, pointer],
+        "text_free": [pointer],
+    }
+    results = {"category": ctypes.c_bool, "order": ctypes.c_bool, "free": None}
+    for name, types in arguments.items():
+        function = getattr(library, f"dbselect_{name}")
+        function.argtypes = types
+        function.restype = results.get(name.rpartition("_")[2], pointer)
     return library
 
 

@@ -179,8 +179,3 @@ RULES = {
 def rules_of_glm() -> list[str]:
     """Return the names of the rules that a generalised linear model has."""
     return [name for name, rule in RULES.items() if rule.on_glm is not None]
-
-
-def rules_of_foba() -> list[str]:
-    """Return the names of the rules of a forward step of FoBa: those without a cost limit."""
-    return [name for name, rule in RULES.items() if not rule.doubling]

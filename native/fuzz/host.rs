@@ -72,9 +72,7 @@ impl Reader {
         let (names, count) = columns.given();
         // SAFETY: all are texts of C, `names` as many as `count` says.
         let reader = unsafe {
-            native::dbselect_reader_new(
-                names, count, weight, by, n_by, policies.at[0], null(),
-            )
+            native::dbselect_reader_new(names, count, weight, by, n_by, policies.at[0], null())
         };
         assert!(!reader.is_null(), "the names and policies are valid");
         for (field, levels, names, policy) in &asked.categories {

@@ -22,7 +22,7 @@ from dbselect.options.fields import ProblemOptions
 from dbselect.options.methods import METHODS, OF_FITS, OF_RECORDS, places_of
 from dbselect.options.option import REQUIRED, options_of
 from dbselect.problem import calls
-from dbselect.selection.criteria import RULES, rules_of_foba
+from dbselect.selection.criteria import RULES
 from dbselect.selection.penalised.descent import VARIANTS
 from dbselect.selection.removal import USEFULNESS
 
@@ -326,7 +326,7 @@ def test_the_command_line_refuses_a_misspelt_and_a_wrong_option_before_it_reads(
     ("literal", "known"),
     [
         (names.RuleName, list(RULES)),
-        (names.ForwardName, rules_of_foba()),
+        (names.ForwardName, [name for name, rule in RULES.items() if not rule.doubling]),
         (names.BackwardName, list(USEFULNESS)),
         (names.FamilyName, [*FAMILIES, "multinomial"]),
         (names.VariantName, list(VARIANTS)),

@@ -43,8 +43,8 @@ struct Scratch {
 #[derive(Clone, Debug)]
 pub struct Accumulator {
     form: Form,
-    /// Rows in which each column is missing, also those left out; nothing if none is.
-    absent: Option<Box<Vec<u64>>>,
+    /// Rows in which each column is missing, also those left out; empty if none is.
+    absent: Box<[u64]>,
 }
 
 #[derive(Clone, Debug)]
@@ -62,15 +62,14 @@ impl State for Accumulator {
 
     fn read(from: &mut Words) -> Result<Accumulator, String> {
         let (filled, absent) = (Filled::read(from)?, Vec::read(from)?);
-        let absent = (!absent.is_empty()).then(|| Box::new(absent));
-        Ok(Accumulator { form: Form::Many(Many::of(filled)), absent })
+        Ok(Accumulator { form: Form::Many(Many::of(filled)), absent: absent.into() })
     }
 }
 
 impl Accumulator {
     /// An accumulator that has seen no row.
     pub fn new(width: usize) -> Accumulator {
-        Accumulator { form: Form::Few(Few::new(width)), absent: None }
+        Accumulator { form: Form::Few(Few::new(width)), absent: Box::default() }
     }
 
     /// Number of columns.
@@ -83,13 +82,13 @@ impl Accumulator {
 
     /// Rows in which each column was missing, also those left out; empty if none was.
     pub fn absent(&self) -> &[u64] {
-        self.absent.as_ref().map_or(&[], |absent| absent)
+        &self.absent
     }
 
     /// Whether it has seen no row.
     pub fn is_empty(&self) -> bool {
         matches!(&self.form, Form::Few(few) if few.rows() == 0 && few.skipped == 0)
-            && self.absent.is_none()
+            && self.absent.is_empty()
     }
 
     /// The form that any row can be added to.
@@ -222,9 +221,12 @@ impl Accumulator {
 }
 
 /// Count rows in which a column is missing.
-fn count(absent: &mut Option<Box<Vec<u64>>>, width: usize, column: usize, rows: u64) {
+fn count(absent: &mut Box<[u64]>, width: usize, column: usize, rows: u64) {
+    if rows > 0 && absent.is_empty() {
+        *absent = vec![0; width].into();
+    }
     if rows > 0 {
-        absent.get_or_insert_with(|| Box::new(vec![0; width]))[column] += rows;
+        absent[column] += rows;
     }
 }
 

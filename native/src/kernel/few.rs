@@ -149,8 +149,7 @@ impl Few {
         if self.is_summed() {
             let (first, rest) = self.values.split_at(width);
             let nothing = [0.0; SUMMED_COLUMNS];
-            let (sums, products) =
-                rest.split_at_checked(width).unwrap_or((&nothing[..width], &[]));
+            let (sums, products) = rest.split_at_checked(width).unwrap_or((&nothing[..width], &[]));
             moments.set_sums(u64::from(self.rows), first, sums, products);
         } else {
             let ones = &ONES[..self.rows()];

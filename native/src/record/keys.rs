@@ -264,7 +264,9 @@ impl<'a> Column<'a> {
             }
             DataType::Struct(_) => {
                 let children = array.as_struct().columns();
-                Part::Struct(children.iter().map(|c| Column::of(name, c)).collect::<Result<_, _>>()?)
+                Part::Struct(
+                    children.iter().map(|c| Column::of(name, c)).collect::<Result<_, _>>()?,
+                )
             }
             DataType::FixedSizeList(_, size) => {
                 let ends = (0..=array.len()).map(|row| row * *size as usize).collect();
@@ -324,7 +326,8 @@ mod tests {
     #[test]
     fn equal_keys_have_one_number() {
         let whole: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None, Some(0), Some(7)]));
-        let text: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None, Some(""), Some("a")]));
+        let text: ArrayRef =
+            Arc::new(StringArray::from(vec![Some("a"), None, Some(""), Some("a")]));
         let both = [whole.clone(), text.clone()];
         for arrays in [&[whole.clone()][..], &[text], &both] {
             let mut keys = Keys::default();

@@ -10,6 +10,7 @@
 //! | `fit_glm(row, target, family [, options])` | aggregate that keeps its rows; so are `summary_glm` and `anytime_sequence_glm` |
 //! | `glm_mean(family, predictor)` | scalar: the mean of a linear predictor |
 //! | `gram_remove(a, b)` | scalar |
+//! | `dbselect_memory_limit(limit [, share])` | scalar behind `dbselect.memory_limit` |
 //! | `gram_select(record, columns)` | scalar: the record of some columns |
 //! | `gram_extend(record, sums, table [, options])` | scalar: with the columns of a table that is looked up |
 //! | `fold_of(key, k [, seed])` | scalar; `key` of any type |
@@ -27,6 +28,7 @@ mod aggregates;
 mod answers;
 mod api;
 mod asked;
+mod budget;
 mod glm;
 mod grams;
 mod lookups;
@@ -83,9 +85,13 @@ unsafe extern "C" fn dbselect_init_c_api(info: Handle, access: *const Access) ->
             if api::duckdb_connect(*((*access).get_database)(info), &mut connection) != 0 {
                 return Err("cannot connect to register the functions".to_string());
             }
-            let registered = register(connection).and_then(|()| match names::is_free(connection) {
-                true => names::attach(connection),
-                false => Ok(()),
+            budget::of_environment()?;
+            let registered = register(connection).and_then(|()| {
+                names::run(connection, budget::DEFAULT)?;
+                match names::is_free(connection) {
+                    true => names::attach(connection),
+                    false => Ok(()),
+                }
             });
             api::duckdb_disconnect(&mut connection);
             registered
@@ -140,6 +146,9 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         register_scalar(connection, c"gram_extend", &looked, &record(), lookups::gram_extend)?;
         let told = [text(), double()];
         register_scalar(connection, c"glm_mean", &[&told], &double(), glm::mean)?;
+        let limits: [&[LogicalType]; 2] = [&[text()], &[text(), double()]];
+        let name = c"dbselect_memory_limit";
+        register_scalar(connection, name, &limits, &text(), budget::memory_limit)?;
         let bigint = || plain(type_id::BIGINT);
         let two_records = [record(), record()];
         let two_of_before = [types::record_of_before(), types::record_of_before()];
@@ -438,6 +447,7 @@ unsafe extern "C" fn fold_of(info: Handle, chunk: Handle, out: Handle) {
 fn aggregate_guard(info: Handle, function: &str, work: impl FnOnce() -> Result<(), String>) {
     // SAFETY: DuckDB's own handle, live during the call.
     let failed = |info, text| unsafe { api::duckdb_aggregate_function_set_error(info, text) };
+    let work = || budget::check().and_then(|()| work());
     guard(info, failed, || work().map_err(|message| format!("{function}: {message}")));
 }
 

@@ -25,6 +25,10 @@ const ATTACH: &str = "ATTACH IF NOT EXISTS ':memory:' AS dbselect (READ_WRITE)";
 /// The records of the facts by key as one value, which `gram_extend` takes.
 const KEY_SUMS: &str = "CREATE OR REPLACE MACRO dbselect.main.key_sums(\"key\", record) AS \
     list({'key': \"key\", 'gram': record})";
+/// The limit of what groups hold, and a new one.
+const MEMORY_LIMIT: &str = "CREATE OR REPLACE MACRO dbselect.main.memory_limit() AS \
+    system.main.dbselect_memory_limit(NULL::VARCHAR), (bytes) AS \
+    system.main.dbselect_memory_limit(bytes::VARCHAR)";
 /// Parameters, what is passed on of them, and what comes of it.
 const OTHERS: [(&str, &str, &str, &str); 5] = [
     (
@@ -105,6 +109,7 @@ pub unsafe fn attach(connection: Handle) -> Result<(), String> {
         define(method.name, &bodies(method, takes_places), method.about, run)
     })?;
     run(KEY_SUMS)?;
+    run(MEMORY_LIMIT)?;
     OF_ROWS
         .iter()
         .try_for_each(|method| define(method.name, &[body_of_rows(method)], method.about, run))?;
@@ -190,7 +195,7 @@ fn create(
 ///
 /// # Safety
 /// `connection` is live.
-unsafe fn run(connection: Handle, statement: &str) -> Result<(), String> {
+pub unsafe fn run(connection: Handle, statement: &str) -> Result<(), String> {
     let statement = CString::new(statement).map_err(|error| error.to_string())?;
     let mut result = api::Result::default();
     // SAFETY: see the caller's promise; the error is copied before the result is destroyed.

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use super::api::Handle;
 use super::vectors::{ListEntry, Vector, text, write_text};
 use crate::kernel::rank_update::triangle;
-use crate::record::gram::{
-    FIELDS, Names, OPTIONAL, RawRecord, Record, Recorded, check_overflow,
-};
+use crate::record::gram::{FIELDS, Names, OPTIONAL, RawRecord, Record, Recorded, check_overflow};
 use crate::record::terms::Written;
 
 /// A vector of Gram records, those of before among them, which have fewer fields.

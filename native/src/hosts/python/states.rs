@@ -25,10 +25,8 @@ impl Reader {
             self.categories.iter().map(|category| letters(category.policy)).collect();
         let order: Vec<String> = self.order.iter().map(usize::to_string).collect();
         let terms = self.terms.to_json();
-        let mut texts = vec![
-            self.weight.as_deref().unwrap_or("\0"),
-            terms.as_deref().unwrap_or("\0"),
-        ];
+        let mut texts =
+            vec![self.weight.as_deref().unwrap_or("\0"), terms.as_deref().unwrap_or("\0")];
         let names = self.by.iter().chain(self.columns.iter()).chain(&policies);
         texts.extend(names.map(String::as_str));
         for (category, policy) in self.categories.iter().zip(&of_categories) {
@@ -56,7 +54,10 @@ impl Reader {
         let part: Sums = state::open(bytes, self.plan())?;
         let groups = keys.map_or(1, |keys| keys.len());
         if part.numbers.len() != groups {
-            return Err(format!("part has {} groups of rows and {groups} keys", part.numbers.len()));
+            return Err(format!(
+                "part has {} groups of rows and {groups} keys",
+                part.numbers.len()
+            ));
         }
         if !self.is_sound(&part, &layout) {
             return Err(torn());
@@ -165,8 +166,8 @@ pub unsafe extern "C" fn dbselect_reader_load(
 /// A live Arrow C stream, which is consumed and released.
 unsafe fn one_batch(stream: *mut FFI_ArrowArrayStream) -> Result<StructArray, String> {
     // SAFETY: see the caller's promise.
-    let mut batches = unsafe { RecordBatchStreamReader::from_raw(stream) }
-        .map_err(|error| error.to_string())?;
+    let mut batches =
+        unsafe { RecordBatchStreamReader::from_raw(stream) }.map_err(|error| error.to_string())?;
     let schema = batches.schema();
     let batch = batches.next().unwrap_or_else(|| Ok(RecordBatch::new_empty(schema)));
     if batches.next().is_some() {
