@@ -86,14 +86,15 @@ _BYTES = (_TEXT, _SIZE)
 _VECTOR = (_POINTER, _SIZE, _POINTER, _POINTER, _SIZE, _SIZE, _SIZE)
 #: What each function of the library returns, and what it takes.
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "reader_new": (_POINTER, *_TEXTS, _TEXT, _TEXT, _TEXT, _TEXT),
+    "reader_new": (_POINTER, *_TEXTS, _TEXT, *_TEXTS, _TEXT, _TEXT),
     "reader_category": (_FLAG, _POINTER, _TEXT, *_TEXTS, *_TEXTS, _TEXT),
-    "reader_add": (_POINTER, _POINTER, _POINTER),
+    "reader_add": (_POINTER, _POINTER, _POINTER, *_ARRAY),
     "reader_order": (_FLAG, _POINTER, *_SIZES),
-    "reader_finish": (_POINTER, _POINTER, *_ARRAY),
+    "reader_settle": (_POINTER, _POINTER, *_ARRAY),
+    "reader_finish": (_POINTER, _POINTER, _SIZE, *_ARRAY),
     "reader_state": (_POINTER, _POINTER, *_BYTES, *_ARRAY),
     "state_note": (_POINTER, _POINTER, *_BYTES, *_ARRAY),
-    "reader_load": (_POINTER, _POINTER, *_BYTES, *_SIZES),
+    "reader_load": (_POINTER, _POINTER, *_BYTES, _POINTER, *_ARRAY),
     "reader_free": (None, _POINTER),
     "folds": (_POINTER, _POINTER, *_TEXTS, _INT, _INT, *_ARRAY),
     "distinct": (_POINTER, _POINTER, *_ARRAY),
@@ -139,7 +140,7 @@ class Reader:
     ----------
     columns : flattened columns, in the order of the record
     weight : column of row weights
-    group : column that numbers each row's group, from 0; one record a group comes back
+    by : fields whose values make groups; one record a group comes back
     policies : what becomes of missing values, one policy a column; default: skip all
     terms : JSON of the records' terms, without means and indicators
     """
@@ -148,14 +149,14 @@ class Reader:
         self,
         columns: Sequence[str],
         weight: str | None = None,
-        group: str | None = None,
+        by: Sequence[str] = (),
         policies: Sequence[str] | None = None,
         terms: str | None = None,
     ) -> None:
         self._handle = _library().dbselect_reader_new(
             *_texts(columns),
             None if weight is None else weight.encode(),
-            None if group is None else group.encode(),
+            *_texts(by),
             letters(policies or ["skip"] * len(columns)).encode(),
             None if terms is None else terms.encode(),
         )
@@ -205,19 +206,31 @@ class Reader:
         _library().dbselect_reader_free(self._handle)
         self._handle = None
 
-    def add(self, batch: Any) -> None:
-        """Add all rows of an object with an Arrow C stream; the GIL is released."""
+    def add(self, batch: Any) -> _Index:
+        """Add all rows of an object with an Arrow C stream; the GIL is released.
+
+        Returns
+        -------
+        Which set of sums they are added to, how many keys it had, and then the rows of keys that
+        are new to it
+        """
         with _stream(batch) as stream:
-            _check(_library().dbselect_reader_add(self._handle, stream))
+            return _numbers(partial(_library().dbselect_reader_add, self._handle, stream))
 
-    def finish(self) -> pa.StructArray:
-        """Return the records: one, or one a group."""
+    def settle(self) -> _Index:
+        """Merge all sets of sums to one, and return which key each group has.
 
-        def call(array: int, schema: int) -> int | None:
-            error: int | None = _library().dbselect_reader_finish(self._handle, array, schema)
-            return error
+        Returns
+        -------
+        For each group, a number among the keys of all sets, in the order of these
+        """
+        return _numbers(partial(_library().dbselect_reader_settle, self._handle))
 
-        return _array(call)
+    def finish(self, order: Any = (0,)) -> pa.StructArray:
+        """Return the records of some groups, each named once, and forget the sums."""
+        order = np.ascontiguousarray(order, np.uintp)
+        given = self._handle, order.ctypes.data, len(order)
+        return _array(partial(_library().dbselect_reader_finish, *given))
 
     def state(self, note: bytes) -> bytes:
         """Return all that was added so far, for `load` in another process, with a note."""
@@ -235,21 +248,27 @@ class Reader:
         call = partial(_library().dbselect_state_note, self._handle, state, len(state))
         return bytes(_array(call)[0].as_py())
 
-    def load(self, state: bytes, groups: Sequence[int]) -> None:
+    def load(self, state: bytes, keys: Any = None) -> _Index:
         """Add what a state holds, as exactly as if its rows were added.
 
         Parameters
         ----------
         state : of a reader of the same columns
-        groups : the number here of each of its groups; ``[0]`` for a reader without groups
+        keys : one batch with the keys of its groups; None for a reader without groups
+
+        Returns
+        -------
+        as `add`
 
         Raises
         ------
         DataError : as `note_of`, or the state has another number of groups
         """
-        numbers = (ctypes.c_size_t * len(groups))(*groups)
-        given = state, len(state), numbers, len(groups)
-        _check(_library().dbselect_reader_load(self._handle, *given))
+        call = partial(_library().dbselect_reader_load, self._handle, state, len(state))
+        if keys is None:
+            return _numbers(partial(call, None))
+        with _stream(keys) as stream:
+            return _numbers(partial(call, stream))
 
 
 def folds(table: Any, columns: Sequence[str], k: int, seed: int) -> pa.Int64Array:
@@ -738,6 +757,12 @@ def _array(call: Callable[[int, int], int | None]) -> Any:
     addresses = ctypes.addressof(array), ctypes.addressof(schema)
     _check(call(*addresses))
     return pa.Array._import_from_c(*addresses)
+
+
+def _numbers(call: Callable[[int, int], int | None]) -> _Index:
+    """Return the whole numbers that a call writes."""
+    numbers: _Index = _array(call).to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def letters(policies: Sequence[str]) -> str:

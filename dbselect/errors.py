@@ -104,6 +104,10 @@ class DriverWarning(UserWarning):
     """The rows of a table elsewhere are pulled through one process."""
 
 
+class MemoryWarning(UserWarning):
+    """A table is read several times, as the groups of one read would take too much memory."""
+
+
 #: Characters of a value that an error shows.
 MOST_SHOWN = 100
 

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 from numpy.polynomial.legendre import legvander
-from scipy.interpolate import BSpline
 
 from dbselect.record.columns import SUFFIX
 
@@ -77,6 +76,8 @@ class Spline:
         first, last = self.knots[0], self.knots[-1]
         missing = np.isnan(x)
         inside = np.clip(np.where(missing, first, x), first, last)
+        from scipy.interpolate import BSpline  # which takes as long to import as dbselect
+
         columns = BSpline.design_matrix(inside, self.extended(), CUBIC).toarray()[:, :-1]
         columns[missing] = np.nan
         return np.asarray(columns)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dbselect.errors import DataError
 
@@ -115,9 +114,9 @@ def entries_in(name: str, field: pa.Array) -> Listed:
     else:
         keys, items = field.values.flatten()
     keys, items = (part.slice(ends[0], ends[-1] - ends[0]) for part in (keys, items))
-    if keys.null_count or (len(keys) and pc.min(keys).as_py() < 0):
+    if keys.null_count or (keys.to_numpy() < 0).any():
         raise DataError(f"field '{name}' has an entry whose number is missing or below 0")
-    value = pc.cast(items, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    value = items.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     there = field.is_valid().to_numpy(zero_copy_only=False)
     return Listed(keys.cast(pa.int64()).to_numpy(), value, ends - ends[0], there)
 

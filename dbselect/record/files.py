@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dbselect.errors import SourceError
 from dbselect.record import digest
@@ -19,6 +18,8 @@ _NAME = b"dbselect." + digest.FORMAT.encode()
 
 def write_parquet(table: pa.Table, path: str | Path) -> None:
     """Write a table, with checksums of its pages for every reader and a digest of all for ours."""
+    import pyarrow.parquet as pq  # where it is needed: it takes long
+
     told = {**(table.schema.metadata or {}), _NAME: str(digest.VERSION).encode()}
     with replacing(path) as temporary:
         pq.write_table(table.replace_schema_metadata(told), temporary, write_page_checksum=True)
@@ -32,6 +33,8 @@ def read_parquet(path: str | Path, what: str) -> pa.Table:
     ------
     SourceError : there is no such file, it is not Parquet, or it is damaged
     """
+    import pyarrow.parquet as pq
+
     check_digest(path, what)
     try:
         table = pq.ParquetFile(path, page_checksum_verification=True).read()

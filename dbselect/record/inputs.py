@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.polynomial.legendre import leg2poly
-from scipy.interpolate import BSpline, PPoly
 
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import one_of
@@ -427,6 +426,8 @@ def _polynomial(x: Formula, coefficients: Sequence[float]) -> Formula:
 
 def _pieces(x: Formula, basis: Spline, coefficients: Vector) -> Formula:
     """Return a sum of splines as cubics in the distance from the knot below."""
+    from scipy.interpolate import BSpline, PPoly  # as in `Spline.values`
+
     spline = BSpline(basis.extended(), np.append(coefficients, 0.0), CUBIC)
     cubics = PPoly.from_spline(spline).c[:, CUBIC : CUBIC + len(basis.knots) - 1]
     first, last = spline(np.array([basis.knots[0], basis.knots[-1]])).tolist()

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +17,14 @@ from dbselect.record.missing import fill, fill_jointly
 from dbselect.record.policies import check_missing
 from dbselect.record.rows import warn_of_skipped
 from dbselect.record.terms import Terms
+from dbselect.sources.bounded import records_within
 from dbselect.sources.open import open_table, stored_gram
-from dbselect.sources.partial.gather import GramSums, GramWork
+from dbselect.sources.partial.gather import GramWork
 from dbselect.sources.partial.grouping import folds_of, warn_of_folds
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, terms_for
 from dbselect.sources.partial.partial_aggregates import gather
 from dbselect.sources.request import (
+    Folding,
     NullPolicy,
     Request,
     Table,
@@ -143,15 +147,17 @@ def prepared(
     basis: Bases | None = None,
     max_levels: int = MAX_LEVELS,
     terms: Terms | None = None,
+    by: Sequence[str] = (),
+    folding: Folding | None = None,
 ) -> tuple[Request, list[str]]:
-    """Return what `gram` reads of a table, once what has to be learnt of it is.
+    """Return what `gram` or `gram_by` reads of a table, once what has to be learnt of it is.
 
     Also returns the columns of text whose levels were learnt, for `seen`: none if there
     are `terms`.
     """
-    texts = texts_of(table, columns, {weight})
+    texts = texts_of(table, columns, {weight, folding.key if folding else None, *by})
     learnt = terms_for(table, texts, categories, basis, max_levels, terms)
-    request = request_of(table.schema, columns, weight, null_policy=null_policy, terms=learnt)
+    request = request_of(table.schema, columns, weight, by, folding, null_policy, learnt)
     check_left_out(table, request, columns, why_left_out(table, max_levels, terms))
     return request, texts if terms is None else []
 
@@ -277,15 +283,8 @@ def gram_of(table: Table, request: Request, texts: Collection[str]) -> Gram:
 
 def _read(table: Table, request: Request) -> Gram:
     read = to_read(request)
-    records = _aggregated(table, read)
-    if records is not None:
-        record = records["gram"][0]
-        found = _empty(read) if record is None else Gram.from_struct(record)
-    else:
-        work = GramWork(read, table.schema)
-        with work.begin() as sums:
-            _gather(table, work, sums)
-            found = Gram.from_struct(sums.record())
+    record = _records(table, read)["gram"].to_arrow()[0]
+    found = Gram.from_struct(record) if record.is_valid else _empty(read)
     return finished_gram(found, request)
 
 
@@ -332,10 +331,17 @@ def _skipping(request: Request, missing: Mapping[str, int]) -> dict[str, int]:
     return {name: count for name, count in missing.items() if policies.get(name) == "skip"}
 
 
-def _aggregated(table: Table, request: Request) -> pl.DataFrame | None:
-    """Return the records that the table's engine makes itself, None if it does not."""
+def _records(table: Table, request: Request) -> pl.DataFrame:
+    """Return the keys, sorted, and records: of the table's engine, if it makes them itself."""
     aggregate = getattr(table, "aggregate", None)
-    return aggregate(request) if aggregate else None
+    records: pl.DataFrame | None = aggregate(request) if aggregate else None
+    if records is not None:
+        return records.sort(request.keys, nulls_last=True) if request.keys else records
+    work = GramWork(request, table.schema)
+    with work.begin() as sums:
+        # What is read here has a progress bar on a terminal.
+        gather(table, request.fields, work, sums, with_bar(table, table.rows))
+        return sums.records()
 
 
 def gram_by(
@@ -353,8 +359,10 @@ def gram_by(
     max_levels: int = MAX_LEVELS,
     terms: Terms | None = None,
     on: Any = None,
+    memory_limit: int | str | None = None,
+    out: str | Path | None = None,
 ) -> pl.DataFrame:
-    """Read a table once and return one Gram record for each group of rows.
+    """Read a table and return one Gram record for each group of rows.
 
     Parameters
     ----------
@@ -372,11 +380,16 @@ def gram_by(
     categories, basis, max_levels, terms : as in `gram`; found over the whole table, as the
         levels of text are, so that all groups have equal columns
     on : as in `gram`
+    memory_limit : bytes, or text such as ``"4GB"``, of files and Polars frames: where the groups
+        would take more, the table is read several times, a part of the keys each, by their hash
+    out : a Parquet file to write, part by part, for records that do not fit in memory
 
     Returns
     -------
     DataFrame with the columns `by`, ``fold`` (Int64, from 0) if requested, and ``gram``,
-    sorted by the keys, NULL last; a fold without rows has no row
+    sorted by the keys, NULL last; a fold without rows has no row. With `out`, ``rows`` and
+    ``skipped`` in the place of ``gram``, which the file has, in the same order: sorted within each
+    part
 
     Raises
     ------
@@ -389,10 +402,12 @@ def gram_by(
     -----
     SkippedRowsWarning : more than half of the rows of the table are left out
     FoldsWarning : a fold has no row, as there are too few different keys
+    MemoryWarning : the table is read several times, as `memory_limit` says
 
     Notes
     -----
-    O(n d^2) time. Memory: d^2 / 2 + 32 d doubles a group and thread; with L levels of
+    O(n d^2) time. Memory: d^2 / 2 + 32 d doubles a group and thread, and no more than their rows
+    for groups of few; with L levels of
     categories beside d numbers, L d and the cross tables, less than L^2 / 2, more. The
     records themselves hold (d + L)^2 / 2 doubles a group.
     The fold depends on the value of the key and on the seed only, not on engine, order
@@ -421,23 +436,18 @@ def gram_by(
     table = open_table(source, columns, on)
     folding = folding_of(fold, key, seed)
     by = [by] if isinstance(by, str) else list(by or ())
-    texts = texts_of(table, columns, {weight, key, *by})
-    learnt = terms_for(table, texts, categories, basis, max_levels, terms)
-    request = request_of(table.schema, columns, weight, by, folding, null_policy, learnt)
-    if not request.keys:
+    if not by and folding is None:
         raise ArgumentError("by is empty; name at least one column, or use gram")
-    check_left_out(table, request, columns, why_left_out(table, max_levels, terms))
+    preparation = categories, basis, max_levels, terms
+    request, _ = prepared(table, columns, weight, null_policy, *preparation, by, folding)
     if folding is not None:
         table = with_digits_of(folding.key, table)
     check_group_keys(request, table.schema)
-    read = to_read(request)
-    records = _aggregated(table, read)
-    if records is None:
-        work = GramWork(read, table.schema)
-        with work.begin() as sums:
-            _gather(table, work, sums)
-            records = sums.records()
-    return finished_groups(records, request)
+    return records_within(table, request, memory_limit, out, partial(_read_groups, request))
+
+
+def _read_groups(request: Request, table: Table) -> pl.DataFrame:
+    return finished_groups(_records(table, to_read(request)), request)
 
 
 def check_group_keys(request: Request, schema: pa.Schema) -> None:
@@ -456,8 +466,7 @@ def finished_groups(records: pl.DataFrame, request: Request) -> pl.DataFrame:
     """Check the records that were read, of a request or of its `marked`, and fill them."""
     records = records.with_columns(pl.col("gram").cast(RECORD_DTYPE))
     _tell(records, request)
-    found = records.sort(request.keys, nulls_last=True)
-    return found if to_read(request) is request else _filled(found, request)
+    return records if to_read(request) is request else _filled(records, request)
 
 
 def _tell(found: pl.DataFrame, request: Request) -> None:
@@ -501,11 +510,6 @@ def with_digits_of(key: str | None, table: Table) -> Table:
     """Return the table with all digits of a key, where its engine would drop some."""
     keep: Callable[[str], Table] | None = getattr(table, "with_digits_of", None)
     return table if keep is None or key is None else keep(key)
-
-
-def _gather(table: Table, work: GramWork, sums: GramSums) -> None:
-    """Read the table; what is read here has a progress bar on a terminal."""
-    gather(table, work.request.fields, work, sums, with_bar(table, table.rows))
 
 
 def _empty(request: Request) -> Gram:

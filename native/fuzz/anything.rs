@@ -98,7 +98,7 @@ pub fn case(draw: &mut Draw) -> Result<(), String> {
     asked.columns = found;
     let reader = Reader::new(&asked);
     if no_panic(reader.add(std::slice::from_ref(&batch)))?.is_some()
-        && let Some(records) = no_panic(reader.finish())?
+        && let Some((_, records)) = no_panic(reader.finish())?
     {
         // What is written can be read, but for names that come twice, and columns so small that
         // they are named.

@@ -24,13 +24,12 @@ pub fn case(draw: &mut Draw) -> Result<(), String> {
     let table = Table::of(draw);
     let reader = Reader::new(&table.asked);
     reader.add(std::slice::from_ref(&table.batch))?;
-    let bytes = reader.state(b"a note")?;
-    let groups = reader.finish()?.len();
+    let (bytes, keys) = reader.state(b"a note")?;
     let forged = draw.one_in(2);
     let altered = alter(draw, &bytes, forged);
     let other = Reader::new(&table.asked);
-    let places: Vec<usize> = (0..groups).map(|_| draw.below(9)).collect();
-    let loaded = no_panic(other.load(&altered, &places))?;
+    let keys: Vec<i32> = keys.iter().map(|_| draw.below(9) as i32).collect();
+    let loaded = no_panic(other.load(&altered, &keys))?;
     if loaded.is_some() && altered != bytes && !forged {
         return Err("a damaged state is taken".to_string());
     }
@@ -39,7 +38,7 @@ pub fn case(draw: &mut Draw) -> Result<(), String> {
     }
     // What is forged can be any numbers, but nothing that no record holds.
     no_panic(other.add(std::slice::from_ref(&table.batch)))?;
-    if let Some(records) = no_panic(other.finish())? {
+    if let Some((_, records)) = no_panic(other.finish())? {
         (0..records.len()).try_for_each(|row| no_panic(read_record(&records, row)).map(|_| ()))?;
     }
     Ok(())

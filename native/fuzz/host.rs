@@ -1,11 +1,18 @@
 //! The entry points of the library as Python calls them.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
-use std::ptr::null;
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, StructArray, make_array};
+use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::{
+    Array, ArrayRef, Int32Array, RecordBatch, RecordBatchIterator, StructArray, make_array,
+};
 use arrow_schema::ArrowError;
 use dbselect_native::hosts::python as native;
 
@@ -31,7 +38,12 @@ impl Texts {
 }
 
 /// A pass, as `dbselect._native.Reader`.
-pub struct Reader(*mut native::Reader);
+pub struct Reader {
+    handle: *mut native::Reader,
+    group: Option<String>,
+    /// The keys that each set of sums met, from a number of them on.
+    met: RefCell<BTreeMap<(i64, i64), Vec<i32>>>,
+}
 
 /// What a pass is asked.
 #[derive(Clone, Default)]
@@ -42,7 +54,7 @@ pub struct Asked {
     pub policies: String,
     /// Column of weights.
     pub weight: Option<String>,
-    /// Column of the groups' numbers.
+    /// Column of the groups' keys, whole numbers.
     pub group: Option<String>,
     /// Categories: a field, its levels, the names of their columns, a policy's letter.
     pub categories: Vec<(String, Vec<String>, Vec<String>, String)>,
@@ -52,18 +64,15 @@ impl Reader {
     /// Start a pass.
     pub fn new(asked: &Asked) -> Reader {
         let columns = Texts::new(&asked.columns);
-        let optional: Vec<String> =
-            [&asked.weight, &asked.group].into_iter().flatten().cloned().collect();
-        let optional = Texts::new(&optional);
-        let mut at = optional.at.iter().copied();
-        let mut pointer =
-            |text: &Option<String>| text.as_ref().map_or(null(), |_| at.next().expect("one"));
-        let (weight, group) = (pointer(&asked.weight), pointer(&asked.group));
+        let weights = Texts::new(asked.weight.as_slice());
+        let weight = weights.at.first().copied().unwrap_or(null());
+        let groups = Texts::new(asked.group.as_slice());
+        let (by, n_by) = groups.given();
         let policies = Texts::new(std::slice::from_ref(&asked.policies));
         let (names, count) = columns.given();
         // SAFETY: all are texts of C, `names` as many as `count` says.
         let reader = unsafe {
-            native::dbselect_reader_new(names, count, weight, group, policies.at[0], null())
+            native::dbselect_reader_new(names, count, weight, by, n_by, policies.at[0], null())
         };
         assert!(!reader.is_null(), "the names and policies are valid");
         for (field, levels, names, policy) in &asked.categories {
@@ -78,58 +87,104 @@ impl Reader {
             };
             assert!(added, "the levels are valid");
         }
-        Reader(reader)
+        Reader { handle: reader, group: asked.group.clone(), met: RefCell::default() }
     }
 
     /// Add batches.
     pub fn add(&self, batches: &[RecordBatch]) -> Result<(), String> {
-        self.add_stream(&mut stream(batches))
+        self.add_stream(&mut stream(batches), batches)
     }
 
-    /// Add a stream.
-    pub fn add_stream(&self, stream: &mut FFI_ArrowArrayStream) -> Result<(), String> {
-        // SAFETY: the reader is alive, and so is the stream.
-        told(unsafe { native::dbselect_reader_add(self.0, stream) })
+    /// Add a stream of rows, whose keys stand in batches.
+    pub fn add_stream(
+        &self,
+        stream: &mut FFI_ArrowArrayStream,
+        batches: &[RecordBatch],
+    ) -> Result<(), String> {
+        // SAFETY: the reader is alive, and so is the stream; the structures are empty.
+        let met = array(|array, schema| unsafe {
+            native::dbselect_reader_add(self.handle, stream, array, schema)
+        })?;
+        let keys: Vec<i32> = batches.iter().flat_map(|batch| self.keys_of(batch)).collect();
+        self.meet(&met, &keys);
+        Ok(())
     }
 
-    /// The state as bytes.
-    pub fn state(&self, note: &[u8]) -> Result<Vec<u8>, String> {
+    fn keys_of(&self, batch: &RecordBatch) -> Vec<i32> {
+        let column = self.group.as_ref().and_then(|name| batch.column_by_name(name));
+        column.map(|keys| keys.as_primitive::<Int32Type>().values().to_vec()).unwrap_or_default()
+    }
+
+    fn meet(&self, met: &ArrayRef, keys: &[i32]) {
+        if let [set, first, rows @ ..] = &met.as_primitive::<Int64Type>().values()[..] {
+            let keys = rows.iter().map(|&row| keys[row as usize]).collect();
+            self.met.borrow_mut().insert((*set, *first), keys);
+        }
+    }
+
+    /// The state as bytes, and the keys of its groups.
+    pub fn state(&self, note: &[u8]) -> Result<(Vec<u8>, Vec<i32>), String> {
+        let keys = self.settle()?;
         // SAFETY: the note is as long as is said; the structures are empty.
         let bytes = array(|array, schema| unsafe {
-            native::states::dbselect_reader_state(self.0, note.as_ptr(), note.len(), array, schema)
+            let (note, n) = (note.as_ptr(), note.len());
+            native::states::dbselect_reader_state(self.handle, note, n, array, schema)
         })?;
         let bytes = bytes.as_any().downcast_ref::<arrow_array::LargeBinaryArray>();
-        Ok(bytes.expect("bytes").value(0).to_vec())
+        Ok((bytes.expect("bytes").value(0).to_vec(), keys))
     }
 
-    /// Take in a state.
-    pub fn load(&self, part: &[u8], groups: &[usize]) -> Result<(), String> {
-        // SAFETY: both are as long as is said.
-        told(unsafe {
-            native::states::dbselect_reader_load(
-                self.0,
-                part.as_ptr(),
-                part.len(),
-                groups.as_ptr(),
-                groups.len(),
-            )
-        })
-    }
-
-    /// The records, one a group.
-    pub fn finish(&self) -> Result<StructArray, String> {
-        // SAFETY: the structures are empty.
-        let records = array(|array, schema| unsafe {
-            native::dbselect_reader_finish(self.0, array, schema)
+    /// Take in a state, whose groups have some keys.
+    pub fn load(&self, part: &[u8], keys: &[i32]) -> Result<(), String> {
+        let column: ArrayRef = Arc::new(Int32Array::from(keys.to_vec()));
+        let mut given = self.group.as_ref().map(|name| {
+            stream(&[RecordBatch::try_from_iter([(&name[..], column)]).expect("keys")])
+        });
+        let given = given.as_mut().map_or(null_mut(), |stream| stream as *mut _);
+        // SAFETY: the bytes are as many as is said; the stream is alive, the structures empty.
+        let met = array(|array, schema| unsafe {
+            let (part, n) = (part.as_ptr(), part.len());
+            native::states::dbselect_reader_load(self.handle, part, n, given, array, schema)
         })?;
-        Ok(records.as_any().downcast_ref::<StructArray>().expect("records").clone())
+        self.meet(&met, keys);
+        Ok(())
+    }
+
+    /// The keys of the groups, once all sums are one set.
+    fn settle(&self) -> Result<Vec<i32>, String> {
+        // SAFETY: the structures are empty.
+        let origins = array(|array, schema| unsafe {
+            native::dbselect_reader_settle(self.handle, array, schema)
+        })?;
+        let mut met = self.met.borrow_mut();
+        let all: Vec<i32> = met.values().flatten().copied().collect();
+        let origins = origins.as_primitive::<Int64Type>().values();
+        let keys: Vec<i32> = match self.group {
+            None => vec![0],
+            Some(_) => origins.iter().map(|&key| all[key as usize]).collect(),
+        };
+        *met = BTreeMap::from([((0, 0), keys.clone())]);
+        Ok(keys)
+    }
+
+    /// The keys of the groups, and their records.
+    pub fn finish(&self) -> Result<(Vec<i32>, StructArray), String> {
+        let keys = self.settle()?;
+        let order: Vec<usize> = (0..keys.len()).rev().collect();
+        // SAFETY: the numbers are as many as is said; the structures are empty.
+        let records = array(|array, schema| unsafe {
+            let (order, n) = (order.as_ptr(), order.len());
+            native::dbselect_reader_finish(self.handle, order, n, array, schema)
+        })?;
+        let records = records.as_any().downcast_ref::<StructArray>().expect("records").clone();
+        Ok((keys.into_iter().rev().collect(), records))
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
         // SAFETY: it comes from `dbselect_reader_new` and is not used again.
-        unsafe { native::dbselect_reader_free(self.0) }
+        unsafe { native::dbselect_reader_free(self.handle) }
     }
 }
 

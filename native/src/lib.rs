@@ -8,6 +8,7 @@
 //! | `arrived` | prediction from whatever groups of a row are there |
 //! | `glm` | generalised linear models of rows in memory |
 //! | `hosts` | entry points for DuckDB, Polars, Python and WebAssembly |
+//! | `memory` | how many bytes the library holds |
 
 // Pages ask for searches alone.
 #![cfg_attr(target_arch = "wasm32", allow(dead_code))]
@@ -16,6 +17,7 @@ pub mod arrived;
 pub mod glm;
 pub mod hosts;
 pub mod kernel;
+pub mod memory;
 pub mod record;
 pub mod search;
 #[cfg(test)]

@@ -5,7 +5,7 @@ nothing is gathered, so memory depends on the size of the row groups only.
 """
 
 import glob
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -25,6 +25,8 @@ from dbselect.sources.unchanged import Unchanged, unchanged_at
 
 #: How Polars fails; it panics where a file is damaged or its data are of an odd type.
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError)
+#: One key of so many is counted, and the keys of so many rows.
+SAMPLED, FEW_ROWS = 256, 100_000
 #: 128-bit integers up to 38 digits, in a type that Arrow supports.
 WHOLE = pl.Decimal(38, 0)
 
@@ -110,6 +112,24 @@ class LazyTable:
         frame = self._given.with_columns(pl.col(field).cast(WHOLE))
         return LazyTable(frame, self.rows, self._files)
 
+    def count_keys(self, by: list[str]) -> int:
+        """Return about how many keys there are: of many, those of one hash in `SAMPLED`."""
+        hashes = self.frame.select(keys=_hash_of(by))
+        some = hashes.filter(pl.col("keys") % SAMPLED == 0)
+        try:
+            found: list[int] = [
+                frame.unique().select(pl.len()).collect(engine="streaming").item()
+                for frame in (some, hashes.head(FEW_ROWS))
+            ]
+        except FAILURES as error:
+            raise SourceError(f"Polars cannot read the table: {error}") from error
+        return max(SAMPLED * found[0], found[1])
+
+    def by_hash(self, by: list[str], parts: int) -> Iterator["LazyTable"]:
+        """Give the rows in parts, of each key all in one part."""
+        part = _hash_of(by) // SAMPLED % parts
+        return (LazyTable(self.frame.filter(part == at), None, self._files) for at in range(parts))
+
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in the order that Polars gives the rows."""
         try:
@@ -120,6 +140,10 @@ class LazyTable:
                     yield from frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
         except FAILURES as error:
             raise SourceError(f"Polars cannot read the table: {error}") from error
+
+
+def _hash_of(by: list[str]) -> pl.Expr:
+    return pl.struct(formulas.polars_field(name) for name in by).hash()
 
 
 def _has_decimals(type_: pa.DataType) -> bool:

@@ -14,18 +14,20 @@ from dbselect._native import Reader
 from dbselect.errors import DataError, SourceError
 from dbselect.record.columns import Leaf
 from dbselect.record.policies import FILLS
-from dbselect.sources.partial.grouping import GROUP, Grouping
-from dbselect.sources.request import Request
+from dbselect.sources.partial.grouping import FOLDED, Grouping
+from dbselect.sources.request import FOLD, Request
 
+#: Name of the column of the groups' numbers, which no key has.
+NUMBER = "__dbselect_number"
 #: Keys that a table is taken to have until it is read.
 KEYS = 100
 
 
-def reader_of(request: Request, group: str | None = None) -> Reader:
+def reader_of(request: Request, by: Sequence[str] = ()) -> Reader:
     """Return a reader for rows as `Terms.expand` gives them."""
     width = len(request.names)
     base = request.base.to_json()
-    reader = Reader(request.names, request.weight, group, request.policies[:width], base)
+    reader = Reader(request.names, request.weight, by, request.policies[:width], base)
     for category, policy in zip(request.terms.categories, request.policies[width:], strict=True):
         names = category.names + [category.missing] * (policy in FILLS)
         reader.category(category.column, category.texts, names, policy)
@@ -59,7 +61,7 @@ class GramWork:
     def begin(self) -> Iterator["GramSums"]:
         """Begin without rows."""
         grouping = Grouping(self.request, self.schema) if self.request.keys else None
-        with reader_of(self.request, GROUP if grouping else None) as reader:
+        with reader_of(self.request, grouping.fields if grouping else ()) as reader:
             yield GramSums(self.request, reader, grouping)
 
 
@@ -80,9 +82,11 @@ class GramSums:
 
     def add(self, batch: Any) -> None:
         """Add some rows; may be called from several threads at once."""
-        if self.grouping is not None:
-            batch = self.grouping.number(batch)
-        self.reader.add(self.request.terms.expand(batch))
+        if self.grouping is None:
+            self.reader.add(self.request.terms.expand(batch))
+            return
+        batch = self.grouping.prepared(batch)
+        self.grouping.meet(self.reader.add(self.request.terms.expand(batch)), batch)
 
     def state(self) -> bytes:
         """Return the sums, and which keys the groups have."""
@@ -95,31 +99,36 @@ class GramSums:
         ------
         DataError : the part is damaged, of another version, or of another plan
         """
-        keys = self.reader.note_of(part)
+        note = self.reader.note_of(part)
         if self.grouping is None:
-            self.reader.load(part, [0])
+            self.reader.load(part)
             return
-        asked, _, table = keys.partition(b"\n")
+        asked, _, table = note.partition(b"\n")
         if asked != self._asked(self.grouping):
             raise DataError("part is of another plan; all parts must come from one plan")
-        found = pl.read_ipc(io.BytesIO(table))
-        self.reader.load(part, self.grouping.numbers(found).to_list())
+        keys = pl.read_ipc(io.BytesIO(table)).rechunk()
+        if FOLD in self.request.keys:
+            keys = keys.rename({FOLD: FOLDED})
+        self.grouping.meet(self.reader.load(part, keys), keys)
 
     def record(self) -> pa.StructScalar:
         """Return the record of all rows."""
         return self.reader.finish()[0]
 
     def records(self) -> pl.DataFrame:
-        """Return the keys of the groups and their records."""
-        records = self.reader.finish()
-        found = pl.DataFrame(pa.table({"gram": records}))
-        return found if self.grouping is None else self.grouping.table(records)
+        """Return the keys of the groups, sorted, NULL last, and their records."""
+        if self.grouping is None:
+            return pl.DataFrame(pa.table({"gram": self.reader.finish()}))
+        keys = self.grouping.settle(self.reader.settle()).with_row_index(NUMBER)
+        keys = keys.sort(self.request.keys, nulls_last=True)
+        records = pl.DataFrame(pa.table({"gram": self.reader.finish(keys[NUMBER])}))
+        return keys.drop(NUMBER).hstack(records)
 
     def _note(self) -> bytes:
         if self.grouping is None:
             return b""
         table = io.BytesIO()
-        self.grouping.keys.write_ipc(table)
+        self.grouping.settle(self.reader.settle()).write_ipc(table)
         return self._asked(self.grouping) + b"\n" + table.getvalue()
 
     def _asked(self, grouping: Grouping) -> bytes:

@@ -1,9 +1,9 @@
-"""Numbers for the groups of a table that arrives batch by batch."""
+"""The keys of the groups of a table that arrives batch by batch."""
 
 from collections.abc import Sequence
-from threading import Lock
 from typing import Any
 
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
@@ -13,8 +13,8 @@ from dbselect.record.foreign import wide_decimals
 from dbselect.sources.engines.polars import FAILURES
 from dbselect.sources.request import FOLD, Folding, Request
 
-#: Name of the column of group numbers.
-GROUP = "__dbselect_group"
+#: Name of the column of folds in a batch, which no column of a table has.
+FOLDED = "__dbselect_fold"
 
 
 def folds_of(batch: Any, folding: Folding, columns: list[str]) -> pa.Array:
@@ -60,7 +60,7 @@ def warn_of_folds(present: Sequence[int], folding: Folding) -> None:
 
 
 class Grouping:
-    """Gives equal keys the same number, whatever batch and thread they come on.
+    """The keys of groups that the library numbers.
 
     Parameters
     ----------
@@ -69,34 +69,38 @@ class Grouping:
 
     Attributes
     ----------
+    fields : those of a prepared batch whose values make the groups
     types : of the keys, and of the field that decides folds
     """
 
     def __init__(self, request: Request, schema: pa.Schema) -> None:
         self._request = request
-        self._by = request.keys
-        self._known = self._keys(self._no_rows(schema)).with_row_index(GROUP)
-        self.types = [*map(str, self.keys.dtypes), self._kind_of_key(schema)]
-        self._lock = Lock()
+        self.fields = request.by if request.folding is None else [*request.by, FOLDED]
+        no_rows = self._keys(self.prepared(self._no_rows(schema)))
+        #: By the set of sums that met them, and how many this had met before.
+        self._met = {(-1, 0): no_rows}
+        self.types = [*map(str, no_rows.dtypes), self._kind_of_key(schema)]
 
-    def number(self, batch: Any) -> Any:
-        """Return the batch with a column of group numbers."""
-        numbers = self.numbers(self._keys(batch))
+    def prepared(self, batch: Any) -> Any:
+        """Return the batch with a column of folds, if these make groups."""
+        folding = self._request.folding
+        if folding is None:
+            return batch
+        numbers = folds_of(batch, folding, self._request.taken)
         if isinstance(batch, pl.DataFrame):
-            return batch.with_columns(numbers)
-        # Polars gets only the keys of an Arrow batch: it cannot read every slice.
-        return batch.append_column(GROUP, numbers.to_arrow())
+            return batch.with_columns(pl.Series(FOLDED, numbers))
+        return batch.append_column(FOLDED, numbers)
 
-    def numbers(self, keys: pl.DataFrame) -> pl.Series:
-        """Return the number of each key; a new one gets the next."""
-        found = keys.unique()
-        with self._lock:
-            new = found.join(self._known, on=self._by, how="anti", nulls_equal=True)
-            numbered = new.with_row_index(GROUP, offset=self._known.height)
-            known = self._known = pl.concat([self._known, numbered])
-        return keys.join(known, on=self._by, how="left", nulls_equal=True, maintain_order="left")[
-            GROUP
-        ]
+    def meet(self, met: npt.NDArray[Any], batch: Any) -> None:
+        """Keep the keys of the rows that `Reader.add` says are new."""
+        if len(met) > 2:
+            self._met[int(met[0]), int(met[1])] = self._keys(batch)[met[2:]]
+
+    def settle(self, origins: npt.NDArray[Any]) -> pl.DataFrame:
+        """Return the keys of the groups in their order, as `Reader.settle` says it."""
+        keys = pl.concat([self._met[each] for each in sorted(self._met)])[origins]
+        self._met = {(-1, 0): keys.clear(), (0, 0): keys}
+        return keys
 
     def _kind_of_key(self, schema: pa.Schema) -> str:
         """Return what values of the key of the folds are; numbers of all types are alike."""
@@ -108,18 +112,8 @@ class Grouping:
             return str(pl.String())
         return "number" if dtype.is_numeric() else str(dtype)
 
-    @property
-    def keys(self) -> pl.DataFrame:
-        """The keys so far, in the order of their numbers."""
-        return self._known.drop(GROUP)
-
     def _keys(self, batch: Any) -> pl.DataFrame:
-        keys = self._frame(batch.select(self._request.by))
-        folding = self._request.folding
-        if folding is None:
-            return keys
-        numbers = pl.Series(FOLD, folds_of(batch, folding, self._request.taken))
-        return pl.DataFrame([*keys, numbers])
+        return self._frame(batch.select(self.fields)).rename({FOLDED: FOLD}, strict=False)
 
     def _no_rows(self, schema: pa.Schema) -> pa.Table:
         """Return an empty table of the fields that are read; others may be of any type."""
@@ -143,8 +137,3 @@ class Grouping:
             return pl.DataFrame(wide_decimals(keys))
         except (pa.ArrowException, *FAILURES) as error:
             raise self._no_keys(keys.schema, error) from None
-
-    def table(self, records: pa.StructArray) -> pl.DataFrame:
-        """Return the keys with their records, in the order of the keys."""
-        grams = pl.DataFrame(pa.table({"gram": records}))["gram"]
-        return self.keys.with_columns(grams).sort(self._by, nulls_last=True)

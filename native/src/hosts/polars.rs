@@ -154,7 +154,7 @@ fn gram(inputs: &[Input]) -> Result<StructArray, String> {
             ));
         }
     }
-    Ok(write_records(&[record]))
+    write_records(&mut [record])
 }
 
 fn gram_of(inputs: &[Input], policy: Policy, limit: Limit) -> Result<Option<Record>, String> {
@@ -208,7 +208,7 @@ fn merge(inputs: &[Input]) -> Result<StructArray, String> {
             }
         }
     }
-    Ok(write_records(&[total]))
+    write_records(&mut [total])
 }
 
 /// `impute(record)`: a record a row.
@@ -220,7 +220,7 @@ fn impute_mean(inputs: &[Input]) -> Result<StructArray, String> {
             found.push(read_record(records, row)?.map(|record| impute(&record)));
         }
     }
-    Ok(write_records(&found))
+    write_records(&mut found)
 }
 
 /// `predict(sequence, row, budget, handle_unknown, missing_columns)`: a struct a row.

@@ -18,6 +18,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::iter::once;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
@@ -40,6 +41,8 @@ use crate::kernel::gaps::{self, Place as Slot, Policy};
 use crate::record::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_records};
 use crate::record::categories::{Category, Layout, LevelSums, Listed};
 use crate::record::gram::{Names, Record, check_overflow};
+use crate::record::keys::Keys;
+use crate::record::rows::Plain;
 use crate::record::terms::{self, Terms};
 use crate::search::draws::Draws;
 use crate::search::sets::exchange::GoesOn;
@@ -50,8 +53,8 @@ use crate::search::steps::Turn;
 pub struct Reader {
     columns: Names,
     weight: Option<String>,
-    /// Column that numbers the group of each row, from 0.
-    group: Option<String>,
+    /// Fields whose values make the groups; none: all rows are one.
+    by: Vec<String>,
     policies: Vec<Policy>,
     categories: Vec<Category>,
     /// The order of the columns and, after these, of the categories; empty if it is theirs.
@@ -59,11 +62,17 @@ pub struct Reader {
     /// The terms of the records, except what the rows decide: means, and which indicators.
     terms: Terms,
     idle: Mutex<Vec<Sums>>,
+    /// How many sets of sums there are.
+    sets: AtomicUsize,
 }
 
 /// The sums of one thread for each group.
 #[derive(Default)]
 struct Sums {
+    /// Which set of sums it is.
+    set: usize,
+    /// The keys of the groups.
+    keys: Keys,
     numbers: Vec<Accumulator>,
     /// Empty where there are no categories.
     levels: LevelSums,
@@ -71,14 +80,65 @@ struct Sums {
     absent: Vec<u64>,
 }
 
+/// The rows of keys that a set of sums had not met before.
+struct Met {
+    set: usize,
+    /// The number of the first of them.
+    first: usize,
+    rows: Vec<usize>,
+}
+
+impl Met {
+    /// All as one array.
+    fn array(&self) -> Int64Array {
+        [self.set, self.first].iter().chain(&self.rows).map(|&number| number as i64).collect()
+    }
+}
+
 impl Reader {
-    fn add(&self, batch: &StructArray, sums: &mut Sums) -> Result<(), String> {
+    /// Sums that no thread uses.
+    fn take(&self) -> Result<Sums, String> {
+        let idle = self.idle.lock().map_err(|_| POISONED)?.pop();
+        let set = || self.sets.fetch_add(1, Ordering::Relaxed);
+        Ok(idle.unwrap_or_else(|| Sums { set: set(), ..Sums::default() }))
+    }
+
+    fn give_back(&self, sums: Sums) -> Result<(), String> {
+        self.idle.lock().map_err(|_| POISONED)?.push(sums);
+        Ok(())
+    }
+
+    /// Number the groups of some rows.
+    fn number(
+        &self,
+        batch: &StructArray,
+        keys: &mut Keys,
+        new: &mut impl FnMut(usize),
+    ) -> Result<Vec<u32>, String> {
+        let mut fields = Vec::with_capacity(self.by.len());
+        for name in &self.by {
+            let array = batch.column_by_name(name);
+            fields.push((&name[..], array.ok_or_else(|| format!("there is no key '{name}'"))?));
+        }
+        keys.numbers(&fields, new)
+    }
+
+    /// Add some rows, of which `start` came before.
+    fn add(
+        &self,
+        batch: &StructArray,
+        sums: &mut Sums,
+        (start, met): (usize, &mut Vec<usize>),
+    ) -> Result<(), String> {
         let layout = Layout::new(&self.policies, &self.categories);
         let leaves = leaves(batch, Place::ROW);
         let columns = named(&leaves, &self.columns)?;
         let one = |name: &String| Ok::<_, String>(named(&leaves, &[name])?[0]);
         let weight = self.weight.as_ref().map(one).transpose()?;
-        let group = self.group.as_ref().map(one).transpose()?;
+        let groups = match self.by.is_empty() {
+            true => None,
+            false => Some(self.number(batch, &mut sums.keys, &mut |row| met.push(start + row))?),
+        };
         let fields: Vec<&str> = self.categories.iter().map(|c| &c.column[..]).collect();
         let fields = named(&leaves, &fields)?;
         let both = || fields.iter().zip(&self.categories);
@@ -97,26 +157,24 @@ impl Reader {
                 }
             }
             let codes: Vec<&[u32]> = codes.iter().map(|codes| &codes[rows.clone()]).collect();
-            let Some(group) = group else {
+            let Some(groups) = &groups else {
                 self.grow(sums, 1, &layout);
-                let Sums { numbers, levels, absent } = sums;
+                let Sums { numbers, levels, absent, .. } = sums;
                 absent.iter_mut().zip(&missing).for_each(|(rows, more)| *rows += more.count());
                 numbers[0].add_and(&chunk, labels, |start, rows| {
                     levels.add(&layout, start, rows, &codes, |_| 0);
                 })?;
                 continue;
             };
-            let groups = group.doubles(rows.clone())?;
-            let last = groups.iter().fold(0.0, |last: f64, &group| last.max(group));
-            self.grow(sums, last as usize + 1, &layout);
-            let Sums { numbers, levels, absent } = sums;
+            let groups = &groups[rows.clone()];
+            self.grow(sums, sums.keys.len(), &layout);
+            let Sums { numbers, levels, absent, .. } = sums;
             for (c, missing) in missing.iter().enumerate() {
                 let places = missing.rows().map(|row| groups[row] as usize * fields.len() + c);
                 places.for_each(|at| absent[at] += 1);
             }
             let numbers = numbers.as_mut_ptr();
-            // SAFETY: a cast to usize gives 0 for NaN and negative groups and at most
-            // `last` for the others, and `numbers` has more elements than that;
+            // SAFETY: there is an element for each key, whose number is below their count;
             // `scatter_and` uses one reference at a time.
             let group_of = |row: usize| unsafe { &mut *numbers.add(groups[row] as usize) };
             scatter_and(&chunk, labels, group_of, |start, rows| {
@@ -137,31 +195,63 @@ impl Reader {
         }
     }
 
-    /// Add the sums of other rows.
-    fn merge(&self, total: &mut Sums, other: Sums, layout: &Layout) {
-        self.grow(total, other.numbers.len(), layout);
-        // Each group is freed as soon as it is merged, and by `finish` as soon as it is
-        // written: of a million groups there must not be a second copy.
-        for (into, from) in total.numbers.iter_mut().zip(other.numbers) {
-            into.merge(&from);
+    /// Add the sums of other rows, each of whose groups has a number here.
+    fn merge(&self, total: &mut Sums, other: Sums, at: &[u32], layout: &Layout) {
+        let length = at.iter().max().map_or(0, |&last| last as usize + 1);
+        self.grow(total, length, layout);
+        // Each group is freed as soon as it is merged: of a million groups there must not be a
+        // second copy.
+        for (from, &group) in other.numbers.into_iter().zip(at) {
+            let into = &mut total.numbers[group as usize];
+            match into.is_empty() {
+                true => *into = from,
+                false => into.merge(&from),
+            }
         }
-        total.levels.merge(layout, other.levels);
-        total.absent.iter_mut().zip(other.absent).for_each(|(sum, rows)| *sum += rows);
+        if !self.categories.is_empty() {
+            let n = self.categories.len();
+            for (absent, &group) in other.absent.chunks_exact(n).zip(at) {
+                let into = &mut total.absent[group as usize * n..][..n];
+                into.iter_mut().zip(absent).for_each(|(sum, rows)| *sum += rows);
+            }
+            let at: Vec<usize> = at.iter().map(|&group| group as usize).collect();
+            total.levels.merge(layout, other.levels.placed(layout, &at, length));
+        }
     }
 
-    /// The sums of all rows, none of which waits any longer; they are no longer here.
-    fn merged(&self, layout: &Layout) -> Result<Sums, String> {
-        let sets = std::mem::take(&mut *self.idle.lock().map_err(|_| POISONED)?);
+    /// Merge the sums of all rows, of which each group comes from a number among all of the sets in
+    /// their order.
+    fn merged(&self, layout: &Layout) -> Result<(Sums, Vec<i64>), String> {
+        let mut sets = std::mem::take(&mut *self.idle.lock().map_err(|_| POISONED)?);
+        sets.sort_unstable_by_key(|sums| sums.set);
         let mut sets = sets.into_iter();
         let mut total = sets.next().unwrap_or_default();
-        sets.for_each(|set| self.merge(&mut total, set, layout));
-        if self.group.is_none() {
+        let mut origins: Vec<i64> = (0..total.keys.len() as i64).collect();
+        let mut start = origins.len();
+        for other in sets {
+            let at = match self.by.is_empty() {
+                true => vec![0; other.numbers.len()],
+                false => {
+                    let mut from = |key| origins.push((start + key) as i64);
+                    total.keys.merge(&other.keys, &mut from)
+                }
+            };
+            start += other.keys.len();
+            self.merge(&mut total, other, &at, layout);
+        }
+        if self.by.is_empty() {
             self.grow(&mut total, 1, layout);
         }
-        total.numbers.iter_mut().for_each(|group| {
-            group.finish();
-        });
-        Ok(total)
+        total.set = 0;
+        self.sets.store(1, Ordering::Relaxed);
+        Ok((total, origins))
+    }
+
+    /// The sums of all rows, which are one set from here on.
+    fn settle(&self) -> Result<Vec<i64>, String> {
+        let (total, origins) = self.merged(&Layout::new(&self.policies, &self.categories))?;
+        self.give_back(total)?;
+        Ok(origins)
     }
 
     /// Where the columns of a record stand among the numbers and their indicators, at
@@ -180,10 +270,25 @@ impl Reader {
         self.order.iter().flat_map(|&block| blocks[block].clone()).collect()
     }
 
-    /// A record for each group.
-    fn finish(&self) -> Result<Vec<Option<Record>>, String> {
+    /// The records of some groups, which are no longer here.
+    fn finish(&self, groups: &[usize]) -> Result<StructArray, String> {
         let layout = Layout::new(&self.policies, &self.categories);
-        let total = self.merged(&layout)?;
+        let (mut total, _) = self.merged(&layout)?;
+        let as_is = self.categories.is_empty() && self.order.is_empty();
+        if as_is && !self.policies.iter().any(Policy::fills) {
+            let terms = Arc::new(self.terms.clone());
+            let numbers = total.numbers.as_mut_ptr();
+            let plain = |&group: &usize| {
+                assert!(group < total.numbers.len());
+                // SAFETY: each group is named once, and there is one of that number.
+                let numbers = unsafe { &mut *numbers.add(group) };
+                Some(Plain { columns: &self.columns, terms: &terms, numbers })
+            };
+            return write_records(&mut groups.iter().map(plain).collect::<Vec<_>>());
+        }
+        total.numbers.iter_mut().for_each(|group| {
+            group.finish();
+        });
         let mut has_gaps = vec![false; self.columns.len()];
         for group in &total.numbers {
             group.filled().gaps().for_each(|column| has_gaps[column] = true);
@@ -244,7 +349,9 @@ impl Reader {
             let record = Record { columns: columns.clone(), moments, missing, terms };
             Ok(Some(if order.is_empty() { record } else { record.arranged(&order) }))
         };
-        total.numbers.into_iter().enumerate().map(record).collect()
+        let mut found: Vec<Option<Record>> =
+            total.numbers.into_iter().enumerate().map(record).collect::<Result<_, String>>()?;
+        write_records(&mut groups.iter().map(|&group| found[group].take()).collect::<Vec<_>>())
     }
 }
 
@@ -262,34 +369,37 @@ fn named<'l>(leaves: &'l [Leaf], names: &[impl AsRef<str>]) -> Result<Vec<&'l Le
 const POISONED: &str = "an earlier batch failed; the pass cannot go on";
 
 /// Start a pass. `columns` holds `n_columns` names and `policies` a letter for each;
-/// `terms` is the JSON that the records have, without means and indicators; `weight`,
-/// `group` and `terms` may be null. Null comes back if a name is not UTF-8, a letter no
+/// `terms` is the JSON that the records have, without means and indicators; `by` holds `n_by`
+/// names of fields whose values make groups; `weight` and `terms` may be null. Null comes back if a name is not UTF-8, a letter no
 /// policy, or the terms are none.
 ///
 /// # Safety
-/// Every non-null pointer is a NUL-terminated string; `columns` holds
-/// `n_columns` of them.
+/// Every non-null pointer is a NUL-terminated string; `columns` and `by` hold
+/// `n_columns` and `n_by` of them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_reader_new(
     columns: *const *const c_char,
     n_columns: usize,
     weight: *const c_char,
-    group: *const c_char,
+    by: *const *const c_char,
+    n_by: usize,
     policies: *const c_char,
     terms: *const c_char,
 ) -> *mut Reader {
     // SAFETY: see the caller's promise.
     let text = |p: *const c_char| unsafe { CStr::from_ptr(p) }.to_str().ok().map(str::to_string);
     let optional = |p: *const c_char| if p.is_null() { Some(None) } else { text(p).map(Some) };
-    // SAFETY: see the caller's promise.
-    let columns: Option<Vec<String>> =
-        (0..n_columns).map(|i| text(unsafe { *columns.add(i) })).collect();
+    let texts = |texts: *const *const c_char, n: usize| -> Option<Vec<String>> {
+        // SAFETY: see the caller's promise.
+        (0..n).map(|i| text(unsafe { *texts.add(i) })).collect()
+    };
+    let (columns, by) = (texts(columns, n_columns), texts(by, n_by));
     // SAFETY: see the caller's promise.
     let letters = unsafe { CStr::from_ptr(policies) }.to_bytes();
     let policies: Option<Vec<Policy>> = letters.iter().map(|&letter| Policy::of(letter)).collect();
     let terms = optional(terms).and_then(|terms| terms::read(terms.as_deref()).ok());
-    let (Some(columns), Some(weight), Some(group), Some(policies), Some(terms)) =
-        (columns, optional(weight), optional(group), policies, terms)
+    let (Some(columns), Some(weight), Some(by), Some(policies), Some(terms)) =
+        (columns, optional(weight), by, policies, terms)
     else {
         return std::ptr::null_mut();
     };
@@ -299,15 +409,17 @@ pub unsafe extern "C" fn dbselect_reader_new(
     let columns = columns.into();
     let (categories, order) = (Vec::new(), Vec::new());
     let (idle, terms) = (Mutex::default(), Terms::clone(&terms));
+    let sets = AtomicUsize::new(0);
     Box::into_raw(Box::new(Reader {
         columns,
         weight,
-        group,
+        by,
         policies,
         categories,
         order,
         terms,
         idle,
+        sets,
     }))
 }
 
@@ -369,45 +481,74 @@ pub unsafe extern "C" fn dbselect_reader_order(
     sorted.into_iter().eq(0..reader.columns.len() + reader.categories.len())
 }
 
-/// Add every batch of a stream; may be called from several threads at once.
-/// The stream is consumed and released. Null comes back, or an error text for
-/// `dbselect_text_free`.
+/// Add every batch of a stream; may be called from several threads at once. The stream is
+/// consumed and released. `array` and `schema` get the rows of keys that were not met before: the
+/// number of the set of sums that met them, the number that the first of them has there, and the
+/// rows. Null comes back, or an error text for `dbselect_text_free`.
 ///
 /// # Safety
 /// `reader` comes from `dbselect_reader_new` and is not freed meanwhile;
-/// `stream` is a live Arrow C stream.
+/// `stream` is a live Arrow C stream; `array` and `schema` are writable and hold nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_reader_add(
     reader: *const Reader,
     stream: *mut FFI_ArrowArrayStream,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
 ) -> *mut c_char {
     guard(|| {
         // SAFETY: see the caller's promise.
         let (reader, batches) = unsafe { (&*reader, RecordBatchStreamReader::from_raw(stream)) };
         let batches = batches.map_err(|error| error.to_string())?;
-        let mut sums = reader.idle.lock().map_err(|_| POISONED)?.pop().unwrap_or_default();
+        let mut sums = reader.take()?;
+        let mut met = Met { set: sums.set, first: sums.keys.len(), rows: Vec::new() };
+        let mut start = 0;
         for batch in batches {
-            reader.add(&batch.map_err(|error| error.to_string())?.into(), &mut sums)?;
+            let batch: StructArray = batch.map_err(|error| error.to_string())?.into();
+            reader.add(&batch, &mut sums, (start, &mut met.rows))?;
+            start += batch.len();
         }
-        reader.idle.lock().map_err(|_| POISONED)?.push(sums);
-        Ok(())
+        reader.give_back(sums)?;
+        // SAFETY: see the caller's promise.
+        unsafe { export(&met.array(), array, schema) }
     })
 }
 
-/// Write the records, one a group, to `array` and `schema`. Null comes back, or an error
-/// text for `dbselect_text_free`.
+/// Merge all that was added, and write to `array` and `schema` which key each group has, by its
+/// number among those of all sets of sums in their order; from here on there is one set. Null comes
+/// back, or an error text for `dbselect_text_free`.
 ///
 /// # Safety
-/// `reader` as above; `array` and `schema` are writable and hold nothing.
+/// `reader` as above, and no other call uses it meanwhile; `array` and `schema` are writable and
+/// hold nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dbselect_reader_finish(
+pub unsafe extern "C" fn dbselect_reader_settle(
     reader: *const Reader,
     array: *mut FFI_ArrowArray,
     schema: *mut FFI_ArrowSchema,
 ) -> *mut c_char {
     guard(|| {
         // SAFETY: see the caller's promise.
-        unsafe { export(&write_records(&(*reader).finish()?), array, schema) }
+        unsafe { export(&Int64Array::from((*reader).settle()?), array, schema) }
+    })
+}
+
+/// Write the records of the `n` groups of some numbers, each named once, to `array` and `schema`;
+/// the sums are gone then. Null comes back, or an error text for `dbselect_text_free`.
+///
+/// # Safety
+/// As above; `order` holds `n` numbers of groups.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_reader_finish(
+    reader: *const Reader,
+    order: *const usize,
+    n: usize,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        unsafe { export(&(*reader).finish(slice::from_raw_parts(order, n))?, array, schema) }
     })
 }
 

@@ -2,28 +2,28 @@
 //!
 //! A chunk that belongs to one group goes to the kernel as columns. Rows that
 //! scatter over groups wait in a buffer of their group until there are enough
-//! for a block. Missing values that are to be filled wait there as NaN. Of a group of few columns
-//! among many the first rows need no buffer: each is added to sums about the first at once.
+//! for a block. Missing values that are to be filled wait there as NaN. The first rows of a
+//! group among many take no more memory than they need, see `few`.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::slice;
 
 use crate::kernel::block::{BLOCK_ROWS, center_of_rows, prefetch, stride, turn};
 use crate::kernel::chunk::{Chunk, Labels, Screened};
+use crate::kernel::few::Few;
 use crate::kernel::gaps::Filled;
 use crate::kernel::moments::{MOST_COUNTED, Moments, SETTLED_ROWS};
 use crate::kernel::sums::Sums;
-use crate::record::state::state;
+use crate::record::state::{State, Words};
 
 /// Rows handed over at a time: they stay in the caches until the kernel has them,
 /// and the merge with what came before is little work beside theirs.
 pub const CHUNK_ROWS: usize = 16 * BLOCK_ROWS;
 /// Rows of a block below which they wait for others.
 const FEW_ROWS: usize = SETTLED_ROWS as usize;
-/// Columns up to which the first rows of a group among many are added one by one: the triangle of
-/// their products takes less memory than the rows, and some nanoseconds a row.
-const FEW_COLUMNS: usize = 16;
-/// Rows to look ahead for groups, which lie all over memory.
+/// Rows to look ahead for what groups hold, which lies all over memory, and twice as many for
+/// the groups themselves.
 const ROWS_AHEAD: usize = 8;
 /// Rows turned from columns to rows at a time, inside an L1 cache.
 const TURN_ROWS: usize = 64;
@@ -36,49 +36,48 @@ thread_local! {
 struct Scratch {
     sums: Sums,
     rows: Vec<f64>,
+    moments: Moments,
 }
 
 /// The moments of one group while rows still arrive.
 #[derive(Clone, Debug)]
 pub struct Accumulator {
-    filled: Filled,
-    /// Whether the moments are sums about the first row, of few rows.
-    are_sums: bool,
-    /// Rows in which each column is missing; empty if none is.
-    absent: Vec<u64>,
-    buffer: Vec<f64>,
-    buffer_weight: Vec<f64>,
-    /// Columns with NaN in the buffer.
-    holes: Vec<usize>,
-    /// What the columns of the buffer are measured from; empty if from 0.
-    base: Vec<f64>,
+    form: Form,
+    /// Rows in which each column is missing, also those left out; empty if none is.
+    absent: Box<[u64]>,
 }
 
-// Once finished, no row waits in its buffer.
-state!(Accumulator { filled, absent }..Accumulator::new(0));
+#[derive(Clone, Debug)]
+enum Form {
+    Few(Few),
+    Many(Box<Many>),
+}
+
+impl State for Accumulator {
+    // Once finished, no row waits in its buffer.
+    fn write(&self, out: &mut Vec<u8>) {
+        self.filled().write(out);
+        self.absent().to_vec().write(out);
+    }
+
+    fn read(from: &mut Words) -> Result<Accumulator, String> {
+        let (filled, absent) = (Filled::read(from)?, Vec::read(from)?);
+        Ok(Accumulator { form: Form::Many(Many::of(filled)), absent: absent.into() })
+    }
+}
 
 impl Accumulator {
     /// An accumulator that has seen no row.
     pub fn new(width: usize) -> Accumulator {
-        Accumulator::from_moments(Moments::new(width))
-    }
-
-    /// An accumulator that continues from known moments.
-    pub fn from_moments(moments: Moments) -> Accumulator {
-        Accumulator {
-            filled: Filled::new(moments),
-            are_sums: false,
-            absent: Vec::new(),
-            buffer: Vec::new(),
-            buffer_weight: Vec::new(),
-            holes: Vec::new(),
-            base: Vec::new(),
-        }
+        Accumulator { form: Form::Few(Few::new(width)), absent: Box::default() }
     }
 
     /// Number of columns.
     pub fn width(&self) -> usize {
-        self.filled.width()
+        match &self.form {
+            Form::Few(few) => few.width(),
+            Form::Many(many) => many.filled.width(),
+        }
     }
 
     /// Rows in which each column was missing, also those left out; empty if none was.
@@ -86,11 +85,25 @@ impl Accumulator {
         &self.absent
     }
 
+    /// Whether it has seen no row.
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.form, Form::Few(few) if few.rows() == 0 && few.skipped == 0)
+            && self.absent.is_empty()
+    }
+
+    /// The form that any row can be added to.
+    fn many(&mut self) -> &mut Many {
+        if let Form::Few(few) = &self.form {
+            let moments = SCRATCH.with_borrow_mut(|scratch| few.moments(&mut scratch.sums));
+            self.form = Form::Many(Many::of(Filled::new(moments)));
+        }
+        match &mut self.form {
+            Form::Many(many) => many,
+            Form::Few(_) => unreachable!("it was turned into the other form"),
+        }
+    }
+
     /// Add all rows of a chunk.
-    ///
-    /// Once there are rows, their mean is a center near that of all that follow,
-    /// so the blocks of the chunk share it and are merged with the moments as one. A few
-    /// rows wait in the buffer: a small table is one block, however an engine cuts it.
     pub fn add(&mut self, chunk: &Chunk, labels: Labels) -> Result<(), String> {
         self.add_and(chunk, labels, |_, _| {})
     }
@@ -102,14 +115,157 @@ impl Accumulator {
         labels: Labels,
         mut more: impl FnMut(usize, &Screened),
     ) -> Result<(), String> {
-        self.center();
-        SCRATCH.with_borrow_mut(|Scratch { sums, rows: turned }| {
+        self.many();
+        let Accumulator { form: Form::Many(many), absent } = self else {
+            unreachable!("it was turned into the other form")
+        };
+        let width = many.filled.width();
+        many.add_and(chunk, labels, |start, rows| {
+            for (column, missing) in &rows.absent {
+                count(absent, width, *column, missing.count());
+            }
+            more(start, rows);
+        })
+    }
+
+    /// Add the rows of other accumulators of the same width.
+    pub fn merge(&mut self, other: &Accumulator) {
+        for (column, &rows) in other.absent().iter().enumerate() {
+            self.count_absent(column, rows);
+        }
+        match (&mut self.form, &other.form) {
+            (Form::Few(own), Form::Few(more)) if own.can_take(more.rows()) => own.merge(more),
+            (_, Form::Few(few)) => {
+                let many = self.many();
+                SCRATCH.with_borrow_mut(|Scratch { sums, .. }| match few.kept_rows() {
+                    Some(rows) if many.base.is_empty() => {
+                        many.filled.moments.skipped += few.skipped;
+                        rows.for_each(|row| many.push_row(row, 1.0, &[], sums));
+                    }
+                    _ => many.filled.merge(&Filled::new(few.moments(sums))),
+                });
+            }
+            (_, Form::Many(many)) => self.many().merge(many),
+        }
+    }
+
+    /// The moments of all rows added so far.
+    pub fn finish(&mut self) -> &Filled {
+        let many = self.many();
+        SCRATCH.with_borrow_mut(|scratch| many.flush(&mut scratch.sums));
+        &many.filled
+    }
+
+    /// What `finish` returned.
+    pub fn filled(&self) -> &Filled {
+        match &self.form {
+            Form::Many(many) => &many.filled,
+            Form::Few(_) => unreachable!("it is finished"),
+        }
+    }
+
+    /// Show the moments of all rows, if nothing that was missing was filled, and keep them in as
+    /// little memory as before.
+    pub fn with_moments<T>(&mut self, show: impl FnOnce(&Moments) -> T) -> T {
+        match &self.form {
+            Form::Few(few) => SCRATCH.with_borrow_mut(|Scratch { sums, moments, .. }| {
+                few.write(moments, sums);
+                show(moments)
+            }),
+            Form::Many(_) => show(&self.finish().moments),
+        }
+    }
+
+    /// Whether these are sums of some columns: of bytes that were forged they may not be.
+    pub(crate) fn is_sound(&self, width: usize) -> bool {
+        self.filled().is_sound(width)
+            && (self.absent().is_empty() || self.absent().len() == width)
+            && self.absent().iter().all(|&rows| rows <= MOST_COUNTED)
+    }
+
+    fn count_absent(&mut self, column: usize, rows: u64) {
+        let width = self.width();
+        count(&mut self.absent, width, column, rows);
+    }
+
+    /// Leave out a row.
+    fn skip(&mut self) {
+        match &mut self.form {
+            Form::Few(few) => few.skipped += 1,
+            Form::Many(many) => many.filled.moments.skipped += 1,
+        }
+    }
+
+    /// Ask for the memory that the next row goes to.
+    fn expect_row(&mut self) {
+        match &mut self.form {
+            Form::Few(few) => few.expect_row(),
+            Form::Many(many) => many.expect_row(),
+        }
+    }
+
+    /// Add row `at` of some that belong to many groups, whose values stand in `row`.
+    fn add_scattered(&mut self, row: &[f64], rows: &Screened, at: usize, sums: &mut Sums) {
+        let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[at]);
+        let is_whole = rows.units.is_empty() && !rows.holes.iter().any(|&j| row[j].is_nan());
+        if let Form::Few(few) = &mut self.form {
+            if is_whole && weight == 1.0 && few.can_take(1) {
+                return few.add_row(row);
+            }
+            self.form = Form::Many(Many::of(Filled::new(few.moments(sums))));
+        }
+        if let Form::Many(many) = &mut self.form {
+            many.add_row(row, rows, at, sums);
+        }
+    }
+}
+
+/// Count rows in which a column is missing.
+fn count(absent: &mut Box<[u64]>, width: usize, column: usize, rows: u64) {
+    if rows > 0 && absent.is_empty() {
+        *absent = vec![0; width].into();
+    }
+    if rows > 0 {
+        absent[column] += rows;
+    }
+}
+
+/// Moments, and rows that wait for more.
+#[derive(Clone, Debug)]
+struct Many {
+    filled: Filled,
+    buffer: Vec<f64>,
+    buffer_weight: Vec<f64>,
+    /// Columns with NaN in the buffer.
+    holes: Vec<usize>,
+    /// What the columns of the buffer are measured from; empty if from 0.
+    base: Vec<f64>,
+}
+
+impl Many {
+    fn of(filled: Filled) -> Box<Many> {
+        let (buffer, buffer_weight) = (Vec::new(), Vec::new());
+        Box::new(Many { filled, buffer, buffer_weight, holes: Vec::new(), base: Vec::new() })
+    }
+
+    /// Add all rows of a chunk, and show each block.
+    ///
+    /// Once there are rows, their mean is a center near that of all that follow,
+    /// so the blocks of the chunk share it and are merged with the moments as one. A few
+    /// rows wait in the buffer: a small table is one block, however an engine cuts it.
+    fn add_and(
+        &mut self,
+        chunk: &Chunk,
+        labels: Labels,
+        mut more: impl FnMut(usize, &Screened),
+    ) -> Result<(), String> {
+        SCRATCH.with_borrow_mut(|Scratch { sums, rows: turned, .. }| {
             let mut blocks = chunk.blocks();
             while !self.filled.moments.is_settled() {
                 let Some((start, rows)) = blocks.next() else { return Ok(()) };
                 let rows = rows.screen(labels)?;
                 more(start, &rows);
-                self.count(&rows);
+                self.filled.moments.skipped += rows.skipped as u64;
                 if rows.columns.is_empty() {
                     continue;
                 }
@@ -137,7 +293,7 @@ impl Accumulator {
                 }
                 let mut rows = rows.screen(labels)?;
                 more(start, &rows);
-                self.count(&rows);
+                self.filled.moments.skipped += rows.skipped as u64;
                 if self.filled.can_learn(&rows.holes) {
                     self.filled.moments.add(sums);
                     self.filled.learn(&rows);
@@ -154,29 +310,15 @@ impl Accumulator {
         })
     }
 
-    /// Add the rows of other accumulators of the same width.
-    pub fn merge(&mut self, other: &Accumulator) {
-        if other.are_sums {
-            if self.has_few() {
-                self.are_sums = true;
-                self.filled.moments.add_sums(&other.filled.moments);
-                self.count_all_absent(&other.absent);
-            } else {
-                let mut centred = other.clone();
-                centred.center();
-                self.merge(&centred);
-            }
-            return;
-        }
-        self.center();
+    /// Add the rows of others of the same width.
+    fn merge(&mut self, other: &Many) {
         if self.base != other.base && !other.buffer.is_empty() {
             let mut settled = other.clone();
-            settled.finish();
+            SCRATCH.with_borrow_mut(|scratch| settled.flush(&mut scratch.sums));
             return self.merge(&settled);
         }
         self.filled.merge(&other.filled);
-        self.count_all_absent(&other.absent);
-        let stride = stride(self.width());
+        let stride = stride(self.filled.width());
         for (row, &weight) in other.buffer.chunks_exact(stride.max(1)).zip(&other.buffer_weight) {
             SCRATCH.with_borrow_mut(|scratch| {
                 self.push_row(row, weight, &other.holes, &mut scratch.sums)
@@ -184,48 +326,10 @@ impl Accumulator {
         }
     }
 
-    /// The moments of all rows added so far.
-    pub fn finish(&mut self) -> &Filled {
-        self.center();
-        SCRATCH.with_borrow_mut(|scratch| self.flush(&mut scratch.sums));
-        &self.filled
-    }
-
-    /// What `finish` returned.
-    pub fn filled(&self) -> &Filled {
-        &self.filled
-    }
-
-    /// Whether these are sums of some columns: of bytes that were forged they may not be.
-    pub(crate) fn is_sound(&self, width: usize) -> bool {
-        self.filled.is_sound(width)
-            && (self.absent.is_empty() || self.absent.len() == width)
-            && self.absent.iter().all(|&rows| rows <= MOST_COUNTED)
-    }
-
-    /// Count what is missing in a block.
-    fn count(&mut self, rows: &Screened) {
-        self.filled.moments.skipped += rows.skipped as u64;
-        for (column, absent) in &rows.absent {
-            self.count_absent(*column, absent.count());
-        }
-    }
-
-    fn count_all_absent(&mut self, absent: &[u64]) {
-        for (column, &rows) in absent.iter().enumerate() {
-            self.count_absent(column, rows);
-        }
-    }
-
-    fn count_absent(&mut self, column: usize, rows: u64) {
-        self.absent.resize(self.width(), 0);
-        self.absent[column] += rows;
-    }
-
     /// Add a block around a center of its own.
     fn add_block(&mut self, mut rows: Screened, sums: &mut Sums) {
         if !rows.units.is_empty() {
-            let mut base = vec![0.0; self.width()];
+            let mut base = vec![0.0; self.filled.width()];
             for column in rows.units.iter().map(|units| units.column) {
                 let first = rows.columns[column].iter().find(|x| !x.is_nan());
                 base[column] = first.copied().unwrap_or_default();
@@ -242,10 +346,7 @@ impl Accumulator {
 
     /// Ask for the memory that the next row goes to.
     fn expect_row(&mut self) {
-        if self.has_few() {
-            return prefetch(&self.filled.moments.comoment);
-        }
-        let stride = stride(self.width());
+        let stride = stride(self.filled.width());
         let spare = self.buffer.spare_capacity_mut();
         let row = spare.len().min(stride);
         prefetch(&spare[..row]);
@@ -255,23 +356,10 @@ impl Accumulator {
     fn base_of(&self, chunk: &Chunk) -> Vec<f64> {
         let mut base = Vec::new();
         for column in chunk.units.iter().map(|units| units.column) {
-            base.resize(self.width(), 0.0);
+            base.resize(self.filled.width(), 0.0);
             base[column] = self.filled.moments.mean_of(column);
         }
         base
-    }
-
-    /// Add row `at` of some that belong to many groups, whose values stand in `row`.
-    fn add_scattered(&mut self, row: &[f64], rows: &Screened, at: usize, sums: &mut Sums) {
-        let weight = rows.weight.as_ref().map_or(1.0, |weight| weight[at]);
-        let is_whole = rows.units.is_empty() && !rows.holes.iter().any(|&j| row[j].is_nan());
-        if is_whole && weight == 1.0 && self.has_few() {
-            let width = self.width();
-            self.are_sums = true;
-            return self.filled.moments.add_row(&row[..width], sums.distance());
-        }
-        self.center();
-        self.add_row(row, rows, at, sums);
     }
 
     /// Add row `at` of some, whose values stand in `row`.
@@ -298,11 +386,11 @@ impl Accumulator {
             let known = self.base.get(column).copied().unwrap_or_default();
             if known == 0.0 && !row[column].is_nan() {
                 self.flush(sums);
-                self.base.resize(self.width(), 0.0);
+                self.base.resize(self.filled.width(), 0.0);
                 self.base[column] = row[column];
             }
         }
-        self.base.resize(self.width(), 0.0);
+        self.base.resize(self.filled.width(), 0.0);
     }
 
     /// Add a row that is measured from the base, in which some of `holes` may be missing.
@@ -314,25 +402,8 @@ impl Accumulator {
         }
         self.buffer.extend_from_slice(row);
         self.buffer_weight.push(weight);
-        if self.buffer_weight.len() == buffer_rows(self.width()) {
+        if self.buffer_weight.len() == buffer_rows(self.filled.width()) {
             self.flush(sums);
-        }
-    }
-
-    /// Whether scattered rows are added to sums about the first of them.
-    fn has_few(&self) -> bool {
-        self.width() <= FEW_COLUMNS
-            && (self.are_sums || self.filled.moments.rows == 0)
-            && !self.filled.moments.is_settled()
-            && self.filled.is_whole()
-            && self.buffer_weight.is_empty()
-            && self.base.is_empty()
-    }
-
-    /// Turn sums about the first row into moments.
-    fn center(&mut self) {
-        if std::mem::take(&mut self.are_sums) {
-            self.filled.moments.center();
         }
     }
 
@@ -361,11 +432,11 @@ impl Accumulator {
 
     /// The rows of the buffer as columns.
     fn buffered(&mut self) -> Screened<'static> {
-        let stride = stride(self.width());
+        let stride = stride(self.filled.width());
         let column = |j| self.buffer.iter().skip(j).step_by(stride).copied().collect();
         Screened {
             rows: self.buffer_weight.len(),
-            columns: (0..self.width()).map(|j| Cow::Owned(column(j))).collect(),
+            columns: (0..self.filled.width()).map(|j| Cow::Owned(column(j))).collect(),
             weight: Some(Cow::Owned(self.buffer_weight.clone())),
             holes: std::mem::take(&mut self.holes),
             base: self.base.clone(),
@@ -405,7 +476,7 @@ pub(crate) fn scatter_and<'g>(
     mut more: impl FnMut(usize, &Screened),
 ) -> Result<(), String> {
     let stride = stride(chunk.columns.len());
-    SCRATCH.with_borrow_mut(|Scratch { sums, rows: turned }| {
+    SCRATCH.with_borrow_mut(|Scratch { sums, rows: turned, .. }| {
         for (start, rows) in chunk.blocks() {
             let n_rows = rows.rows;
             let rows = rows.screen(labels)?;
@@ -419,12 +490,15 @@ pub(crate) fn scatter_and<'g>(
             let columns = slices(&rows.columns);
             let mut kept = 0;
             for row in 0..n_rows {
+                if row + 2 * ROWS_AHEAD < n_rows {
+                    prefetch(slice::from_ref(group_of(start + row + 2 * ROWS_AHEAD)));
+                }
                 if row + ROWS_AHEAD < n_rows {
                     group_of(start + row + ROWS_AHEAD).expect_row();
                 }
                 let group = group_of(start + row);
                 if rows.missing.contains(row) {
-                    group.filled.moments.skipped += 1;
+                    group.skip();
                     continue;
                 }
                 if kept % TURN_ROWS == 0 {

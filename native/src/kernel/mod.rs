@@ -10,6 +10,7 @@
 //! | `chunk` | rows in: what is missing left out, the rest checked |
 //! | `gaps` | missing values filled, and indicators of where they were |
 //! | `accumulator` | rows of one group or of many, buffered, to moments |
+//! | `few` | the first rows of a group among many |
 //! | `distinct` | how often each value of a column occurs |
 //! | `fold` | which fold a key lies in |
 //! | `possible` | which comoments rows can have |
@@ -19,6 +20,7 @@ pub mod accumulator;
 pub mod block;
 pub mod chunk;
 pub mod distinct;
+pub(crate) mod few;
 pub mod fold;
 pub mod gaps;
 pub mod moments;

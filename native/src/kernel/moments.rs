@@ -63,11 +63,18 @@ state!(Moments { rows, skipped, weight, comoment, origin, offset });
 impl Moments {
     /// The moments of no rows.
     pub fn new(width: usize) -> Moments {
-        Moments {
-            comoment: vec![0.0; triangle(width)],
-            origin: vec![0.0; width],
-            offset: vec![0.0; width],
-            ..Moments::default()
+        let mut moments = Moments::default();
+        moments.clear(width);
+        moments
+    }
+
+    /// Begin anew without rows.
+    pub(crate) fn clear(&mut self, width: usize) {
+        (self.rows, self.skipped, self.weight) = (0, 0, 0.0);
+        let each = [(&mut self.comoment, triangle(width)), (&mut self.origin, width)];
+        for (values, length) in each.into_iter().chain([(&mut self.offset, width)]) {
+            values.clear();
+            values.resize(length, 0.0);
         }
     }
 
@@ -106,10 +113,16 @@ impl Moments {
 
     /// Weighted mean of each column, as the sum of two doubles.
     pub fn exact_mean(&self) -> Mean {
-        let high = self.mean();
-        let both = self.origin.iter().zip(&self.offset).zip(&high);
-        let low = both.map(|((&origin, &offset), &sum)| lost(origin, offset, sum)).collect();
+        let (high, low) = self.exact_means().unzip();
         Mean { high, low }
+    }
+
+    /// The same, column by column.
+    pub fn exact_means(&self) -> impl Iterator<Item = (f64, f64)> {
+        self.origin.iter().zip(&self.offset).map(|(&origin, &offset)| {
+            let high = origin + offset;
+            (high, lost(origin, offset, high))
+        })
     }
 
     /// Weighted mean of each column.
@@ -233,63 +246,14 @@ impl Moments {
         self.clear_rounding();
     }
 
-    /// Add one row of weight 1 to moments that are sums about the first row, or of no rows;
-    /// `distance` is overwritten. They are no moments until `center` is called.
-    ///
-    /// Products about the first row are exact for whole numbers. Its own distance from the mean
-    /// is among those that the comoment adds up: of n rows the sums exceed that at most n + 1
-    /// times, which costs log2(n + 1) bits, however far out the row lies.
-    pub fn add_row(&mut self, row: &[f64], distance: &mut Vec<f64>) {
-        if self.rows == 0 {
-            self.origin.copy_from_slice(row);
-            self.offset.fill(0.0);
-        } else {
-            distance.clear();
-            distance.extend(row.iter().zip(&self.origin).map(|(x, origin)| x - origin));
-            self.add_distance(1.0, distance);
-        }
-        self.rows += 1;
-        self.weight += 1.0;
-    }
-
-    /// Add sums about the first row of others to such sums, or to none.
-    pub fn add_sums(&mut self, other: &Moments) {
-        let skipped = self.skipped + other.skipped;
-        if self.rows == 0 {
-            self.clone_from(other);
-        } else if other.rows > 0 {
-            // x - o = (x - o') + (o' - o).
-            let apart: Vec<f64> =
-                other.origin.iter().zip(&self.origin).map(|(other, own)| other - own).collect();
-            add_to(&mut self.comoment, &other.comoment, 1.0);
-            for i in 0..apart.len() {
-                for j in 0..=i {
-                    let between = apart[i] * other.offset[j] + other.offset[i] * apart[j];
-                    self.comoment[triangle(i) + j] += between;
-                }
-            }
-            add_to(&mut self.offset, &other.offset, 1.0);
-            self.add_distance(other.weight, &apart);
-            self.rows += other.rows;
-            self.weight += other.weight;
-        }
-        self.skipped = skipped;
-    }
-
-    /// Add rows of a weight, all at some distance from the first.
-    fn add_distance(&mut self, weight: f64, distance: &[f64]) {
-        add_square(&mut self.comoment, weight, distance);
-        add_to(&mut self.offset, distance, weight);
-    }
-
-    /// Turn sums about the first row into moments.
-    pub fn center(&mut self) {
-        if self.rows == 0 {
-            return;
-        }
-        let sums = std::mem::take(&mut self.offset);
-        add_square(&mut self.comoment, -1.0 / self.weight, &sums);
-        self.offset = sums.iter().map(|sum| sum / self.weight).collect();
+    /// Let moments of no rows be those of rows of weight 1: the first of them, the sum of the others'
+    /// distances from it, and the lower triangle of the products of these, empty if all are 0.
+    pub(crate) fn set_sums(&mut self, rows: u64, first: &[f64], sums: &[f64], products: &[f64]) {
+        (self.rows, self.weight) = (rows, rows as f64);
+        self.origin.copy_from_slice(first);
+        self.comoment[..products.len()].copy_from_slice(products);
+        add_square(&mut self.comoment, -1.0 / self.weight, sums);
+        self.offset.iter_mut().zip(sums).for_each(|(offset, sum)| *offset = sum / self.weight);
         self.clear_rounding();
     }
 
@@ -533,38 +497,6 @@ mod tests {
                     .collect();
                 assert_close(&found, &mean, 1e-14);
                 assert_close(&moments.comoment, &comoment, 1e-14);
-            }
-        }
-    }
-
-    /// Sums about the first row of some rows.
-    fn sums_of(sample: &Sample, rows: std::ops::Range<usize>) -> Moments {
-        let (mut moments, mut scratch) = (Moments::new(WIDTH), Vec::new());
-        for r in rows {
-            let row: Vec<f64> = sample.columns.iter().map(|x| x[r]).collect();
-            moments.add_row(&row, &mut scratch);
-        }
-        moments
-    }
-
-    #[test]
-    fn single_rows_give_the_definition_also_far_from_zero() {
-        for offset in [0.0, 1e8 * 1024.0] {
-            let sample = sample(32, offset, 8);
-            let (mean, comoment) = definition(&sample, offset, false);
-            let mut parts = sums_of(&sample, 0..0);
-            [0..1, 1..20, 20..20, 20..32]
-                .into_iter()
-                .for_each(|rows| parts.add_sums(&sums_of(&sample, rows)));
-            for mut moments in [sums_of(&sample, 0..32), parts] {
-                moments.center();
-                let means = moments.origin.iter().zip(&moments.offset);
-                // Whole numbers and a power of two of them: all sums are exact.
-                let found: Vec<f64> =
-                    means.map(|(origin, rest)| (origin - offset) + rest).collect();
-                assert_eq!((moments.rows, moments.weight), (32, 32.0));
-                assert_close(&found, &mean, 0.0);
-                assert_close(&moments.comoment, &comoment, 0.0);
             }
         }
     }

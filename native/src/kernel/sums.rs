@@ -20,7 +20,6 @@ pub struct Sums {
     residual: Vec<f64>,
     tiles: Vec<Tile>,
     block: Block,
-    distance: Vec<f64>,
 }
 
 impl Sums {
@@ -76,11 +75,6 @@ impl Sums {
         for (residual, more) in self.residual.iter_mut().zip(&block.residual) {
             *residual += more;
         }
-    }
-
-    /// Space for the distance of a row to the mean, which `start` leaves alone.
-    pub(crate) fn distance(&mut self) -> &mut Vec<f64> {
-        &mut self.distance
     }
 
     /// What each column is measured from.

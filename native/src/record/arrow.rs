@@ -18,7 +18,7 @@ use crate::kernel::chunk::{Chunk, Missing, mark_nan};
 use crate::kernel::fold::{DAY, MICROSECOND, MILLISECOND, SECOND, Value, mix, refusal};
 use crate::kernel::gaps::Policy;
 use crate::kernel::units::Units;
-use crate::record::gram::{FIELDS, RawRecord, Record};
+use crate::record::gram::{FIELDS, RawRecord, Record, Recorded, check_overflow};
 use crate::record::inputs::{self, Kind};
 use crate::record::terms::Written;
 use crate::record::texts::{Texts, Values};
@@ -570,7 +570,7 @@ fn record_fields() -> Fields {
 }
 
 /// Records as one Arrow array, in their order; an absent one is NULL.
-pub fn write_records(records: &[Option<Record>]) -> StructArray {
+pub fn write_records<R: Recorded>(records: &mut [Option<R>]) -> Result<StructArray, String> {
     let mut columns = LargeListBuilder::new(LargeStringBuilder::new());
     let (mut rows, mut skipped) = (Int64Builder::new(), Int64Builder::new());
     let mut missing = LargeListBuilder::new(Int64Builder::new());
@@ -579,26 +579,37 @@ pub fn write_records(records: &[Option<Record>]) -> StructArray {
         [(); 3].map(|()| LargeListBuilder::new(Float64Builder::new()));
     let mut terms = LargeStringBuilder::new();
     let mut written = Written::default();
+    let valid = NullBuffer::from_iter(records.iter().map(Option::is_some));
     for record in records {
         if let Some(record) = record {
-            let moments = &record.moments;
-            let exact = moments.exact_mean();
-            record.columns.iter().for_each(|name| columns.values().append_value(name));
-            record.missing.iter().for_each(|&rows| missing.values().append_value(rows as i64));
-            mean.values().append_slice(&exact.high);
-            mean_low.values().append_slice(&exact.low);
-            comoment.values().append_slice(&moments.comoment);
+            let names = record.columns().clone();
+            names.iter().for_each(|name| columns.values().append_value(name));
+            let counts = record.missing();
+            counts.iter().for_each(|&rows| missing.values().append_value(rows as i64));
+            missing.values().append_value_n(0, names.len() - counts.len());
+            record.with_moments(|moments| {
+                check_overflow(&names, moments)?;
+                for (high, low) in moments.exact_means() {
+                    mean.values().append_value(high);
+                    mean_low.values().append_value(low);
+                }
+                comoment.values().append_slice(&moments.comoment);
+                rows.append_value(moments.rows as i64);
+                skipped.append_value(moments.skipped as i64);
+                weight.append_value(moments.weight);
+                Ok::<(), String>(())
+            })?;
+        } else {
+            rows.append_null();
+            skipped.append_null();
+            weight.append_null();
         }
-        let moments = record.as_ref().map(|record| &record.moments);
         columns.append(record.is_some());
-        rows.append_option(moments.map(|moments| moments.rows as i64));
-        skipped.append_option(moments.map(|moments| moments.skipped as i64));
         missing.append(record.is_some());
-        weight.append_option(moments.map(|moments| moments.weight));
         mean.append(record.is_some());
         mean_low.append(record.is_some());
         comoment.append(record.is_some());
-        terms.append_option(record.as_ref().and_then(|record| written.json(&record.terms)));
+        terms.append_option(record.as_ref().and_then(|record| written.json(record.terms())));
     }
     let arrays: Vec<ArrayRef> = vec![
         Arc::new(columns.finish()),
@@ -611,8 +622,7 @@ pub fn write_records(records: &[Option<Record>]) -> StructArray {
         Arc::new(comoment.finish()),
         Arc::new(terms.finish()),
     ];
-    let valid = NullBuffer::from_iter(records.iter().map(Option::is_some));
-    StructArray::new(record_fields(), arrays, Some(valid))
+    Ok(StructArray::new(record_fields(), arrays, Some(valid)))
 }
 
 /// Row `row` of an array of records; NULL gives nothing.
@@ -808,7 +818,7 @@ mod tests {
             ),
         };
         let record = raw.check().unwrap();
-        let array = write_records(&[None, Some(record.clone())]);
+        let array = write_records(&mut [None, Some(record.clone())]).unwrap();
         assert_eq!(array.data_type(), &record_type());
         assert!(read_record(&array, 0).unwrap().is_none());
         let back = read_record(&array, 1).unwrap().unwrap();

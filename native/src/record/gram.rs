@@ -36,6 +36,36 @@ pub struct Record {
     pub terms: Arc<Terms>,
 }
 
+/// What a host writes as a record.
+pub trait Recorded {
+    /// One name a column.
+    fn columns(&self) -> &Names;
+    /// How the columns of the table became these.
+    fn terms(&self) -> &Arc<Terms>;
+    /// Rows in which each column is missing; empty if none is.
+    fn missing(&self) -> &[u64];
+    /// Show the moments.
+    fn with_moments<T>(&mut self, show: impl FnOnce(&Moments) -> T) -> T;
+}
+
+impl Recorded for Record {
+    fn columns(&self) -> &Names {
+        &self.columns
+    }
+
+    fn terms(&self) -> &Arc<Terms> {
+        &self.terms
+    }
+
+    fn missing(&self) -> &[u64] {
+        &self.missing
+    }
+
+    fn with_moments<T>(&mut self, show: impl FnOnce(&Moments) -> T) -> T {
+        show(&self.moments)
+    }
+}
+
 /// A record as a host hands it over, not yet trusted.
 #[derive(Default)]
 pub struct RawRecord {

@@ -12,6 +12,7 @@
 //! | `gram` | the Gram record: names and moments, checked |
 //! | `beside` | columns that are constant over the rows of a record |
 //! | `state` | the sums of a pass so far, as bytes for another process |
+//! | `keys` | numbers for the keys of rows |
 //! | `inputs` | what a sequence reads of a row of the raw table |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
 //! | `expression` | a model as the text of an SQL expression |
@@ -25,6 +26,7 @@ pub mod expression;
 pub mod gram;
 pub mod inputs;
 pub mod kept;
+pub mod keys;
 pub mod levels;
 mod packed;
 pub mod prefix;

@@ -9,7 +9,7 @@ use crate::kernel::accumulator::{Accumulator, scatter};
 use crate::kernel::chunk::{Chunk, Labels, Missing};
 use crate::kernel::gaps::{self, Filled, Place, Policy};
 use crate::kernel::moments::Moments;
-use crate::record::gram::{Names, Record, check_overflow};
+use crate::record::gram::{Names, Record, Recorded, check_overflow};
 use crate::record::terms::{self, Terms};
 use crate::record::texts::{Found, Limit, TextSums, Texts};
 
@@ -199,18 +199,27 @@ impl Group {
         }
     }
 
+    /// The record of all rows so far, which stays in the form of its sums, where their columns are
+    /// those of the record.
+    pub fn plain(&mut self) -> Option<Plain<'_>> {
+        let Group { shape, numbers, texts } = self;
+        let is_plain = texts.is_none() && shape.is_plain();
+        is_plain.then_some(Plain { columns: &shape.numbers, terms: &shape.base, numbers })
+    }
+
     /// The record of all rows so far.
     pub fn finish(&mut self) -> Result<Record, String> {
+        if let Some(mut plain) = self.plain() {
+            let (columns, terms) = (plain.columns.clone(), plain.terms.clone());
+            let mut missing = plain.missing().to_vec();
+            missing.resize(columns.len(), 0);
+            let moments = plain.with_moments(Moments::clone);
+            check_overflow(&columns, &moments)?;
+            return Ok(Record { columns, moments, missing, terms });
+        }
         self.numbers.finish();
         let Group { shape, numbers, texts } = self;
         let filled = numbers.filled();
-        if texts.is_none() && shape.is_plain() {
-            let (columns, moments) = (shape.numbers.clone(), filled.moments.clone());
-            check_overflow(&columns, &moments)?;
-            let mut missing = numbers.absent().to_vec();
-            missing.resize(columns.len(), 0);
-            return Ok(Record { columns, moments, missing, terms: shape.base.clone() });
-        }
         let places = gaps::layout(&shape.policies, |_| true);
         let absent = |j: usize| numbers.absent().get(j).copied().unwrap_or_default();
         let (moments, found) = match texts {
@@ -262,6 +271,34 @@ impl Group {
         let columns: Names = columns.into_iter().map(|column| column.1).collect();
         check_overflow(&columns, &moments)?;
         Ok(Record { columns, moments, missing, terms })
+    }
+}
+
+/// Sums whose columns are those of their record.
+pub struct Plain<'g> {
+    /// Names of the columns.
+    pub columns: &'g Names,
+    /// The terms of the record.
+    pub terms: &'g Arc<Terms>,
+    /// The sums.
+    pub numbers: &'g mut Accumulator,
+}
+
+impl Recorded for Plain<'_> {
+    fn columns(&self) -> &Names {
+        self.columns
+    }
+
+    fn terms(&self) -> &Arc<Terms> {
+        self.terms
+    }
+
+    fn missing(&self) -> &[u64] {
+        self.numbers.absent()
+    }
+
+    fn with_moments<T>(&mut self, show: impl FnOnce(&Moments) -> T) -> T {
+        self.numbers.with_moments(show)
     }
 }
 

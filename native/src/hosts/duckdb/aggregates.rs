@@ -17,12 +17,28 @@ use crate::record::terms::{self, Terms};
 use crate::record::texts::Limit;
 
 /// What an aggregate state points to, from its first row on.
-#[derive(Clone)]
-enum Statistics {
-    /// Of rows.
-    Rows(Group),
-    /// Of records.
-    Merged(Record),
+pub trait Statistics: Clone {
+    /// The function that fills it.
+    const NAME: &'static str;
+
+    /// Add what another state has.
+    fn merge(&mut self, other: &Self) -> Result<(), String>;
+}
+
+impl Statistics for Group {
+    const NAME: &'static str = "gram";
+
+    fn merge(&mut self, other: &Group) -> Result<(), String> {
+        Group::merge(self, other)
+    }
+}
+
+impl Statistics for Record {
+    const NAME: &'static str = "gram_merge";
+
+    fn merge(&mut self, other: &Record) -> Result<(), String> {
+        Record::merge(self, other)
+    }
 }
 
 /// The arguments beside the row.
@@ -62,12 +78,12 @@ pub unsafe extern "C" fn state_size(_info: Handle) -> u64 {
 pub unsafe extern "C" fn state_init(_info: Handle, state: State) {
     states::begun(state);
     // SAFETY: DuckDB hands over memory of `state_size` bytes.
-    unsafe { Slot::<Statistics>::of(state).set(std::ptr::null_mut()) }
+    unsafe { Slot::<()>::of(state).set(std::ptr::null_mut()) }
 }
 
-pub unsafe extern "C" fn state_destroy(states: *mut State, n: u64) {
+pub unsafe extern "C" fn state_destroy<S: Statistics>(states: *mut State, n: u64) {
     // SAFETY: `n` states, each initialised by `state_init`.
-    unsafe { states::drop_all::<Statistics>(states, n) };
+    unsafe { states::drop_all::<S>(states, n) };
 }
 
 /// `gram`: add a chunk of rows, each to its state.
@@ -216,14 +232,11 @@ unsafe fn add_rows(
     let states = unsafe { States::of_update(states, rows) };
     // SAFETY: a state of these rows, not null; a group is reached through one reference at a time.
     let group_of = |row: usize| unsafe {
-        let slot = Slot::<Statistics>::of(states.at(row));
+        let slot = Slot::<Group>::of(states.at(row));
         if slot.get().is_null() {
-            slot.set(Box::into_raw(Box::new(Statistics::Rows(Group::new(&shape)))));
+            slot.set(Box::into_raw(Box::new(Group::new(&shape))));
         }
-        match &mut *slot.get() {
-            Statistics::Rows(group) => group,
-            Statistics::Merged(_) => unreachable!("a state of gram holds rows"),
-        }
+        &mut *slot.get()
     };
     // SAFETY: states of these rows.
     if unsafe { states.are_one(rows) } {
@@ -290,51 +303,34 @@ pub unsafe extern "C" fn gram_merge(info: Handle, chunk: Handle, states: *mut St
             let states = States::of_update(states, rows);
             for row in 0..rows {
                 if let Some(record) = records.at(row)? {
-                    let slot = Slot::<Statistics>::of(states.at(row));
+                    let slot = Slot::<Record>::of(states.at(row));
                     match slot.get().as_mut() {
-                        Some(Statistics::Merged(total)) => total.merge(&record)?,
-                        _ => slot.set(Box::into_raw(Box::new(Statistics::Merged(record)))),
+                        Some(total) => total.merge(&record)?,
+                        None => slot.set(Box::into_raw(Box::new(record))),
                     }
                 }
             }
         }
         Ok(())
     });
-}
-
-/// The function that filled some states.
-///
-/// # Safety
-/// `n` initialised states.
-unsafe fn name_of(states: *mut State, n: u64) -> &'static str {
-    // SAFETY: see the caller's promise.
-    let is_merged = |i: usize| unsafe {
-        matches!(Slot::<Statistics>::of(*states.add(i)).get().as_ref(), Some(Statistics::Merged(_)))
-    };
-    if (0..n as usize).any(is_merged) { "gram_merge" } else { "gram" }
 }
 
 /// Merge states; the sources stay as they are, for window frames use them again.
-pub unsafe extern "C" fn combine(info: Handle, sources: *mut State, targets: *mut State, n: u64) {
-    // SAFETY: `n` initialised states.
-    let name = unsafe { name_of(sources, n) };
-    aggregate_guard(info, name, || {
+pub unsafe extern "C" fn combine<S: Statistics>(
+    info: Handle,
+    sources: *mut State,
+    targets: *mut State,
+    n: u64,
+) {
+    aggregate_guard(info, S::NAME, || {
         for i in 0..n as usize {
             // SAFETY: `n` states on either side, each initialised; no other thread uses them.
             unsafe {
-                let target = Slot::<Statistics>::of(*targets.add(i));
-                match (
-                    target.get().as_mut(),
-                    Slot::<Statistics>::of(*sources.add(i)).get().as_ref(),
-                ) {
+                let target = Slot::<S>::of(*targets.add(i));
+                match (target.get().as_mut(), Slot::<S>::of(*sources.add(i)).get().as_ref()) {
                     (_, None) => {}
-                    (Some(Statistics::Rows(total)), Some(Statistics::Rows(more))) => {
-                        total.merge(more)?;
-                    }
-                    (Some(Statistics::Merged(total)), Some(Statistics::Merged(more))) => {
-                        total.merge(more)?;
-                    }
-                    (_, Some(more)) => target.set(Box::into_raw(Box::new(more.clone()))),
+                    (Some(total), Some(more)) => total.merge(more)?,
+                    (None, Some(more)) => target.set(Box::into_raw(Box::new(more.clone()))),
                 }
             }
         }
@@ -342,7 +338,7 @@ pub unsafe extern "C" fn combine(info: Handle, sources: *mut State, targets: *mu
     });
 }
 
-/// Write the record of each state, NULL for no rows.
+/// Write the record of each state of rows, NULL for none.
 pub unsafe extern "C" fn finalize(
     info: Handle,
     states: *mut State,
@@ -351,17 +347,36 @@ pub unsafe extern "C" fn finalize(
     offset: u64,
 ) {
     aggregate_guard(info, "gram", || {
-        let finish = |i: usize| {
-            // SAFETY: `n` initialised states.
-            match unsafe { Slot::<Statistics>::of(*states.add(i)).get().as_mut() } {
-                None => Ok(None),
-                Some(Statistics::Rows(group)) => group.finish().map(Some),
-                Some(Statistics::Merged(record)) => Ok(Some(record.clone())),
-            }
-        };
-        let records = (0..n as usize).map(finish).collect::<Result<Vec<_>, String>>()?;
+        // SAFETY: `n` initialised states, each of its own.
+        let group = |i: usize| unsafe { Slot::<Group>::of(*states.add(i)).get().as_mut() };
+        let plain = (0..n as usize).map(|i| match group(i) {
+            None => Some(None),
+            Some(group) => group.plain().map(Some),
+        });
+        if let Some(mut plain) = plain.collect::<Option<Vec<_>>>() {
+            // SAFETY: an output of records with room for `n` from `offset` on.
+            return unsafe { write_records(Vector::output(out), offset as usize, &mut plain) };
+        }
+        let finish = |i: usize| group(i).map(Group::finish).transpose();
+        let mut records = (0..n as usize).map(finish).collect::<Result<Vec<_>, String>>()?;
+        // SAFETY: as above.
+        unsafe { write_records(Vector::output(out), offset as usize, &mut records) }
+    });
+}
+
+/// Write the record of each state of records, NULL for none.
+pub unsafe extern "C" fn finalize_merged(
+    info: Handle,
+    states: *mut State,
+    out: Handle,
+    n: u64,
+    offset: u64,
+) {
+    aggregate_guard(info, "gram_merge", || {
+        // SAFETY: `n` initialised states.
+        let record = |i: usize| unsafe { Slot::<Record>::of(*states.add(i)).get().as_ref() };
+        let mut records: Vec<_> = (0..n as usize).map(|i| record(i).cloned()).collect();
         // SAFETY: an output of records with room for `n` from `offset` on.
-        unsafe { write_records(Vector::output(out), offset as usize, &records) };
-        Ok(())
+        unsafe { write_records(Vector::output(out), offset as usize, &mut records) }
     });
 }

@@ -10,6 +10,7 @@
 //! | `fit_glm(row, target, family [, options])` | aggregate that keeps its rows; so are `summary_glm` and `anytime_sequence_glm` |
 //! | `glm_mean(family, predictor)` | scalar: the mean of a linear predictor |
 //! | `gram_remove(a, b)` | scalar |
+//! | `dbselect_memory_limit(limit [, share])` | scalar behind `dbselect.memory_limit` |
 //! | `gram_select(record, columns)` | scalar: the record of some columns |
 //! | `gram_extend(record, sums, table [, options])` | scalar: with the columns of a table that is looked up |
 //! | `fold_of(key, k [, seed])` | scalar; `key` of any type |
@@ -29,6 +30,7 @@ mod answers;
 mod api;
 mod arrived;
 mod asked;
+mod budget;
 mod designs;
 mod glm;
 mod grams;
@@ -58,6 +60,8 @@ use vectors::Vector;
 
 use crate::kernel::fold;
 use crate::kernel::gaps::impute;
+use crate::record::gram::Record;
+use crate::record::rows::Group;
 use crate::search::linear::select::select;
 use crate::search::methods::answer::ARRIVED;
 use crate::search::methods::{METHODS, Method};
@@ -85,9 +89,13 @@ unsafe extern "C" fn dbselect_init_c_api(info: Handle, access: *const Access) ->
             if api::duckdb_connect(*((*access).get_database)(info), &mut connection) != 0 {
                 return Err("cannot connect to register the functions".to_string());
             }
-            let registered = register(connection).and_then(|()| match names::is_free(connection) {
-                true => names::attach(connection),
-                false => Ok(()),
+            budget::of_environment()?;
+            let registered = register(connection).and_then(|()| {
+                names::run(connection, budget::DEFAULT)?;
+                match names::is_free(connection) {
+                    true => names::attach(connection),
+                    false => Ok(()),
+                }
             });
             api::duckdb_disconnect(&mut connection);
             registered
@@ -112,18 +120,18 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let rows: [&[LogicalType]; 3] = [&[any()], &[any(), any()], &[any(), any(), any()]];
         let text = || plain(type_id::VARCHAR);
         let told: [&[LogicalType]; 2] = [&[any(), text()], &[any(), text(), double()]];
-        let to_record = |name: &CStr, overloads: &[&[LogicalType]], update| {
-            let aggregate = Aggregate::of_record(update);
+        let to_record = |name: &CStr, overloads: &[&[LogicalType]], aggregate| {
             register_aggregate(connection, name, overloads, &record(), &aggregate)
         };
-        to_record(c"gram", &rows, aggregates::gram)?;
-        to_record(c"gram_missing", &rows, aggregates::gram_missing)?;
-        to_record(c"gram_mean", &rows, aggregates::gram_mean)?;
-        to_record(c"dbselect_gram", &told, aggregates::gram_told)?;
+        let of_rows = Aggregate::of_record;
+        to_record(c"gram", &rows, of_rows(aggregates::gram))?;
+        to_record(c"gram_missing", &rows, of_rows(aggregates::gram_missing))?;
+        to_record(c"gram_mean", &rows, of_rows(aggregates::gram_mean))?;
+        to_record(c"dbselect_gram", &told, of_rows(aggregates::gram_told))?;
         // NULL fits all types, and must fit one best.
         let null = || plain(type_id::SQLNULL);
         let records: [&[LogicalType]; 3] = [&[record()], &[types::record_of_before()], &[null()]];
-        to_record(c"gram_merge", &records, aggregates::gram_merge)?;
+        to_record(c"gram_merge", &records, Aggregate::merging())?;
         // A row, a target, a family, and maybe options.
         let [asked, all] = [0, 1].map(|more| arguments(&[&any, &text, &text], more));
         for method in &crate::glm::request::METHODS {
@@ -142,6 +150,9 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         register_scalar(connection, c"gram_extend", &looked, &record(), lookups::gram_extend)?;
         let told = [text(), double()];
         register_scalar(connection, c"glm_mean", &[&told], &double(), glm::mean)?;
+        let limits: [&[LogicalType]; 2] = [&[text()], &[text(), double()]];
+        let name = c"dbselect_memory_limit";
+        register_scalar(connection, name, &limits, &text(), budget::memory_limit)?;
         let bigint = || plain(type_id::BIGINT);
         let two_records = [record(), record()];
         let two_of_before = [types::record_of_before(), types::record_of_before()];
@@ -225,13 +236,24 @@ struct Aggregate {
 }
 
 impl Aggregate {
-    /// Of rows or records, to a record.
+    /// Of rows, to a record.
     fn of_record(update: Update) -> Aggregate {
         Aggregate {
             update,
-            combine: aggregates::combine,
+            combine: aggregates::combine::<Group>,
             finalize: aggregates::finalize,
-            destroy: aggregates::state_destroy,
+            destroy: aggregates::state_destroy::<Group>,
+            method: None,
+        }
+    }
+
+    /// Of records, to one.
+    fn merging() -> Aggregate {
+        Aggregate {
+            update: aggregates::gram_merge,
+            combine: aggregates::combine::<Record>,
+            finalize: aggregates::finalize_merged,
+            destroy: aggregates::state_destroy::<Record>,
             method: None,
         }
     }
@@ -358,8 +380,8 @@ unsafe extern "C" fn impute_mean(info: Handle, chunk: Handle, out: Handle) {
             let records = Records::of_chunk(chunk, 0);
             let imputed = |row| Ok(records.at(row)?.map(|record| impute(&record)));
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
-            let found: Vec<_> = (0..rows).map(imputed).collect::<Result<_, String>>()?;
-            write_records(Vector::output(out), 0, &found);
+            let mut found: Vec<_> = (0..rows).map(imputed).collect::<Result<_, String>>()?;
+            write_records(Vector::output(out), 0, &mut found)?;
         }
         Ok(())
     });
@@ -381,8 +403,8 @@ unsafe extern "C" fn select_columns(info: Handle, chunk: Handle, out: Handle) {
                 let Some(record) = records.at(row)? else { return Ok(None) };
                 select(&record, &patterns).map(Some).map_err(|error| error.message)
             };
-            let found: Vec<_> = (0..rows).map(cut).collect::<Result<_, String>>()?;
-            write_records(Vector::output(out), 0, &found);
+            let mut found: Vec<_> = (0..rows).map(cut).collect::<Result<_, String>>()?;
+            write_records(Vector::output(out), 0, &mut found)?;
         }
         Ok(())
     });
@@ -402,8 +424,8 @@ unsafe extern "C" fn remove(info: Handle, chunk: Handle, out: Handle) {
                 whole.remove(&part).map(|()| Some(whole))
             };
             let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
-            let records: Vec<_> = (0..rows).map(difference).collect::<Result<_, String>>()?;
-            write_records(Vector::output(out), 0, &records);
+            let mut records: Vec<_> = (0..rows).map(difference).collect::<Result<_, String>>()?;
+            write_records(Vector::output(out), 0, &mut records)?;
         }
         Ok(())
     });
@@ -440,6 +462,7 @@ unsafe extern "C" fn fold_of(info: Handle, chunk: Handle, out: Handle) {
 fn aggregate_guard(info: Handle, function: &str, work: impl FnOnce() -> Result<(), String>) {
     // SAFETY: DuckDB's own handle, live during the call.
     let failed = |info, text| unsafe { api::duckdb_aggregate_function_set_error(info, text) };
+    let work = || budget::check().and_then(|()| work());
     guard(info, failed, || work().map_err(|message| told_by(function, message)));
 }
 

@@ -41,6 +41,10 @@ const PREDICT: (&str, &str) = (
     "model, \"row\", {'budget': budget, 'handle_unknown': handle_unknown, \
      'missing_columns': missing_columns}",
 );
+/// The limit of what groups hold, and a new one.
+const MEMORY_LIMIT: &str = "CREATE OR REPLACE MACRO dbselect.main.memory_limit() AS \
+    system.main.dbselect_memory_limit(NULL::VARCHAR), (bytes) AS \
+    system.main.dbselect_memory_limit(bytes::VARCHAR)";
 /// Parameters, what is passed on of them, and what comes of it.
 const OTHERS: [(&str, &str, &str, &str); 7] = [
     (
@@ -122,6 +126,7 @@ pub unsafe fn attach(connection: Handle) -> Result<(), String> {
     })?;
     run(KEY_SUMS)?;
     create(A_OPTIMAL.0, A_OPTIMAL.1, A_OPTIMAL.2, run)?;
+    run(MEMORY_LIMIT)?;
     OF_ROWS
         .iter()
         .try_for_each(|method| define(method.name, &[body_of_rows(method)], method.about, run))?;
@@ -204,7 +209,7 @@ fn create(
 ///
 /// # Safety
 /// `connection` is live.
-unsafe fn run(connection: Handle, statement: &str) -> Result<(), String> {
+pub unsafe fn run(connection: Handle, statement: &str) -> Result<(), String> {
     let statement = CString::new(statement).map_err(|error| error.to_string())?;
     let mut result = api::Result::default();
     // SAFETY: see the caller's promise; the error is copied before the result is destroyed.

@@ -1,8 +1,11 @@
 //! Gram records in DuckDB vectors.
 
+use std::sync::Arc;
+
 use super::api::Handle;
 use super::vectors::{ListEntry, Vector, text, write_text};
-use crate::record::gram::{FIELDS, OPTIONAL, RawRecord, Record};
+use crate::kernel::rank_update::triangle;
+use crate::record::gram::{FIELDS, Names, OPTIONAL, RawRecord, Record, Recorded, check_overflow};
 use crate::record::terms::Written;
 
 /// A vector of Gram records, those of before among them, which have fewer fields.
@@ -105,51 +108,92 @@ unsafe fn read_record(records: &Records, row: usize) -> Result<Option<Record>, S
 ///
 /// # Safety
 /// The vector is an output of the type of `types::record` with enough rows.
-pub unsafe fn write_records(out: Vector, offset: usize, records: &[Option<Record>]) {
+pub unsafe fn write_records<R: Recorded>(
+    out: Vector,
+    offset: usize,
+    records: &mut [Option<R>],
+) -> Result<(), String> {
     let [columns, rows, skipped, missing, weight, mean, mean_low, comoment, terms] =
         std::array::from_fn(|index| out.child(index as u64));
+    let widths = || records.iter().flatten().map(|record| record.columns().len());
+    let (width, entries) = (widths().sum(), widths().map(triangle).sum());
+    // Records of one table share their names: one list of them is enough.
+    let mut names = 0;
+    let mut last: Option<&Names> = None;
+    for own in records.iter().flatten().map(Recorded::columns) {
+        if !last.replace(own).is_some_and(|last| Arc::ptr_eq(last, own)) {
+            names += own.len();
+        }
+    }
     // SAFETY: the fields have these types; lists are grown before they are written.
     unsafe {
-        let present = || records.iter().flatten();
-        let width = present().map(|record| record.columns.len()).sum::<usize>();
-        let entries = present().map(|record| record.moments.comoment.len()).sum();
-        let lists = [columns, missing, mean, mean_low, comoment];
-        let more = [width, width, width, width, entries];
+        let lists = [missing, mean, mean_low, comoment];
+        let more = [width, width, width, entries];
         let mut ends: Vec<usize> = lists.iter().zip(more).map(|(list, n)| list.grow(n)).collect();
+        let (mut named, mut next) = (ListEntry { offset: 0, length: 0 }, columns.grow(names));
         // Asked for after the lists have grown, which moves them.
-        let [names_out, counts_out, means_out, lows_out, comoments_out] =
-            lists.map(|list| list.elements());
+        let [counts_out, means_out, lows_out, comoments_out] = lists.map(|list| list.elements());
+        let names_out = columns.elements();
+        let entries = lists.map(|list| list.data::<ListEntry>());
         let mut written = Written::default();
+        let mut known: Option<Names> = None;
+        let (mut absent, mut without_terms) = (Vec::new(), Vec::new());
         for (row, record) in (offset..).zip(records) {
-            let mut lengths = [0; 5];
-            if let Some(record) = record {
-                let exact = record.moments.exact_mean();
-                rows.data::<i64>().add(row).write(record.moments.rows as i64);
-                skipped.data::<i64>().add(row).write(record.moments.skipped as i64);
-                weight.data::<f64>().add(row).write(record.moments.weight);
-                for (i, name) in (ends[0]..).zip(record.columns.iter()) {
+            let Some(record) = record else {
+                let nothing = ListEntry { offset: 0, length: 0 };
+                entries.iter().for_each(|list| list.add(row).write(nothing));
+                columns.data::<ListEntry>().add(row).write(nothing);
+                absent.push(row);
+                continue;
+            };
+            let own = record.columns();
+            let width = own.len();
+            if !known.as_ref().is_some_and(|known| Arc::ptr_eq(known, own)) {
+                named = ListEntry { offset: next as u64, length: width as u64 };
+                for (i, name) in (next..).zip(own.iter()) {
                     write_text(names_out, i, name);
                 }
-                let counts: Vec<i64> = record.missing.iter().map(|&rows| rows as i64).collect();
-                counts_out.write(ends[1], &counts);
-                means_out.write(ends[2], &exact.high);
-                lows_out.write(ends[3], &exact.low);
-                comoments_out.write(ends[4], &record.moments.comoment);
-                match written.json(&record.terms) {
-                    Some(json) => write_text(terms, row, json),
-                    None => terms.set_null(row),
-                }
-                let width = record.columns.len();
-                lengths = [width, width, width, width, record.moments.comoment.len()];
-            } else {
-                out.set_null(row);
-                (0..FIELDS.len()).for_each(|index| out.child(index as u64).set_null(row));
+                next += width;
+                known = Some(own.clone());
             }
-            for ((list, end), length) in lists.iter().zip(&mut ends).zip(lengths) {
-                let entry = ListEntry { offset: *end as u64, length: length as u64 };
-                list.data::<ListEntry>().add(row).write(entry);
+            columns.data::<ListEntry>().add(row).write(named);
+            match written.json(record.terms()) {
+                Some(json) => write_text(terms, row, json),
+                None => without_terms.push(row),
+            }
+            let counts = record.missing();
+            for column in 0..width {
+                let count = counts.get(column).copied().unwrap_or_default();
+                counts_out.data::<i64>().add(ends[0] + column).write(count as i64);
+            }
+            let own = known.as_ref().map_or(&[][..], |known| known);
+            record.with_moments(|moments| {
+                check_overflow(own, moments)?;
+                rows.data::<i64>().add(row).write(moments.rows as i64);
+                skipped.data::<i64>().add(row).write(moments.skipped as i64);
+                weight.data::<f64>().add(row).write(moments.weight);
+                let (means, lows) = (means_out.data::<f64>(), lows_out.data::<f64>());
+                for (j, (high, low)) in moments.exact_means().enumerate() {
+                    means.add(ends[1] + j).write(high);
+                    lows.add(ends[2] + j).write(low);
+                }
+                comoments_out.write(ends[3], &moments.comoment);
+                Ok::<(), String>(())
+            })?;
+            let lengths = [width, width, width, triangle(width)];
+            for ((list, end), length) in entries.iter().zip(&mut ends).zip(lengths) {
+                list.add(row).write(ListEntry { offset: *end as u64, length: length as u64 });
                 *end += length;
             }
         }
+        if !absent.is_empty() {
+            out.set_nulls(absent.iter().copied());
+            (0..FIELDS.len())
+                .for_each(|index| out.child(index as u64).set_nulls(absent.iter().copied()));
+        }
+        if !without_terms.is_empty() {
+            terms.set_nulls(without_terms);
+        }
     }
+    Ok(())
 }

@@ -5,15 +5,16 @@
 use std::ffi::c_char;
 use std::slice;
 
-use arrow_array::LargeBinaryArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::{Array, LargeBinaryArray, RecordBatch, RecordBatchReader, StructArray};
 
-use super::{POISONED, Reader, Sums, export, guard};
+use super::{Met, Reader, Sums, export, guard};
 use crate::kernel::moments::MOST_COUNTED;
 use crate::record::categories::Layout;
 use crate::record::state::{self, hash_of_texts, state, torn};
 
-state!(Sums { numbers, levels, absent });
+state!(Sums { numbers, levels, absent }..Sums::default());
 
 impl Reader {
     /// A hash of what decides which sums there are.
@@ -24,12 +25,10 @@ impl Reader {
             self.categories.iter().map(|category| letters(category.policy)).collect();
         let order: Vec<String> = self.order.iter().map(usize::to_string).collect();
         let terms = self.terms.to_json();
-        let mut texts = vec![
-            self.weight.as_deref().unwrap_or("\0"),
-            self.group.as_deref().unwrap_or("\0"),
-            terms.as_deref().unwrap_or("\0"),
-        ];
-        texts.extend(self.columns.iter().chain(&policies).map(String::as_str));
+        let mut texts =
+            vec![self.weight.as_deref().unwrap_or("\0"), terms.as_deref().unwrap_or("\0")];
+        let names = self.by.iter().chain(self.columns.iter()).chain(&policies);
+        texts.extend(names.map(String::as_str));
         for (category, policy) in self.categories.iter().zip(&of_categories) {
             texts.extend([&category.column[..], policy, "\0"]);
             texts.extend(category.names.iter().map(String::as_str));
@@ -40,28 +39,38 @@ impl Reader {
 
     /// Seal the sums of all rows so far, which stay here.
     fn seal(&self, note: &[u8]) -> Result<Vec<u8>, String> {
-        let total = self.merged(&Layout::new(&self.policies, &self.categories))?;
+        let (mut total, _) = self.merged(&Layout::new(&self.policies, &self.categories))?;
+        total.numbers.iter_mut().for_each(|group| {
+            group.finish();
+        });
         let bytes = state::seal(&total, self.plan(), note);
-        self.idle.lock().map_err(|_| POISONED)?.push(total);
+        self.give_back(total)?;
         Ok(bytes)
     }
 
-    /// Merge the sums of other rows, each of whose groups has a number here.
-    fn load(&self, bytes: &[u8], groups: &[usize]) -> Result<(), String> {
+    /// Merge the sums of other rows, whose groups have some keys; none without groups.
+    fn load(&self, bytes: &[u8], keys: Option<&StructArray>) -> Result<Met, String> {
         let layout = Layout::new(&self.policies, &self.categories);
         let part: Sums = state::open(bytes, self.plan())?;
-        if part.numbers.len() != groups.len() {
-            let (found, asked) = (part.numbers.len(), groups.len());
-            return Err(format!("part has {found} groups of rows, and {asked} have a number"));
+        let groups = keys.map_or(1, |keys| keys.len());
+        if part.numbers.len() != groups {
+            return Err(format!(
+                "part has {} groups of rows and {groups} keys",
+                part.numbers.len()
+            ));
         }
         if !self.is_sound(&part, &layout) {
             return Err(torn());
         }
-        let part = self.placed(part, groups, &layout);
-        let mut total = self.idle.lock().map_err(|_| POISONED)?.pop().unwrap_or_default();
-        self.merge(&mut total, part, &layout);
-        self.idle.lock().map_err(|_| POISONED)?.push(total);
-        Ok(())
+        let mut total = self.take()?;
+        let mut met = Met { set: total.set, first: total.keys.len(), rows: Vec::new() };
+        let at = match keys {
+            None => vec![0],
+            Some(keys) => self.number(keys, &mut total.keys, &mut |row| met.rows.push(row))?,
+        };
+        self.merge(&mut total, part, &at, &layout);
+        self.give_back(total)?;
+        Ok(met)
     }
 
     /// Whether sums are of the columns and categories here: a hash that anyone can compute
@@ -72,27 +81,6 @@ impl Reader {
             && part.levels.is_sound(layout, groups)
             && part.absent.len() == groups * self.categories.len()
             && part.absent.iter().all(|&rows| rows <= MOST_COUNTED)
-    }
-
-    /// The sums with each group at another number.
-    fn placed(&self, part: Sums, groups: &[usize], layout: &Layout) -> Sums {
-        if groups.iter().copied().eq(0..groups.len()) {
-            return part;
-        }
-        let length = groups.iter().max().map_or(0, |last| last + 1);
-        let mut found = Sums::default();
-        self.grow(&mut found, length, layout);
-        for (group, &at) in part.numbers.into_iter().zip(groups) {
-            found.numbers[at] = group;
-        }
-        if !self.categories.is_empty() {
-            let n = self.categories.len();
-            for (absent, &at) in part.absent.chunks_exact(n).zip(groups) {
-                found.absent[at * n..][..n].copy_from_slice(absent);
-            }
-            found.levels = part.levels.placed(layout, groups, length);
-        }
-        found
     }
 }
 
@@ -142,24 +130,48 @@ pub unsafe extern "C" fn dbselect_state_note(
     })
 }
 
-/// Take in a state of `n` bytes, whose groups have the `n_groups` numbers `groups` here. Null
-/// comes back, or an error text for `dbselect_text_free`.
+/// Take in a state of `n` bytes, of whose groups `keys` has the keys, a row each; null without
+/// groups. `array` and `schema` get the rows of keys that were not met before, as from
+/// `dbselect_reader_add`. Null comes back, or an error text for `dbselect_text_free`.
 ///
 /// # Safety
-/// `reader` as above; `part` and `groups` hold as much as they say.
+/// `reader` as above; `part` holds as many bytes as it says; `keys` is null or a live Arrow C stream,
+/// which is consumed and released; `array` and `schema` are writable and hold nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_reader_load(
     reader: *const Reader,
     part: *const u8,
     n: usize,
-    groups: *const usize,
-    n_groups: usize,
+    keys: *mut FFI_ArrowArrayStream,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
 ) -> *mut c_char {
     guard(|| {
         // SAFETY: see the caller's promise.
-        let (reader, part, groups) = unsafe {
-            (&*reader, slice::from_raw_parts(part, n), slice::from_raw_parts(groups, n_groups))
+        let (reader, part) = unsafe { (&*reader, slice::from_raw_parts(part, n)) };
+        let keys = match keys.is_null() {
+            true => None,
+            // SAFETY: see the caller's promise.
+            false => Some(unsafe { one_batch(keys) }?),
         };
-        reader.load(part, groups)
+        let met = reader.load(part, keys.as_ref())?;
+        // SAFETY: see the caller's promise.
+        unsafe { export(&met.array(), array, schema) }
     })
+}
+
+/// The one batch of a stream.
+///
+/// # Safety
+/// A live Arrow C stream, which is consumed and released.
+unsafe fn one_batch(stream: *mut FFI_ArrowArrayStream) -> Result<StructArray, String> {
+    // SAFETY: see the caller's promise.
+    let mut batches =
+        unsafe { RecordBatchStreamReader::from_raw(stream) }.map_err(|error| error.to_string())?;
+    let schema = batches.schema();
+    let batch = batches.next().unwrap_or_else(|| Ok(RecordBatch::new_empty(schema)));
+    if batches.next().is_some() {
+        return Err("the keys of a part must be one batch".to_string());
+    }
+    batch.map(StructArray::from).map_err(|error| error.to_string())
 }

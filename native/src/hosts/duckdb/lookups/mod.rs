@@ -53,8 +53,8 @@ pub unsafe extern "C" fn gram_extend(info: Handle, chunk: Handle, out: Handle) {
                     _ => Ok(None),
                 }
             };
-            let found: Vec<_> = (0..rows).map(extended).collect::<Result<_, String>>()?;
-            write_records(Vector::output(out), 0, &found);
+            let mut found: Vec<_> = (0..rows).map(extended).collect::<Result<_, String>>()?;
+            write_records(Vector::output(out), 0, &mut found)?;
         }
         Ok(())
     });

@@ -1,0 +1,120 @@
+//! How many bytes the library holds.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// Bytes that a thread may count by itself.
+const STEP: i64 = 1 << 16;
+/// What the system's allocator puts beside a piece, and of which its pieces are multiples.
+const BESIDE: usize = 8;
+const MULTIPLE: usize = 16;
+
+static HELD: AtomicI64 = AtomicI64::new(0);
+
+thread_local! {
+    /// What this thread has not told the others yet.
+    static OWN: Cell<i64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, with its bytes counted.
+struct Counted;
+
+#[global_allocator]
+static ALLOCATOR: Counted = Counted;
+
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(taken(layout.size()));
+        // SAFETY: see the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(taken(layout.size()));
+        // SAFETY: see the caller's promise.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-taken(layout.size()));
+        // SAFETY: see the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(taken(size) - taken(layout.size()));
+        // SAFETY: see the caller's promise.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+/// About what a piece of some bytes takes.
+fn taken(size: usize) -> i64 {
+    (size + BESIDE).next_multiple_of(MULTIPLE) as i64
+}
+
+fn count(bytes: i64) {
+    // A thread that ends counts no more.
+    let _ = OWN.try_with(|own| {
+        let known = own.get() + bytes;
+        let is_told = known.abs() >= STEP;
+        if is_told {
+            HELD.fetch_add(known, Ordering::Relaxed);
+        }
+        own.set(if is_told { 0 } else { known });
+    });
+}
+
+/// Bytes that all threads hold, to some thousands a thread.
+pub fn held() -> u64 {
+    HELD.load(Ordering::Relaxed).max(0) as u64
+}
+
+/// The bytes that a text such as `4GB` or `512 MiB` means.
+pub fn bytes_of(text: &str) -> Result<u64, String> {
+    let refused = || format!("limit is '{text}'; it must be bytes, as '4GB' or '512MiB'");
+    let letters = text.trim().trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let number: f64 =
+        text.trim().strip_suffix(letters).unwrap_or_default().parse().map_err(|_| refused())?;
+    let unit = letters.trim().to_ascii_uppercase();
+    let unit = unit.strip_suffix("BYTES").or(unit.strip_suffix('B')).unwrap_or(&unit);
+    let (power, base) = match unit.strip_suffix('I') {
+        Some(power) => (power, 1024.0_f64),
+        None => (unit, 1000.0),
+    };
+    let power = ["", "K", "M", "G", "T", "P"].iter().position(|known| *known == power.trim());
+    power.map(|power| (number * base.powi(power as i32)) as u64).ok_or_else(refused)
+}
+
+/// Bytes in words.
+pub fn told(bytes: u64) -> String {
+    match bytes as f64 {
+        bytes if bytes < 1e6 => format!("{:.0} kB", bytes / 1e3),
+        bytes if bytes < 1e9 => format!("{:.0} MB", bytes / 1e6),
+        bytes => format!("{:.1} GB", bytes / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_counted() {
+        let before = held();
+        let values = vec![1_u8; 1 << 26];
+        assert!(held() - before > 60_000_000 && values[7] == 1);
+        drop(values);
+        assert!(held() < before + (1 << 25));
+    }
+
+    #[test]
+    fn limits_are_written_as_duckdb_does() {
+        let known = [("4GB", 4_000_000_000), ("512 MiB", 1 << 29), ("1.5kb", 1500), ("80", 80)];
+        assert!(known.iter().all(|(text, bytes)| bytes_of(text) == Ok(*bytes)));
+        assert!(["", "GB", "-1GB", "4 apples", "4 XB"].iter().all(|text| bytes_of(text).is_err()));
+        assert_eq!((told(2_500_000_000), told(1 << 20)), ("2.5 GB".into(), "1 MB".into()));
+    }
+}

@@ -1,0 +1,81 @@
+"""Groups within a limit of memory: in parts of the keys, to a file, or with an error."""
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import dbselect as ds
+
+COLUMNS = ["a", "b"]
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(3)
+    n = 20_000
+    numbers = {name: rng.integers(0, 100, n).astype(float) for name in COLUMNS}
+    return pl.DataFrame(
+        {"k": rng.integers(0, 9_000, n), "t": rng.choice(["u", None], n).tolist(), **numbers}
+    )
+
+
+def unnested(records):
+    return records.select(pl.exclude("gram"), pl.col("gram").struct.unnest())
+
+
+@pytest.mark.parametrize("by", [["k"], ["t", "k"]])
+def test_parts_of_the_keys_are_all_keys(table, tmp_path, by):
+    whole = ds.gram_by(table, by, COLUMNS)
+    out = tmp_path / "grams.parquet"
+    with pytest.warns(ds.errors.MemoryWarning, match="memory_limit is 4.0 MB: the table is read"):
+        keys = ds.gram_by(table, by, COLUMNS, memory_limit="4 MB", out=out)
+    written = pl.read_parquet(out)
+    assert_frame_equal(unnested(written.sort(by, nulls_last=True)), unnested(whole))
+    rows = written["gram"].struct.field("rows").alias("rows")
+    assert_frame_equal(keys.drop("skipped"), written.select(*by, rows))
+    assert [path.name for path in tmp_path.iterdir()] == ["grams.parquet"]
+
+
+def test_records_that_fit_come_back_sorted(table, tmp_path):
+    whole = ds.gram_by(table, ["k"], COLUMNS)
+    with pytest.warns(ds.errors.MemoryWarning, match=r"the table is read \d times"):
+        parts = ds.gram_by(table, ["k"], COLUMNS, memory_limit=5_000_000)
+    assert_frame_equal(unnested(parts), unnested(whole))
+    assert_frame_equal(
+        unnested(ds.gram_by(table, "k", COLUMNS, memory_limit="1GiB")), unnested(whole)
+    )
+
+
+def test_what_cannot_be_kept_within_a_limit_is_refused(table, tmp_path):
+    out = tmp_path / "grams.parquet"
+    for limit in ("four", 0, "-1GB", True, "4 apples"):
+        with pytest.raises(ds.errors.ArgumentError, match=r"memory_limit is .*'4GB'"):
+            ds.gram_by(table, ["k"], COLUMNS, memory_limit=limit)
+    with pytest.raises(ds.errors.ArgumentError, match=r"give out='grams.parquet'"):
+        ds.gram_by(table, ["k"], COLUMNS, memory_limit="1MB")
+    for source, policy in ((table.to_arrow(), "skip"), (table, "indicator")):
+        with pytest.raises(ds.errors.ArgumentError, match="memory_limit is for files and Polars"):
+            ds.gram_by(source, ["k"], COLUMNS, null_policy=policy, memory_limit="1GB", out=out)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("function", ["gram", "gram_missing", "gram_merge"])
+def test_a_query_beyond_the_limit_of_its_groups_ends_with_an_error(function):
+    with ds.connect() as con:
+        con.execute("CREATE TABLE t AS SELECT range AS k, range % 7 AS x FROM range(60000)")
+        con.execute("CREATE TABLE g AS SELECT k, gram({'x': x}) AS gram FROM t GROUP BY k")
+        row, rows = ("gram", "g") if function == "gram_merge" else ("{'x': x}", "t")
+        query = f"SELECT count({function}({row})) FROM {rows} GROUP BY k"
+        ((before,),) = con.execute("SELECT dbselect.memory_limit()").fetchall()
+        try:
+            assert con.execute("SELECT dbselect.memory_limit('2MB')").fetchall() == [("2 MB",)]
+            with pytest.raises(duckdb.Error, match="dbselect's limit of 2 MB; sum a part"):
+                con.execute(query.replace("count", "")).fetchall()
+            assert con.execute("SELECT count(*) FROM t").fetchall() == [(60000,)]
+            assert con.execute("SELECT (gram({'x': x})).rows FROM t").fetchall() == [(60000,)]
+        finally:
+            con.execute("SELECT dbselect.memory_limit(?)", [before])
+        with pytest.raises(duckdb.Error, match="limit is 'much'; it must be bytes"):
+            con.execute("SELECT dbselect.memory_limit('much')")
