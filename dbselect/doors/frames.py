@@ -10,7 +10,6 @@ from polars.plugins import register_plugin_function
 
 from dbselect._native import library_path
 from dbselect.doors.searching import Searching
-from dbselect.methods.records import asked_of
 from dbselect.options.kinds import COUNT, SHARE
 from dbselect.options.methods import METHODS
 from dbselect.options.option import checked_options
@@ -19,7 +18,7 @@ from dbselect.options.table import DesignOptions
 from dbselect.problem import calls
 from dbselect.problem.problem import Problem
 from dbselect.record.gram import RECORD_DTYPE, Gram
-from dbselect.record.groups import Costs, GroupColumns
+from dbselect.record.groups import Costs, GroupColumns, costs_by_name
 from dbselect.record.inputs import (
     HandleUnknown,
     MissingColumns,
@@ -397,8 +396,11 @@ class ExprNamespace(Searching):
         fields: Any = {"intercept": intercept, "ridge": ridge, "scale": scale}
         require_single_target(target)
         problem = Problem(None, target, groups, costs, **fields)
-        told = {"target": target, **asked_of(problem, {}), "level": level}
-        told |= {"handle_unknown": handle_unknown, "missing_columns": missing_columns}
+        prices = None if costs is None else costs_by_name(costs, list(groups or ()))
+        told = {"target": target, "groups": groups, "costs": prices, **problem.changed()}
+        told |= {
+            "level": level, "handle_unknown": handle_unknown, "missing_columns": missing_columns,
+        }  # fmt: skip
         return available_expr(self._expr.cast(RECORD_DTYPE), row, _number(budget), told)
 
     def a_optimal(

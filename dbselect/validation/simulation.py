@@ -8,7 +8,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pictures.curve import curves_beside
+from dbselect.pictures.steps import Heights, step_curves
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +70,13 @@ class Simulation(InNotebooks):
         frame = self.table.select(
             name="rule",
             step=pl.int_range(pl.len()).over("rule"),
-            group=pl.lit(None, pl.String),
             spent="spent",
             explained="explained",
         )
         failing = ", ".join(f"{name} {share:.0%}" for name, share in self.unavailable.items())
         told = [f"{self.rows:,} rows; look-ups that fail: {failing or 'those of missing values'}."]
-        return curves_beside(frame, "What each rule explains for what it spends", told, None)
+        return step_curves(
+            frame, Heights("explained", "share explained", share=True),
+            "What each rule explains for what it spends", told, line="name",
+            tips=["name:N", ("explained", ".4~%", "explained"), "spent:Q"],
+        )  # fmt: skip
