@@ -7,13 +7,11 @@
 -- Columns that were made already are taken as they are: {'x.poly1': ..., 'k.AA': ...}.
 --
 --   sequence         as anytime_sequence(...) returns it
---   row              any STRUCT, also a table name; names match without regard to case
+--   row              as in predict
 --   budget           in the unit of the costs, a constant or a column; NULL: no limit
---   handle_unknown   how to treat a level that the fit has not seen and no column 'other' takes:
---                    'unavailable' uses a prefix without its group; 'error' raises; 'mean' adds
---                    what the levels add on average over the rows of the fit
---   missing_columns  how to treat a column that the type of the row lacks, if a prefix within
---                    the budget reads it: 'error' raises; 'unavailable' uses a prefix without it
+--   handle_unknown   as in predict; 'unavailable' uses a prefix without the group of the level
+--   missing_columns  as in predict, of columns that a prefix within the budget reads;
+--                    'unavailable' uses a prefix without them
 --
 -- Returns STRUCT(prediction DOUBLE, step BIGINT, spent DOUBLE, next_group VARCHAR):
 -- the step used, its cost, and the group to compute next; NULL if the sequence is empty.

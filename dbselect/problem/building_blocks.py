@@ -29,8 +29,7 @@ def top_k(
     **options: Unpack[BaselineCall],
 ) -> Selected[Any]:
     """Ask `Problem.top_k` once."""
-    found: Selected[Any] = ask("top_k", source, target, groups, costs, options)
-    return found
+    return ask(Problem.top_k, source, target, groups, costs, options)
 
 
 @shows(table.BaselineOptions, ProblemOptions, first=FIRST, like=Problem.random_k)
@@ -42,8 +41,7 @@ def random_k(
     **options: Unpack[BaselineCall],
 ) -> Selected[Any]:
     """Ask `Problem.random_k` once."""
-    found: Selected[Any] = ask("random_k", source, target, groups, costs, options)
-    return found
+    return ask(Problem.random_k, source, target, groups, costs, options)
 
 
 class GroupLassoCall(table.GroupLassoOptions, ProblemOptions):
@@ -59,8 +57,7 @@ def group_lasso(
     **options: Unpack[GroupLassoCall],
 ) -> AnySequence:
     """Ask `Problem.group_lasso` once."""
-    found: AnySequence = ask("group_lasso", source, target, groups, costs, options)
-    return found
+    return ask(Problem.group_lasso, source, target, groups, costs, options)
 
 
 class LassoCall(table.LassoOptions, ProblemOptions):
@@ -76,8 +73,7 @@ def lasso(
     **options: Unpack[LassoCall],
 ) -> Selected[Model]:
     """Ask `Problem.lasso` once."""
-    found: Selected[Model] = ask("lasso", source, target, groups, costs, options)
-    return found
+    return ask(Problem.lasso, source, target, groups, costs, options)
 
 
 class SparseGroupLassoCall(table.SparseGroupLassoOptions, ProblemOptions):
@@ -93,8 +89,7 @@ def sparse_group_lasso(
     **options: Unpack[SparseGroupLassoCall],
 ) -> Selected[Model]:
     """Ask `Problem.sparse_group_lasso` once."""
-    found: Selected[Model] = ask("sparse_group_lasso", source, target, groups, costs, options)
-    return found
+    return ask(Problem.sparse_group_lasso, source, target, groups, costs, options)
 
 
 class CoverageCall(table.CoverageOptions, ProblemOptions):

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 import polars as pl
 
@@ -35,18 +35,18 @@ from dbselect.validation.stability_result import Stability
 
 #: Groups of the columns of facts, or None.
 Groups = GroupColumns | None
+T = TypeVar("T")
 
 
 def ask(
-    method: str, source: Any, target: Any, groups: Any, costs: Any, options: Mapping[str, Any],
-    *first: Any,
-) -> Any:  # fmt: skip
+    method: Callable[..., T], source: Any, target: Any, groups: Any, costs: Any,
+    options: Mapping[str, Any], *first: Any,
+) -> T:  # fmt: skip
     """Make the problem of a call, and ask it."""
-    own = METHODS[method].known
-    check_known(method, options, [*own, *PROBLEM_FIELDS])
+    name = method.__name__
+    check_known(name, options, [*METHODS[name].known, *PROBLEM_FIELDS])
     fields, asked = apart(options)
-    problem = Problem(source, target, groups, costs, **fields)
-    return getattr(problem, method)(*first, **asked)
+    return method(Problem(source, target, groups, costs, **fields), *first, **asked)
 
 
 class AnytimeCall(table.AnytimeOptions, ProblemOptions):
@@ -62,8 +62,7 @@ def anytime_sequence(
     **options: Unpack[AnytimeCall],
 ) -> AnySequence:
     """Ask `Problem.anytime_sequence` once."""
-    found: AnySequence = ask("anytime_sequence", source, target, groups, costs, options)
-    return found
+    return ask(Problem.anytime_sequence, source, target, groups, costs, options)
 
 
 class FobaCall(table.FobaOptions, ProblemOptions):
@@ -79,8 +78,7 @@ def foba(
     **options: Unpack[FobaCall],
 ) -> AnySequence:
     """Ask `Problem.foba` once."""
-    found: AnySequence = ask("foba", source, target, groups, costs, options)
-    return found
+    return ask(Problem.foba, source, target, groups, costs, options)
 
 
 class BackwardCall(table.BackwardOptions, ProblemOptions):
@@ -96,8 +94,7 @@ def backward(
     **options: Unpack[BackwardCall],
 ) -> AnySequence:
     """Ask `Problem.backward` once."""
-    found: AnySequence = ask("backward", source, target, groups, costs, options)
-    return found
+    return ask(Problem.backward, source, target, groups, costs, options)
 
 
 class FloatingCall(table.FloatingOptions, ProblemOptions):
@@ -113,8 +110,7 @@ def floating(
     **options: Unpack[FloatingCall],
 ) -> AnySequence:
     """Ask `Problem.floating` once."""
-    found: AnySequence = ask("floating", source, target, groups, costs, options)
-    return found
+    return ask(Problem.floating, source, target, groups, costs, options)
 
 
 class StepCall(table.StepOptions, ProblemOptions):
@@ -130,8 +126,7 @@ def step(
     **options: Unpack[StepCall],
 ) -> AnySequence:
     """Ask `Problem.step` once."""
-    found: AnySequence = ask("step", source, target, groups, costs, options)
-    return found
+    return ask(Problem.step, source, target, groups, costs, options)
 
 
 class ExchangeCall(table.ExchangeOptions, ProblemOptions):
@@ -147,8 +142,7 @@ def exchange(
     **options: Unpack[ExchangeCall],
 ) -> Selected[Any]:
     """Ask `Problem.exchange` once."""
-    found: Selected[Any] = ask("exchange", source, target, groups, costs, options)
-    return found
+    return ask(Problem.exchange, source, target, groups, costs, options)
 
 
 class GreedyCall(table.GreedyOptions, ProblemOptions):
@@ -164,8 +158,7 @@ def greedy(
     **options: Unpack[GreedyCall],
 ) -> Selected[Any]:
     """Ask `Problem.greedy` once."""
-    found: Selected[Any] = ask("greedy", source, target, groups, costs, options)
-    return found
+    return ask(Problem.greedy, source, target, groups, costs, options)
 
 
 class DashCall(table.DashOptions, ProblemOptions):
@@ -181,8 +174,7 @@ def dash(
     **options: Unpack[DashCall],
 ) -> Selected[Any]:
     """Ask `Problem.dash` once."""
-    found: Selected[Any] = ask("dash", source, target, groups, costs, options)
-    return found
+    return ask(Problem.dash, source, target, groups, costs, options)
 
 
 class SghtCall(table.SghtOptions, ProblemOptions):
@@ -198,8 +190,7 @@ def sght(
     **options: Unpack[SghtCall],
 ) -> Selected[Any]:
     """Ask `Problem.sght` once."""
-    found: Selected[Any] = ask("sght", source, target, groups, costs, options)
-    return found
+    return ask(Problem.sght, source, target, groups, costs, options)
 
 
 class LassoPathCall(table.LassoPathOptions, ProblemOptions):
@@ -215,8 +206,7 @@ def lasso_path(
     **options: Unpack[LassoPathCall],
 ) -> LassoPath:
     """Ask `Problem.lasso_path` once."""
-    found: LassoPath = ask("lasso_path", source, target, groups, costs, options)
-    return found
+    return ask(Problem.lasso_path, source, target, groups, costs, options)
 
 
 class GroupLassoPathCall(table.GroupLassoPathOptions, ProblemOptions):
@@ -232,8 +222,7 @@ def group_lasso_path(
     **options: Unpack[GroupLassoPathCall],
 ) -> GroupLassoPath:
     """Ask `Problem.group_lasso_path` once."""
-    found: GroupLassoPath = ask("group_lasso_path", source, target, groups, costs, options)
-    return found
+    return ask(Problem.group_lasso_path, source, target, groups, costs, options)
 
 
 class BestWithinCall(table.BestWithinOptions, ProblemOptions):
@@ -254,8 +243,7 @@ def best_within(
 ) -> Selected[Model]:
     """Ask `Problem.best_within` once."""
     check_budget(budget)
-    found: Selected[Model] = ask("best_within", source, target, groups, costs, options, budget)
-    return found
+    return ask(Problem.best_within, source, target, groups, costs, options, budget)
 
 
 class FitCall(table.FitOptions, ProblemOptions):
@@ -278,8 +266,7 @@ def fit(
 ) -> Model | GlmModel:
     """Ask `Problem.fit` once."""
     check_columns(columns)
-    found: Model | GlmModel = ask("fit", source, target, groups, costs, options, columns)
-    return found
+    return ask(Problem.fit, source, target, groups, costs, options, columns)
 
 
 @shows(
@@ -422,17 +409,17 @@ def of_name(name: str) -> Callable[..., Any]:
     if name in globals():
         found: Callable[..., Any] = globals()[name]
         return found
-    method = METHODS[name]
+    method, own = METHODS[name], getattr(Problem, name)
 
     def call(
         source: Source, target: Target, groups: Groups = None, costs: Costs | None = None,
         **options: Any,
     ) -> Any:  # fmt: skip
-        return ask(name, source, target, groups, costs, options)
+        return ask(own, source, target, groups, costs, options)
 
     call.__name__ = call.__qualname__ = name
     first = (*FIRST, OF_METHOD)
-    return shows(method.options, ProblemOptions, first=first, like=getattr(Problem, name))(call)
+    return shows(method.options, ProblemOptions, first=first, like=own)(call)
 
 
 def without_source(call: Callable[..., Any]) -> str:

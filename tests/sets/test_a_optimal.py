@@ -17,6 +17,7 @@ import dbselect as ds
 import dbselect.methods.tables.design
 import dbselect.objectives.a_optimal
 from dbselect._native import RowDesign
+from dbselect.doors.extension import extension_path
 from dbselect.methods.tables.design import a_optimal
 from dbselect.objectives.a_optimal import AOptimal
 from dbselect.sources.engines.polars import LazyTable
@@ -449,6 +450,25 @@ def test_sql_chooses_the_rows_of_the_python_call(connection, options):
     assert found == a_optimal(frame, COLUMNS, 7, key="id", **options).keys
     query = f"SELECT segment, a_optimal(id, {ROW}, 7{given}) FROM survey GROUP BY segment"
     assert dict(connection.execute(query).fetchall()) == by_segment(frame, 7, **options)
+
+
+@pytest.mark.parametrize("options", [{}, OPTIONS])
+def test_every_client_chooses_the_rows_of_the_python_call(options):
+    frame = survey(np.random.default_rng(20))
+    given = "".join(f", {name} := {value}" for name, value in options.items())
+    with duckdb.connect(config={"allow_unsigned_extensions": True}) as con:
+        ((platform,),) = con.execute("PRAGMA platform").fetchall()
+        con.execute(f"LOAD '{extension_path(platform)}'")
+        con.register("survey", frame.to_arrow())
+        call = f"dbselect.a_optimal(id, {ROW}, 7{given})"
+        (found,) = con.execute(f"SELECT {call} FROM survey").fetchone()
+        assert found == a_optimal(frame, COLUMNS, 7, key="id", **options).keys
+        query = f"SELECT segment, {call} FROM survey GROUP BY segment"
+        assert dict(con.execute(query).fetchall()) == by_segment(frame, 7, **options)
+        with pytest.raises(duckdb.Error, match="candidates must be a LIST of STRUCT"):
+            con.execute("SELECT dbselect_a_optimal([1], 1, NULL, NULL, NULL)").fetchall()
+        query = "SELECT dbselect_a_optimal(NULL, 1, NULL, NULL, NULL)"
+        assert con.execute(query).fetchall() == [(None,)]
 
 
 def test_sql_gives_ties_to_the_lowest_key_and_keys_their_type(connection):

@@ -126,7 +126,8 @@ mod tests {
             let t = 2.0 / (2.0 + z / SQRT_2);
             let q = powers.iter().fold(0.0, |sum, c| sum * (2.0 * t - 1.0) + c);
             let tail = 0.5 * t * q * (-0.5 * z * z).exp();
-            assert!((tail / normal::tail(z) - 1.0).abs() < 1e-13, "{z}");
+            // exp(-450) keeps its digits but for those of 450.
+            assert!((tail / normal::tail(z) - 1.0).abs() < 1e-12, "{z}");
         }
     }
 

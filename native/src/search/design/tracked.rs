@@ -24,6 +24,9 @@ pub struct Tracked {
     followed: usize,
     /// The largest gain when the products were computed.
     fresh: f64,
+    /// How often gains were asked for.
+    #[cfg(test)]
+    pub looks: usize,
 }
 
 /// Of each row, what it would gain, and x'Px.
@@ -37,7 +40,15 @@ pub struct Gains {
 impl Tracked {
     /// Rows without products yet, which take twice the memory of the rows.
     pub fn new(x: Vec<f64>) -> Tracked {
-        Tracked { x, a: Vec::new(), y: Vec::new(), followed: 0, fresh: 0.0 }
+        Tracked {
+            x,
+            a: Vec::new(),
+            y: Vec::new(),
+            followed: 0,
+            fresh: 0.0,
+            #[cfg(test)]
+            looks: 0,
+        }
     }
 
     /// Row `at`.
@@ -45,14 +56,12 @@ impl Tracked {
         &self.x[at * width..(at + 1) * width]
     }
 
-    /// Whether gains were ever asked for.
-    #[cfg(test)]
-    pub fn was_seen(&self) -> bool {
-        self.fresh > 0.0
-    }
-
     /// What each row would gain beside the rows taken.
     pub fn gains(&mut self, posterior: &Posterior) -> Gains {
+        #[cfg(test)]
+        {
+            self.looks += 1;
+        }
         let (width, scale) = (posterior.width(), posterior.scale());
         let behind = posterior.taken().len() - self.followed;
         let is_new = self.a.is_empty() || behind as f64 > LAG_SHARE * width as f64;
