@@ -238,13 +238,7 @@ class Reader:
         return bytes(_array(call)[0].as_py())
 
     def note_of(self, state: bytes) -> bytes:
-        """Return the note of a state.
-
-        Raises
-        ------
-        DataError : the bytes are no state, were altered or cut, or are of another version
-            or of a reader of other columns
-        """
+        """Return the note of a state."""
         call = partial(_library().dbselect_state_note, self._handle, state, len(state))
         return bytes(_array(call)[0].as_py())
 
@@ -259,10 +253,6 @@ class Reader:
         Returns
         -------
         as `add`
-
-        Raises
-        ------
-        DataError : as `note_of`, or the state has another number of groups
         """
         call = partial(_library().dbselect_reader_load, self._handle, state, len(state))
         if keys is None:
@@ -474,11 +464,6 @@ def penalised_path(
     ----------
     grid : penalties, or how many and the last as a share of the first
     turn : is called after each penalty
-
-    Raises
-    ------
-    RecordError : the columns are such as no rows have
-    What `turn` raises
     """
     raised: list[BaseException] = []
 
@@ -586,12 +571,6 @@ def search(
     names of why it ended and among which groups each step chose, ``aliased``, columns that
     depend on columns before them, and ``condition``, that of the selected columns
 
-    Raises
-    ------
-    ArgumentError, ColumnError, GroupError : the method does not take what it is given
-    RecordError : the array holds something else than records
-    What `turn` raises, but for that
-
     Notes
     -----
     A search costs O(D^3) for D columns; many run on all cores, each as it would alone. The GIL is
@@ -671,11 +650,6 @@ def answers(
     the column left out as dependent that may explain much, and ``notes``, numbers that tell how
     it was found: ``Choice::choose`` of the method
 
-    Raises
-    ------
-    ArgumentError, ColumnError, RecordError : as `search`
-    What `turn` raises
-
     Notes
     -----
     As `search`: O(D^3) a record, on all cores, without the GIL.
@@ -700,11 +674,6 @@ def check(records: pa.Array, target: str) -> pa.StringArray:
     Parameters
     ----------
     records, target : as in `search`
-
-    Raises
-    ------
-    ColumnError : a record has no such column
-    RecordError : the array holds something else than records
     """
     with _stream(_batch(records)) as stream:
         return _array(partial(_library().dbselect_check, stream, target.encode()))

@@ -182,11 +182,6 @@ def stored_gram(source: Any, opened: Callable[[], Table] | None = None) -> Gram 
     ----------
     opened : opens the table of the source for a caller that also needs it; default: the
         table is opened here
-
-    Raises
-    ------
-    ArgumentError : a list of Grams, records and files of them has something else, too
-    RecordError : the records do not fit each other, or a table has two columns of them
     """
     if isinstance(source, Gram):
         return source

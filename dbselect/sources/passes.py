@@ -108,11 +108,6 @@ class Passes:
     count : passes made so far
     rows_read : rows of all passes
     bytes_read : size in memory of what all passes read, as Arrow holds numbers
-
-    Raises
-    ------
-    SourceError : there is no such table, or it can be read only once
-    ColumnError : a column is unknown, named twice or not numeric
     """
 
     def __init__(
@@ -223,10 +218,6 @@ class Passes:
         ----------
         gram : of a pass
         names : the columns whose missing values leave rows out
-
-        Warns
-        -----
-        SkippedRowsWarning : more than half of the rows are left out
         """
         if too_few(gram.rows, gram.skipped):
             inputs = inputs_as_fitted(names, self.terms)

@@ -225,10 +225,6 @@ def check_left_out(
     ----------
     why : no column of text that was left out could be taken
     way : to take one named ``{name}``
-
-    Raises
-    ------
-    ColumnError : a column of text is requested by its name
     """
     for name in request.left_out:
         if columns is not None and name in columns:

@@ -178,12 +178,6 @@ def request_of(
     ones included, except the weight, the keys and what decides the fold. A column of
     `terms` gives way to the columns that are made of it, whether or not it is one of
     `columns`; a policy of `terms` for its missing values takes precedence.
-
-    Raises
-    ------
-    ColumnError : a column is unknown, named twice or of another type, or there is none; or
-        a date counts in another unit than in `terms`
-    ArgumentError : there is no such policy
     """
     terms = Terms() if terms is None else terms
     every = columns_of(schema)
@@ -267,10 +261,6 @@ def wanted_of(
     every : the columns that there are
     columns : names and globs; None for all that a Gram can be made of
     apart : fields that are not taken without being named
-
-    Raises
-    ------
-    ColumnError : a column is unknown, named twice or of another type, or there is none
     """
     usable = {name: leaf for name, leaf in every.items() if leaf.is_numeric or leaf.is_text}
     if columns is None:
@@ -330,10 +320,6 @@ def folding_of(fold: Any, key: Any, seed: Any, name: str = "fold") -> Folding | 
     Parameters
     ----------
     name : of the argument that is the number of folds
-
-    Raises
-    ------
-    ArgumentError : `fold` is no number of folds, `seed` out of range, `key` without `fold`
     """
     check_seed(seed)
     if fold is None:

@@ -67,24 +67,14 @@ class TableRows:
         check_left_out(self.table, self._request, self._columns, "text, which is no number")
 
     def blocks(self, size: int) -> Iterator[tuple[Index, Matrix, pa.Array | None]]:
-        """Read the table: row numbers from 0, rows and keys, at most `size` at a time.
-
-        Raises
-        ------
-        DataError : a value is infinite or larger than 1e60
-        """
+        """Read the table: row numbers from 0, rows and keys, at most `size` at a time."""
         start = 0
         for used, X, rows in self.pieces(size):
             yield start + used, X, self._keys(rows, used)
             start += len(rows)
 
     def pieces(self, size: int) -> Iterator[tuple[Index, Matrix, pa.StructArray]]:
-        """Read the table: the positions of the rows used, these, and all rows of a piece.
-
-        Raises
-        ------
-        DataError : as `blocks`
-        """
+        """Read the table: the positions of the rows used, these, and all rows of a piece."""
         self.skipped = 0
         self.missing.clear()
         with (
@@ -147,12 +137,7 @@ def values(rows: pa.StructArray, path: tuple[str | int, ...]) -> npt.NDArray[np.
 
 
 def usable(X: Matrix, names: Sequence[str], scale: bool) -> tuple[Index, Matrix]:
-    """Return the positions of the rows without NaN, and these rows; X may be changed.
-
-    Raises
-    ------
-    DataError : a value is infinite or larger than 1e60
-    """
+    """Return the positions of the rows without NaN, and these rows; X may be changed."""
     used = np.flatnonzero(~np.isnan(X).any(axis=1))
     X = X if len(used) == len(X) else X[used]
     large = np.argwhere(np.abs(X) > LARGEST)

@@ -33,12 +33,7 @@ class Unchanged:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Read the files. Costs two calls of the system a file.
-
-        Raises
-        ------
-        SourceError : a file is another one than when it was opened, or is written over meanwhile
-        """
+        """Read the files. Costs two calls of the system a file."""
         for path, stamp in self.seen.items():
             if _stamp(path) != stamp:
                 raise SourceError(f"'{path}' has changed since it was opened; read it once more")

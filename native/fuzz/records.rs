@@ -94,7 +94,7 @@ fn of_rows(draw: &mut Draw) -> Result<(), String> {
     let mut record = raw(&columns, &one).check()?;
     let part = raw(&columns, &two).check()?;
     record.merge(&part)?;
-    let written = write_records(&[Some(record), None]);
+    let written = write_records(&mut [Some(record), None])?;
     let mut record = read_record(&written, 0)?.ok_or("a record is NULL")?;
     compare(&record, &both, &both)?;
     if record.remove(&part).is_ok() {
@@ -140,9 +140,9 @@ fn altered(draw: &mut Draw) -> Result<(), String> {
         no_panic(sum.merge(two))?;
         no_panic(rest.remove(two))?;
         impute(&sum);
-        written_again(&[Some(sum), Some(impute(one))])?;
+        written_again(&mut [Some(sum), Some(impute(one))])?;
     }
-    let mut written = write_records(&records);
+    let mut written = write_records(&mut records)?;
     if draw.one_in(3) {
         written = other_fields(draw, written);
     }
@@ -156,8 +156,8 @@ fn altered(draw: &mut Draw) -> Result<(), String> {
 }
 
 /// What is written can be read, or was refused before.
-fn written_again(records: &[Option<Record>]) -> Result<(), String> {
-    let written = write_records(records);
+fn written_again(records: &mut [Option<Record>]) -> Result<(), String> {
+    let Some(written) = no_panic(write_records(records))? else { return Ok(()) };
     for (row, record) in records.iter().enumerate() {
         let Some(again) = no_panic(read_record(&written, row))?.flatten() else { continue };
         let same =

@@ -41,6 +41,12 @@ def test_errors_can_be_caught_without_loading_anything_heavy():
 
 
 @pytest.mark.system
+def test_the_first_call_loads_no_splines_and_no_files():
+    loaded = loaded_after("import dbselect\ndbselect.gram, dbselect.anytime_sequence")
+    assert not loaded & {"scipy.interpolate", "scipy.optimize", "pyarrow.parquet"}
+
+
+@pytest.mark.system
 def test_polars_has_the_namespace_after_the_import_alone():
     code = (
         "import dbselect, polars as pl\n"

@@ -28,13 +28,7 @@ class DaskTable:
             raise SourceError(f"Dask has a column that Arrow has no type for: {error}") from error
 
     def reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
-        """Have Dask's workers gather of their partitions; one part comes back.
-
-        Raises
-        ------
-        DbselectError : what a worker found wrong with its rows
-        SourceError : a task failed
-        """
+        """Have Dask's workers gather of their partitions; one part comes back."""
         from dask.delayed import delayed
 
         schema = pa.schema([self.schema.field(field) for field in fields])

@@ -13,13 +13,7 @@ def is_delta(path: str | Path) -> bool:
 
 
 def delta_table(path: Path) -> Any:
-    """Open a Delta table.
-
-    Raises
-    ------
-    ArgumentError : deltalake is not installed
-    SourceError : the folder holds no Delta table
-    """
+    """Open a Delta table."""
     try:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
@@ -43,10 +37,6 @@ def refuse_files_of_delta(path: str, own: Path | None = None) -> None:
     ----------
     path : file, folder or glob
     own : a folder that is not read
-
-    Raises
-    ------
-    SourceError : there are some
     """
     if Path(path).is_file():
         return

@@ -18,13 +18,7 @@ class NotSummedError(Exception):
 
 
 def run(query: Any) -> pl.DataFrame:
-    """Run a query of few rows.
-
-    Raises
-    ------
-    NotSummedError : ibis cannot compile it to the engine's SQL
-    SourceError : the engine refuses it
-    """
+    """Run a query of few rows."""
     try:
         return pl.DataFrame(pl.from_arrow(query.to_pyarrow()))
     except (

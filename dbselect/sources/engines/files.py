@@ -123,13 +123,7 @@ def of_file(path: str) -> LazyTable:
 
 
 def paths_of(source: Any) -> list[str]:
-    """Return the files of a path, a folder or a glob, or a list as it is, sorted.
-
-    Raises
-    ------
-    ArgumentError : a source that tasks cannot read by themselves
-    SourceError : there is no file
-    """
+    """Return the files of a path, a folder or a glob, or a list as it is, sorted."""
     if isinstance(source, str | Path) and "://" not in str(source):
         _check_parquet(str(Path(source).expanduser()))
     if isinstance(source, list | tuple) and all(isinstance(one, str | Path) for one in source):

@@ -48,12 +48,7 @@ class RemoteTable(IbisTable):
         self._is_told = False
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
-        """Read the fields in batches, in the order that the backend gives the rows.
-
-        Warns
-        -----
-        DriverWarning : at the first reading
-        """
+        """Read the fields in batches, in the order that the backend gives the rows."""
         if not self._is_told:
             warn_caller(
                 f"the rows of the table of {self._expression.get_backend().name} all pass "

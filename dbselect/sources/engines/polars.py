@@ -169,12 +169,7 @@ def plain_dtype(dtype: Any) -> Any:
 
 
 def from_path(path: str | Path) -> LazyTable:
-    """Open a file, a folder or a glob; the format follows from the ending of the name.
-
-    Raises
-    ------
-    SourceError : no file is there, or its format does not match its name
-    """
+    """Open a file, a folder or a glob; the format follows from the ending of the name."""
     text = str(Path(path).expanduser()) if str(path).startswith("~") else str(path)
     local = "://" not in text
     if local and not Path(text).exists() and not glob.glob(text, recursive=True):

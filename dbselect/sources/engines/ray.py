@@ -30,13 +30,7 @@ class RayTable:
         self.schema: pa.Schema = found
 
     def reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
-        """Have Ray's workers gather of their blocks, and return what comes of it.
-
-        Raises
-        ------
-        DbselectError : what a task found wrong with its rows
-        SourceError : a task failed
-        """
+        """Have Ray's workers gather of their blocks, and return what comes of it."""
         rows = self._dataset.select_columns(fields)
         states = self._run(rows, "partial", work)
         for tasks in merging(work.size):

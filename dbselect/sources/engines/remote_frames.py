@@ -18,16 +18,7 @@ def table_elsewhere(source: Any) -> Table | None:
 
 
 def brought_here(table: Table, fields: Sequence[str]) -> pl.DataFrame:
-    """Read fields of a table into memory.
-
-    Raises
-    ------
-    SourceError : the engine cannot read it
-
-    Warns
-    -----
-    DriverWarning : the rows are of an engine that could be far away
-    """
+    """Read fields of a table into memory."""
     schema = pa.schema([table.schema.field(name) for name in fields])
     parts = [pl.DataFrame(batch) for batch in table.batches(list(fields))]
     return pl.concat([pl.DataFrame(schema.empty_table()), *parts], how="vertical_relaxed")

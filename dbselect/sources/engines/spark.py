@@ -39,24 +39,13 @@ class SparkTable:
             raise SourceError(f"Spark cannot read the table: {told(error)}") from error
 
     def reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
-        """Have every task gather of its rows, and return what comes of it, in few parts.
-
-        Raises
-        ------
-        DbselectError : what a task found wrong with its rows
-        SourceError : a task failed, or its process has no dbselect like this one
-        """
+        """Have every task gather of its rows, and return what comes of it, in few parts."""
         renamed = Changed(work, partial(_renaming, fields))
         rows = self._selected(fields)
         yield from brought(rows.mapInArrow(spark_task("partial", renamed), SCHEMA), work)
 
     def _selected(self, fields: list[str]) -> Any:
-        """Return the fields under other names: those with dots get lost on their way.
-
-        Raises
-        ------
-        ColumnError : two names differ only in case, which Spark ignores
-        """
+        """Return the fields under other names: those with dots get lost on their way."""
         for field in fields:
             alike = [name for name in self.schema.names if name.lower() == field.lower()]
             settings = self._frame.sparkSession.conf
@@ -73,12 +62,7 @@ class SparkTable:
         consume_batches(self.batches(fields), consume)
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
-        """Bring the fields here in batches, in the order of the partitions.
-
-        Warns
-        -----
-        DriverWarning : always
-        """
+        """Bring the fields here in batches, in the order of the partitions."""
         warn_caller(
             "this call looks at single rows: those of the Spark DataFrame all pass "
             "through the driver; take a sample if they are many",

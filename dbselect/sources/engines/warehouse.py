@@ -63,12 +63,6 @@ def records_of(table: Any, request: Request) -> pl.DataFrame:
     table : of ibis, on any engine
     request : without folds and bases
 
-    Raises
-    ------
-    DataError : an infinite value or a negative weight, or squares that are no doubles
-    SourceError : the engine refuses a query, or the table changes between two of them
-    NotSummedError : the engine lacks something that this takes
-
     Notes
     -----
     Of d numbers and c categories: 1 + q + c + c (c - 1) / 2 queries, each over the whole

@@ -40,10 +40,6 @@ class Facts:
     ----------
     gram : of the own columns and those of all tables added
     schema : type of each field
-
-    Raises
-    ------
-    SourceError : a stream that can be read only once
     """
 
     def __init__(self, source: TableSource, columns: Sequence[str], weight: str | None) -> None:
@@ -83,12 +79,7 @@ class Facts:
         )
 
     def read_again(self) -> None:
-        """Read the Gram of the rows that are kept; the others count as left out.
-
-        Warns
-        -----
-        SkippedRowsWarning : more than half of the rows are left out
-        """
+        """Read the Gram of the rows that are kept; the others count as left out."""
         before = self.own
         found = read_gram(LazyTable(self._frame), self._columns, self._weight)
         skipped = before.rows + before.skipped - found.rows

@@ -63,10 +63,6 @@ def side_by_side(one: Gram, two: Gram, cross: Matrix) -> Gram:
     Parameters
     ----------
     cross : shape (d, p), the comoments of the columns of one with those of the other
-
-    Raises
-    ------
-    ColumnError : a column is in both
     """
     _check_apart(two.columns, one.columns)
     return replace(

@@ -23,12 +23,7 @@ _COMPARED: dict[str, Any] = {
 
 
 def fields_of(key: Any, what: str = "key") -> tuple[list[str], list[str]]:
-    """Return the fields of a key, as the facts call them and as the other table does.
-
-    Raises
-    ------
-    ArgumentError : the key is no name, names nothing, or names a field twice
-    """
+    """Return the fields of a key, as the facts call them and as the other table does."""
     # A table in the place of its key must not fill the page.
     told = repr(key) if isinstance(key, int | float | None) else f"a {type(key).__name__}"
     if isinstance(key, str):
@@ -51,12 +46,7 @@ def fields_of(key: Any, what: str = "key") -> tuple[list[str], list[str]]:
 
 
 def kind_of_key(field: str, dtype: pl.DataType) -> str:
-    """Return the kind of a key; keys are compared with keys of their kind only.
-
-    Raises
-    ------
-    ColumnError : no rows are found by values of such a type
-    """
+    """Return the kind of a key; keys are compared with keys of their kind only."""
     if dtype.is_integer():
         return "integer"
     if dtype.is_numeric():
@@ -74,12 +64,7 @@ def kind_of_key(field: str, dtype: pl.DataType) -> str:
 
 
 def check_keys(fields: Sequence[str], schema: Mapping[str, pl.DataType], where: str) -> list[str]:
-    """Return the kinds of the fields of a key.
-
-    Raises
-    ------
-    ColumnError : a field is unknown, or of a type that is no key
-    """
+    """Return the kinds of the fields of a key."""
     for field in fields:
         if field not in schema:
             raise ColumnError(f"key names {unknown('column', field, list(schema))} in {where}")
@@ -89,13 +74,7 @@ def check_keys(fields: Sequence[str], schema: Mapping[str, pl.DataType], where: 
 def check_alike(
     ours: Sequence[str], kinds: Sequence[str], theirs: Sequence[str], others: Sequence[str]
 ) -> None:
-    """Refuse keys of two tables that are never equal, as their kinds differ.
-
-    Raises
-    ------
-    ArgumentError : they have unequal numbers of fields
-    ColumnError : fields of unequal kinds
-    """
+    """Refuse keys of two tables that are never equal, as their kinds differ."""
     if len(ours) != len(theirs):
         raise ArgumentError(
             f"key has {len(theirs)} columns, {list(theirs)}; the facts have {len(ours)}, "

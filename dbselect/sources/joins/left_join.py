@@ -90,11 +90,6 @@ def look_up(
     kinds : of the fields of the key
     source : table of any engine, read once
     key : the fields of the key in the table, in the order of those of `keys`, or a mapping
-
-    Raises
-    ------
-    ColumnError, ArgumentError, SourceError : as `KeySums.extend`
-    DataError : two rows of one key, or something is missing where that is an error
     """
     theirs = fields_in_table(key, list(keys.columns))
     table = open_table(source, None)

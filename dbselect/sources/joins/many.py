@@ -16,12 +16,7 @@ COUNT = "rows"
 
 
 def summaries_of(many: Any, order: Any) -> list[str]:
-    """Return the summaries requested of several rows of a key.
-
-    Raises
-    ------
-    ArgumentError : there is no such summary, or ``"latest"`` without an order
-    """
+    """Return the summaries requested of several rows of a key."""
     wanted = [many] if isinstance(many, str) else list(many or ())
     for each in wanted:
         if each not in SUMMARIES:
@@ -48,14 +43,6 @@ def one_a_key(
     Parameters
     ----------
     keys : fields of the key; where one is NULL, the row is in no summary that is looked up
-
-    Raises
-    ------
-    ColumnError : there is no such column `order`
-
-    Warns
-    -----
-    LeftOutWarning : columns without a mean, if no other summary is requested
     """
     schema = frame.collect_schema()
     others = [name for name in schema.names() if name not in keys]

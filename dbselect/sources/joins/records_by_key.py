@@ -69,12 +69,7 @@ class Parts:
 
 
 def parts_of(records: pl.Series) -> Parts:
-    """Take records apart.
-
-    Raises
-    ------
-    RecordError : they do not merge, or one is malformed
-    """
+    """Take records apart."""
     missing: Counter[str]
     found = records.to_arrow()
     first = Gram.from_struct(found[0])

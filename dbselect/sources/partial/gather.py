@@ -93,12 +93,7 @@ class GramSums:
         return self.reader.state(self._note())
 
     def load(self, part: bytes) -> None:
-        """Add the sums of other rows.
-
-        Raises
-        ------
-        DataError : the part is damaged, of another version, or of another plan
-        """
+        """Add the sums of other rows."""
         note = self.reader.note_of(part)
         if self.grouping is None:
             self.reader.load(part)
@@ -153,10 +148,6 @@ def check_fits(
     ----------
     part : what to call it
     keys : fields that need the very same type; others may be any number, or any text
-
-    Raises
-    ------
-    SourceError : a field is missing, is there twice, or has another type
     """
     for name in fields:
         if name not in found.names:

@@ -23,10 +23,6 @@ def folds_of(batch: Any, folding: Folding, columns: list[str]) -> pa.Array:
     Parameters
     ----------
     columns : flattened columns that decide it where there is no key
-
-    Raises
-    ------
-    ColumnError : the key has a type that decides no fold
     """
     named = columns if folding.key is None else []
     table = batch if folding.key is None else batch.select([folding.key])
@@ -42,10 +38,6 @@ def warn_of_folds(present: Sequence[int], folding: Folding) -> None:
     Parameters
     ----------
     present : of each group of the table, how many folds have rows
-
-    Warns
-    -----
-    FoldsWarning : a fold has no row
     """
     few = [count for count in present if 0 < count < folding.k]
     if not few:

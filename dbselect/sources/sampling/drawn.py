@@ -53,10 +53,6 @@ class Draws:
     records : number of records
     seed : 0 to 2^63 - 1
 
-    Raises
-    ------
-    ArgumentError : another kind, no whole number of records or an odd one of halves, or no seed
-
     Notes
     -----
     A Poisson number is read off 16 bits of a hash, so that its probabilities are multiples of
@@ -186,12 +182,7 @@ class DrawnTable:
             start += len(rows)
 
     def _weights(self, rows: pa.Table) -> Vector | None:
-        """Return the weights of some rows, NaN for NULL; None if there are none.
-
-        Raises
-        ------
-        DataError : a weight is negative or infinite
-        """
+        """Return the weights of some rows, NaN for NULL; None if there are none."""
         if self._weight is None:
             return None
         found = values(rows.select([self._weight]).to_struct_array(), (self._weight,))

@@ -148,12 +148,7 @@ def _alike(grams: Sequence[Gram]) -> list[Gram]:
 
 
 def parts_in(source: Any) -> list[Gram] | None:
-    """Return the Grams of a frame or a list of them; None of anything else.
-
-    Raises
-    ------
-    ArgumentError : a Gram, whose rows cannot be drawn, or a list with something else
-    """
+    """Return the Grams of a frame or a list of them; None of anything else."""
     source = native(source)
     if isinstance(source, Gram):
         raise ArgumentError(

@@ -83,11 +83,6 @@ def exact_sums(
     columns : names and globs besides the target; default: every numeric column. For a
         NumPy array the names of all its columns
     weight : column of row weights, >= 0
-
-    Raises
-    ------
-    DataError : a value is infinite, beyond 1e60 or below 1e-240 but not 0; a weight is
-        negative; there are no usable rows
     """
     named = [target, *([] if weight is None else [weight])]
     wanted = columns

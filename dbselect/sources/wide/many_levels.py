@@ -46,10 +46,6 @@ class ManyLevels:
     ----------
     categories : Category
     policies : what becomes of what is missing in each
-
-    Raises
-    ------
-    ArgumentError : a policy that fills
     """
 
     categories: tuple[Category, ...]

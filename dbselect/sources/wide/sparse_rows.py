@@ -16,12 +16,7 @@ from dbselect.sources.request import Consumer
 
 
 def sparse_field(schema: pa.Schema) -> str | None:
-    """Return the name of the field of entries; None if there is none.
-
-    Raises
-    ------
-    ArgumentError : there are two
-    """
+    """Return the name of the field of entries; None if there is none."""
     found = [field.name for field in schema if is_entries(field.type)]
     if len(found) > 1:
         raise ArgumentError(
@@ -32,12 +27,7 @@ def sparse_field(schema: pa.Schema) -> str | None:
 
 
 def entries(name: str, field: pa.Array) -> tuple[Any, Mask]:
-    """Return the entries of rows as a CSR matrix, and which rows have all of theirs.
-
-    Raises
-    ------
-    DataError : an entry has no number or a negative one, or an infinite value
-    """
+    """Return the entries of rows as a CSR matrix, and which rows have all of theirs."""
     rows = entries_in(name, field)
     if len(rows.at) and rows.at.max() >= MOST_COLUMNS:
         raise DataError(

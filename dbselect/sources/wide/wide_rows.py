@@ -186,12 +186,7 @@ class WideRows:
         return np.array(kept + [True] * len(self.marked) + [True])
 
     def pieces(self, batch: Any) -> Iterator[Piece]:
-        """Give the rows of a batch, some millions of values at a time.
-
-        Raises
-        ------
-        DataError : an infinite value or a negative weight
-        """
+        """Give the rows of a batch, some millions of values at a time."""
         size = max(1, min(PIECE_VALUES // max(len(self.names), 1), PIECE_ROWS))
         for start in range(0, len(batch), size):
             rows = self.request.terms.expand(batch.slice(start, size))
