@@ -6,7 +6,6 @@ from typing import Any
 
 import polars as pl
 
-from dbselect.errors import ArgumentError
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pictures.steps import Heights, step_curves
 
@@ -27,7 +26,8 @@ class Simulation(InNotebooks):
     >>> import polars as pl
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, 3, 2, 5], "y": [3, 4, 6, 9]})
     >>> found = ds.Problem(table, "y").simulate(table, unavailable={"a": 1.0})
-    >>> found.curve("pattern").select("spent", pl.col("explained").round(2)).rows()
+    >>> pattern = found.table.filter(rule="pattern")
+    >>> pattern.select("spent", pl.col("explained").round(2)).rows()
     [(0.0, 0.0), (1.0, 0.0), (2.0, 0.72)]
     """
 
@@ -43,18 +43,6 @@ class Simulation(InNotebooks):
     @property
     def _glance(self) -> Glance:
         return Glance(self.table)
-
-    def curve(self, rule: str) -> pl.DataFrame:
-        """Return what a rule spends and explains at each budget, as `dbselect.compare` takes it.
-
-        Parameters
-        ----------
-        rule : ``"prefix"``, ``"pattern"`` or ``"next_group"``
-        """
-        rules = self.table["rule"].unique(maintain_order=True).to_list()
-        if rule not in rules:
-            raise ArgumentError(f"rule is {rule!r}; it must be one of {rules}")
-        return self.table.filter(rule=rule).drop("rule")
 
     def plot(self) -> Any:
         """Return a picture of what each rule explains against what it spends.

@@ -246,7 +246,7 @@ def compare(
     Parameters
     ----------
     sequences : name -> Sequence of any family, AnytimePredictor, which needs `data`, or a
-        DataFrame, of `oracle` or of `Simulation.curve`
+        DataFrame, of `oracle` or some rows of `Simulation.table`
     reference : the name whose stopping cost cuts all; default: the first
     fraction : 0 to 1; default: the plateau of the reference
     data : other data on which to judge, as in `evaluate`: a table, or of linear sequences

@@ -2,6 +2,7 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from itertools import combinations
 from typing import Any
 
@@ -341,3 +342,26 @@ def test_one_step_of_a_family_is_near_its_refits(tmp_path, family):
     assert again["prediction"].to_list() == pytest.approx(found.tolist())
     with pytest.raises(ds.errors.ArgumentError, match=r"level is 0\.9; of a family"):
         predictor.predict(frame, level=0.9)
+
+
+def test_a_mapping_may_hold_what_python_has_for_numbers_and_dates():
+    rng = np.random.default_rng(13)
+    day = pl.date(2024, 1, 1) + pl.duration(days=pl.Series(rng.integers(0, 300, 90)))
+    frame = pl.select(day.alias("day")).with_columns(
+        x=pl.Series(rng.normal(size=90)), n=pl.Series(rng.integers(0, 9, 90))
+    )
+    frame = frame.with_columns(at=pl.col("day").cast(pl.Datetime) + pl.duration(hours=7))
+    y = frame["day"].dt.ordinal_day() * 0.1 + frame["x"] + pl.Series(rng.normal(size=90))
+    predictor = ds.AnytimePredictor(frame.with_columns(y=y), "y")
+    found = predictor.predict(frame)["prediction"]
+    for at in range(5):
+        row = frame.row(at, named=True)
+        assert predictor.predict(row)["prediction"] == pytest.approx(found[at])
+        other = {**row, "x": np.float32(row["x"]), "n": Decimal(row["n"])}
+        assert predictor.predict(other)["prediction"] == pytest.approx(found[at], rel=1e-5)
+    for missing in (None, float("nan"), np.float32("nan"), float("inf")):
+        assert "x" not in predictor.predict({"x": missing, "n": 1})["groups"]
+    nested = pl.DataFrame({"demo": [{"age": float(k)} for k in range(9)], "y": range(9)})
+    predictor = ds.AnytimePredictor(nested, "y", {"d": ["demo"]})
+    assert predictor.predict({"demo": {"age": 3.5}})["prediction"] == pytest.approx(3.5)
+    assert predictor.predict({"demo": None})["groups"] == []

@@ -31,7 +31,7 @@ def test_where_nothing_fails_all_buyers_are_the_prefixes(frame, problem):
     found = problem.simulate(frame)
     expected = ds.evaluate(seq, frame)
     for rule in ("prefix", "pattern"):
-        curve = found.curve(rule)
+        curve = found.table.filter(rule=rule)
         assert curve["spent"].to_list() == pytest.approx(seq.spent.tolist())
         assert curve["mse"].to_list() == pytest.approx(expected["mse"].to_list())
         assert curve["r2"].to_list() == pytest.approx(expected["r2"].to_list())
@@ -80,7 +80,8 @@ def test_buyers_do_what_their_definition_says(frame, problem, rule):
     rows = frame.head(60)
     there = np.random.default_rng(3).random((60, 3)) >= 0.3
     for budget in (1.0, 3.0, 5.0, 7.0):
-        found = problem.simulate(rows, budget, dict.fromkeys(COSTS, 0.3), seed=3).curve(rule)
+        found = problem.simulate(rows, budget, dict.fromkeys(COSTS, 0.3), seed=3)
+        found = found.table.filter(rule=rule)
         expected = brute(rows, problem, budget, there, rule)
         assert found.select("spent", "mse").row(0) == pytest.approx(expected)
 

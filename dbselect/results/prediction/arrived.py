@@ -420,19 +420,21 @@ def _json_of(row: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(row, default=_plain, allow_nan=False).encode()
     except ValueError:
-        # NaN and infinite values, which are missing.
-        finite = {
-            name: None if isinstance(one, float) and not math.isfinite(one) else one
-            for name, one in row.items()
-        }
+        finite = {name: _finite(one) for name, one in row.items()}
         return json.dumps(finite, default=_plain, allow_nan=False).encode()
+
+
+def _finite(value: Any) -> Any:
+    """Return a value, None of a NaN or an infinite one, which are missing."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:
     """Return a value that JSON does not know: a date as its seconds since 1970."""
     if isinstance(value, date):
         day = value if isinstance(value, datetime) else datetime(*value.timetuple()[:3])
-        return {"seconds": day.replace(tzinfo=day.tzinfo or UTC).timestamp()}
+        seconds = _finite(day.replace(tzinfo=day.tzinfo or UTC).timestamp())
+        return None if seconds is None else {"seconds": seconds}
     if hasattr(value, "item"):
-        return value.item()
-    return float(value) if hasattr(value, "__float__") else str(value)
+        return _finite(value.item())
+    return _finite(float(value)) if hasattr(value, "__float__") else str(value)
