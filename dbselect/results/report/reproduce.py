@@ -34,7 +34,7 @@ def code_of(sequence: Any, parts: dict[str, Any], opening: dict[str, Any]) -> Se
     asked = _call(f"seq = problem.{parts['method']}", [], parts["options"])
     code = {"Python": "\n".join([*parts["before"], problem, asked, *parts["after"], model])}
     notes = []
-    asked_in_sql = _search_in_sql(sequence)
+    asked_in_sql = None if parts["after"] else _search_in_sql(sequence)
     if asked_in_sql is not None:
         code["DuckDB, with the extension dbselect"] = asked_in_sql
     try:
@@ -122,12 +122,9 @@ def _search_in_sql(sequence: Any) -> str | None:
     if type(sequence) is not Sequence or call.of_gram or call.method not in METHODS:
         return None
     fields = problem.changed()
-    if not set(fields) <= {"ridge", "scale", "intercept", "always"} or sequence.rule.endswith(
-        "at other costs"
-    ):
+    if not set(fields) <= {"ridge", "scale", "intercept", "always"}:
         return None
-    groups = problem.groups
-    named = {"groups": groups, "costs": _costs(problem.costs), **fields, **call.options}
+    named = {"groups": problem.groups, "costs": _costs(problem.costs), **fields, **call.options}
     arguments = [f"{name} := {_sql(value)}" for name, value in named.items() if value is not None]
     asked = ", ".join(["gram(your_table)", _sql(problem.target), *arguments])
     return f"LOAD dbselect;\nSELECT dbselect.{call.method}({asked})\nFROM your_table"

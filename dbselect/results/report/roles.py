@@ -37,28 +37,21 @@ def worth_of_groups(sequence: Any) -> pl.DataFrame:
     whole.add_all(list(range(len(groups.names))))
     rest = np.asarray(whole.losses())
     partner, share = _partners(state, alone)
-    names = np.array(groups.names, dtype=object)
-    near = share >= OVERLAP
-    return (
-        pl.DataFrame(
-            {
-                "group": groups.names,
-                "cost": groups.costs,
-                "columns": [len(own) for own in groups.columns.values()],
-                "gain alone": alone,
-                "gain per cost": alone / groups.costs,
-                "lost without it": rest,
-                "overlaps with": [
-                    str(names[one]) if there else None
-                    for one, there in zip(partner, near, strict=True)
-                ],
-                "overlap": np.where(near, share, np.nan),
-            },
-            schema_overrides={"overlaps with": pl.String},
-        )
-        .with_columns(pl.col("overlap").fill_nan(None))
-        .sort("gain per cost", descending=True)
-    )
+    names = groups.names
+    near = [(names[one], own) if own >= OVERLAP else (None, None)
+            for one, own in zip(partner, share.tolist(), strict=True)]  # fmt: skip
+    table = {
+        "group": names,
+        "cost": groups.costs,
+        "columns": [len(own) for own in groups.columns.values()],
+        "gain alone": alone,
+        "gain per cost": alone / groups.costs,
+        "lost without it": rest,
+        "overlaps with": [name for name, _ in near],
+        "overlap": [own for _, own in near],
+    }
+    types = {"overlaps with": pl.String, "overlap": pl.Float64}
+    return pl.DataFrame(table, schema_overrides=types).sort("gain per cost", descending=True)
 
 
 def _partners(state: State, alone: Any) -> tuple[Any, Any]:

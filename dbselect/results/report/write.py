@@ -8,7 +8,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import check_folder
-from dbselect.pages.html import small_curve
+from dbselect.pages.html import cell_text, small_curve
 from dbselect.pages.report import Section, page
 from dbselect.pages.short import listed
 from dbselect.record.steps import Stop
@@ -53,6 +53,7 @@ def report_page(
     held = None if held_out is None else held_out_curve(held_out)
     opening = opening_of(sequence, held_out, held)
     asked, module = question_of(sequence), module_text()
+    refused = asked if isinstance(asked, str) else LOADING if module else NO_MODULE
     of = "deviance" if hasattr(sequence, "deviance") else "variance"
     data = steps_of(sequence, held) | {
         "lines": _lines(sequence, held),
@@ -65,7 +66,7 @@ def report_page(
         "height": sequence._HEIGHT,
         "titles": {
             "value": sequence._HEIGHT.replace("r2, fitted rows", f"share of {of} explained (r2)"),
-            "cost": f"cost in {unit}" if unit else "cost",
+            "cost": f"cost{unit and f' in {unit}'}",
         },
         "words": f"{sequence._summary[0]}: share explained against cost. {sequence._summary[1]} at "
         f"cost {sequence.spent[-1]:.3g}. The first groups: {listed(sequence._order)}.",
@@ -79,7 +80,6 @@ def report_page(
     if listed_segments is not None:
         sections.append(listed_segments)
     sections.append(code_of(sequence, data["code"], opening))
-    refused = asked if isinstance(asked, str) else NO_MODULE if not module else LOADING
     targets = sequence.problem.targets or [sequence._summary[0]]
     target = predicted(listed(targets), getattr(sequence, "levels", ()))
     best = f"Which data best predict {target} for their cost"
@@ -92,9 +92,7 @@ def report_page(
 def _question(sequence: Any, unit: str) -> list[str]:
     costs = sequence.groups.costs
     own = f" {unit}" if unit else ""
-    each = f"{costs.min():.3g}{own}"
-    if costs.min() < costs.max():
-        each += f" to {costs.max():.3g}{own}"
+    ends = dict.fromkeys(cell_text(float(one), 3) + own for one in (costs.min(), costs.max()))
     call = sequence.call
     rule = call.options.get("rule", "fr")
     found = {
@@ -104,8 +102,8 @@ def _question(sequence: Any, unit: str) -> list[str]:
     ridge = f", ridge {sequence.ridge:g}" if sequence.ridge else ""
     stop = "all groups were added" if sequence.stop is Stop.EXHAUSTED else sequence.stop.value
     return [
-        f"{len(costs)} groups of {len(sequence.columns)} columns. Each group costs {each}; "
-        f"{costs.sum():.3g}{own} in total.",
+        f"{len(costs)} groups of {len(sequence.columns)} columns. Each group costs "
+        f"{' to '.join(ends)}; {cell_text(float(costs.sum()), 3)}{own} in total.",
         f"{found}{ridge}. Stopped: {stop}.",
     ]
 
@@ -113,26 +111,25 @@ def _question(sequence: Any, unit: str) -> list[str]:
 def _lines(sequence: Any, held: pl.DataFrame | None) -> list[dict[str, Any]]:
     """Return the curves beside that of the steps."""
 
-    def line(name: str, spent: Any, value: Any, **band: Any) -> dict[str, Any]:
-        ends = {key: one.to_list() for key, one in band.items()}
-        return {"name": name, "spent": spent.tolist(), "value": value.tolist(), **ends}
+    def line(name: str, **values: Any) -> dict[str, Any]:
+        return {"name": name, **{key: np.asarray(own).tolist() for key, own in values.items()}}
 
-    lines = []
+    lines, spent = [], sequence.spent
     if held is not None:
         for one in held.partition_by("curve", maintain_order=True):
-            band = {} if one["low"].null_count() else {key: one[key] for key in ("low", "high")}
+            shown = ["spent", "value", *([] if one["low"].null_count() else ["low", "high"])]
             name = str(one["curve"][0]).replace(HELD_OUT, "held-out rows")
-            lines.append(line(name, one["spent"].to_numpy(), one["value"].to_numpy(), **band))
+            lines.append(line(name, **one.select(shown).to_dict()))
     if sequence._is_quadratic:
         budgets = _budgets(sequence.groups.costs, float(sequence.spent.max()))
         bound = sequence.certificate(budgets)["bound"].to_numpy()
-        drawn = line("bound: no groups explain more", budgets, bound)
+        drawn = line("bound: no groups explain more", spent=budgets, value=bound)
         lines.append(drawn | {"isJoined": True})
     if np.abs(sequence.explained - sequence.r2).max() > SAME_SHARE:
-        lines.append(line("explained, less the penalty", sequence.spent, sequence.explained))
+        lines.append(line("explained, less the penalty", spent=spent, value=sequence.explained))
     each = getattr(sequence, "responses", {})
     if len(each) <= MOST_RESPONSES:
-        lines += [line(name, own.spent, own.r2) for name, own in each.items()]
+        lines += [line(name, spent=spent, value=own.r2) for name, own in each.items()]
     return lines
 
 
