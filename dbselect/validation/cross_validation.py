@@ -229,10 +229,9 @@ class CrossValidation(StoredFields, InNotebooks):
         )
         return candidates(frame, measure, title, told)
 
-    def to_struct(self) -> dict[str, Any]:
-        """Return the scores as plain data, with the Grams of the folds but not with a table."""
+    def _without_rows(self) -> "CrossValidation":
         grams = [(keys, one if isinstance(one, Gram) else None) for keys, one in self.sources]
-        return super(CrossValidation, replace(self, sources=grams)).to_struct()
+        return replace(self, sources=grams)
 
     def _segment(self, keys: Mapping[str, Any]) -> Any:
         """Return what all folds of a segment are."""
