@@ -100,7 +100,7 @@ def of_fields(record: Any) -> Any:
 
 
 def _fields(result: Any) -> dict[str, Any]:
-    value = result._without_rows() if isinstance(result, StoredFields) else result
+    value: Any = result._without_rows() if isinstance(result, StoredFields) else result
     return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.init}
 
 
