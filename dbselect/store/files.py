@@ -83,9 +83,14 @@ class LocalFiles:
         names = glob.glob(self.pattern, root_dir=self.root, recursive=True)
         visible = (name for name in names if not Path(name).name.startswith((".", "_")))
         found = {Path(name).as_posix(): self.root / name for name in sorted(visible)}
-        own = "." if self.own is None else os.path.relpath(self.own.resolve(), self.root.resolve())
-        found = {name: path for name, path in found.items() if path.is_file()
-                 and not name.startswith(f"{Path(own).as_posix()}/")}  # fmt: skip
+        root = self.root.resolve()
+        own = None if self.own is None else self.own.resolve()
+        if own is not None and own.is_relative_to(root):
+            inside = own.relative_to(root).parts
+            found = {n: path for n, path in found.items() if Path(n).parts[: len(inside)] != inside}
+        elif own is not None and root.is_relative_to(own):
+            found = {}
+        found = {name: path for name, path in found.items() if path.is_file()}
         if not found:
             raise SourceError(
                 f"no Parquet file is at '{self.shown}'; a store never drops all parts"
