@@ -67,10 +67,6 @@ class LazyFrameNamespace:
         categories, basis, max_levels, terms : as in `dbselect.gram`; what has to be
             learnt of the table is read at once, `terms` read nothing
 
-        Warns
-        -----
-        LeftOutWarning, SkippedRowsWarning : as `dbselect.gram`, the latter when collected
-
         Notes
         -----
         Runs out of core: one record for each batch of the streaming engine, merged

@@ -114,10 +114,6 @@ class Diagnosed:
         column, and partial where they leave nothing of the target but rounding. That a partial
         correlation is 0 has the p-value of `Model.summary`
 
-        Raises
-        ------
-        ArgumentError : as `vif`
-
         Notes
         -----
         O(D^3), no pass. Through the origin all three are of products about 0.
@@ -211,10 +207,6 @@ class Diagnosed:
 
         The column of the intercept counts. Above 30 coefficients are said to suffer (Belsley,
         Kuh, Welsch 1980, section 3.2). Infinite where columns depend on others.
-
-        Raises
-        ------
-        ArgumentError : as `vif`
         """
         return float(self._asked("condition_number")) if self.columns else 1.0
 

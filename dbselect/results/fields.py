@@ -53,6 +53,10 @@ class StoredFields(files.Stored):
         """
         return {"kind": type(self).__name__, "fields": _fields(self)}
 
+    def _without_rows(self) -> Self:
+        """Return what is stored: a result has no table in it."""
+        return self
+
     @classmethod
     def from_struct(cls, record: Any) -> Self:
         """Read what `to_struct` gave.
@@ -95,7 +99,8 @@ def of_fields(record: Any) -> Any:
         raise RecordError(f"the record is damaged: {error}") from error
 
 
-def _fields(value: Any) -> dict[str, Any]:
+def _fields(result: Any) -> dict[str, Any]:
+    value: Any = result._without_rows() if isinstance(result, StoredFields) else result
     return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.init}
 
 

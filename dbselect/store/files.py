@@ -22,9 +22,9 @@ import pyarrow as pa
 from dbselect.errors import DbselectError, SourceError
 from dbselect.record.foreign import is_of
 from dbselect.record.gram import Gram
+from dbselect.sources.engines import polars
 from dbselect.sources.engines.delta import delta_table, is_delta, refuse_files_of_delta
 from dbselect.sources.engines.formats import PARQUET, format_of
-from dbselect.sources.engines.polars import LazyTable, from_frame
 from dbselect.store.fields import Fields, PartFields, kinds_of_fields, leaves_read, without
 from dbselect.store.merging import trimmed
 from dbselect.store.parts import Unread, labelled, read_part
@@ -39,7 +39,7 @@ SMALL, TOGETHER = 2**20, 2**24
 #: Column of the path that a row is of.
 FILE = "__dbselect_file"
 #: How a file cannot be read.
-FAILURES = (DbselectError, OSError, pl.exceptions.PolarsError)
+FAILURES = (DbselectError, *polars.FAILURES)
 
 
 class Files(Protocol):
@@ -83,9 +83,14 @@ class LocalFiles:
         names = glob.glob(self.pattern, root_dir=self.root, recursive=True)
         visible = (name for name in names if not Path(name).name.startswith((".", "_")))
         found = {Path(name).as_posix(): self.root / name for name in sorted(visible)}
-        own = "." if self.own is None else os.path.relpath(self.own.resolve(), self.root.resolve())
-        found = {name: path for name, path in found.items() if path.is_file()
-                 and not name.startswith(f"{Path(own).as_posix()}/")}  # fmt: skip
+        root = self.root.resolve()
+        own = None if self.own is None else self.own.resolve()
+        if own is not None and own.is_relative_to(root):
+            inside = own.relative_to(root).parts
+            found = {n: path for n, path in found.items() if Path(n).parts[: len(inside)] != inside}
+        elif own is not None and root.is_relative_to(own):
+            found = {}
+        found = {name: path for name, path in found.items() if path.is_file()}
         if not found:
             raise SourceError(
                 f"no Parquet file is at '{self.shown}'; a store never drops all parts"
@@ -234,7 +239,7 @@ class FileParts:
         except FAILURES:
             return None
         grams = [Gram.from_struct(each) for each in found[GRAM]] if texts else []
-        if any({each.column for each in gram.terms.categories} != texts for gram in grams):
+        if any(not texts <= {each.column for each in gram.terms.categories} for gram in grams):
             # A text has too many levels in all, which it may not have in each.
             return None
         for each in caught:
@@ -245,7 +250,8 @@ class FileParts:
         names = [paths[path] for path in found[FILE]]
         found = found.drop(FILE)
         # A file without rows is a part, too.
-        empty = [part for part in parts if part not in names]
+        known = {*names}
+        empty = [part for part in parts if part not in known]
         found = pl.concat([found, found.clear(len(empty))])
         names += empty
         told = pl.Series([self._told[name] for name in names], dtype=pl.String)
@@ -258,7 +264,7 @@ class FileParts:
         found = found if found.height else found.clear(1)
         return labelled(found, part, self._told[part], self._reading, fields)
 
-    def _table(self, part: str, paths: list[str]) -> tuple[LazyTable, Fields, set[str]]:
+    def _table(self, part: str, paths: list[str]) -> tuple[polars.LazyTable, Fields, set[str]]:
         """Open files like one part; also return the fields to read, and those of text."""
         hive = {name: self._types[name] for name in _folders(part)}
         path = Path(paths[0])
@@ -268,14 +274,15 @@ class FileParts:
             hive_schema=hive or None, include_file_paths=FILE if len(paths) > 1 else None,
         )  # fmt: skip
         own = set(pl.read_parquet_schema(path))
-        table = from_frame(frame.drop(above - own, strict=False))
+        table = polars.from_frame(frame.drop(above - own, strict=False))
         apart = pa.schema([each for each in table.schema if each.name != FILE])
         leaves = leaves_read(apart, self._reading)
         now = kinds_of_fields(leaves)
         fields = self._fields.read(part, now)
         if fields != now:
-            table = from_frame(frame.select(without(table.schema, now, fields).names))
-        texts = {leaf.name for leaf in leaves if leaf.is_text and leaf.field in fields}
+            table = polars.from_frame(frame.select(without(table.schema, now, fields).names))
+        learnt = self._reading.terms is None
+        texts = {leaf.name for leaf in leaves if learnt and leaf.is_text and leaf.field in fields}
         return table, fields, texts
 
 

@@ -21,7 +21,7 @@ def put(shelf: Shelf, records: Any, part: str, version: str | int | None) -> Ref
     """Put records into a store, as `GramStore.put`."""
     before = shelf.read()
     known, kept = before.fingerprints, reading_of(before)
-    fingerprint = f"{PUT}{version}"
+    fingerprint = PUT if version is None else f"{PUT}{version}"
     others = len(known) - (part in known)
     if version is not None and known.get(part) == fingerprint:
         return Refreshed([], [], [], others + 1)

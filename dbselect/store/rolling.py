@@ -53,12 +53,7 @@ class Rolling:
         costs: Costs | None = None,
         **options: Unpack[AnytimeCall],
     ) -> "OverTime":
-        """Return the sequence of each window.
-
-        Raises
-        ------
-        As `dbselect.anytime_sequence_by`, with the same warnings
-        """
+        """Return the sequence of each window."""
         return OverTime(target, anytime_sequence_by(self.grams, target, groups, costs, **options))
 
 

@@ -240,10 +240,9 @@ class CrossValidation(StoredFields, InNotebooks):
         frame = pl.concat([thinned(part, most, pl.col("choice").is_not_null()) for part in parts])
         return step_curves(frame, heights, title, told, line="options", tips=tips)
 
-    def to_struct(self) -> dict[str, Any]:
-        """Return the scores as plain data, with the Grams of the folds but not with a table."""
+    def _without_rows(self) -> "CrossValidation":
         grams = [(keys, one if isinstance(one, Gram) else None) for keys, one in self.sources]
-        return super(CrossValidation, replace(self, sources=grams)).to_struct()
+        return replace(self, sources=grams)
 
     def _segment(self, keys: Mapping[str, Any]) -> Any:
         """Return what all folds of a segment are."""

@@ -692,6 +692,14 @@ def test_an_empty_cut_is_not_an_empty_store(store, year):
         store.where(pl.lit(False)).total()
 
 
+def test_a_store_is_no_table_of_its_own(tmp_path, year):
+    store = shelf("folder", tmp_path)
+    store.refresh(year, by="day")
+    for source in ("stats", "stats/*.parquet"):
+        with pytest.raises(ds.errors.SourceError, match="no Parquet file is at"):
+            store.refresh(tmp_path / source)
+
+
 @pytest.mark.parametrize("source", ["", "**/*.parquet"])
 def test_a_store_within_its_source_does_not_read_itself(any_store, tmp_path, year, source):
     year.write_parquet(tmp_path / "rows.parquet")
