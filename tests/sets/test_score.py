@@ -22,6 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 import dbselect as ds
 from dbselect.errors import ArgumentError, ScoreError, ScoreWarning
 from dbselect.record.steps import Stop
+from dbselect.search.lead import lead_of
 
 COSTS = {"u": 3.0, "v": 1.0, "w": 2.0, "x": 1.0, "z": 4.0}
 GROUPS = {"u": ["a", "b"], "v": ["c"], "w": ["d", "e"], "x": ["f"], "z": ["g", "h"]}
@@ -538,3 +539,19 @@ def test_limits_hold_beside_a_diversity():
     )
     assert found.diagnostics.stop is Stop.QUERIES
     assert 0 < len(found.chosen) <= 3
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_a_shortlist_reads_texts_missing_values_and_classes(kind):
+    X, y = table(120)
+    frame = X[["a", "d", "h"]].assign(k=np.where(y > 0, "high", "low"))
+    frame.loc[::9, "h"] = np.nan
+    target = y if kind == "numbers" else np.array(["x", "y", "z"])[np.digitize(y, [-1, 1])]
+
+    scored = ds.objectives.Score.of(
+        DecisionTreeClassifier() if kind == "classes" else LinearRegression(), frame, target
+    )
+    gains = lead_of(scored, 0.5).state.gains()
+    assert scored.groups[gains.argmax()] == "k"
+    assert gains.argmin() == scored.groups.index("h")
+    assert lead_of(scored, 1.0)(scored, [0, 1, 2, 3]) == [scored.groups.index("k")]
