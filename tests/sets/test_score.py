@@ -546,7 +546,7 @@ def test_a_shortlist_reads_texts_missing_values_and_classes(kind):
     X, y = table(120)
     frame = X[["a", "d", "h"]].assign(k=np.where(y > 0, "high", "low"))
     frame.loc[::9, "h"] = np.nan
-    target = y if kind == "numbers" else np.array(["x", "y", "z"])[np.digitize(y, [-1, 1])]
+    target = y if kind == "numbers" else np.where(y > 0, np.where(X["b"] > 0, "p", "q"), "r")
 
     scored = ds.objectives.Score.of(
         DecisionTreeClassifier() if kind == "classes" else LinearRegression(), frame, target
