@@ -1,6 +1,8 @@
 """Any function of columns, or any estimator, in the place of a Gram."""
 
+import inspect
 import itertools
+import re
 import threading
 import time
 import warnings
@@ -69,12 +71,15 @@ def linear() -> ds.Problem:
         ("foba", {"epsilon": 0.01, "nu": 0.9}),
         ("backward", {}),
         ("backward", {"budget": 4.0}),
+        ("backward", {"max_steps": 2}),
+        ("foba", {"budget": 7.0}),
         ("floating", {"max_groups": 3}),
     ],
 )
-def test_a_linear_score_gives_the_order_of_the_gram(method, options):
-    ours = getattr(ds.Problem(score_of(R2())), method)(**options)
-    gram = getattr(linear(), method)(**options)
+@pytest.mark.parametrize("always", [(), ("x", "w")])
+def test_a_linear_score_gives_the_order_of_the_gram(method, options, always):
+    ours = getattr(ds.Problem(score_of(R2()), always=always), method)(**options)
+    gram = getattr(linear().replace(always=always), method)(**options)
     assert ours.steps["group"].to_list() == gram.steps["group"].to_list()
     assert ours.steps["action"].to_list() == gram.steps["action"].to_list()
     for name in ("cost", "spent", "explained", "gain", "score"):
@@ -85,9 +90,10 @@ def test_a_linear_score_gives_the_order_of_the_gram(method, options):
 
 
 @pytest.mark.parametrize("method", ["greedy", "exchange", "dash"])
-def test_a_linear_score_gives_the_sets_of_the_gram(method):
-    ours = getattr(ds.Problem(score_of(R2())), method)(k=3)
-    gram = getattr(linear(), method)(k=3)
+@pytest.mark.parametrize("always", [(), ("z",)])
+def test_a_linear_score_gives_the_sets_of_the_gram(method, always):
+    ours = getattr(ds.Problem(score_of(R2()), always=always), method)(k=3)
+    gram = getattr(linear().replace(always=always), method)(k=3)
     assert set(ours.chosen) == set(gram.chosen)
     assert ours.groups == [list(GROUPS)[one] for one in ours.chosen]
     assert ours.explained == pytest.approx(gram.explained, abs=1e-9)
@@ -444,6 +450,38 @@ def test_sequences_of_scores_are_priced_compared_drawn_and_reported(tmp_path):
 def test_mistakes_are_told_in_a_sentence(ask, words):
     with pytest.raises(ArgumentError if "cost" not in words else ds.DbselectError, match=words):
         ask()
+
+
+def test_every_public_name_works_or_refuses_in_a_sentence(tmp_path):
+    X, y = table()
+    score = ds.objectives.Score.of(LinearRegression(), X, y, groups=GROUPS, costs=COSTS)
+    seq = ds.anytime_sequence(score, max_groups=5)
+    given = {
+        "step": 1, "costs": dict.fromkeys(GROUPS, 2.0), "path": tmp_path / "one.html", "rows": X,
+        "budget": 3.0, "source": X, "fraction": 0.9, "a": X, "b": X, "record": {},
+        "groups": seq.groups, "held": [0], "folds": seq.folds[1], "call": seq.call,
+    }  # fmt: skip
+    refused = {}
+    for result in (seq, seq.at()):
+        for name in (one for one in dir(type(result)) if not one.startswith(("_", "read_"))):
+            try:
+                thing = getattr(result, name)
+                if callable(thing):
+                    parameters = inspect.signature(thing).parameters.values()
+                    needed = [
+                        one.name
+                        for one in parameters
+                        if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD
+                    ]
+                    thing(*(given[one] for one in needed))
+            except ArgumentError as error:
+                refused[name] = str(error)
+    criteria = {"criteria", "best", "f_tests", "certificate", "guarantee"}
+    other_rows = {"anytime_predict", "refit", "cross_validate", "drift"}
+    stored = {"to_struct", "from_struct", "write_json", "write_parquet"}
+    of_model = {"coefficients", "expr", "intercept", "sql", "summary"}
+    assert set(refused) == criteria | other_rows | stored | of_model
+    assert all(re.fullmatch(r"[a-zA-Z][^\n]*[^.\n]", text) for text in refused.values())
 
 
 class Products:
