@@ -437,6 +437,13 @@ def test_sequences_of_scores_are_priced_compared_drawn_and_reported(tmp_path):
         (lambda: ds.greedy(score_of(len), k=9), "k is 9"),
         (lambda: linear().foba(max_queries=3), "max_queries is 3; it is for objectives"),
         (lambda: linear().anytime_sequence(time_limit=3), "time_limit is 3; it is for"),
+        (lambda: ds.anytime_sequence(score_of(len), resume=3), "resume is 3"),
+        (
+            lambda: ds.anytime_sequence(
+                score_of(len, name="other"), resume=ds.anytime_sequence(score_of(len))
+            ),
+            "the same score",
+        ),
         (lambda: ds.anytime_sequence(score_of(len)).sql(), "sql cannot be had"),
         (lambda: ds.anytime_sequence(score_of(len)).refit(table()[0]), "refit, cross"),
         (lambda: ds.anytime_sequence(score_of(len)).to_struct(), "is not stored"),
