@@ -15,7 +15,7 @@ from dbselect.methods.answer_types import TYPES
 from dbselect.options.fields import ProblemOptions
 from dbselect.options.methods import OF_RECORDS, Method, places_of
 from dbselect.options.option import REQUIRED, Option, options_of
-from dbselect.options.table import AnytimeOptions
+from dbselect.options.table import AnytimeOptions, LedOptions
 from dbselect.record.steps import STEP_TYPE
 from dbselect.results.glm.store import GLM_TYPE
 
@@ -186,7 +186,7 @@ def _of_table(
     """Return a macro of `anytime_sequence` of a table that is read again and again."""
     own = {
         one: option for one, option in options_of(AnytimeOptions).items()
-        if one not in ("callback", "resume", *without)
+        if one not in ("callback", "resume", *options_of(LedOptions), *without)
     }  # fmt: skip
     function = name.replace("anytime", "dbselect")
     call = f"{function}(getvariable('dbselect_connection'), current_setting('search_path'), "

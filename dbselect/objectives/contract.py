@@ -62,28 +62,18 @@ class ReadsAhead(Protocol):
         """Read what is needed to select some candidates."""
 
 
-@runtime_checkable
-class Asks(Protocol):
-    """An objective whose answers are slow: sets that are asked together run side by side."""
-
-    def ask(self, sets: Iterable[Sequence[int]]) -> None:
-        """Ask for the values of some sets at once, so that they are known afterwards."""
-
-    def around(self) -> list[list[int]]:
-        """Return the sets of which gains and losses of the selected candidates are made."""
-
-
 def ask_sets(objective: object, sets: Iterable[Sequence[int]]) -> None:
-    """Ask at once for the values of some sets, if the objective has to be asked."""
-    if isinstance(objective, Asks):
-        objective.ask(sets)
+    """Ask at once for the values of some sets, of an objective that has to be asked."""
+    ask = getattr(objective, "ask", None)
+    if ask is not None:
+        ask(sets)
 
 
 def ask_around(objectives: Sequence[object]) -> None:
-    """Ask at once for the gains and losses of copies of one objective, if it has to be asked."""
-    first = objectives[0] if objectives else None
-    if isinstance(first, Asks):
-        first.ask([held for one in objectives if isinstance(one, Asks) for held in one.around()])
+    """Ask at once for the gains and losses of copies of one objective that has to be asked."""
+    sets = [held for one in objectives for held in getattr(one, "around", list)()]
+    if sets:
+        ask_sets(objectives[0], sets)
 
 
 class SetFunction(ABC):

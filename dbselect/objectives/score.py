@@ -236,14 +236,7 @@ class Score(SetFunction):
         return losses
 
     def best_known(self, first: Sequence[int], most: int, budget: float | None) -> Self:
-        """Return the score with the best set that was answered, within limits.
-
-        Parameters
-        ----------
-        first : groups that it has
-        most : groups that it has at most
-        budget : limit on the summed cost; None = no limit
-        """
+        """Return the best set that was answered: with some groups first, and at most so many."""
         best = self.copy()
         sets = [
             held for columns, held in self._sets.items()

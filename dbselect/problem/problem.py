@@ -159,6 +159,8 @@ class Problem:
                                     "objective, which has its own")  # fmt: skip
 
     def __repr__(self) -> str:
+        if is_objective(self.source):
+            return f"Problem({self.source!r}{self._costs_words()})"
         groups = "all columns" if self.groups is None else f"{len(self.groups)} groups"
         target = self.target if isinstance(self.target, str) else ", ".join(self.target or ())
         told = "".join(f", {name} {shown(value)}" for name, value in self._changed_words().items())

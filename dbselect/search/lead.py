@@ -93,7 +93,8 @@ def _problem(scorer: CrossValidated, score: Score) -> Any:
     curved = [name for name in numbers.columns if numbers[name].n_unique() > SPLINE_VALUES]
     frame = frame.with_columns(**{name: one.cast(pl.Float64) for name, one in targets.items()})
     basis = dict.fromkeys(curved, ("spline", SPLINE_COLUMNS))
-    terms = learnt(frame, basis=basis)
+    texts = frame.select(pl.selectors.string()).columns
+    terms = learnt(frame, categories=texts, basis=basis)
     return load("problem.problem", "Problem")(
         frame, list(targets), score.about.columns, null_policy="indicator", terms=terms
     )

@@ -117,9 +117,10 @@ def score_search(problem: "Problem", call: Call, given: Mapping[str, object]) ->
     first = numbers_of(problem.always, source.about)
     resumed = options.get("resume")
     if resumed is not None:
-        if not isinstance(resumed, ScoreSequence):
+        own = isinstance(resumed, ScoreSequence) and resumed.score.answers.name
+        if own != source.answers.name:
             raise ArgumentError(
-                f"resume is {shown(resumed)}; it must be an earlier result of a score"
+                f"resume is {shown(resumed)}; it must be an earlier result of the same score"
             )
         source.answers.take(resumed.score.answers)
     lead = lead_of(source, options.get("shortlist"))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dbselect.objectives.contract import Asks, Objective, ask_around, ask_sets
+from dbselect.objectives.contract import Objective, ask_around, ask_sets
 from dbselect.record.gram import Vector
 from dbselect.selection.ties import Mask, first_of_the_best
 
@@ -79,11 +79,12 @@ def _add(state: Objective, open_to: OpenTo, costs: Vector | float = 1.0) -> bool
 def _exchange(state: Objective, open_to: OpenTo, always: Sequence[int]) -> bool:
     best, pair = 0.0, None
     gone = [one for one in state.held if one not in always]
-    trials = [state.copy() for _ in gone if isinstance(state, Asks)]
-    ask_sets(state, [[one for one in state.held if one != out] for out in gone])
-    for trial, out in zip(trials, gone, strict=False):
-        trial.remove(out)
-    ask_around(trials)
+    if hasattr(state, "ask"):
+        ask_sets(state, [[one for one in state.held if one != out] for out in gone])
+        trials = [state.copy() for _ in gone]
+        for trial, out in zip(trials, gone, strict=True):
+            trial.remove(out)
+        ask_around(trials)
     for out in state.held:
         if out in always:
             continue

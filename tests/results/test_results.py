@@ -173,7 +173,9 @@ def refusals(result: Any, folder: Path) -> dict[str, str]:
 
 
 def test_every_family_of_prefixes_is_among_those_tried():
-    assert {type(found(family)) for family in FAMILIES} == set(Prefixes.__subclasses__())
+    # tests/sets/test_score.py tries what a score finds.
+    families = set(Prefixes.__subclasses__()) - {ds.results.ScoreSequence}
+    assert {type(found(family)) for family in FAMILIES} == families
     models = {type(found(family).at()) for family in FAMILIES}
     assert models == {kind for kind in Predicting.__subclasses__() if kind.__module__ in HOMES}
 

@@ -1,6 +1,8 @@
 """Any function of columns, or any estimator, in the place of a Gram."""
 
+import inspect
 import itertools
+import re
 import threading
 import time
 import warnings
@@ -22,6 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 import dbselect as ds
 from dbselect.errors import ArgumentError, ScoreError, ScoreWarning
 from dbselect.record.steps import Stop
+from dbselect.search.lead import lead_of
 
 COSTS = {"u": 3.0, "v": 1.0, "w": 2.0, "x": 1.0, "z": 4.0}
 GROUPS = {"u": ["a", "b"], "v": ["c"], "w": ["d", "e"], "x": ["f"], "z": ["g", "h"]}
@@ -68,12 +71,15 @@ def linear() -> ds.Problem:
         ("foba", {"epsilon": 0.01, "nu": 0.9}),
         ("backward", {}),
         ("backward", {"budget": 4.0}),
+        ("backward", {"max_steps": 2}),
+        ("foba", {"budget": 7.0}),
         ("floating", {"max_groups": 3}),
     ],
 )
-def test_a_linear_score_gives_the_order_of_the_gram(method, options):
-    ours = getattr(ds.Problem(score_of(R2())), method)(**options)
-    gram = getattr(linear(), method)(**options)
+@pytest.mark.parametrize("always", [(), ("x", "w")])
+def test_a_linear_score_gives_the_order_of_the_gram(method, options, always):
+    ours = getattr(ds.Problem(score_of(R2()), always=always), method)(**options)
+    gram = getattr(linear().replace(always=always), method)(**options)
     assert ours.steps["group"].to_list() == gram.steps["group"].to_list()
     assert ours.steps["action"].to_list() == gram.steps["action"].to_list()
     for name in ("cost", "spent", "explained", "gain", "score"):
@@ -84,9 +90,10 @@ def test_a_linear_score_gives_the_order_of_the_gram(method, options):
 
 
 @pytest.mark.parametrize("method", ["greedy", "exchange", "dash"])
-def test_a_linear_score_gives_the_sets_of_the_gram(method):
-    ours = getattr(ds.Problem(score_of(R2())), method)(k=3)
-    gram = getattr(linear(), method)(k=3)
+@pytest.mark.parametrize("always", [(), ("z",)])
+def test_a_linear_score_gives_the_sets_of_the_gram(method, always):
+    ours = getattr(ds.Problem(score_of(R2()), always=always), method)(k=3)
+    gram = getattr(linear().replace(always=always), method)(k=3)
     assert set(ours.chosen) == set(gram.chosen)
     assert ours.groups == [list(GROUPS)[one] for one in ours.chosen]
     assert ours.explained == pytest.approx(gram.explained, abs=1e-9)
@@ -430,6 +437,13 @@ def test_sequences_of_scores_are_priced_compared_drawn_and_reported(tmp_path):
         (lambda: ds.greedy(score_of(len), k=9), "k is 9"),
         (lambda: linear().foba(max_queries=3), "max_queries is 3; it is for objectives"),
         (lambda: linear().anytime_sequence(time_limit=3), "time_limit is 3; it is for"),
+        (lambda: ds.anytime_sequence(score_of(len), resume=3), "resume is 3"),
+        (
+            lambda: ds.anytime_sequence(
+                score_of(len, name="other"), resume=ds.anytime_sequence(score_of(len))
+            ),
+            "the same score",
+        ),
         (lambda: ds.anytime_sequence(score_of(len)).sql(), "sql cannot be had"),
         (lambda: ds.anytime_sequence(score_of(len)).refit(table()[0]), "refit, cross"),
         (lambda: ds.anytime_sequence(score_of(len)).to_struct(), "is not stored"),
@@ -443,6 +457,38 @@ def test_sequences_of_scores_are_priced_compared_drawn_and_reported(tmp_path):
 def test_mistakes_are_told_in_a_sentence(ask, words):
     with pytest.raises(ArgumentError if "cost" not in words else ds.DbselectError, match=words):
         ask()
+
+
+def test_every_public_name_works_or_refuses_in_a_sentence(tmp_path):
+    X, y = table()
+    score = ds.objectives.Score.of(LinearRegression(), X, y, groups=GROUPS, costs=COSTS)
+    seq = ds.anytime_sequence(score, max_groups=5)
+    given = {
+        "step": 1, "costs": dict.fromkeys(GROUPS, 2.0), "path": tmp_path / "one.html", "rows": X,
+        "budget": 3.0, "source": X, "fraction": 0.9, "a": X, "b": X, "record": {},
+        "groups": seq.groups, "held": [0], "folds": seq.folds[1], "call": seq.call,
+    }  # fmt: skip
+    refused = {}
+    for result in (seq, seq.at()):
+        for name in (one for one in dir(type(result)) if not one.startswith(("_", "read_"))):
+            try:
+                thing = getattr(result, name)
+                if callable(thing):
+                    parameters = inspect.signature(thing).parameters.values()
+                    needed = [
+                        one.name
+                        for one in parameters
+                        if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD
+                    ]
+                    thing(*(given[one] for one in needed))
+            except ArgumentError as error:
+                refused[name] = str(error)
+    criteria = {"criteria", "best", "f_tests", "certificate", "guarantee"}
+    other_rows = {"anytime_predict", "refit", "cross_validate", "drift"}
+    stored = {"to_struct", "from_struct", "write_json", "write_parquet"}
+    of_model = {"coefficients", "expr", "intercept", "sql", "summary"}
+    assert set(refused) == criteria | other_rows | stored | of_model
+    assert all(re.fullmatch(r"[a-zA-Z][^\n]*[^.\n]", text) for text in refused.values())
 
 
 class Products:
@@ -538,3 +584,19 @@ def test_limits_hold_beside_a_diversity():
     )
     assert found.diagnostics.stop is Stop.QUERIES
     assert 0 < len(found.chosen) <= 3
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_a_shortlist_reads_texts_missing_values_and_classes(kind):
+    X, y = table(120)
+    frame = X[["a", "d", "h"]].assign(k=np.where(y > 0, "high", "low"))
+    frame.loc[::9, "h"] = np.nan
+    target = y if kind == "numbers" else np.where(y > 0, np.where(X["b"] > 0, "p", "q"), "r")
+
+    scored = ds.objectives.Score.of(
+        DecisionTreeClassifier() if kind == "classes" else LinearRegression(), frame, target
+    )
+    gains = lead_of(scored, 0.5).state.gains()
+    assert scored.groups[gains.argmax()] == "k"
+    assert gains.argmin() == scored.groups.index("h")
+    assert lead_of(scored, 1.0)(scored, [0, 1, 2, 3]) == [scored.groups.index("k")]

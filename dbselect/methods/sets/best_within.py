@@ -126,26 +126,21 @@ def _without_proof(
     begin = perf_counter()
     source: Any = problem.source
     # The default is that of a search which asks nothing.
-    asked = {**known, "time_limit": call.options.get("time_limit")}
-    named: dict[str, Any] = {**asked, "k": source.size, "budget": budget, "diversity": None}
+    own = {"time_limit": call.options.get("time_limit"), "budget": budget}
+    named: dict[str, Any] = {**known, **own, "k": source.size, "diversity": None}
 
     def best(objective: Any, limits: Limits) -> Run[Any]:
-        costs = [np.ones(source.size), np.asarray(limits.costs)]
-
         def open_to(held: Sequence[int]) -> Mask:
             return limits.fitting(held, source.size)
 
-        ends = [
-            climbed(with_first(objective, [*limits.first]), open_to, limits.first, each)
-            for each in costs
-        ]
+        begun = with_first(objective, [*limits.first])
+        prices = [np.ones(source.size), np.asarray(limits.costs)]
+        ends = [climbed(begun.copy(), open_to, limits.first, each) for each in prices]
         return Run(max(ends, key=lambda end: end.value), [], 0)
 
     found = choice_of(problem, call, named, best, limits_within(named))
-    stop, queries = found.diagnostics.stop, found.diagnostics.queries
-    seconds = perf_counter() - begin
-    how = Proof(found.explained, None, False, queries, seconds, stop)
-    return replace(found, how=how)
+    how, seconds = found.diagnostics, perf_counter() - begin
+    return replace(found, how=Proof(found.explained, None, False, how.queries, seconds, how.stop))
 
 
 def check_budget(budget: Any) -> None:
