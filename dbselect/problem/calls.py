@@ -27,6 +27,7 @@ from dbselect.results.model import Model
 from dbselect.results.paths.lasso_paths import GroupLassoPath, LassoPath
 from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence as LinearSequence
+from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.types import Source
 from dbselect.validation.cross_validation import CrossValidation
 from dbselect.validation.grid import MethodOf
@@ -37,6 +38,7 @@ from dbselect.validation.stability_result import Stability
 Groups = GroupColumns | None
 
 
+@one_snapshot
 def ask(
     method: str, source: Any, target: Any, groups: Any, costs: Any, options: Mapping[str, Any],
     *first: Any,

@@ -1,6 +1,5 @@
 """Which engine reads a source, whether it is a stored Gram, and how far a reading is."""
 
-import glob
 import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +22,7 @@ from dbselect.errors import (
 from dbselect.record.files import check_digest
 from dbselect.record.foreign import is_of, native
 from dbselect.record.gram import FIELDS, Gram, is_record
-from dbselect.sources.engines.formats import format_of
+from dbselect.sources.paths import Listing, meant
 from dbselect.sources.request import Table
 
 #: Seconds after which a progress bar appears on a terminal.
@@ -44,10 +43,10 @@ class Engine:
     opened: Callable[[Any, Sequence[str] | None], Table]
 
 
-def _path(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.polars import from_path
+def _listing(source: Any, _: Sequence[str] | None) -> Table:
+    from dbselect.sources.engines.polars import from_listing
 
-    return from_path(source)
+    return from_listing(source)
 
 
 def _polars(source: Any, _: Sequence[str] | None) -> Table:
@@ -86,10 +85,10 @@ def _stream(source: Any, _: Sequence[str] | None) -> Table:
     return StreamTable(source, len(source) if hasattr(source, "__len__") else None)
 
 
-def _delta(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.polars import from_frame
+def _lake(source: Any, _: Sequence[str] | None) -> Table:
+    from dbselect.sources.engines.polars import from_lake
 
-    return from_frame(pl.scan_delta(source))
+    return from_lake(source)
 
 
 def _spark(source: Any, _: Sequence[str] | None) -> Table:
@@ -135,13 +134,14 @@ def _is_open(source: Any) -> bool:
 #: Engines in the order in which a source is offered to them.
 ENGINES = [
     Engine(_is_open, lambda source, _: source),
-    Engine(lambda source: isinstance(source, str | Path), _path),
+    Engine(lambda source: isinstance(source, Listing), _listing),
     Engine(lambda source: isinstance(source, pl.DataFrame | pl.LazyFrame), _polars),
     Engine(lambda source: isinstance(source, np.ndarray), _numpy),
     Engine(lambda source: is_of(source, "scipy") and hasattr(source, "tocsr"), _sparse),
     Engine(_is_of("duckdb", "DuckDBPyRelation"), _relation),
     Engine(_is_of("pyarrow.dataset", "Dataset"), _dataset),
-    Engine(_is_of("deltalake", "DeltaTable"), _delta),
+    Engine(_is_of("deltalake", "DeltaTable"), _lake),
+    Engine(_is_of("pyiceberg.table", "Table"), _lake),
     Engine(_is_of("ibis", "Table"), _ibis),
     Engine(lambda source: is_of(source, "pyspark") and hasattr(source, "mapInArrow"), _spark),
     Engine(lambda source: is_of(source, "dask") and hasattr(source, "to_delayed"), _dask),
@@ -161,7 +161,7 @@ def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Ta
         from dbselect.sources.engines.files import FilesTable
 
         return FilesTable(source, on)
-    source = native(source)
+    source = meant(source) if isinstance(source, str | Path) else native(source)
     for engine in ENGINES:
         if engine.reads(source):
             return engine.opened(source, columns)
@@ -193,13 +193,15 @@ def stored_gram(source: Any, opened: Callable[[], Table] | None = None) -> Gram 
         return Gram.from_struct(source)
     if isinstance(source, list | tuple):
         return _gram_of_list(source)
+    if isinstance(source, str | Path):
+        source = meant(source)
     if not _can_be_looked_at(source):
         return None
     return _gram_of_table(source, opened or (lambda: open_table(source, None)))
 
 
 def _gram_of_table(source: Any, opened: Callable[[], Table]) -> Gram | None:
-    files = _files_of(source)
+    files = [Path(path) for path in source.here] if isinstance(source, Listing) else []
     if [path.suffix for path in files] == [".json"]:
         return _gram_in_json(files[0])
     for path in files:
@@ -233,17 +235,6 @@ def _gram_in_json(path: Path) -> Gram:
         ) from None
 
 
-def _files_of(source: Any) -> list[Path]:
-    """Return the files of a path, a folder or a glob; of anything else none."""
-    if not isinstance(source, str | Path):
-        return []
-    folder = Path(source)
-    if folder.is_file():
-        return [folder]
-    found = folder.rglob("*") if folder.is_dir() else glob.iglob(str(source), recursive=True)
-    return [path for path in map(Path, found) if path.is_file()]
-
-
 def merged(grams: Iterable[Gram]) -> Gram:
     """Return the Gram of all rows of some."""
     return reduce(operator.add, grams)
@@ -266,7 +257,7 @@ def _can_be_looked_at(source: Any) -> bool:
     """Whether a source is a table of which it takes little, and uses nothing up, to see more."""
     if isinstance(source, np.ndarray) or not any(engine.reads(source) for engine in ENGINES):
         return False
-    if isinstance(source, str | Path) and not format_of(str(source))[0].nested:
+    if isinstance(source, Listing) and not source.format.nested:
         return False
     return not hasattr(source, "__arrow_c_stream__") or hasattr(source, "__len__")
 

@@ -29,10 +29,12 @@ from dbselect.sources.request import (
     request_of,
     wanted_of,
 )
+from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.types import TableSource
 from dbselect.sources.with_bar import with_bar
 
 
+@one_snapshot
 def gram(
     source: TableSource,
     columns: Sequence[str] | None = None,
@@ -169,6 +171,7 @@ def check_no_rows(weight: Any, null_policy: Any, **preparation: Any) -> None:
             raise ArgumentError(f"{name} is {value!r}; it is for tables, a Gram has its columns")
 
 
+@one_snapshot
 def read_columns(
     source: TableSource,
     columns: Sequence[str] | None = None,
@@ -338,6 +341,7 @@ def _aggregated(table: Table, request: Request) -> pl.DataFrame | None:
     return aggregate(request) if aggregate else None
 
 
+@one_snapshot
 def gram_by(
     source: TableSource,
     by: Sequence[str] | None = None,

@@ -1,23 +1,22 @@
-"""The parts of a table of files: each file is one, with its size and time as fingerprint.
+"""The parts of a table of files: each file is one, with size and time, or ETag, as fingerprint.
 
 Keys may be columns of the files or names of folders, ``day=2013-01-01``; a file may have rows
 of many keys. Files have the names that they have below the folder of the source, so that a
 folder may move.
 """
 
-import glob
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote
 
 import polars as pl
 
 from dbselect.errors import DbselectError, SourceError
 from dbselect.record.foreign import is_of
-from dbselect.sources.engines.delta import delta_table, is_delta, refuse_files_of_delta
-from dbselect.sources.engines.formats import PARQUET, format_of
+from dbselect.sources.engines.formats import PARQUET
+from dbselect.sources.objects import is_url, version_at
+from dbselect.sources.paths import Listing, NoFilesError, meant, partition_of
 from dbselect.store.parts import labelled, read_part
 from dbselect.store.reading import Reading
 
@@ -32,62 +31,80 @@ class Files(Protocol):
     def shown(self) -> str:
         """The table, for errors."""
 
-    def paths(self) -> dict[str, Path]:
-        """Return the files there are now, by name."""
+    def versions(self) -> dict[str, str]:
+        """Look again, and return by name what changes with the bytes of each file."""
 
-    def types(self, names: Collection[str]) -> dict[str, pl.DataType]:
-        """Return the types of the keys in folder names."""
+    def version(self, name: str) -> str | None:
+        """Look at one file again; None if it is gone."""
+
+    def rows(self, name: str) -> Any:
+        """Return the rows of a file."""
 
 
-@dataclass(frozen=True)
-class LocalFiles:
-    """Which files a path means.
+class ListedFiles:
+    """The files that a path, a folder or a glob means, here or on an object store.
 
     Parameters
     ----------
-    root : the folder below which files have their names
-    pattern : glob below the root
-    shown : the path as it was given
+    path : as it was given
     own : folder of the store, whose files are left out
     """
 
-    root: Path
-    pattern: str
-    shown: str
-    own: Path | None = None
+    def __init__(self, path: str | Path, own: Path | None) -> None:
+        self.shown = str(path)
+        self._own = own
+        self._listing: Listing = meant(path, own)
+        self._types: dict[str, pl.DataType] = {}
 
-    def paths(self) -> dict[str, Path]:
-        """Return the files there are, by name, without hidden ones.
+    def versions(self) -> dict[str, str]:
+        """Return size and time of each file, or size and ETag.
 
         Raises
         ------
-        SourceError : there is none
+        SourceError : there is no file
         """
-        names = glob.glob(self.pattern, root_dir=self.root, recursive=True)
-        visible = (name for name in names if not Path(name).name.startswith((".", "_")))
-        found = {Path(name).as_posix(): self.root / name for name in sorted(visible)}
-        own = None if self.own is None else self.own.resolve()
-        found = {name: path for name, path in found.items() if path.is_file()
-                 and (own is None or not path.resolve().is_relative_to(own))}  # fmt: skip
-        if not found:
-            raise SourceError(
-                f"no Parquet file is at '{self.shown}'; a store never drops all parts"
-            )
-        return found
+        self._listing = meant(self.shown, self._own)
+        self._types = _types_of(self._listing.names)
+        there = self._listing.versions
+        looked = ((name, there.get(name) or self.version(name)) for name in self._listing.names)
+        return {name: version for name, version in looked if version is not None}
 
-    def types(self, names: Collection[str]) -> dict[str, pl.DataType]:
-        """Return the type of all values: whole numbers, dates or text.
+    def version(self, name: str) -> str | None:
+        """Look at one file again; None if it is gone."""
+        return version_of(self._listing.address(name))
 
-        Polars would take each file by itself.
-        """
-        said: dict[str, list[str]] = {}
-        for name in names:
-            for key, value in _folders(name).items():
-                if value != NO_VALUE:
-                    said.setdefault(key, []).append(value)
-                else:
-                    said.setdefault(key, [])
-        return {key: _type_of(pl.Series(values, dtype=pl.String)) for key, values in said.items()}
+    def rows(self, name: str) -> pl.LazyFrame:
+        """Return the rows of a file, with the keys of its folders."""
+        return rows_of_file(self._listing.address(name), name, self._types)
+
+
+def _types_of(names: Collection[str]) -> dict[str, pl.DataType]:
+    """Return the type of all values of a key: whole numbers, dates or text.
+
+    Polars would take each file by itself.
+    """
+    said: dict[str, list[str]] = {}
+    for name in names:
+        for key, value in partition_of(name).items():
+            said.setdefault(key, []).extend([] if value == NO_VALUE else [value])
+    return {key: _type_of(pl.Series(values, dtype=pl.String)) for key, values in said.items()}
+
+
+def rows_of_file(path: str, name: str, types: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    """Return the rows of a Parquet file, and the keys of the folders in its name.
+
+    Parameters
+    ----------
+    path : of the file, here or elsewhere
+    name : of the file below the table
+    types : of the keys
+    """
+    hive = {key: types[key] for key in partition_of(name)}
+    above = partition_of(path if is_url(path) else Path(path).absolute().as_posix()).keys() - hive
+    scan = partial(pl.scan_parquet, path, glob=False, low_memory=True)
+    frame = scan(hive_partitioning=bool(hive), hive_schema=hive or None)
+    own = scan(hive_partitioning=False).collect_schema() if above else ()
+    return frame.drop(above.difference(own), strict=False)
 
 
 def files_of(source: Any, own: Path | None = None) -> Files | None:
@@ -100,38 +117,28 @@ def files_of(source: Any, own: Path | None = None) -> Files | None:
 
     Raises
     ------
-    SourceError : a path on another machine, whose files have no modification time
+    SourceError : as `meant`
     """
-    if is_of(source, "deltalake"):
+    try:
+        table = meant(source, own) if isinstance(source, str | Path) else source
+    except NoFilesError as error:
+        raise SourceError(f"{error}; a store never drops all parts") from None
+    if isinstance(table, Listing):
+        if not table.root:
+            raise SourceError(
+                f"'{source}' is not a local path and on no object store, so its files have no "
+                "versions to compare; give pl.scan_parquet of it, whose rows are hashed instead"
+            )
+        return ListedFiles(source, own) if table.format is PARQUET else None
+    if is_of(table, "deltalake"):
         from dbselect.store.delta_files import DeltaFiles
 
-        return DeltaFiles(source)
-    if not isinstance(source, str | Path):
-        return None
-    text = str(source)
-    if "://" in text:
-        raise SourceError(
-            f"'{text}' is not a local path, so its files have no sizes and times to "
-            "compare; give pl.scan_parquet of it, whose rows are hashed instead"
-        )
-    path = Path(text).expanduser()
-    if is_delta(path):
-        return files_of(delta_table(path))
-    if format_of(str(path))[0] is not PARQUET:
-        return None
-    refuse_files_of_delta(str(path), own)
-    return _local_files(path, text, own)
+        return DeltaFiles(table)
+    if is_of(table, "pyiceberg"):
+        from dbselect.store.iceberg_files import IcebergFiles
 
-
-def _local_files(path: Path, text: str, own: Path | None) -> LocalFiles:
-    if path.is_dir():
-        return LocalFiles(path, "**/*.parquet", text, own)
-    at = next((i for i, part in enumerate(path.parts) if glob.has_magic(part)), None)
-    if at is None:
-        if not path.exists():
-            raise SourceError(f"no file is at '{text}'; a Parquet file or a glob is needed")
-        return LocalFiles(path.parent, glob.escape(path.name), text, own)
-    return LocalFiles(Path(*path.parts[:at]), str(Path(*path.parts[at:])), text, own)
+        return IcebergFiles(table)
+    return None
 
 
 class FileParts:
@@ -148,17 +155,12 @@ class FileParts:
     def __init__(self, files: Files, reading: Reading) -> None:
         self._files = files
         self._reading = reading
-        self._paths: dict[str, Path] = {}
-        self._types: dict[str, pl.DataType] = {}
         self._told: dict[str, str] = {}
         self.shown = f"'{files.shown}'"
 
     def fingerprints(self) -> dict[str, str]:
         """Return size and time of each file."""
-        self._paths = self._files.paths()
-        self._types = self._files.types(self._paths)
-        found = {name: _fingerprint(path) for name, path in self._paths.items()}
-        self._told = {name: told for name, told in found.items() if told is not None}
+        self._told = self._files.versions()
         return self._told
 
     def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame]:
@@ -169,37 +171,27 @@ class FileParts:
                 yield labelled(found, part, self._told[part], self._reading)
 
     def _records(self, part: str) -> pl.DataFrame | None:
-        path = self._paths[part]
-        hive = {name: self._types[name] for name in _folders(part)}
-        above = {name for name in _folders(path.absolute().as_posix()) if name not in hive}
-        frame = pl.scan_parquet(path, glob=False, low_memory=True, hive_partitioning=bool(hive),
-                                hive_schema=hive or None)  # fmt: skip
         try:
-            own = set(pl.read_parquet_schema(path))
-            found = read_part(frame.drop(above - own, strict=False), self._reading)
+            found = read_part(self._files.rows(part), self._reading)
         except (DbselectError, OSError, pl.exceptions.PolarsError) as error:
             # Half a file is no table, but that it changes is what counts.
-            if _fingerprint(path) != self._told[part]:
+            if self._files.version(part) != self._told[part]:
                 return None
             kind = type(error) if isinstance(error, DbselectError) else SourceError
-            raise kind(f"in the file '{path}': {error}") from error
+            raise kind(f"in the file '{part}' of {self.shown}: {error}") from error
         # A file without rows is a part, too.
         return found if found.height else found.clear(1)
 
 
-def _fingerprint(path: Path) -> str | None:
-    """Return size and time of a file, None if it is gone."""
+def version_of(path: str) -> str | None:
+    """Return size and time of a file, or size and ETag elsewhere; None if it is gone."""
+    if is_url(path):
+        return version_at(path)
     try:
-        told = path.stat()
+        told = Path(path).stat()
     except FileNotFoundError:
         return None
     return f"{told.st_size} bytes at {told.st_mtime_ns}"
-
-
-def _folders(name: str) -> dict[str, str]:
-    """Return the keys and values in the folder names ``name=value`` of a file."""
-    pairs = (folder.partition("=") for folder in name.split("/")[:-1])
-    return {key: unquote(value) for key, equals, value in pairs if equals}
 
 
 def _type_of(values: pl.Series) -> pl.DataType:

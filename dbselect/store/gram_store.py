@@ -10,7 +10,8 @@ from dbselect.backends.folder import Folder
 from dbselect.backends.shelf import Shelf, Shelved
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.record.terms import Terms
-from dbselect.sources.engines.delta import is_delta
+from dbselect.sources.engines.lakes import is_delta
+from dbselect.sources.objects import is_listed, is_url
 from dbselect.sources.request import NullPolicy
 from dbselect.sources.types import TableSource
 from dbselect.store.cut import Cut, sorted_records
@@ -143,23 +144,30 @@ class GramStore(Cut):
 def _shelf(path: str | Path, connection: "DuckDBPyConnection | None") -> Shelf:
     if not isinstance(path, str | Path) or not str(path):
         raise ArgumentError(f"path is {path!r}; it must be a file of DuckDB or a folder")
-    own = Path(path).expanduser()
-    if connection is None and ("://" in str(path) or own.suffix.lower() in OTHERS):
+    if connection is not None:
+        from dbselect.backends.database import DatabaseTable
+
+        return DatabaseTable(connection, str(path))
+    own, is_there = Path(path).expanduser(), is_listed(str(path))
+    is_database = own.suffix in DATABASES
+    if own.suffix.lower() in OTHERS or (is_url(path) and (is_database or not is_there)):
         raise ArgumentError(
-            f"path is {str(path)!r}; a store is a file of DuckDB ({', '.join(DATABASES)}), a Delta "
-            "table (.delta) or a folder, on this machine"
+            f"path is {str(path)!r}; a store is a file of DuckDB ({', '.join(DATABASES)}) on this "
+            "machine, or a Delta table (.delta) or a folder, here or at s3://, gs:// or az://"
         )
-    if connection is None and (own.suffix == ".delta" or is_delta(own)):
+    if own.suffix == ".delta" or (not is_there and is_delta(own)):
         from dbselect.backends.delta import DeltaFolder
 
-        return DeltaFolder(own)
-    if connection is None and own.suffix not in DATABASES:
-        return Folder(own)
-    from dbselect.backends.database import DatabaseFile, DatabaseTable
+        return DeltaFolder(str(path) if is_there else own)
+    if is_there:
+        from dbselect.backends.object_folder import ObjectFolder
 
-    if connection is None:
-        return DatabaseFile(own)
-    return DatabaseTable(connection, str(path))
+        return ObjectFolder(str(path))
+    if not is_database:
+        return Folder(own)
+    from dbselect.backends.database import DatabaseFile
+
+    return DatabaseFile(own)
 
 
 def _reading(state: Shelved) -> Reading | None:

@@ -475,7 +475,7 @@ def test_mistakes_are_told(store, year, call, error):
     ("source", "by", "error"),
     [
         ("nowhere", "day", "no file is at 'nowhere'"),
-        ("s3://bucket/t", "day", "not a local path"),
+        ("https://bucket/t", "day", "not a local path"),
         (pl.DataFrame({"x": [1.0]}), "day", "by names unknown column 'day'"),
         (pl.DataFrame({"part": [1], "x": [1.0]}), "part", "by names a column 'part'"),
         (pl.DataFrame({"k": [1], "x": ["a"]}), 3, "by is 3"),
@@ -594,7 +594,9 @@ def test_a_file_put_into_a_store_stays(tmp_path, year):
     assert (tmp_path / "stats" / "list-of-things.json").exists()
 
 
-@pytest.mark.parametrize("path", ["s3://bucket/stats", "zz.parquet", "zz.sqlite"])
+@pytest.mark.parametrize(
+    "path", ["https://bucket/stats", "s3://bucket/stats.duckdb", "zz.parquet", "zz.sqlite"]
+)
 def test_what_is_no_folder_of_this_machine_is_refused(path):
     with pytest.raises(ds.errors.ArgumentError, match=r"path is '.*'; a store is a file of DuckDB"):
         ds.GramStore(path)

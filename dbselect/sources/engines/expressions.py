@@ -56,10 +56,10 @@ def run_text(table: Any, keys: Sequence[str], sums: Mapping[str, str]) -> pl.Dat
     listed = ", ".join([*wanted, *(f"{text} AS {quoted(name)}" for name, text in named.items())])
     rest = f" GROUP BY {', '.join(wanted)}" if keys else ""
     query = f"SELECT {listed} FROM ({engine.compile(table)}) rows_used{rest}"
-    if not keys and hasattr(engine, "begin"):
+    if not keys and hasattr(engine, "_safe_raw_sql"):
         try:
-            with engine.begin() as cursor:
-                cursor.execute(query)
+            # ``engine.begin`` commits, and would end the transaction of a call.
+            with engine._safe_raw_sql(query) as cursor:
                 row = cursor.fetchone()
         except Exception as error:  # each engine has errors of its own
             raise SourceError(f"ibis cannot sum the table: {error}") from error

@@ -11,6 +11,7 @@ from dbselect.errors import DriverWarning, SourceError, warn_caller
 from dbselect.record.columns import Leaf
 from dbselect.sources.engines.arrow import StreamTable, consume_batches
 from dbselect.sources.request import Consumer, Request, Table
+from dbselect.sources.snapshots import hold, one_snapshot
 
 
 class IbisTable:
@@ -62,8 +63,10 @@ class RemoteTable(IbisTable):
                 DriverWarning,
             )
             self._is_told = True
+        hold(self._expression)
         yield from super().batches(fields)
 
+    @one_snapshot
     def aggregate(self, request: Request) -> pl.DataFrame | None:
         """Compute the records in the engine: the keys and ``gram``; None if it cannot."""
         from dbselect.sources.engines.expressions import NotSummedError
@@ -75,6 +78,7 @@ class RemoteTable(IbisTable):
         if request.terms.bases:
             self._why = "the curves of basis are no sums of columns"
             return None
+        hold(self._expression)
         try:
             return records_of(self._expression, request)
         except NotSummedError as reason:
@@ -91,6 +95,7 @@ class RemoteTable(IbisTable):
         """
         from dbselect.sources.engines.expressions import counts_of
 
+        hold(self._expression)
         return counts_of(self._expression, leaf, limit, most)
 
 
