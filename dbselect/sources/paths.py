@@ -173,8 +173,8 @@ def _listing(
                 f"from it; give that folder, or a filter of pl.scan_{known.lower()} of it"
             )
     form, names = _one_format(text, names)
-    known = {name: versions[name] for name in names} if versions else {}
-    return Listing(text, root, tuple(names), form, versions=known)
+    own = {name: versions[name] for name in names} if versions else {}
+    return Listing(text, root, tuple(names), form, versions=own)
 
 
 def _one_format(text: str, names: list[str]) -> tuple[Format, list[str]]:

@@ -37,14 +37,19 @@ class IbisTable:
             with self._expression.select(fields).to_pyarrow_batches() as reader:
                 yield from reader
         except Exception as error:  # each backend has errors of its own
-            raise SourceError(f"ibis cannot read the table: {error}") from error
+            first = error
+            while isinstance(first.__context__, Exception):
+                first = first.__context__
+            raise SourceError(f"ibis cannot read the table: {first}") from error
 
 
 class RemoteTable(IbisTable):
     """An expression of ibis on an engine elsewhere, which adds up what it has."""
 
     def __init__(self, expression: Any) -> None:
-        super().__init__(expression)
+        from dbselect.sources.engines.expressions import exact
+
+        super().__init__(exact(expression))
         self._why = "not all that is asked is a sum"
         self._is_told = False
 
