@@ -9,6 +9,7 @@ has changed; a second reads only that and hashes the rows it hands on.
 import json
 import zlib
 from collections.abc import Collection, Generator, Iterator
+from contextlib import closing
 from threading import Lock
 from typing import Any
 
@@ -19,6 +20,7 @@ import pyarrow as pa
 from dbselect._native import folds
 from dbselect.errors import BusyError, SourceError
 from dbselect.record.columns import Leaf
+from dbselect.sources.engines.arrow import consume_batches
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.request import (
@@ -160,7 +162,9 @@ class Watched:
                     sums.append(found)
                 consume(kept)
 
-        self._table.scan(list(dict.fromkeys([*fields, *self._fields])), take)
+        # Polars is asked for sums, which would wait for its own threads inside of its scan.
+        with closing(self._table.batches(list(dict.fromkeys([*fields, *self._fields])))) as rows:
+            consume_batches(rows, take)
         empty = self._sums(self.schema.empty_table().select(self._fields))
         every = pl.concat([empty, *sums])
         self._scans.append(_added(every.lazy(), self._by).sort(self._by, nulls_last=True).collect())

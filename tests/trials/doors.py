@@ -5,6 +5,7 @@ prints how many and what was found; ``doors.py FAMILY SEED`` runs one again. Wha
 found is mended with a test of its own, and its seed is kept in ``corpus.txt``, which the tests run.
 """
 
+import copy
 import json
 import random
 import sys
@@ -17,6 +18,8 @@ from typing import Any
 import duckdb
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import dbselect as ds
 
@@ -242,14 +245,29 @@ ODD = [None, True, 0, -1, 0.5, 1e308, "", "x", "\0", [], {}, [None], {"x": None}
 
 
 def altered_json(draw: random.Random, whole: Any) -> Any:
-    """Return plain data in which another value stands at some place, or none."""
-    if not isinstance(whole, dict | list) or not whole or draw.random() < 0.1:
+    """Return plain data in which another value stands at some place, or none; names as often."""
+    places: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
+
+    def note(value: Any, path: tuple[Any, ...]) -> None:
+        names = tuple(str(part) for part in path if isinstance(part, str))
+        places.setdefault(names, []).append(path)
+        if isinstance(value, dict | list):
+            for key in value if isinstance(value, dict) else range(len(value)):
+                note(value[key], (*path, key))
+
+    note(whole, ())
+    path = draw.choice(draw.choice(list(places.values())))
+    if not path:
         return draw.choice(ODD)
-    keys = list(whole) if isinstance(whole, dict) else range(len(whole))
-    at = draw.choice(list(keys))
-    kept = [(key, whole[key]) for key in keys if key != at or draw.random() < 0.9]
-    pairs = [(key, altered_json(draw, value) if key == at else value) for key, value in kept]
-    return dict(pairs) if isinstance(whole, dict) else [value for _, value in pairs]
+    changed = copy.deepcopy(whole)
+    holder = changed
+    for key in path[:-1]:
+        holder = holder[key]
+    if draw.random() < 0.1:
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = draw.choice(ODD)
+    return changed
 
 
 @cache
@@ -279,8 +297,16 @@ def stored_values(draw: random.Random, doors: Doors) -> None:
     """Alter what is stored and no digest guards: an error, or a result that answers or refuses."""
     name, (kept, frame) = draw.choice(list(kinds().items()))
     told = kept.to_dict() if isinstance(kept, ds.Terms) else kept.to_struct()
-    path = doors.folder / f"{name}.json"
-    path.write_text(json.dumps(altered_json(draw, told)))
+    odd = altered_json(draw, told)
+    path = doors.folder / f"{name}.{draw.choice(['json', 'parquet'])}"
+    if path.suffix == ".json":
+        path.write_text(json.dumps(odd))
+    else:
+        try:
+            rows = draw.choice([pl.DataFrame, pa.Table.from_pylist])([odd])
+            pq.write_table(rows if isinstance(rows, pa.Table) else rows.to_arrow(), path)
+        except (*REFUSALS, pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError):
+            return  # no types have room for it
     found = _answer(lambda: ds.read(path))
     if found is None or isinstance(found, ds.Terms):
         return
