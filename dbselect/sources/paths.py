@@ -163,8 +163,7 @@ def _listing(
         hidden = "; names that begin with _ or . are no data" if there else ""
         raise NoFilesError(f"no file {how} '{text}'; a Parquet file or a glob is needed{hidden}")
     folders = {str(up) for name in names for up in Path(name).parents}
-    found = [(Path(root, one) if not is_url(root) else f"{root}/{one}", kind(one))
-             for one in sorted(folders, key=len)]  # fmt: skip
+    found = [(f"{root}/{one}".removesuffix("/."), kind(one)) for one in sorted(folders, key=len)]
     found += [(one, lakes.kind_of(one)) for one in above]
     for folder, known in found:
         if known is not None:

@@ -1,6 +1,10 @@
 """Tables and stores on an object store, on a local server of S3's protocol."""
 
+import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 
 import polars as pl
@@ -9,7 +13,7 @@ import pytest
 import dbselect as ds
 
 pytest.importorskip("obstore", reason="object stores are listed by obstore")
-server = pytest.importorskip("moto.server", reason="moto serves the protocol of S3")
+pytest.importorskip("moto.server", reason="moto serves the protocol of S3")
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore")]
 
 TABLE = pl.DataFrame({"day": [1, 1, 2, 2], "x": [1.0, 2.0, 5.0, 7.0], "y": [1.0, 3.0, 1.0, 2.0]})
@@ -18,11 +22,20 @@ OTHER = TABLE.with_columns(day=pl.Series([3, 3, 3, 3]), x=pl.col("x") + 1)
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[str]:
-    running = server.ThreadedMotoServer(port=0, verbose=False)
-    running.start()
-    host, port = running.get_host_and_port()
-    yield f"http://{host}:{port}"
-    running.stop()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # A thread would wait for the GIL, which deltalake holds while it waits for an answer.
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(200):
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.1)
+    yield f"http://127.0.0.1:{port}"
+    running.terminate()
+    running.wait()
 
 
 @pytest.fixture
@@ -35,7 +48,7 @@ def bucket(served, monkeypatch, request) -> str:
         "AWS_EC2_METADATA_DISABLED": "true",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
-    name = f"b{abs(hash(request.node.name)) % 10**9}"
+    name = f"bucket{abs(hash(request.node.name)) % 10**9}"
     boto3.client("s3", endpoint_url=served).create_bucket(Bucket=name)
     return f"s3://{name}"
 

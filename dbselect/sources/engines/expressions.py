@@ -97,7 +97,9 @@ def _plain_texts(table: Any, engine: Any) -> set[str]:
     """Return the columns of PostgreSQL that have a type of texts itself: text, varchar, char."""
     engine._run_pre_execute_hooks(table)
     try:
-        with engine._safe_raw_sql(f"SELECT * FROM ({engine.compile(table)}) no_rows LIMIT 0") as row:
+        with engine._safe_raw_sql(
+            f"SELECT * FROM ({engine.compile(table)}) no_rows LIMIT 0"
+        ) as row:
             return {each.name for each in row.description if each.type_code in (25, 1042, 1043)}
     except Exception as error:  # psycopg is imported by ibis only
         raise SourceError(f"ibis cannot read the table: {error}") from error

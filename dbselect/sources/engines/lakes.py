@@ -1,15 +1,19 @@
 """Delta and Iceberg tables, here or on an object store: folders with a log of the valid files."""
 
+import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from dbselect.errors import ArgumentError, SourceError
-from dbselect.sources.objects import is_url, some_below
+from dbselect.sources.objects import is_installed, is_url, some_below
 
 #: The folder of Delta's log; that of Iceberg's, and how the files in it end.
 DELTA_LOG, ICEBERG_LOG, ICEBERG_FILE = "_delta_log", "metadata", ".metadata.json"
+#: What pyiceberg does not take from the environment by itself.
+_OF_ICEBERG = {"s3.endpoint": "AWS_ENDPOINT_URL", "s3.region": "AWS_REGION"}
 
 
 def is_delta(path: str | Path) -> bool:
@@ -17,11 +21,15 @@ def is_delta(path: str | Path) -> bool:
     log = f"{path}/{DELTA_LOG}"
     if not is_url(path):
         return Path(log).is_dir()
-    try:
-        from deltalake import DeltaTable
-    except ImportError:
+    if is_installed() or find_spec("deltalake") is None:
         return bool(some_below(log))
-    return bool(DeltaTable.is_deltatable(str(path)))
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        return bool(DeltaTable(str(path)))
+    except TableNotFoundError:
+        return False
 
 
 def kind_of(folder: str | Path) -> str | None:
@@ -93,7 +101,10 @@ def iceberg_table(path: str) -> Any:
             f"'{path}' is an Iceberg table, which needs pyiceberg: pip install 'dbselect[iceberg]'"
         ) from None
     try:
-        return StaticTable.from_metadata(path if is_url(path) else str(Path(path).absolute()))
+        given = {name: os.environ[one] for name, one in _OF_ICEBERG.items() if one in os.environ}
+        return StaticTable.from_metadata(
+            path if is_url(path) else str(Path(path).absolute()), given
+        )
     except Exception as error:  # pyiceberg and its file systems have many kinds
         raise SourceError(
             f"cannot read the Iceberg table '{path}': {error}; where a catalog has its current "
