@@ -118,7 +118,7 @@ def _one(text: str, path: Path) -> Listing:
 
 def _meant_there(text: str) -> Any:
     if not glob.has_magic(text):
-        version = version_at(text) if told_format(text) else None
+        version = version_at(text) if text.count("/") > 2 and told_format(text) else None
         if version is not None:
             root, _, name = text.rpartition("/")
             form = told_format(name) or PARQUET
@@ -135,7 +135,7 @@ def _meant_there(text: str) -> Any:
         start = f"{folder}/" if folder != "." else ""
         return lakes.kind_among({n.removeprefix(start) for n in versions if n.startswith(start)})
 
-    above = [root[: at.start()] for at in re.finditer("/", root)][3:]
+    above = [root[: at.start()] for at in re.finditer("/", root)][2:]
     there = {name for name in versions if _matches(name.split("/"), pattern)}
     return _listing(text, root, there, "/".join(pattern), kind, above, versions)
 
@@ -164,7 +164,7 @@ def _listing(
         raise NoFilesError(f"no file {how} '{text}'; a Parquet file or a glob is needed{hidden}")
     folders = {str(up) for name in names for up in Path(name).parents}
     found = [(f"{root}/{one}".removesuffix("/."), kind(one)) for one in sorted(folders, key=len)]
-    found += [(one, lakes.kind_of(one)) for one in above]
+    found += [(str(one), lakes.kind_of(one)) for one in above]
     for folder, known in found:
         if known is not None:
             raise SourceError(

@@ -179,7 +179,7 @@ def _iceberg(catalog, tmp_path) -> None:
     for path in (f"{root}/data", f"{root}/data/*.parquet", f"{root}/**/*.parquet"):
         with pytest.raises(ds.errors.SourceError, match="files of the Iceberg table"):
             ds.gram(path)
-    with pytest.raises(ds.errors.SourceError, match="catalog.load_table"):
+    with pytest.raises(ds.errors.SourceError, match=r"catalog\.load_table"):
         ds.gram(root)
     store = ds.GramStore(tmp_path / "s")
     assert len(store.refresh(table, by="day").added) == 2

@@ -1,7 +1,6 @@
 """Tables of ibis: local engines hand over their rows, all others sum where the rows are."""
 
 from collections.abc import Generator
-from contextlib import closing
 from typing import Any
 
 import polars as pl
@@ -9,12 +8,12 @@ import pyarrow as pa
 
 from dbselect.errors import DriverWarning, SourceError, warn_caller
 from dbselect.record.columns import Leaf
-from dbselect.sources.engines.arrow import StreamTable, consume_batches
-from dbselect.sources.request import Consumer, Request, Table
+from dbselect.sources.engines.arrow import Batched, StreamTable
+from dbselect.sources.request import Request, Table
 from dbselect.sources.snapshots import hold, one_snapshot
 
 
-class IbisTable:
+class IbisTable(Batched):
     """An expression of ibis, computed at each reading, reading only the requested fields.
 
     Its own Arrow stream would hold the whole table in memory.
@@ -22,14 +21,7 @@ class IbisTable:
 
     def __init__(self, expression: Any) -> None:
         self._expression = expression
-        self.schema: pa.Schema = expression.schema().to_pyarrow()
-        self.again = True
-        self.rows: int | None = None
-
-    def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Read the fields in batches, each consumed on one of several threads."""
-        with closing(self.batches(fields)) as batches:
-            consume_batches(batches, consume)
+        self.schema = expression.schema().to_pyarrow()
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in the order that the backend gives the rows."""
