@@ -51,13 +51,13 @@ def gram(
 
     Parameters
     ----------
-    source : a path, folder or glob of Parquet, CSV, TSV, NDJSON or Arrow files, recognised by
-        the ending of their names, or a Delta table; a Polars LazyFrame or DataFrame, a DuckDB
-        relation, a frame of Spark or Dask or a dataset of Ray, which sum on their workers, a
-        table of ibis, narwhals or Modin, anything else with ``__arrow_c_stream__`` (pyarrow,
-        pandas), or a NumPy array of shape (n, d), whose d names are then `columns`. A
-        record, a table that holds records, and a list of these or of Grams give the Gram of
-        all their rows
+    source : a path, folder or glob of Parquet, CSV, TSV, NDJSON or Arrow files, recognised by the
+        ending of their names, or a Delta or Iceberg table, here or at ``s3://``, ``gs://`` or
+        ``az://``, without names that begin with ``_`` or ``.``; a Polars LazyFrame or DataFrame, a
+        DuckDB relation, a frame of Spark or Dask or a dataset of Ray, which sum on their workers,
+        a table of ibis, narwhals or Modin, anything else with ``__arrow_c_stream__`` (pyarrow,
+        pandas), or a NumPy array of shape (n, d), whose d names are then `columns`. A record, a
+        table that holds records, and a list of these or of Grams give the Gram of all their rows
     columns : names and globs (``*``, ``?``), nested fields by the name of the field;
         default: every column of numbers, booleans, dates and text, nested ones included.
         A DATE counts days since 1970, a TIMESTAMP seconds. Text is a category: a column

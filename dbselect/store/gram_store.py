@@ -35,9 +35,10 @@ class GramStore(Cut):
 
     Parameters
     ----------
-    path : a file of DuckDB (``.duckdb``, ``.db``, ``.ddb``), a Delta table (``.delta``, or a folder
-        that is one) or a folder of Parquet files; with `connection` the name of a table there:
-        ``"lake.main.stats"``. It is made at the first refresh
+    path : a file of DuckDB (``.duckdb``, ``.db``, ``.ddb``), a Delta table (``.delta``, or a
+        folder that is one) or a folder of Parquet files, both also on an object store (``s3://``);
+        with `connection` the name of a table there: ``"lake.main.stats"``. It is made at the first
+        refresh
     connection : a connection of DuckDB, with any catalog attached
 
     Notes
@@ -86,9 +87,9 @@ class GramStore(Cut):
 
         Parameters
         ----------
-        source : the whole table, as in `gram`. The parts of a Parquet path, folder or glob are
-            its files except those of the store, compared by size and time; those of a Delta
-            table are the files of that version; those of any other source are the rows of
+        source : the whole table, as in `gram`. The parts of a Parquet path, folder or glob are its
+            files except those of the store, compared by size and time or ETag; those of a Delta or
+            Iceberg table are the files of that version; those of any other source are the rows of
             equal keys, compared by number and hash, for which the columns are read once
         by : one or more columns, of the files or of folders ``day=2013-01-01``: the keys; the
             first is that of windows. Needed at the first refresh

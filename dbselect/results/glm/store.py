@@ -11,12 +11,11 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from dbselect.glm.newton import Status
 from dbselect.glm.offset import Offset
-from dbselect.record.steps import MODEL_FIELDS, SEQUENCE_DTYPE, STEP_DTYPES, STEP_TYPE
+from dbselect.record.steps import MODEL_FIELDS, STEP_DTYPES, STEP_TYPE
 from dbselect.record.terms import Terms
 from dbselect.results.store import (
     SEARCH_FIELDS,
@@ -54,13 +53,6 @@ GLM_TYPE = pa.struct(
         ("steps", pa.list_(_STEP_TYPE)),
         ("predictors", pa.list_(_PREDICTOR_TYPE)),
     ]
-)
-#: The same in Polars.
-GLM_DTYPE = pl.Struct(
-    {
-        **pl.DataFrame(pa.schema(GLM_TYPE).empty_table()).schema,
-        "predictors": pl.List(pl.Struct({"class": pl.String, "sequence": SEQUENCE_DTYPE})),
-    }
 )
 #: How a class is read from its text, by the name of its type.
 _CLASS_TYPES: dict[str, Callable[[str], Any]] = {
