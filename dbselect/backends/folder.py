@@ -13,6 +13,7 @@ import re
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,8 @@ class Records(ABC):
         """Return the names of all files."""
 
     @abstractmethod
-    def _text(self, name: str) -> str:
-        """Read a list; a FileNotFoundError says that it is gone."""
-
-    @abstractmethod
-    def _frame(self, name: str) -> pl.DataFrame:
-        """Read a file of records; a FileNotFoundError says that it is gone."""
+    def _content(self, name: str) -> bytes:
+        """Read a file; a FileNotFoundError says that it is gone."""
 
     @abstractmethod
     def _put(self, name: str, frame: pl.DataFrame) -> None:
@@ -75,9 +72,11 @@ class Records(ABC):
                 self._check_free()
                 return Shelved(None, (0, {}))
             try:
-                files = _files_of(self._text(_name_of(number)))
+                files = _files_of(self._content(_name_of(number)))
                 frames = [
-                    self._frame(name).filter(pl.col("part").is_in(parts))
+                    pl.read_parquet(BytesIO(self._content(name))).filter(
+                        pl.col("part").is_in(parts)
+                    )
                     for name, parts in files.items()
                 ]
                 return Shelved(pl.concat(frames), (number, files))
@@ -178,11 +177,8 @@ class Folder(Records):
     def _names(self) -> list[str]:
         return os.listdir(self._path) if self._path.is_dir() else []
 
-    def _text(self, name: str) -> str:
-        return (self._path / name).read_text(encoding="utf-8")
-
-    def _frame(self, name: str) -> pl.DataFrame:
-        return pl.read_parquet(self._path / name, hive_partitioning=False, glob=False)
+    def _content(self, name: str) -> bytes:
+        return (self._path / name).read_bytes()
 
     def _put(self, name: str, frame: pl.DataFrame) -> None:
         self._path.mkdir(parents=True, exist_ok=True)
@@ -209,7 +205,7 @@ def _name_of(number: int) -> str:
     return f"list-{number:08}.json"
 
 
-def _files_of(text: str) -> dict[str, list[str]]:
+def _files_of(text: bytes) -> dict[str, list[str]]:
     """Return the files of a list, with the parts whose records they have.
 
     Raises

@@ -1,11 +1,12 @@
 """A store in a folder of an object store, which lets one of two writers through."""
 
+from contextlib import suppress
 from io import BytesIO
 
 import polars as pl
 
 from dbselect.backends.folder import Records
-from dbselect.sources.objects import get, put, put_new, remove, versions_below
+from dbselect.sources.objects import opened, versions_below
 
 
 class ObjectFolder(Records):
@@ -22,18 +23,22 @@ class ObjectFolder(Records):
     def _names(self) -> list[str]:
         return list(versions_below(self._shown))
 
-    def _text(self, name: str) -> str:
-        return get(self._shown, name).decode()
-
-    def _frame(self, name: str) -> pl.DataFrame:
-        return pl.read_parquet(BytesIO(get(self._shown, name)), hive_partitioning=False)
+    def _content(self, name: str) -> bytes:
+        with opened(self._shown) as (obstore, store):
+            return bytes(obstore.get(store, name).bytes())
 
     def _put(self, name: str, frame: pl.DataFrame) -> None:
         frame.write_parquet(file := BytesIO())
-        put(self._shown, name, file.getvalue())
+        with opened(self._shown) as (obstore, store):
+            obstore.put(store, name, file.getvalue())
 
     def _claim(self, name: str, text: str) -> None:
-        put_new(self._shown, name, text.encode())
+        with opened(self._shown) as (obstore, store):
+            try:
+                obstore.put(store, name, text.encode(), mode="create")
+            except obstore.exceptions.AlreadyExistsError as error:
+                raise FileExistsError(str(error)) from None
 
     def _remove(self, name: str) -> None:
-        remove(self._shown, name)
+        with opened(self._shown) as (obstore, store), suppress(FileNotFoundError):
+            obstore.delete(store, name)

@@ -6,6 +6,7 @@ Credentials, regions and endpoints are those of the environment (``AWS_ACCESS_KE
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -15,6 +16,8 @@ from dbselect.errors import ArgumentError, SourceError
 
 #: Addresses of the object stores that obstore lists.
 SCHEMES = ("s3://", "s3a://", "gs://", "az://", "adl://", "abfs://", "abfss://", "azure://")
+#: A server that does not answer is an error after some seconds, not minutes.
+_RETRIES = {"max_retries": 3, "retry_timeout": timedelta(seconds=15)}
 #: Names of a folder that are looked at to know what it is: one answer of a server.
 SOME = 1000
 
@@ -42,14 +45,14 @@ def versions_below(url: str) -> dict[str, str]:
     ArgumentError : obstore is not installed
     SourceError : the store does not answer
     """
-    with _opened(url) as (obstore, store):
+    with opened(url) as (obstore, store):
         found = (one for chunk in obstore.list(store, chunk_size=SOME) for one in chunk)
         return {one["path"]: _version(one) for one in found}
 
 
 def some_below(url: str) -> list[str]:
     """Return the first names of files below an address; as `versions_below`."""
-    with _opened(url) as (obstore, store):
+    with opened(url) as (obstore, store):
         found = (one for chunk in obstore.list(store, chunk_size=SOME) for one in chunk)
         return [one["path"] for one in islice(found, SOME)]
 
@@ -57,41 +60,11 @@ def some_below(url: str) -> list[str]:
 def version_at(url: str) -> str | None:
     """Return size and ETag of one file, None if there is none."""
     folder, _, name = url.rpartition("/")
-    with _opened(folder) as (obstore, store):
+    with opened(folder) as (obstore, store):
         try:
             return _version(obstore.head(store, name))
         except FileNotFoundError:
             return None
-
-
-def get(url: str, name: str) -> bytes:
-    """Read a file below an address; a FileNotFoundError says that there is none."""
-    with _opened(url) as (obstore, store):
-        return bytes(obstore.get(store, name).bytes())
-
-
-def put(url: str, name: str, content: bytes) -> None:
-    """Write a file below an address."""
-    with _opened(url) as (obstore, store):
-        obstore.put(store, name, content)
-
-
-def put_new(url: str, name: str, content: bytes) -> None:
-    """Write a file; a FileExistsError says that there is one already."""
-    with _opened(url) as (obstore, store):
-        try:
-            obstore.put(store, name, content, mode="create")
-        except obstore.exceptions.AlreadyExistsError:
-            raise FileExistsError(f"{url}/{name}") from None
-
-
-def remove(url: str, name: str) -> None:
-    """Remove a file if it is there."""
-    with _opened(url) as (obstore, store):
-        try:
-            obstore.delete(store, name)
-        except FileNotFoundError:
-            return
 
 
 def _version(told: Mapping[str, Any]) -> str:
@@ -101,7 +74,7 @@ def _version(told: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def _opened(url: str) -> Iterator[tuple[Any, Any]]:
+def opened(url: str) -> Iterator[tuple[Any, Any]]:
     """Open what is below an address."""
     try:
         import obstore
@@ -113,7 +86,7 @@ def _opened(url: str) -> Iterator[tuple[Any, Any]]:
             "pip install 'dbselect[cloud]'"
         ) from None
     try:
-        yield obstore, from_url(url)
+        yield obstore, from_url(url, retry_config=_RETRIES)
     except (FileNotFoundError, FileExistsError):
         raise
     except (BaseError, OSError) as error:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -43,70 +44,20 @@ class Engine:
     opened: Callable[[Any, Sequence[str] | None], Table]
 
 
-def _listing(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.polars import from_listing
+def _by(module: str, name: str) -> Callable[[Any, Sequence[str] | None], Table]:
+    """Return what opens a source by an engine's class or function, which is imported then."""
 
-    return from_listing(source)
+    def opened(source: Any, _: Sequence[str] | None) -> Table:
+        found: Table = getattr(import_module(f"dbselect.sources.engines.{module}"), name)(source)
+        return found
 
-
-def _polars(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.polars import from_frame
-
-    return from_frame(source)
+    return opened
 
 
 def _numpy(source: Any, columns: Sequence[str] | None) -> Table:
     from dbselect.sources.engines.numpy import ArrayTable
 
     return ArrayTable(source, columns)
-
-
-def _relation(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.duckdb import RelationTable
-
-    return RelationTable(source)
-
-
-def _dataset(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.arrow import DatasetTable
-
-    return DatasetTable(source)
-
-
-def _ibis(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.ibis import from_expression
-
-    return from_expression(source)
-
-
-def _stream(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.arrow import StreamTable
-
-    return StreamTable(source, len(source) if hasattr(source, "__len__") else None)
-
-
-def _lake(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.polars import from_lake
-
-    return from_lake(source)
-
-
-def _spark(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.spark import SparkTable
-
-    return SparkTable(source)
-
-
-def _dask(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.dask import DaskTable
-
-    return DaskTable(source)
-
-
-def _ray(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.ray import RayTable
-
-    return RayTable(source)
 
 
 def _sparse(source: Any, _: Sequence[str] | None) -> Table:
@@ -126,6 +77,11 @@ def _is_of(module: str, name: str) -> Callable[[Any], bool]:
     return reads
 
 
+def _has(package: str, *methods: str) -> Callable[[Any], bool]:
+    """Return whether a source is of a package, and has some methods."""
+    return lambda source: is_of(source, package) and all(hasattr(source, one) for one in methods)
+
+
 def _is_open(source: Any) -> bool:
     """Return whether a source is a `Table`, without its schema, which may take long."""
     return all(hasattr(type(source), name) for name in ("scan", "batches"))
@@ -134,19 +90,30 @@ def _is_open(source: Any) -> bool:
 #: Engines in the order in which a source is offered to them.
 ENGINES = [
     Engine(_is_open, lambda source, _: source),
-    Engine(lambda source: isinstance(source, Listing), _listing),
-    Engine(lambda source: isinstance(source, pl.DataFrame | pl.LazyFrame), _polars),
+    Engine(lambda source: isinstance(source, Listing), _by("polars", "from_listing")),
+    Engine(
+        lambda source: isinstance(source, pl.DataFrame | pl.LazyFrame), _by("polars", "from_frame")
+    ),
     Engine(lambda source: isinstance(source, np.ndarray), _numpy),
-    Engine(lambda source: is_of(source, "scipy") and hasattr(source, "tocsr"), _sparse),
-    Engine(_is_of("duckdb", "DuckDBPyRelation"), _relation),
-    Engine(_is_of("pyarrow.dataset", "Dataset"), _dataset),
-    Engine(_is_of("deltalake", "DeltaTable"), _lake),
-    Engine(_is_of("pyiceberg.table", "Table"), _lake),
-    Engine(_is_of("ibis", "Table"), _ibis),
-    Engine(lambda source: is_of(source, "pyspark") and hasattr(source, "mapInArrow"), _spark),
-    Engine(lambda source: is_of(source, "dask") and hasattr(source, "to_delayed"), _dask),
-    Engine(lambda source: is_of(source, "ray") and hasattr(source, "map_batches"), _ray),
-    Engine(lambda source: hasattr(source, "__arrow_c_stream__"), _stream),
+    Engine(_has("scipy", "tocsr"), _sparse),
+    Engine(_is_of("duckdb", "DuckDBPyRelation"), _by("duckdb", "RelationTable")),
+    Engine(_is_of("pyarrow.dataset", "Dataset"), _by("arrow", "DatasetTable")),
+    Engine(_is_of("deltalake", "DeltaTable"), _by("polars", "from_lake")),
+    Engine(_is_of("pyiceberg.table", "Table"), _by("polars", "from_lake")),
+    Engine(_is_of("ibis", "Table"), _by("ibis", "from_expression")),
+    Engine(
+        _has("pyspark", "mapInArrow"),
+        _by("spark", "SparkTable"),
+    ),
+    Engine(
+        _has("dask", "to_delayed"),
+        _by("dask", "DaskTable"),
+    ),
+    Engine(
+        _has("ray", "map_batches"),
+        _by("ray", "RayTable"),
+    ),
+    Engine(lambda source: hasattr(source, "__arrow_c_stream__"), _by("arrow", "StreamTable")),
 ]
 
 

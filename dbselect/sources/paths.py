@@ -118,7 +118,8 @@ def _one(text: str, path: Path) -> Listing:
 
 def _meant_there(text: str) -> Any:
     if not glob.has_magic(text):
-        version = version_at(text) if text.count("/") > 2 and told_format(text) else None
+        is_name = is_installed() and text.count("/") > 2 and told_format(text)
+        version = version_at(text) if is_name else None
         if version is not None:
             root, _, name = text.rpartition("/")
             form = told_format(name) or PARQUET
@@ -133,7 +134,8 @@ def _meant_there(text: str) -> Any:
 
     def kind(folder: str) -> str | None:
         start = f"{folder}/" if folder != "." else ""
-        return lakes.kind_among({n.removeprefix(start) for n in versions if n.startswith(start)})
+        below = [name.removeprefix(start) for name in versions if name.startswith(start)]
+        return lakes.kind_of(folder, below)
 
     above = [root[: at.start()] for at in re.finditer("/", root)][2:]
     there = {name for name in versions if _matches(name.split("/"), pattern)}

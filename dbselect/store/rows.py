@@ -185,7 +185,7 @@ class Watched:
         )[AT]  # fmt: skip
         if len(kept) == len(batch):
             return batch
-        return batch[kept] if isinstance(batch, pl.DataFrame) else batch.take(kept.to_arrow())
+        return batch.take(kept.to_arrow())
 
     def _sums(self, batch: Any) -> pl.DataFrame:
         """Return rows and hashes of each key; of the halves of a hash, whose sums fit."""

@@ -6,6 +6,7 @@ import os
 import threading
 import warnings
 from pathlib import Path
+from threading import Thread
 
 import duckdb
 import numpy as np
@@ -696,3 +697,32 @@ def test_a_store_within_its_source_does_not_read_itself(any_store, tmp_path, yea
     assert any_store.refresh(tmp_path / source, by="day").added == ["rows.parquet"]
     assert any_store.refresh(tmp_path / source).unchanged == 1
     same(any_store.total(), ds.gram(year.drop("day")))
+
+
+@pytest.mark.parametrize("name", ["../outside.parquet", "/etc/passwd", "x.parquet", ""])
+def test_a_list_names_no_file_beside_those_of_the_store(tmp_path, year, name):
+    store = shelf("folder", tmp_path)
+    store.refresh(year, by="day")
+    (own,) = (tmp_path / "stats").glob("records-*.parquet")
+    (tmp_path / "outside.parquet").write_bytes(own.read_bytes())
+    (told,) = (tmp_path / "stats").glob("list-*.json")
+    told.write_text(told.read_text().replace(own.name, name))
+    with pytest.raises(ds.errors.SourceError, match="which is no file of records of a store"):
+        store.total()
+
+
+@pytest.mark.slow
+def test_refreshes_on_many_threads_end(tmp_path):
+    """A call of Polars inside of its scan waits for threads that wait for it."""
+    rows = pl.DataFrame({"day": range(200_000), "x": range(200_000)})
+    rows = rows.with_columns(pl.col("day") % 50)
+
+    def refresh(at: int) -> None:
+        ds.GramStore(tmp_path / f"s{at}").refresh(rows.lazy() if at % 2 else rows, by="day")
+
+    threads = [Thread(target=refresh, args=(at,), daemon=True) for at in range(16)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    assert not any(each.is_alive() for each in threads)

@@ -51,15 +51,14 @@ class StreamTable(Batched):
     Parameters
     ----------
     source : object with ``__arrow_c_stream__``
-    rows : number of rows, if known
     """
 
-    def __init__(self, source: Any, rows: int | None = None) -> None:
+    def __init__(self, source: Any) -> None:
         self._source = source
         self._reader: pa.RecordBatchReader | None = self._open()
-        self.rows = rows
         # What has a length is a table in memory.
-        self.again = rows is not None
+        self.again = hasattr(source, "__len__")
+        self.rows = len(source) if self.again else None
         schema = self._reader.schema
         # The index of a pandas frame is no column of the table.
         notes = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))

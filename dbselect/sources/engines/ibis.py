@@ -118,8 +118,7 @@ def _of_duckdb(expression: Any, backend: Any) -> Table:
     if relation is not None:
         return relation
     # Rows in memory are not registered with the connection; they are collected instead.
-    rows = expression.to_pyarrow()
-    return StreamTable(rows, len(rows))
+    return StreamTable(expression.to_pyarrow())
 
 
 def _forget_dialects() -> None:

@@ -1,6 +1,7 @@
 """Delta and Iceberg tables, here or on an object store: folders with a log of the valid files."""
 
 import os
+from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -27,22 +28,26 @@ def is_delta(path: str | Path) -> bool:
     from deltalake.exceptions import TableNotFoundError
 
     try:
-        return bool(DeltaTable(str(path)))
+        return bool(
+            DeltaTable(str(path), storage_options={"max_retries": "2", "retry_timeout": "9s"})
+        )
     except TableNotFoundError:
         return False
 
 
-def kind_of(folder: str | Path) -> str | None:
-    """Return ``"Delta"`` or ``"Iceberg"`` where a folder is a table of these."""
-    if is_delta(folder):
-        return "Delta"
-    log = f"{folder}/{ICEBERG_LOG}"
-    names = some_below(log) if is_url(folder) else [one.name for one in Path(log).glob("*.json")]
-    return "Iceberg" if any(name.endswith(ICEBERG_FILE) for name in names) else None
+def kind_of(folder: str | Path, names: Collection[str] | None = None) -> str | None:
+    """Return ``"Delta"`` or ``"Iceberg"`` where a folder is a table of these.
 
-
-def kind_among(names: set[str]) -> str | None:
-    """Return what `kind_of` does, of the names of all files of a folder."""
+    Parameters
+    ----------
+    names : of all files below it; by default it is looked at
+    """
+    if names is None:
+        if is_delta(folder):
+            return "Delta"
+        log = f"{folder}/{ICEBERG_LOG}"
+        found = some_below(log) if is_url(folder) else [one.name for one in Path(log).glob("*")]
+        names = [f"{ICEBERG_LOG}/{name}" for name in found]
     if any(name.startswith(f"{DELTA_LOG}/") for name in names):
         return "Delta"
     logs = (name for name in names if name.startswith(f"{ICEBERG_LOG}/"))
