@@ -11,21 +11,21 @@ import polars as pl
 from dbselect.backends.shelf import Shelved, beside, was_first
 from dbselect.errors import SourceError
 from dbselect.record.gram import RECORD_DTYPE
-from dbselect.sources.engines.delta import delta_table, is_delta
+from dbselect.sources.engines.lakes import delta_table, is_delta
 
 
 class DeltaFolder:
-    """Records in a Delta table on this machine.
+    """Records in a Delta table.
 
     Parameters
     ----------
-    path : its folder; it is made at the first step
+    path : its folder, or its address on an object store; it is made at the first step
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | Path) -> None:
         self._path = path
-        self.folder: Path | None = path
-        self.unfinished: Path | None = beside(path)
+        self.folder = path if isinstance(path, Path) else None
+        self.unfinished = None if self.folder is None else beside(self.folder)
 
     def read(self) -> Shelved:
         """Return the state."""

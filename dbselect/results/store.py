@@ -165,7 +165,14 @@ def to_table(record: Mapping[str, Any], type_: pa.StructType) -> pa.Table:
 
 
 def as_arrow(value: Any, type_: pa.DataType) -> Any:
-    """Return plain data with lists of pairs for mappings, as Arrow takes maps."""
+    """Return plain data with lists of pairs for mappings, as Arrow takes maps.
+
+    Raises
+    ------
+    TypeError : a map is something else, of which Arrow would end the process
+    """
+    if pa.types.is_map(type_) and not isinstance(value, Mapping | None):
+        raise TypeError(f"a mapping is a {type(value).__name__}")
     if isinstance(value, Mapping):
         if pa.types.is_map(type_):
             return list(value.items())

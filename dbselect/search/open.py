@@ -16,6 +16,7 @@ from dbselect.search.lazy.width import is_lazy
 from dbselect.search.rows import GlmObjective, RowSearch, row_search
 from dbselect.search.score import ScoreSearch, check_slow, score_search
 from dbselect.search.table import gram_given, patterns_read
+from dbselect.sources.snapshots import one_snapshot
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -57,6 +58,7 @@ def call_of(problem: "Problem", method: str, options: Mapping[str, Any]) -> Call
     return Call.of(problem, method, options, of_gram)
 
 
+@one_snapshot
 def open_search(
     problem: "Problem",
     call: Call,

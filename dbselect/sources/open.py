@@ -1,11 +1,11 @@
 """Which engine reads a source, whether it is a stored Gram, and how far a reading is."""
 
-import glob
 import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -24,7 +24,7 @@ from dbselect.errors import (
 from dbselect.record.files import check_digest
 from dbselect.record.foreign import is_of, native
 from dbselect.record.gram import FIELDS, Gram, is_record
-from dbselect.sources.engines.formats import format_of
+from dbselect.sources.paths import Listing, meant
 from dbselect.sources.request import Table
 
 #: Seconds after which a progress bar appears on a terminal.
@@ -45,70 +45,20 @@ class Engine:
     opened: Callable[[Any, Sequence[str] | None], Table]
 
 
-def _path(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.polars import from_path
+def _by(module: str, name: str) -> Callable[[Any, Sequence[str] | None], Table]:
+    """Return what opens a source by an engine's class or function, which is imported then."""
 
-    return from_path(source)
+    def opened(source: Any, _: Sequence[str] | None) -> Table:
+        found: Table = getattr(import_module(f"dbselect.sources.engines.{module}"), name)(source)
+        return found
 
-
-def _polars(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.polars import from_frame
-
-    return from_frame(source)
+    return opened
 
 
 def _numpy(source: Any, columns: Sequence[str] | None) -> Table:
     from dbselect.sources.engines.numpy import ArrayTable
 
     return ArrayTable(source, columns)
-
-
-def _relation(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.duckdb import RelationTable
-
-    return RelationTable(source)
-
-
-def _dataset(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.arrow import DatasetTable
-
-    return DatasetTable(source)
-
-
-def _ibis(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.ibis import from_expression
-
-    return from_expression(source)
-
-
-def _stream(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.arrow import StreamTable
-
-    return StreamTable(source, len(source) if hasattr(source, "__len__") else None)
-
-
-def _delta(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.polars import from_frame
-
-    return from_frame(pl.scan_delta(source))
-
-
-def _spark(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.spark import SparkTable
-
-    return SparkTable(source)
-
-
-def _dask(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.dask import DaskTable
-
-    return DaskTable(source)
-
-
-def _ray(source: Any, _: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.ray import RayTable
-
-    return RayTable(source)
 
 
 def _sparse(source: Any, _: Sequence[str] | None) -> Table:
@@ -128,6 +78,11 @@ def _is_of(module: str, name: str) -> Callable[[Any], bool]:
     return reads
 
 
+def _has(package: str, *methods: str) -> Callable[[Any], bool]:
+    """Return whether a source is of a package, and has some methods."""
+    return lambda source: is_of(source, package) and all(hasattr(source, one) for one in methods)
+
+
 def _is_open(source: Any) -> bool:
     """Return whether a source is a `Table`, without its schema, which may take long."""
     return all(hasattr(type(source), name) for name in ("scan", "batches"))
@@ -136,18 +91,30 @@ def _is_open(source: Any) -> bool:
 #: Engines in the order in which a source is offered to them.
 ENGINES = [
     Engine(_is_open, lambda source, _: source),
-    Engine(lambda source: isinstance(source, str | Path), _path),
-    Engine(lambda source: isinstance(source, pl.DataFrame | pl.LazyFrame), _polars),
+    Engine(lambda source: isinstance(source, Listing), _by("polars", "from_listing")),
+    Engine(
+        lambda source: isinstance(source, pl.DataFrame | pl.LazyFrame), _by("polars", "from_frame")
+    ),
     Engine(lambda source: isinstance(source, np.ndarray), _numpy),
-    Engine(lambda source: is_of(source, "scipy") and hasattr(source, "tocsr"), _sparse),
-    Engine(_is_of("duckdb", "DuckDBPyRelation"), _relation),
-    Engine(_is_of("pyarrow.dataset", "Dataset"), _dataset),
-    Engine(_is_of("deltalake", "DeltaTable"), _delta),
-    Engine(_is_of("ibis", "Table"), _ibis),
-    Engine(lambda source: is_of(source, "pyspark") and hasattr(source, "mapInArrow"), _spark),
-    Engine(lambda source: is_of(source, "dask") and hasattr(source, "to_delayed"), _dask),
-    Engine(lambda source: is_of(source, "ray") and hasattr(source, "map_batches"), _ray),
-    Engine(lambda source: hasattr(source, "__arrow_c_stream__"), _stream),
+    Engine(_has("scipy", "tocsr"), _sparse),
+    Engine(_is_of("duckdb", "DuckDBPyRelation"), _by("duckdb", "RelationTable")),
+    Engine(_is_of("pyarrow.dataset", "Dataset"), _by("arrow", "DatasetTable")),
+    Engine(_is_of("deltalake", "DeltaTable"), _by("polars", "from_lake")),
+    Engine(_is_of("pyiceberg.table", "Table"), _by("polars", "from_lake")),
+    Engine(_is_of("ibis", "Table"), _by("ibis", "from_expression")),
+    Engine(
+        _has("pyspark", "mapInArrow"),
+        _by("spark", "SparkTable"),
+    ),
+    Engine(
+        _has("dask", "to_delayed"),
+        _by("dask", "DaskTable"),
+    ),
+    Engine(
+        _has("ray", "map_batches"),
+        _by("ray", "RayTable"),
+    ),
+    Engine(lambda source: hasattr(source, "__arrow_c_stream__"), _by("arrow", "StreamTable")),
 ]
 
 
@@ -162,7 +129,7 @@ def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Ta
         from dbselect.sources.engines.files import FilesTable
 
         return FilesTable(source, on)
-    source = native(source)
+    source = meant(source) if isinstance(source, str | Path) else native(source)
     for engine in ENGINES:
         if engine.reads(source):
             return engine.opened(source, columns)
@@ -189,13 +156,15 @@ def stored_gram(source: Any, opened: Callable[[], Table] | None = None) -> Gram 
         return Gram.from_struct(source)
     if isinstance(source, list | tuple):
         return _gram_of_list(source)
+    if isinstance(source, str | Path):
+        source = meant(source)
     if not _can_be_looked_at(source):
         return None
     return _gram_of_table(source, opened or (lambda: open_table(source, None)))
 
 
 def _gram_of_table(source: Any, opened: Callable[[], Table]) -> Gram | None:
-    files = _files_of(source)
+    files = [Path(path) for path in source.here] if isinstance(source, Listing) else []
     if [path.suffix for path in files] == [".json"]:
         return _gram_in_json(files[0])
     for path in files:
@@ -229,17 +198,6 @@ def _gram_in_json(path: Path) -> Gram:
         ) from None
 
 
-def _files_of(source: Any) -> list[Path]:
-    """Return the files of a path, a folder or a glob; of anything else none."""
-    if not isinstance(source, str | Path):
-        return []
-    folder = Path(source)
-    if folder.is_file():
-        return [folder]
-    found = folder.rglob("*") if folder.is_dir() else glob.iglob(str(source), recursive=True)
-    return [path for path in map(Path, found) if path.is_file()]
-
-
 def merged(grams: Iterable[Gram]) -> Gram:
     """Return the Gram of all rows of some."""
     return reduce(operator.add, grams)
@@ -262,7 +220,7 @@ def _can_be_looked_at(source: Any) -> bool:
     """Whether a source is a table of which it takes little, and uses nothing up, to see more."""
     if isinstance(source, np.ndarray) or not any(engine.reads(source) for engine in ENGINES):
         return False
-    if isinstance(source, str | Path) and not format_of(str(source))[0].nested:
+    if isinstance(source, Listing) and not source.format.nested:
         return False
     return not hasattr(source, "__arrow_c_stream__") or hasattr(source, "__len__")
 

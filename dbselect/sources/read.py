@@ -33,10 +33,12 @@ from dbselect.sources.request import (
     request_of,
     wanted_of,
 )
+from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.types import TableSource
 from dbselect.sources.with_bar import with_bar
 
 
+@one_snapshot
 def gram(
     source: TableSource,
     columns: Sequence[str] | None = None,
@@ -53,13 +55,13 @@ def gram(
 
     Parameters
     ----------
-    source : a path, folder or glob of Parquet, CSV, TSV, NDJSON or Arrow files, recognised by
-        the ending of their names, or a Delta table; a Polars LazyFrame or DataFrame, a DuckDB
-        relation, a frame of Spark or Dask or a dataset of Ray, which sum on their workers, a
-        table of ibis, narwhals or Modin, anything else with ``__arrow_c_stream__`` (pyarrow,
-        pandas), or a NumPy array of shape (n, d), whose d names are then `columns`. A
-        record, a table that holds records, and a list of these or of Grams give the Gram of
-        all their rows
+    source : a path, folder or glob of Parquet, CSV, TSV, NDJSON or Arrow files, recognised by the
+        ending of their names, or a Delta or Iceberg table, here or at ``s3://``, ``gs://`` or
+        ``az://``, without names that begin with ``_`` or ``.``; a Polars LazyFrame or DataFrame, a
+        DuckDB relation, a frame of Spark or Dask or a dataset of Ray, which sum on their workers,
+        a table of ibis, narwhals or Modin, anything else with ``__arrow_c_stream__`` (pyarrow,
+        pandas), or a NumPy array of shape (n, d), whose d names are then `columns`. A record, a
+        table that holds records, and a list of these or of Grams give the Gram of all their rows
     columns : names and globs (``*``, ``?``), nested fields by the name of the field;
         default: every column of numbers, booleans, dates and text, nested ones included.
         A DATE counts days since 1970, a TIMESTAMP seconds. Text is a category: a column
@@ -175,6 +177,7 @@ def check_no_rows(weight: Any, null_policy: Any, **preparation: Any) -> None:
             raise ArgumentError(f"{name} is {value!r}; it is for tables, a Gram has its columns")
 
 
+@one_snapshot
 def read_columns(
     source: TableSource,
     columns: Sequence[str] | None = None,
@@ -340,6 +343,7 @@ def _records(table: Table, request: Request) -> pl.DataFrame:
         return sums.records()
 
 
+@one_snapshot
 def gram_by(
     source: TableSource,
     by: Sequence[str] | None = None,

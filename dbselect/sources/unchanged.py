@@ -4,7 +4,6 @@ A file that another replaces is read to its end as it was; one that is written o
 gives rows of both, or bytes that fit no format. A second pass must find the file of the first.
 """
 
-import glob
 import os
 import time
 from collections.abc import Generator, Iterable, Mapping
@@ -53,15 +52,6 @@ class Unchanged:
                     f"'{path}' was written over while it was read; write another file and rename "
                     "it, and read it once more"
                 ) from cause
-
-
-def unchanged_at(path: str) -> Unchanged:
-    """Return the files of a path, a folder or a glob as they are now; none of a URL."""
-    if "://" in path:
-        return Unchanged()
-    if Path(path).is_dir():
-        return unchanged_of(glob.iglob(f"{glob.escape(path)}/**", recursive=True))
-    return unchanged_of([path] if Path(path).exists() else glob.iglob(path, recursive=True))
 
 
 def unchanged_of(paths: Iterable[str]) -> Unchanged:

@@ -1,6 +1,6 @@
 """The files of one version of a Delta table; others in its folder are of older versions."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -8,45 +8,63 @@ from urllib.parse import unquote, urlparse
 import polars as pl
 
 from dbselect.errors import SourceError
+from dbselect.store.files import FILE, rows_of_files, small_at, version_of
 
 
 class DeltaFiles:
-    """The files of a Delta table on this machine, at the version that it was opened at.
+    """The files of a Delta table at the version that it was opened at, by its log.
 
     Parameters
     ----------
-    table : DeltaTable of deltalake
+    table : DeltaTable of deltalake, here or on an object store
 
     Raises
     ------
-    SourceError : the files are elsewhere, or rows are not in them alone (deletion vectors)
+    SourceError : rows are not in the files alone (deletion vectors)
     """
 
     def __init__(self, table: Any) -> None:
         self._table = table
         self.shown = str(table.table_uri)
-        if urlparse(self.shown).scheme not in ("", "file"):
-            raise SourceError(
-                f"'{self.shown}' is not a local path; give pl.scan_delta of it, whose rows "
-                "are hashed instead"
-            )
         try:
-            self._schema = pl.DataFrame(table.to_pyarrow_dataset().schema.empty_table()).schema
+            self._types = dict(pl.DataFrame(table.to_pyarrow_dataset().schema.empty_table()).schema)
         except Exception as error:  # deltalake has many kinds
             raise SourceError(
                 f"the files of the Delta table '{self.shown}' are not its rows: {error}; give "
                 "pl.scan_delta of it, whose rows are then hashed"
             ) from error
+        self._there: dict[str, str] = {}
+        self._is_here = urlparse(self.shown).scheme in ("", "file")
+        self._root = _path(self.shown) if self._is_here else self.shown.rstrip("/")
 
-    def paths(self) -> dict[str, Path]:
-        """Return the files of the version that are still there."""
-        root = Path(_path(self.shown))
-        found = sorted(Path(_path(uri)) for uri in self._table.file_uris())
-        return {path.relative_to(root).as_posix(): path for path in found if path.is_file()}
+    def versions(self) -> dict[str, str]:
+        """Return size and time of the files of the version, without those that are gone here."""
+        if not self._is_here:
+            told = pl.DataFrame(self._table.get_add_actions(flatten=True))
+            files = told.select("path", "size_bytes", "modification_time").iter_rows()
+            self._there = {unquote(path): f"{size} bytes at {time}" for path, size, time in files}
+            return self._there
+        root = Path(self._root)
+        paths = sorted(Path(_path(uri)) for uri in self._table.file_uris())
+        found = {path.relative_to(root).as_posix(): version_of(str(path)) for path in paths}
+        return {name: version for name, version in found.items() if version is not None}
 
-    def types(self, names: Collection[str]) -> dict[str, pl.DataType]:
-        """Return the types that the table has."""
-        return dict(self._schema)
+    def version(self, name: str) -> str | None:
+        """Look at one file again; files on an object store stay what they are."""
+        return version_of(f"{self._root}/{name}") if self._is_here else self._there.get(name)
+
+    def rows(self, name: str) -> pl.LazyFrame:
+        """Return the rows of a file, with the keys of its folders, of the types of the table."""
+        return rows_of_files([f"{self._root}/{name}"], name, self._types)
+
+    def small(self, name: str) -> Path | None:
+        """Return a small file of this machine."""
+        return small_at(f"{self._root}/{name}")
+
+    def together(self, names: Sequence[str]) -> pl.LazyFrame:
+        """Return the rows of files of the same folders, each with its path."""
+        paths = [f"{self._root}/{name}" for name in names]
+        return rows_of_files(paths, names[0], self._types, FILE)
 
 
 def _path(uri: str) -> str:

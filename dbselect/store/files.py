@@ -1,20 +1,21 @@
-"""The parts of a table of files: each file is one, with size, time and footer as fingerprint.
+"""The parts of a table of files: each file is one, with a fingerprint.
+
+That is size, time and footer, or on an object store size and ETag.
 
 Keys may be columns of the files or names of folders, ``day=2013-01-01``; a file may have rows
 of many keys. Files have the names that they have below the folder of the source, so that a
 folder may move.
 """
 
-import glob
 import os
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote
 
 import polars as pl
 import pyarrow as pa
@@ -23,8 +24,10 @@ from dbselect.errors import DbselectError, SourceError
 from dbselect.record.foreign import is_of
 from dbselect.record.gram import Gram
 from dbselect.sources.engines import polars
-from dbselect.sources.engines.delta import delta_table, is_delta, refuse_files_of_delta
-from dbselect.sources.engines.formats import PARQUET, format_of
+from dbselect.sources.engines.formats import PARQUET
+from dbselect.sources.objects import is_url, version_at
+from dbselect.sources.open import open_table
+from dbselect.sources.paths import Listing, NoFilesError, meant, partition_of
 from dbselect.store.fields import Fields, PartFields, kinds_of_fields, leaves_read, without
 from dbselect.store.merging import trimmed
 from dbselect.store.parts import Unread, labelled, read_part
@@ -49,67 +52,107 @@ class Files(Protocol):
     def shown(self) -> str:
         """The table, for errors."""
 
-    def paths(self) -> dict[str, Path]:
-        """Return the files there are now, by name."""
+    def versions(self) -> dict[str, str]:
+        """Look again, and return by name what changes with the bytes of each file."""
 
-    def types(self, names: Collection[str]) -> dict[str, pl.DataType]:
-        """Return the types of the keys in folder names."""
+    def version(self, name: str) -> str | None:
+        """Look at one file again; None if it is gone."""
+
+    def rows(self, name: str) -> Any:
+        """Return the rows of a file."""
+
+    def small(self, name: str) -> Path | None:
+        """Return a file of this machine that may be read with others; None for no such file."""
+
+    def together(self, names: Sequence[str]) -> Any:
+        """Return the rows of such files, each with its path in `FILE`."""
 
 
-@dataclass(frozen=True)
-class LocalFiles:
-    """Which files a path means.
+class ListedFiles:
+    """The files that a path, a folder or a glob means, here or on an object store.
 
     Parameters
     ----------
-    root : the folder below which files have their names
-    pattern : glob below the root
-    shown : the path as it was given
+    path : as it was given
     own : folder of the store, whose files are left out
     """
 
-    root: Path
-    pattern: str
-    shown: str
-    own: Path | None = None
+    def __init__(self, path: str | Path, own: Path | None) -> None:
+        self.shown = str(path)
+        self._own = own
+        self._listing: Listing = meant(path, own)
+        self._types: dict[str, pl.DataType] = {}
 
-    def paths(self) -> dict[str, Path]:
-        """Return the files there are, by name, without hidden ones.
+    def versions(self) -> dict[str, str]:
+        """Return size and time of each file, or size and ETag.
 
         Raises
         ------
-        SourceError : there is none
+        SourceError : there is no file
         """
-        names = glob.glob(self.pattern, root_dir=self.root, recursive=True)
-        visible = (name for name in names if not Path(name).name.startswith((".", "_")))
-        found = {Path(name).as_posix(): self.root / name for name in sorted(visible)}
-        root = self.root.resolve()
-        own = None if self.own is None else self.own.resolve()
-        if own is not None and own.is_relative_to(root):
-            inside = own.relative_to(root).parts
-            found = {n: path for n, path in found.items() if Path(n).parts[: len(inside)] != inside}
-        elif own is not None and root.is_relative_to(own):
-            found = {}
-        found = {name: path for name, path in found.items() if path.is_file()}
-        if not found:
-            raise SourceError(
-                f"no Parquet file is at '{self.shown}'; a store never drops all parts"
-            )
-        return found
+        self._listing = meant(self.shown, self._own)
+        self._types = _types_of(self._listing.names)
+        there = self._listing.versions
+        looked = ((name, there.get(name) or self.version(name)) for name in self._listing.names)
+        return {name: version for name, version in looked if version is not None}
 
-    def types(self, names: Collection[str]) -> dict[str, pl.DataType]:
-        """Return the type of all values: whole numbers, dates or text.
+    def version(self, name: str) -> str | None:
+        """Look at one file again; None if it is gone."""
+        return version_of(self._listing.address(name))
 
-        Polars would take each file by itself.
-        """
-        said: dict[str, list[str]] = {}
-        for name in names:
-            for key, value in _folders(name).items():
-                if value != NO_VALUE:
-                    said.setdefault(key, []).append(value)
-                else:
-                    said.setdefault(key, [])
-        return {key: _type_of(pl.Series(values, dtype=pl.String)) for key, values in said.items()}
+    def rows(self, name: str) -> pl.LazyFrame:
+        """Return the rows of a file, with the keys of its folders."""
+        return rows_of_files([self._listing.address(name)], name, self._types)
+
+    def small(self, name: str) -> Path | None:
+        """Return a file of this machine of at most `SMALL` bytes."""
+        return small_at(self._listing.address(name))
+
+    def together(self, names: Sequence[str]) -> pl.LazyFrame:
+        """Return the rows of files of the same folders, each with its path."""
+        paths = [self._listing.address(name) for name in names]
+        return rows_of_files(paths, names[0], self._types, FILE)
+
+
+def _types_of(names: Collection[str]) -> dict[str, pl.DataType]:
+    """Return the type of all values of a key: whole numbers, dates or text.
+
+    Polars would take each file by itself.
+    """
+    said: dict[str, list[str]] = {}
+    for name in names:
+        for key, value in partition_of(name).items():
+            said.setdefault(key, []).extend([] if value == NO_VALUE else [value])
+    return {key: _type_of(pl.Series(values, dtype=pl.String)) for key, values in said.items()}
+
+
+def rows_of_files(
+    paths: list[str], name: str, types: Mapping[str, pl.DataType], path_column: str | None = None
+) -> pl.LazyFrame:
+    """Return the rows of Parquet files, and the keys of the folders in their names.
+
+    Parameters
+    ----------
+    paths : of the files, here or elsewhere
+    name : of one file below the table; others have the same keys
+    types : of the keys
+    path_column : column of the path that a row is of; None for none
+    """
+    hive = {key: types[key] for key in partition_of(name)}
+    first = paths[0]
+    above = partition_of(first if is_url(first) else Path(first).absolute().as_posix()).keys()
+    scan = partial(pl.scan_parquet, glob=False, low_memory=True)
+    frame = scan(
+        paths, hive_partitioning=bool(hive), hive_schema=hive or None,
+        include_file_paths=path_column,
+    )  # fmt: skip
+    own = scan(first, hive_partitioning=False).collect_schema() if above - hive.keys() else ()
+    return frame.drop((above - hive.keys()).difference(own), strict=False)
+
+
+def small_at(path: str) -> Path | None:
+    """Return a file of this machine of at most `SMALL` bytes, None if it is no such file."""
+    return Path(path) if not is_url(path) and Path(path).stat().st_size <= SMALL else None
 
 
 def files_of(source: Any, own: Path | None = None) -> Files | None:
@@ -120,36 +163,26 @@ def files_of(source: Any, own: Path | None = None) -> Files | None:
     source : the table
     own : folder of the store, whose files are left out
     """
-    if is_of(source, "deltalake"):
+    try:
+        table = meant(source, own) if isinstance(source, str | Path) else source
+    except NoFilesError as error:
+        raise SourceError(f"{error}; a store never drops all parts") from None
+    if isinstance(table, Listing):
+        if not table.root:
+            raise SourceError(
+                f"'{source}' is not a local path and on no object store, so its files have no "
+                "versions to compare; give pl.scan_parquet of it, whose rows are hashed instead"
+            )
+        return ListedFiles(source, own) if table.format is PARQUET else None
+    if is_of(table, "deltalake"):
         from dbselect.store.delta_files import DeltaFiles
 
-        return DeltaFiles(source)
-    if not isinstance(source, str | Path):
-        return None
-    text = str(source)
-    if "://" in text:
-        raise SourceError(
-            f"'{text}' is not a local path, so its files have no sizes and times to "
-            "compare; give pl.scan_parquet of it, whose rows are hashed instead"
-        )
-    path = Path(text).expanduser()
-    if is_delta(path):
-        return files_of(delta_table(path))
-    if format_of(str(path))[0] is not PARQUET:
-        return None
-    refuse_files_of_delta(str(path), own)
-    return _local_files(path, text, own)
+        return DeltaFiles(table)
+    if is_of(table, "pyiceberg"):
+        from dbselect.store.iceberg_files import IcebergFiles
 
-
-def _local_files(path: Path, text: str, own: Path | None) -> LocalFiles:
-    if path.is_dir():
-        return LocalFiles(path, "**/*.parquet", text, own)
-    at = next((i for i, part in enumerate(path.parts) if glob.has_magic(part)), None)
-    if at is None:
-        if not path.exists():
-            raise SourceError(f"no file is at '{text}'; a Parquet file or a glob is needed")
-        return LocalFiles(path.parent, glob.escape(path.name), text, own)
-    return LocalFiles(Path(*path.parts[:at]), str(Path(*path.parts[at:])), text, own)
+        return IcebergFiles(table)
+    return None
 
 
 class FileParts:
@@ -168,17 +201,12 @@ class FileParts:
         self._files = files
         self._reading = reading
         self._fields = fields
-        self._paths: dict[str, Path] = {}
-        self._types: dict[str, pl.DataType] = {}
         self._told: dict[str, str] = {}
         self.shown = f"'{files.shown}'"
 
     def fingerprints(self) -> dict[str, str]:
-        """Return size, time and footer of each file."""
-        self._paths = self._files.paths()
-        self._types = self._files.types(self._paths)
-        found = {name: _fingerprint(path) for name, path in self._paths.items()}
-        self._told = {name: told for name, told in found.items() if told is not None}
+        """Return what changes with the bytes of each file."""
+        self._told = self._files.versions()
         return self._told
 
     def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame | Unread]:
@@ -192,14 +220,13 @@ class FileParts:
                 yield found
                 continue
             for part in batch:
-                path = self._paths[part]
                 try:
-                    yield self._records(part, path)
+                    yield self._records(part)
                 except FAILURES as error:
                     # Half a file is no table, but that it changes is what counts.
-                    if _fingerprint(path) == self._told[part]:
+                    if self._files.version(part) == self._told[part]:
                         kind = type(error) if isinstance(error, DbselectError) else SourceError
-                        failure = kind(f"in the file '{path}': {error}")
+                        failure = kind(f"in the file '{part}' of {self.shown}: {error}")
                         failure.__cause__ = error
                         yield Unread(part, failure)
 
@@ -208,19 +235,18 @@ class FileParts:
         batches: dict[Any, list[str]] = {}
         sizes = Counter[Any]()
         for part in parts:
-            path = self._paths[part]
             try:
-                size = path.stat().st_size
-                schema = pl.read_parquet_schema(path) if size <= SMALL else None
+                path = self._files.small(part)
+                schema = None if path is None else pl.read_parquet_schema(path)
             except FAILURES:
-                schema = None
-            if schema is None:
+                path = schema = None
+            if path is None or schema is None:
                 yield [part]
                 continue
             known = self._fields.known.get(part)
-            kind = (*schema.items(), *_folders(part), None if known is None else tuple(known))
+            kind = (*schema.items(), *partition_of(part), None if known is None else tuple(known))
             batches.setdefault(kind, []).append(part)
-            sizes[kind] += size
+            sizes[kind] += path.stat().st_size
             if sizes[kind] >= TOGETHER or len(batches[kind]) * len(kind) ** 2 >= TOGETHER:
                 yield batches.pop(kind)
                 sizes.pop(kind)
@@ -228,9 +254,9 @@ class FileParts:
 
     def _together(self, parts: list[str]) -> pl.DataFrame | None:
         """Return the records of some files, None where each has to be read by itself."""
-        paths = {str(self._paths[part]): part for part in parts}
+        paths = {str(self._files.small(part)): part for part in parts}
         try:
-            table, fields, texts = self._table(parts[0], list(paths))
+            table, fields, texts = self._table(parts[0], self._files.together(parts))
             # A scan would hand on each file by itself.
             rows = table.frame.collect()
             with warnings.catch_warnings(record=True) as caught:
@@ -258,38 +284,36 @@ class FileParts:
         part = pl.Series(names, dtype=pl.String)
         return labelled(found, part, told, self._reading, fields)
 
-    def _records(self, part: str, path: Path) -> pl.DataFrame:
-        table, fields, _ = self._table(part, [str(path)])
+    def _records(self, part: str) -> pl.DataFrame:
+        table, fields, _ = self._table(part, self._files.rows(part))
         found = read_part(table, self._reading)
         found = found if found.height else found.clear(1)
         return labelled(found, part, self._told[part], self._reading, fields)
 
-    def _table(self, part: str, paths: list[str]) -> tuple[polars.LazyTable, Fields, set[str]]:
-        """Open files like one part; also return the fields to read, and those of text."""
-        hive = {name: self._types[name] for name in _folders(part)}
-        path = Path(paths[0])
-        above = {name for name in _folders(path.absolute().as_posix()) if name not in hive}
-        frame = pl.scan_parquet(
-            paths, glob=False, low_memory=True, hive_partitioning=bool(hive),
-            hive_schema=hive or None, include_file_paths=FILE if len(paths) > 1 else None,
-        )  # fmt: skip
-        own = set(pl.read_parquet_schema(path))
-        table = polars.from_frame(frame.drop(above - own, strict=False))
+    def _table(self, part: str, rows: Any) -> tuple[Any, Fields, set[str]]:
+        """Open the rows of files like one part; also the fields to read, and those of text."""
+        table = polars.from_frame(rows) if isinstance(rows, pl.LazyFrame) else open_table(rows)
         apart = pa.schema([each for each in table.schema if each.name != FILE])
         leaves = leaves_read(apart, self._reading)
         now = kinds_of_fields(leaves)
         fields = self._fields.read(part, now)
         if fields != now:
-            table = polars.from_frame(frame.select(without(table.schema, now, fields).names))
+            kept = without(table.schema, now, fields).names
+            table = open_table(rows.select(kept))
         learnt = self._reading.terms is None
         texts = {leaf.name for leaf in leaves if learnt and leaf.is_text and leaf.field in fields}
         return table, fields, texts
 
 
-def _fingerprint(path: Path) -> str | None:
-    """Return size and time of a file and a hash of its Parquet footer, None if it is gone."""
+def version_of(path: str) -> str | None:
+    """Return size and time of a file and a hash of its Parquet footer, or size and ETag elsewhere.
+
+    None if it is gone.
+    """
+    if is_url(path):
+        return version_at(path)
     try:
-        with path.open("rb", buffering=0) as file:
+        with Path(path).open("rb", buffering=0) as file:
             told = os.fstat(file.fileno())
             file.seek(max(told.st_size - FOOTER, 0))
             end = file.read(FOOTER)
@@ -300,12 +324,6 @@ def _fingerprint(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     return f"{told.st_size} bytes at {told.st_mtime_ns}, {zlib.crc32(end[-size:]):08x}"
-
-
-def _folders(name: str) -> dict[str, str]:
-    """Return the keys and values in the folder names ``name=value`` of a file."""
-    pairs = (folder.partition("=") for folder in name.split("/")[:-1])
-    return {key: unquote(value) for key, equals, value in pairs if equals}
 
 
 def _type_of(values: pl.Series) -> pl.DataType:

@@ -11,7 +11,8 @@ from dbselect.backends.shelf import Shelf
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.options.kinds import TEXT, one_of, whole
 from dbselect.record.terms import Terms
-from dbselect.sources.engines.delta import is_delta
+from dbselect.sources.engines.lakes import is_delta
+from dbselect.sources.objects import is_listed, is_url
 from dbselect.sources.request import NullPolicy
 from dbselect.sources.types import TableSource
 from dbselect.store.cut import Cut, sorted_records
@@ -47,9 +48,10 @@ class GramStore(Cut):
 
     Parameters
     ----------
-    path : a file of DuckDB (``.duckdb``, ``.db``, ``.ddb``), a Delta table (``.delta``, or a folder
-        that is one) or a folder of Parquet files; with `connection` the name of a table there:
-        ``"lake.main.stats"``. It is made at the first refresh
+    path : a file of DuckDB (``.duckdb``, ``.db``, ``.ddb``), a Delta table (``.delta``, or a
+        folder that is one) or a folder of Parquet files, both also on an object store (``s3://``);
+        with `connection` the name of a table there: ``"lake.main.stats"``. It is made at the first
+        refresh
     connection : a connection of DuckDB, with any catalog attached
 
     Notes
@@ -103,10 +105,10 @@ class GramStore(Cut):
         Parameters
         ----------
         source : the whole table, as in `gram`. The parts of a Parquet path, folder or glob are
-            its files except those of the store, compared by size, time and footer; those of a
-            Delta table are the files of that version; those of any other source are the rows of
-            equal keys, compared by number and hash, for which the columns are read once: those
-            of Spark, Dask and Ray by their workers
+            its files except those of the store, compared by size, time and footer, or ETag; those
+            of a Delta or Iceberg table are the files of that version; those of any other source
+            are the rows of equal keys, compared by number and hash, for which the columns are read
+            once: those of Spark, Dask and Ray by their workers
         by : one or more columns, of the files or of folders ``day=2013-01-01``: the keys; the
             first is that of windows. Needed at the first refresh
         columns, weight, null_policy, max_levels, terms : as in `gram`. The values
@@ -220,23 +222,30 @@ class GramStore(Cut):
 def _shelf(path: str | Path, connection: "DuckDBPyConnection | None") -> Shelf:
     if not isinstance(path, str | Path) or not str(path):
         raise ArgumentError(f"path is {path!r}; it must be a file of DuckDB or a folder")
-    own = Path(path).expanduser()
-    if connection is None and ("://" in str(path) or own.suffix.lower() in OTHERS):
+    if connection is not None:
+        from dbselect.backends.database import DatabaseTable
+
+        return DatabaseTable(connection, str(path))
+    own, is_there = Path(path).expanduser(), is_listed(str(path))
+    is_database = own.suffix in DATABASES
+    if own.suffix.lower() in OTHERS or (is_url(path) and (is_database or not is_there)):
         raise ArgumentError(
-            f"path is {str(path)!r}; a store is a file of DuckDB ({', '.join(DATABASES)}), a Delta "
-            "table (.delta) or a folder, on this machine"
+            f"path is {str(path)!r}; a store is a file of DuckDB ({', '.join(DATABASES)}) on this "
+            "machine, or a Delta table (.delta) or a folder, here or at s3://, gs:// or az://"
         )
-    if connection is None and (own.suffix == ".delta" or is_delta(own)):
+    if own.suffix == ".delta" or (not is_there and is_delta(own)):
         from dbselect.backends.delta import DeltaFolder
 
-        return DeltaFolder(own)
-    if connection is None and own.suffix not in DATABASES:
-        return Folder(own)
-    from dbselect.backends.database import DatabaseFile, DatabaseTable
+        return DeltaFolder(str(path) if is_there else own)
+    if is_there:
+        from dbselect.backends.object_folder import ObjectFolder
 
-    if connection is None:
-        return DatabaseFile(own)
-    return DatabaseTable(connection, str(path))
+        return ObjectFolder(str(path))
+    if not is_database:
+        return Folder(own)
+    from dbselect.backends.database import DatabaseFile
+
+    return DatabaseFile(own)
 
 
 def _names(by: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Stored files of which one bit is wrong, and files whose names look like globs."""
 
+import json
 import random
 import re
 
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dbselect as ds
+from dbselect.doors.cli import main
 from dbselect.sources.open import stored_gram
 
 
@@ -125,3 +127,18 @@ def test_a_name_that_looks_like_a_glob_is_that_file(tmp_path, monkeypatch):
     pl.DataFrame({"x": range(4)}).write_parquet(tmp_path / "[d]" / "k=1" / "a.parquet")
     found = ds.gram(str(tmp_path / "[d]"))
     assert (found.rows, sorted(found.columns)) == (4, ["k", "x"])
+
+
+@pytest.mark.parametrize("odd", [[None], ["a"], [["a", 1.0]], "a", 3])
+def test_coefficients_that_are_no_mapping_are_refused_before_arrow(tmp_path, capsys, odd):
+    """Arrow ends the process at a map whose pairs are none."""
+    frame = table().with_columns(late=pl.col("a") + pl.col("b") > 0)
+    record = ds.anytime_sequence(frame, "late", {"c": ["c"]}, family="binomial").to_struct()
+    record["predictors"][0]["sequence"][-1]["coefficients"] = odd
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(record))
+    with pytest.raises(ds.errors.RecordError, match="damaged: a mapping is a"):
+        ds.read(path)
+    frame.write_parquet(tmp_path / "rows.parquet")
+    assert main(["predict", str(path), str(tmp_path / "rows.parquet")]) == 2
+    assert "damaged" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import os
 import threading
 import warnings
 from pathlib import Path
+from threading import Thread
 
 import duckdb
 import numpy as np
@@ -479,7 +480,7 @@ def test_mistakes_are_told(store, year, call, error):
     ("source", "by", "error"),
     [
         ("nowhere", "day", "no file is at 'nowhere'"),
-        ("s3://bucket/t", "day", "not a local path"),
+        ("https://bucket/t", "day", "not a local path"),
         (pl.DataFrame({"x": [1.0]}), "day", "by names unknown column 'day'"),
         (pl.DataFrame({"part": [1], "x": [1.0]}), "part", "by names a column 'part'"),
         (pl.DataFrame({"k": [1], "x": ["a"]}), 3, "by is 3"),
@@ -598,7 +599,9 @@ def test_a_file_put_into_a_store_stays(tmp_path, year):
     assert (tmp_path / "stats" / "list-of-things.json").exists()
 
 
-@pytest.mark.parametrize("path", ["s3://bucket/stats", "zz.parquet", "zz.sqlite"])
+@pytest.mark.parametrize(
+    "path", ["https://bucket/stats", "s3://bucket/stats.duckdb", "zz.parquet", "zz.sqlite"]
+)
 def test_what_is_no_folder_of_this_machine_is_refused(path):
     with pytest.raises(ds.errors.ArgumentError, match=r"path is '.*'; a store is a file of DuckDB"):
         ds.GramStore(path)
@@ -706,3 +709,32 @@ def test_a_store_within_its_source_does_not_read_itself(any_store, tmp_path, yea
     assert any_store.refresh(tmp_path / source, by="day").added == ["rows.parquet"]
     assert any_store.refresh(tmp_path / source).unchanged == 1
     same(any_store.total(), ds.gram(year.drop("day")))
+
+
+@pytest.mark.parametrize("name", ["../outside.parquet", "/etc/passwd", "x.parquet", ""])
+def test_a_list_names_no_file_beside_those_of_the_store(tmp_path, year, name):
+    store = shelf("folder", tmp_path)
+    store.refresh(year, by="day")
+    (own,) = (tmp_path / "stats").glob("records-*.parquet")
+    (tmp_path / "outside.parquet").write_bytes(own.read_bytes())
+    (told,) = (tmp_path / "stats").glob("list-*.json")
+    told.write_text(told.read_text().replace(own.name, name))
+    with pytest.raises(ds.errors.SourceError, match="which is no file of records of a store"):
+        store.total()
+
+
+@pytest.mark.slow
+def test_refreshes_on_many_threads_end(tmp_path):
+    """A call of Polars inside of its scan waits for threads that wait for it."""
+    rows = pl.DataFrame({"day": range(200_000), "x": range(200_000)})
+    rows = rows.with_columns(pl.col("day") % 50)
+
+    def refresh(at: int) -> None:
+        ds.GramStore(tmp_path / f"s{at}").refresh(rows.lazy() if at % 2 else rows, by="day")
+
+    threads = [Thread(target=refresh, args=(at,), daemon=True) for at in range(16)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    assert not any(each.is_alive() for each in threads)

@@ -5,17 +5,21 @@ prints how many and what was found; ``doors.py FAMILY SEED`` runs one again. Wha
 found is mended with a test of its own, and its seed is kept in ``corpus.txt``, which the tests run.
 """
 
+import copy
+import json
 import random
 import sys
 import tempfile
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import dbselect as ds
 
@@ -236,6 +240,84 @@ def stored(draw: random.Random, doors: Doors) -> None:
     assert found is None or plain(found) == plain(kept), f"damaged {form} is taken"
 
 
+#: What stands in the place of a value in altered JSON.
+ODD = [None, True, 0, -1, 0.5, 1e308, "", "x", "\0", [], {}, [None], {"x": None}, 2**70]
+
+
+def altered_json(draw: random.Random, whole: Any) -> Any:
+    """Return plain data in which another value stands at some place, or none; names as often."""
+    places: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
+
+    def note(value: Any, path: tuple[Any, ...]) -> None:
+        names = tuple(str(part) for part in path if isinstance(part, str))
+        places.setdefault(names, []).append(path)
+        if isinstance(value, dict | list):
+            for key in value if isinstance(value, dict) else range(len(value)):
+                note(value[key], (*path, key))
+
+    note(whole, ())
+    path = draw.choice(draw.choice(list(places.values())))
+    if not path:
+        return draw.choice(ODD)
+    changed = copy.deepcopy(whole)
+    holder = changed
+    for key in path[:-1]:
+        holder = holder[key]
+    if draw.random() < 0.1:
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = draw.choice(ODD)
+    return changed
+
+
+@cache
+def kinds() -> dict[str, tuple[Any, pl.DataFrame]]:
+    """Return a result of every kind that is stored, and rows that it predicts."""
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame(rng.normal(size=(60, 3)), ["a", "b", "y"]).with_columns(
+        k=pl.Series(["u", "v", "w"] * 20),
+        day=pl.Series(range(60)),
+        late=pl.Series([True, False, False] * 20),
+    )
+    groups = {"a": ["a"], "b": ["b"], "k": ["k"]}
+    problem = ds.Problem(frame, "y", groups)
+    made = {
+        "gram": ds.gram(frame, null_policy="mean"),
+        "sequence": problem.anytime_sequence(),
+        "joint": ds.anytime_sequence(frame, ["y", "day"], groups),
+        "lazy": ds.anytime_sequence(frame, "y", groups, gram="lazy"),
+        "binomial": ds.anytime_sequence(frame, "late", groups, family="binomial"),
+        "classes": ds.anytime_sequence(frame, "k", {"a": ["a"], "b": ["b"]}, family="multinomial"),
+        "terms": ds.terms(frame, ["k"], {"a": ("spline", 5)}),
+    }
+    return {name: (one, frame) for name, one in made.items()}
+
+
+def stored_values(draw: random.Random, doors: Doors) -> None:
+    """Alter what is stored and no digest guards: an error, or a result that answers or refuses."""
+    name, (kept, frame) = draw.choice(list(kinds().items()))
+    told = kept.to_dict() if isinstance(kept, ds.Terms) else kept.to_struct()
+    odd = altered_json(draw, told)
+    path = doors.folder / f"{name}.{draw.choice(['json', 'parquet'])}"
+    if path.suffix == ".json":
+        path.write_text(json.dumps(odd))
+    else:
+        try:
+            rows = draw.choice([pl.DataFrame, pa.Table.from_pylist])([odd])
+            pq.write_table(rows if isinstance(rows, pa.Table) else rows.to_arrow(), path)
+        except (*REFUSALS, pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError):
+            return  # no types have room for it
+    found = _answer(lambda: ds.read(path))
+    if found is None or isinstance(found, ds.Terms):
+        return
+    repr(found)
+    if isinstance(found, ds.Gram):
+        _answer(lambda: ds.anytime_sequence(found, "y"))
+        return
+    _answer(lambda: found.predict(frame))
+    _answer(found.sql)
+
+
 def plain(found: Any) -> Any:
     return found.to_dict() if isinstance(found, ds.Terms) else found.to_struct()
 
@@ -245,6 +327,7 @@ FAMILIES: dict[str, Callable[[random.Random, Doors], None]] = {
     "records": records,
     "predictions": predictions,
     "stored": stored,
+    "values": stored_values,
 }
 
 

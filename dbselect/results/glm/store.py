@@ -135,6 +135,8 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
     steps, predictors = record["steps"], record["predictors"]
     search = search_parts(record, steps)
     class_type, levels = record["class_type"], record["levels"] or []
+    if len(levels) not in (0, 2):
+        raise ValueError(f"levels are {levels}; a target has two, or none")
     read = _CLASS_TYPES[class_type] if class_type is not None else str
     classes = [] if class_type is None or levels else [read(p["class"]) for p in predictors]
     offsets = Offset(record["offset"], record["exposure"])

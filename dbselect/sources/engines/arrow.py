@@ -2,6 +2,7 @@
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -22,31 +23,47 @@ BATCH_ROWS = 65536
 MOST_ROWS, MOST_VALUES = 131_072, 1 << 25
 
 
-class StreamTable:
-    """A one-shot stream of record batches.
+class Batched(ABC):
+    """A table that an engine returns in batches, here read by several threads.
 
-    Parameters
+    Attributes
     ----------
-    source : object with ``__arrow_c_stream__``
-    rows : number of rows, if known
+    schema, rows, again : as of `Table`
     """
 
-    def __init__(self, source: Any, rows: int | None = None) -> None:
-        self._source = source
-        self._reader: pa.RecordBatchReader | None = self._open()
-        self.rows = rows
-        # What has a length is a table in memory.
-        self.again = rows is not None
-        schema = self._reader.schema
-        # The index of a pandas frame is no column of the table.
-        notes = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
-        index = [name for name in notes.get("index_columns", []) if isinstance(name, str)]
-        self.schema = pa.schema([field for field in schema if field.name not in index])
+    schema: pa.Schema
+    rows: int | None = None
+    again = True
+
+    @abstractmethod
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Read the fields in batches, in the order of the table."""
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields in batches, each consumed on one of several threads."""
         with closing(self.batches(fields)) as batches:
             consume_batches(batches, consume)
+
+
+class StreamTable(Batched):
+    """A one-shot stream of record batches.
+
+    Parameters
+    ----------
+    source : object with ``__arrow_c_stream__``
+    """
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._reader: pa.RecordBatchReader | None = self._open()
+        # What has a length is a table in memory.
+        self.again = hasattr(source, "__len__")
+        self.rows = len(source) if self.again else None
+        schema = self._reader.schema
+        # The index of a pandas frame is no column of the table.
+        notes = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+        index = [name for name in notes.get("index_columns", []) if isinstance(name, str)]
+        self.schema = pa.schema([field for field in schema if field.name not in index])
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in order."""
@@ -69,24 +86,18 @@ class StreamTable:
             raise SourceError(f"cannot read the Arrow stream: {error}") from error
 
 
-class DatasetTable:
+class DatasetTable(Batched):
     """A dataset of files that can be read repeatedly; only the requested fields are read."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
-        self.schema: pa.Schema = dataset.schema
-        self.again = True
+        self.schema = dataset.schema
         local = type(getattr(dataset, "filesystem", None)).__name__ == "LocalFileSystem"
         self._files = unchanged_of(dataset.files) if local else Unchanged()
         try:
-            self.rows: int | None = dataset.count_rows()
+            self.rows = dataset.count_rows()
         except (pa.ArrowException, OSError) as error:
             raise SourceError(f"cannot read the Arrow dataset: {error}") from error
-
-    def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Read the fields in batches, each consumed on one of several threads."""
-        with closing(self.batches(fields)) as batches:
-            consume_batches(batches, consume)
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in order."""

@@ -6,21 +6,18 @@ from typing import Any
 import pyarrow as pa
 
 from dbselect.errors import DbselectError, SourceError
-from dbselect.sources.engines.arrow import consume_batches
+from dbselect.sources.engines.arrow import Batched
 from dbselect.sources.partial.partial_aggregates import Work, merge_of, partial_of
-from dbselect.sources.request import Consumer
 
 #: States that one task merges: as many as a process holds at once.
 MERGED = 16
 
 
-class DaskTable:
+class DaskTable(Batched):
     """A DataFrame of Dask, computed at each reading, reading only the requested fields."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
-        self.rows: int | None = None
-        self.again = True
         try:
             # Dask makes up sample rows, from which the types are inferred.
             self.schema = pa.Schema.from_pandas(frame._meta_nonempty, preserve_index=False)
@@ -39,10 +36,6 @@ class DaskTable:
             states = [merge(work, states[at : at + MERGED]) for at in ranges]
         for state in states:
             yield self._computed(state)
-
-    def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Bring the fields here, partition by partition."""
-        consume_batches(self.batches(fields), consume)
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Bring the fields here, partition by partition, in their order."""

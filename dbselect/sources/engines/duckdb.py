@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Generator, Sequence
-from contextlib import closing
 from typing import Any
 
 import duckdb
@@ -14,23 +13,16 @@ from dbselect.errors import DataError, SourceError
 from dbselect.record import formulas
 from dbselect.record.columns import Leaf, leaves
 from dbselect.record.formulas import Plan, quote, translate
-from dbselect.sources.engines.arrow import batch_rows, consume_batches
-from dbselect.sources.request import FOLD, Consumer, Folding, Request
+from dbselect.sources.engines.arrow import Batched, batch_rows
+from dbselect.sources.request import FOLD, Folding, Request
 
 
-class RelationTable:
+class RelationTable(Batched):
     """A relation of any connection, also one that refuses extensions."""
 
     def __init__(self, relation: duckdb.DuckDBPyRelation, schema: pa.Schema | None = None) -> None:
         self._relation = relation
-        self.rows: int | None = None
-        self.again = True
         self.schema = _schema_of(relation) if schema is None else schema
-
-    def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Read the fields as Arrow batches, each consumed on one of several threads."""
-        with closing(self.batches(fields)) as batches:
-            consume_batches(batches, consume)
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields as Arrow batches, in the order that DuckDB gives the rows."""

@@ -50,10 +50,10 @@ def run_text(table: Any, keys: Sequence[str], sums: Mapping[str, str]) -> pl.Dat
     listed = ", ".join([*wanted, *(f"{text} AS {quoted(name)}" for name, text in named.items())])
     rest = f" GROUP BY {', '.join(wanted)}" if keys else ""
     query = f"SELECT {listed} FROM ({engine.compile(table)}) rows_used{rest}"
-    if not keys and hasattr(engine, "begin"):
+    if not keys and hasattr(engine, "_safe_raw_sql"):
         try:
-            with engine.begin() as cursor:
-                cursor.execute(query)
+            # ``engine.begin`` commits, and would end the transaction of a call.
+            with engine._safe_raw_sql(query) as cursor:
                 row = cursor.fetchone()
         except Exception as error:  # each engine has errors of its own
             raise SourceError(f"ibis cannot sum the table: {error}") from error
@@ -64,16 +64,39 @@ def run_text(table: Any, keys: Sequence[str], sums: Mapping[str, str]) -> pl.Dat
 
 
 def exact(table: Any) -> Any:
-    """Return a table of whose texts only equal ones are equal, and whose UUIDs are texts.
+    """Return a table of whose texts only equal ones are equal, and whose types frames have.
 
-    A column of SQLite compares by its collation, such as NOCASE; a result of ``||`` has
-    none and is compared byte by byte. Frames have no type for a UUID.
+    A column of SQLite compares by its collation, such as NOCASE, and one of PostgreSQL may be an
+    ENUM or a citext; a result of ``||`` is text, compared byte by byte. Frames have no type for a
+    UUID, nor for a decimal of any number of digits, which becomes a double.
     """
-    schema = table.schema()
-    texts = {name: table[name].cast("string") for name in schema.names if schema[name].is_uuid()}
-    if table.get_backend().name == "sqlite":
-        texts |= {name: table[name] + "" for name in schema.names if schema[name].is_string()}
-    return table.mutate(**texts) if texts else table
+    schema, engine = table.schema(), table.get_backend()
+    changed = {}
+    for name in schema.names:
+        type_ = schema[name]
+        if type_.is_uuid():
+            changed[name] = table[name].cast("string")
+        elif type_.is_decimal() and None in (type_.precision, type_.scale):
+            changed[name] = table[name].cast("float64")
+    texts = [name for name in schema.names if schema[name].is_string()]
+    if texts and engine.name == "postgres":
+        plain = _plain_texts(table, engine)
+        texts = [name for name in texts if name not in plain]
+    if engine.name in ("sqlite", "postgres"):
+        changed |= {name: table[name] + "" for name in texts}
+    return table.mutate(**changed) if changed else table
+
+
+def _plain_texts(table: Any, engine: Any) -> set[str]:
+    """Return the columns of PostgreSQL that have a type of texts itself: text, varchar, char."""
+    engine._run_pre_execute_hooks(table)
+    try:
+        with engine._safe_raw_sql(
+            f"SELECT * FROM ({engine.compile(table)}) no_rows LIMIT 0"
+        ) as row:
+            return {each.name for each in row.description if each.type_code in (25, 1042, 1043)}
+    except Exception as error:  # psycopg is imported by ibis only
+        raise SourceError(f"ibis cannot read the table: {error}") from error
 
 
 def double_of(table: Any, leaf: Leaf) -> Any:
@@ -121,7 +144,6 @@ def _seconds(value: Any, engine: str) -> Any:
 
 def counts_of(table: Any, leaf: Leaf, limit: int | None, most: int | None) -> pl.DataFrame:
     """Count the rows of each value of a column, as `RemoteTable.counts_of`."""
-    table = exact(table)
     value = double_of(table, leaf) if limit is not None else level_of(value_of(table, leaf))
     table = table.select(value=value).filter(lambda row: row.value.notnull())
     if limit == 0:

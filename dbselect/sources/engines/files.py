@@ -1,6 +1,5 @@
 """Parquet files that the tasks of Spark read by themselves: no row passes through its JVM."""
 
-import glob
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,14 +11,16 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.record.foreign import is_of
-from dbselect.sources.engines.delta import is_delta, refuse_files_of_delta
-from dbselect.sources.engines.formats import PARQUET, format_of
+from dbselect.sources.engines.formats import PARQUET
+from dbselect.sources.engines.lakes import kind_of_table
 from dbselect.sources.engines.polars import LazyTable, from_path
 from dbselect.sources.engines.spark import SCHEMA, brought, check_alive, spark_task
+from dbselect.sources.objects import is_url
 from dbselect.sources.partial.gather import check_fits
 from dbselect.sources.partial.partial_aggregates import Gathered, Work
+from dbselect.sources.paths import Listing, meant
 from dbselect.sources.request import Consumer
-from dbselect.sources.unchanged import unchanged_at
+from dbselect.sources.unchanged import unchanged_of
 
 
 class FilesTable:
@@ -117,42 +118,31 @@ def of_file(path: str) -> LazyTable:
     """Open one of several files; its folders ``name=value`` become columns, too."""
     try:
         rows = pl.scan_parquet(path, low_memory=True, hive_partitioning=True)
-        return LazyTable(rows, files=unchanged_at(path))
+        return LazyTable(rows, files=unchanged_of([path]))
     except (pl.exceptions.PolarsError, OSError) as error:
         raise SourceError(f"cannot read '{path}' as Parquet: {error}") from error
 
 
 def paths_of(source: Any) -> list[str]:
-    """Return the files of a path, a folder or a glob, or a list as it is, sorted."""
-    if isinstance(source, str | Path) and "://" not in str(source):
-        _check_parquet(str(Path(source).expanduser()))
-    if isinstance(source, list | tuple) and all(isinstance(one, str | Path) for one in source):
-        found = [str(one) for one in source]
-    elif not isinstance(source, str | Path):
+    """Return the files of a path, a folder or a glob, or a list as it is, sorted.
+
+    Raises
+    ------
+    ArgumentError : a source that tasks cannot read by themselves
+    SourceError : there is no file, or it is no Parquet
+    """
+    is_list = isinstance(source, list | tuple) and bool(source)
+    if is_list and all(isinstance(one, str | Path) for one in source):
+        return sorted(str(one) for one in source)
+    if not isinstance(source, str | Path):
         raise ArgumentError(
             f"source is a {type(source).__name__}, and on= is for Parquet files: give a path, a "
             "glob, or a list of paths"
         )
-    elif "://" in str(source):
-        found = [str(source)]
-        if glob.has_magic(found[0]):
-            raise ArgumentError(
-                f"source is {found[0]!r}; with on= a glob is for paths, and of URLs a list"
-            )
-    else:
-        path = Path(source).expanduser().absolute()
-        files = path.rglob("*.parquet") if path.is_dir() else glob.iglob(str(path), recursive=True)
-        found = [str(one) for one in files]
-    if not found:
-        raise SourceError(f"no file is at '{source}'; a Parquet file or a glob is needed")
-    return sorted(found)
-
-
-def _check_parquet(path: str) -> None:
-    """Refuse what tasks cannot read file by file."""
-    name = "a Delta table" if is_delta(path) else format_of(path)[0].name
-    if name != PARQUET.name:
+    found = meant(source if is_url(source) else Path(source).expanduser().absolute())
+    if not isinstance(found, Listing) or found.format is not PARQUET:
+        kind = found.format.name if isinstance(found, Listing) else kind_of_table(found)
         raise SourceError(
-            f"'{path}' is {name}, and on= is for Parquet files; give Spark's frame of it"
+            f"'{source}' is {kind}, and on= is for Parquet files; give Spark's frame of it"
         )
-    refuse_files_of_delta(path)
+    return found.addresses

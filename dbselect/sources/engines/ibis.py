@@ -1,7 +1,6 @@
 """Tables of ibis: local engines hand over their rows, all others sum where the rows are."""
 
 from collections.abc import Generator
-from contextlib import closing
 from typing import Any
 
 import polars as pl
@@ -9,11 +8,12 @@ import pyarrow as pa
 
 from dbselect.errors import DriverWarning, SourceError, warn_caller
 from dbselect.record.columns import Leaf
-from dbselect.sources.engines.arrow import StreamTable, consume_batches
-from dbselect.sources.request import Consumer, Request, Table
+from dbselect.sources.engines.arrow import Batched, StreamTable
+from dbselect.sources.request import Request, Table
+from dbselect.sources.snapshots import hold, one_snapshot
 
 
-class IbisTable:
+class IbisTable(Batched):
     """An expression of ibis, computed at each reading, reading only the requested fields.
 
     Its own Arrow stream would hold the whole table in memory.
@@ -21,14 +21,7 @@ class IbisTable:
 
     def __init__(self, expression: Any) -> None:
         self._expression = expression
-        self.schema: pa.Schema = expression.schema().to_pyarrow()
-        self.again = True
-        self.rows: int | None = None
-
-    def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Read the fields in batches, each consumed on one of several threads."""
-        with closing(self.batches(fields)) as batches:
-            consume_batches(batches, consume)
+        self.schema = expression.schema().to_pyarrow()
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in the order that the backend gives the rows."""
@@ -36,14 +29,19 @@ class IbisTable:
             with self._expression.select(fields).to_pyarrow_batches() as reader:
                 yield from reader
         except Exception as error:  # each backend has errors of its own
-            raise SourceError(f"ibis cannot read the table: {error}") from error
+            first = error
+            while isinstance(first.__context__, Exception):
+                first = first.__context__
+            raise SourceError(f"ibis cannot read the table: {first}") from error
 
 
 class RemoteTable(IbisTable):
     """An expression of ibis on an engine elsewhere, which adds up what it has."""
 
     def __init__(self, expression: Any) -> None:
-        super().__init__(expression)
+        from dbselect.sources.engines.expressions import exact
+
+        super().__init__(exact(expression))
         self._why = "not all that is asked is a sum"
         self._is_told = False
 
@@ -57,8 +55,10 @@ class RemoteTable(IbisTable):
                 DriverWarning,
             )
             self._is_told = True
+        hold(self._expression)
         yield from super().batches(fields)
 
+    @one_snapshot
     def aggregate(self, request: Request) -> pl.DataFrame | None:
         """Compute the records in the engine: the keys and ``gram``; None if it cannot."""
         from dbselect.sources.engines.expressions import NotSummedError
@@ -70,6 +70,7 @@ class RemoteTable(IbisTable):
         if request.terms.bases:
             self._why = "the curves of basis are no sums of columns"
             return None
+        hold(self._expression)
         try:
             return records_of(self._expression, request)
         except NotSummedError as reason:
@@ -86,6 +87,7 @@ class RemoteTable(IbisTable):
         """
         from dbselect.sources.engines.expressions import counts_of
 
+        hold(self._expression)
         return counts_of(self._expression, leaf, limit, most)
 
 
@@ -111,8 +113,7 @@ def _of_duckdb(expression: Any, backend: Any) -> Table:
     if relation is not None:
         return relation
     # Rows in memory are not registered with the connection; they are collected instead.
-    rows = expression.to_pyarrow()
-    return StreamTable(rows, len(rows))
+    return StreamTable(expression.to_pyarrow())
 
 
 def _forget_dialects() -> None:

@@ -8,11 +8,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError
-from dbselect.sources.engines.arrow import BATCH_ROWS, consume_batches
-from dbselect.sources.request import Consumer
+from dbselect.sources.engines.arrow import BATCH_ROWS, Batched
 
 
-class ArrayTable:
+class ArrayTable(Batched):
     """The rows of an array of shape (n, d).
 
     Parameters
@@ -34,13 +33,8 @@ class ArrayTable:
         self._array = array
         self._names = list(names)
         self.rows: int | None = len(array)
-        self.again = True
         self._dtype = array.dtype.newbyteorder("=")
         self.schema = pa.schema([(name, pa.from_numpy_dtype(self._dtype)) for name in names])
-
-    def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Copy the columns out of the array, each batch consumed on one of several threads."""
-        consume_batches(self.batches(fields), consume)
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Copy the columns out of the array, some rows at a time."""

@@ -4,7 +4,6 @@ The streaming engine calls the consumer from its own threads, one batch each;
 nothing is gathered, so memory depends on the size of the row groups only.
 """
 
-import glob
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from threading import Lock
@@ -14,14 +13,14 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect import _forked
-from dbselect.errors import DbselectError, SourceError
+from dbselect.errors import DbselectError, LeftOutWarning, SourceError, warn_caller
 from dbselect.record import formulas
 from dbselect.record.foreign import check_names
 from dbselect.record.formulas import Plan, translate
-from dbselect.sources.engines.delta import is_delta
-from dbselect.sources.engines.formats import format_of, scanned
+from dbselect.sources.engines.lakes import rows_of
+from dbselect.sources.paths import Listing, meant, partition_of
 from dbselect.sources.request import Consumer
-from dbselect.sources.unchanged import Unchanged, unchanged_at
+from dbselect.sources.unchanged import Unchanged, unchanged_of
 
 #: How Polars fails; it panics where a file is damaged or its data are of an odd type.
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError)
@@ -169,21 +168,65 @@ def plain_dtype(dtype: Any) -> Any:
 
 
 def from_path(path: str | Path) -> LazyTable:
-    """Open a file, a folder or a glob; the format follows from the ending of the name."""
-    text = str(Path(path).expanduser()) if str(path).startswith("~") else str(path)
-    local = "://" not in text
-    if local and not Path(text).exists() and not glob.glob(text, recursive=True):
-        kind = "matches" if glob.has_magic(text) else "is at"
-        raise SourceError(f"no file {kind} '{text}'; a Parquet file or a glob is needed")
+    """Open a file, a folder, a glob, or a Delta or Iceberg table; the name says the format.
+
+    Raises
+    ------
+    SourceError : no file is there, or its format does not match its name
+    """
+    found = meant(path)
+    return from_listing(found) if isinstance(found, Listing) else from_lake(found)
+
+
+def from_lake(table: Any) -> LazyTable:
+    """Open a table of deltalake or pyiceberg, which never writes over its files."""
     try:
-        # A Delta table never writes over its files.
-        files = Unchanged() if local and is_delta(text) else unchanged_at(text)
-        frame, form = scanned(text)
-        counted = form is None or form.counted
-        rows = frame.select(pl.len()).collect().item() if counted else None
+        return LazyTable(rows_of(table))
+    except FAILURES as error:
+        raise SourceError(f"cannot read the table: {error}") from error
+
+
+def from_listing(listing: Listing) -> LazyTable:
+    """Open files of one format; folders ``name=value`` below their root are columns.
+
+    Raises
+    ------
+    SourceError : a file is gone, or its format does not match its name
+
+    Warns
+    -----
+    LeftOutWarning : folders ``name=value`` of text, which are no columns
+    """
+    form = listing.format
+    try:
+        files = unchanged_of(listing.here)
+        frame = _scanned(listing)
+        rows = frame.select(pl.len()).collect().item() if form.counted else None
         return LazyTable(frame, rows, files)
     except FAILURES as error:
-        raise SourceError(f"cannot read '{text}' as {_kind_of(text)}: {_why(error)}") from error
+        reason = f"cannot read '{listing.shown}' as {form.name}: {_why(error)}"
+        raise SourceError(reason) from error
+
+
+def _scanned(listing: Listing) -> pl.LazyFrame:
+    form, paths = listing.format, listing.addresses
+    keys = {key for name in listing.names for key in partition_of(name)}
+    if keys and not form.foldered:
+        folders = (part for name in listing.names for part in name.split("/")[:-1])
+        first = next(part for part in folders if "=" in part)
+        warn_caller(
+            f"folder '{first}' is not read as a column: {form.name} does not support this, "
+            "Parquet does",
+            LeftOutWarning,
+        )
+    # An address that nothing has listed may be a glob, which Polars knows to expand.
+    plain = form.scan(paths, not listing.root, False)
+    if not keys or not form.foldered:
+        return plain
+    # Polars would take the folders above the root as well.
+    found = form.scan(paths, False, True)
+    above = partition_of(f"{Path(listing.root).absolute().as_posix()}/")
+    return found.drop(above.keys() - keys - {*plain.collect_schema()}, strict=False)
 
 
 def _why(error: Exception) -> str:
@@ -194,13 +237,6 @@ def _why(error: Exception) -> str:
     own, *_ = reason.partition(", hint")
     advice = "give pl.scan_parquet(path, extra_columns='ignore') to leave out what only some have"
     return f"{own}; {advice}"
-
-
-def _kind_of(path: str) -> str:
-    """Return what a path must be, by its name."""
-    if is_delta(path):
-        return "a Delta table"
-    return format_of(path)[0].name
 
 
 def from_frame(frame: Any) -> LazyTable:

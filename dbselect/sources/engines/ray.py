@@ -8,26 +8,23 @@ from typing import Any
 import pyarrow as pa
 
 from dbselect.errors import SourceError
-from dbselect.sources.engines.arrow import consume_batches
+from dbselect.sources.engines.arrow import Batched
 from dbselect.sources.engines.remote import ERRORS, ran, release
 from dbselect.sources.partial.partial_aggregates import Work, merging
-from dbselect.sources.request import Consumer
 
 
-class RayTable:
+class RayTable(Batched):
     """A dataset of Ray, computed at each reading, reading only the requested fields."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
-        self.rows: int | None = None
-        self.again = True
         schema = dataset.schema()
         if schema is None:
             raise SourceError("the dataset of Ray has no schema: it has no rows")
         found = schema.base_schema
         if not isinstance(found, pa.Schema):
             found = pa.schema(zip(schema.names, schema.types, strict=True))
-        self.schema: pa.Schema = found
+        self.schema = found
 
     def reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
         """Have Ray's workers gather of their blocks, and return what comes of it."""
@@ -50,10 +47,6 @@ class RayTable:
     def _run(self, rows: Any, kind: str, work: Work) -> Any:
         task = partial(_gathered, work, kind)
         return rows.map_batches(task, batch_size=None, batch_format="pyarrow")
-
-    def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Bring the fields here in batches."""
-        consume_batches(self.batches(fields), consume)
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Bring the fields here in batches, block by block."""

@@ -15,26 +15,23 @@ from typing import Any
 import pyarrow as pa
 
 from dbselect.errors import ColumnError, DriverWarning, SourceError, warn_caller
-from dbselect.sources.engines.arrow import consume_batches
+from dbselect.sources.engines.arrow import Batched
 from dbselect.sources.engines.remote import ERRORS, release
 from dbselect.sources.partial.partial_aggregates import Changed, Work, merging
-from dbselect.sources.request import Consumer
 
 #: What a task returns: from which partition, what it has gathered, and what is wrong.
 SCHEMA = "slot int, state binary, error string"
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-class SparkTable:
+class SparkTable(Batched):
     """A DataFrame of Spark, computed at each reading, reading only the requested fields."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
-        self.rows: int | None = None
-        self.again = True
         check_alive(frame.sparkSession)
         try:
-            self.schema: pa.Schema = frame.limit(0).toArrow().schema
+            self.schema = frame.limit(0).toArrow().schema
         except Exception as error:  # PySpark's errors share no class with Py4J's
             raise SourceError(f"Spark cannot read the table: {told(error)}") from error
 
@@ -56,10 +53,6 @@ class SparkTable:
                 )
         plain = [f"{quoted(field)} AS field{n}" for n, field in enumerate(fields)]
         return self._frame.selectExpr(plain)
-
-    def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Bring the fields here in batches, each consumed on one of several threads."""
-        consume_batches(self.batches(fields), consume)
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Bring the fields here in batches, in the order of the partitions."""

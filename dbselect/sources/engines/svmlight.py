@@ -25,6 +25,7 @@ from dbselect.errors import ArgumentError, SourceError
 from dbselect.options.kinds import COUNT
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.writing import replacing
+from dbselect.sources.paths import is_data
 
 #: Names of the columns that are no features.
 QUERY, RELEVANCE = "query", "relevance"
@@ -130,7 +131,8 @@ def _paths_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
         raise ArgumentError(f"source is {source!r}; it must be a path, a glob or a list of paths")
     paths = []
     for one in given:
-        found = [Path(one)] if Path(one).is_file() else sorted(map(Path, glob.glob(str(one))))
+        matched = [str(one)] if Path(one).is_file() else sorted(glob.glob(str(one)))
+        found = [Path(name) for name in matched if is_data(Path(name).name, str(one))]
         if not found:
             raise SourceError(f"no file is at '{one}'; a file in SVMlight form is needed")
         paths += found

@@ -31,6 +31,9 @@ from dbselect.sources.request import Request
 WIDTH = 1500
 #: Columns of a table whose products with as many others fit into one query.
 TILE = 36
+#: Share of the absolute values added within which two sums of them are equal: more than the
+#: rounding of 1e12 of them, and less than what a changed row of 1e9 makes.
+ROUNDING = 1e-10
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,21 @@ def _check_same(before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> No
         )
 
 
+def _check_sums(before: Matrix, now: Matrix, size: Matrix) -> None:
+    """Refuse a table whose rows have other values than a query before has found.
+
+    Parameters
+    ----------
+    before, now : sums of equal columns in two queries
+    size : of the absolute values that each adds, at most
+    """
+    if (np.abs(before - now) > ROUNDING * size).any():
+        raise SourceError(
+            "the table changed from one query to the next: the values of some column add up to "
+            "other sums; read a snapshot or a copy of it"
+        )
+
+
 class _Index:
     """Numbers groups by their keys."""
 
@@ -198,11 +216,13 @@ class _Products:
     ----------
     centre, sums : shape (G, p), where distances are measured from, and their sums
     comoment : shape (G, p, p)
+    size : shape (G, p), of the absolute values of these rows together, at most
     """
 
     centre: Matrix
     sums: Matrix
     comoment: npt.NDArray[np.float64]
+    size: Matrix
 
 
 def _grams(rows: Rows, counts: Counts) -> Iterator[tuple[Gram, dict[str, float]]]:
@@ -224,10 +244,12 @@ def _grams(rows: Rows, counts: Counts) -> Iterator[tuple[Gram, dict[str, float]]
     step = products.sums / weight[:, None]
     mean[:, :width], low[:, :width] = _two_sum(products.centre, step)
     comoment[:, :width, :width] = products.comoment
-    shares = []
+    shares: list[Matrix] = []
+    totals: list[Matrix] = []
     for at, own in enumerate(levels):
         block = slice(starts[at], starts[at] + len(own))
-        total, crossed = _by_level(centred, at, index, counts, len(own))
+        total, crossed = _by_level(centred, at, index, counts, len(own), products)
+        totals.append(total)
         share = total / weight[:, None]
         shares.append(share)
         mean[:, block] = share
@@ -237,7 +259,7 @@ def _grams(rows: Rows, counts: Counts) -> Iterator[tuple[Gram, dict[str, float]]
         own_block[:, np.arange(len(own)), np.arange(len(own))] += total
         comoment[:, block, block] = own_block
     for a, b in combinations(range(len(levels)), 2):
-        table = _cross_table(centred, a, b, index, counts, [len(levels[a]), len(levels[b])])
+        table = _cross_table(centred, a, b, index, counts, [totals[a], totals[b]])
         table -= shares[a][:, :, None] * shares[b][:, None, :] * weight[:, None, None]
         rows_of = slice(starts[a], starts[a] + len(levels[a]))
         columns_of = slice(starts[b], starts[b] + len(levels[b]))
@@ -301,6 +323,7 @@ def _products(centred: Centred, index: _Index, counts: Counts) -> _Products:
     weight = np.where(counts.weight > 0, counts.weight, 1.0)
     centre, sums = np.zeros((size, width)), np.zeros((size, width))
     comoment = np.zeros((size, width, width))
+    squares = np.zeros((size, width))
     for first, second in _tiles(width):
         wanted = sorted({*first, *second})
         frame = centred.products(wanted, [(i, j) for i in first for j in second if j <= i])
@@ -317,7 +340,17 @@ def _products(centred: Centred, index: _Index, counts: Counts) -> _Products:
                 with np.errstate(over="ignore", invalid="ignore"):  # `_check_range` reports it
                     comoment[:, i, j] = product - mine[:, i] * mine[:, j] / weight
                 comoment[:, j, i] = comoment[:, i, j]
-    return _Products(centre, sums, comoment)
+                if i == j:
+                    squares[:, i] = product
+    # By the inequality of Cauchy and Schwarz, and that of the triangle.
+    with np.errstate(over="ignore"):
+        extent = np.sqrt(weight[:, None] * squares) + weight[:, None] * np.abs(centre)
+    for j, part in enumerate(centred.parts):
+        if not part.is_mark:
+            known = counts.centres[part.name]
+            own = centre[:, j] if centred.rows.keys else known + sums[:, j] / weight
+            _check_sums(known * weight, own * weight, extent[:, j])
+    return _Products(centre, sums, comoment, extent)
 
 
 def _tiles(width: int) -> Iterator[tuple[range, range]]:
@@ -332,7 +365,7 @@ def _tiles(width: int) -> Iterator[tuple[range, range]]:
 
 
 def _by_level(
-    centred: Centred, at: int, index: _Index, counts: Counts, levels: int
+    centred: Centred, at: int, index: _Index, counts: Counts, levels: int, products: _Products
 ) -> tuple[Matrix, npt.NDArray[np.float64]]:
     """Return the weight of each level, (G, L), and its products with the parts, (G, L, p)."""
     size, width = len(counts.weight), len(centred.parts)
@@ -351,15 +384,22 @@ def _by_level(
             sums = _numbers(frame, f"sum_{j}")
             np.add.at(crossed[:, :, j], (groups[there], codes[there]), sums[there])
             np.add.at(every[:, j], groups, sums)
+    _check_sums(products.sums, every, products.size)
     weight = np.where(counts.weight > 0, counts.weight, 1.0)
     crossed -= (total / weight[:, None])[:, :, None] * every[:, None, :]
     return total, crossed
 
 
 def _cross_table(
-    centred: Centred, a: int, b: int, index: _Index, counts: Counts, levels: Sequence[int]
+    centred: Centred, a: int, b: int, index: _Index, counts: Counts, totals: Sequence[Matrix]
 ) -> npt.NDArray[np.float64]:
-    """Return the weight of each pair of levels, shape (G, La, Lb)."""
+    """Return the weight of each pair of levels, shape (G, La, Lb).
+
+    Parameters
+    ----------
+    totals : of each of the two, the weight of each level, shapes (G, La) and (G, Lb)
+    """
+    levels = [total.shape[1] for total in totals]
     table = np.zeros((len(counts.weight), *levels))
     frame = centred.by_levels([a, b], [])
     groups = index.of(frame)
@@ -368,6 +408,10 @@ def _cross_table(
     there = (left < levels[0]) & (right < levels[1])
     weight = _numbers(frame, "weight")
     np.add.at(table, (groups[there], left[there], right[there]), weight[there])
+    for codes, total in ((left, totals[0]), (right, totals[1])):
+        known, now = codes < total.shape[1], np.zeros_like(total)
+        np.add.at(now, (groups[known], codes[known]), weight[known])
+        _check_sums(total, now, counts.weight[:, None])
     return table
 
 

@@ -15,7 +15,6 @@ from dbselect.record.gram import Vector
 from dbselect.sources.engines.expressions import (
     all_of,
     double_of,
-    exact,
     is_time,
     kept_level,
     level_of,
@@ -65,7 +64,7 @@ class Rows:
     """
 
     def __init__(self, table: Any, request: Request) -> None:
-        self.table = table = exact(table)
+        self.table = table
         self.request = request
         self._backend = table.get_backend()
         self.keys = [f"by_{at}" for at in range(len(request.by))]

@@ -19,6 +19,7 @@ from dbselect.record.terms import Terms, check_category, check_number
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.values import SAMPLED, Values, read_values
 from dbselect.sources.request import Table
+from dbselect.sources.snapshots import one_snapshot
 
 #: Default for the most levels of a category that have a column each.
 MAX_LEVELS = 1000
@@ -29,6 +30,7 @@ Categories = Sequence[str] | Mapping[str, Sequence[str | int | bool]]
 Bases = Mapping[str, tuple[str, int]]
 
 
+@one_snapshot
 def terms(
     source: Any,
     categories: Categories | None = None,

@@ -1,0 +1,129 @@
+"""Delta and Iceberg tables, here or on an object store: folders with a log of the valid files."""
+
+import os
+from collections.abc import Collection
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dbselect.errors import ArgumentError, SourceError
+from dbselect.sources.objects import is_installed, is_url, some_below
+
+#: The folder of Delta's log; that of Iceberg's, and how the files in it end.
+DELTA_LOG, ICEBERG_LOG, ICEBERG_FILE = "_delta_log", "metadata", ".metadata.json"
+#: What pyiceberg does not take from the environment by itself.
+_OF_ICEBERG = {"s3.endpoint": "AWS_ENDPOINT_URL", "s3.region": "AWS_REGION"}
+
+
+def is_delta(path: str | Path) -> bool:
+    """Whether a folder is a Delta table."""
+    log = f"{path}/{DELTA_LOG}"
+    if not is_url(path):
+        return Path(log).is_dir()
+    if is_installed() or find_spec("deltalake") is None:
+        return bool(some_below(log))
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        return bool(
+            DeltaTable(str(path), storage_options={"max_retries": "2", "retry_timeout": "9s"})
+        )
+    except TableNotFoundError:
+        return False
+
+
+def kind_of(folder: str | Path, names: Collection[str] | None = None) -> str | None:
+    """Return ``"Delta"`` or ``"Iceberg"`` where a folder is a table of these.
+
+    Parameters
+    ----------
+    names : of all files below it; by default it is looked at
+    """
+    if names is None:
+        if is_delta(folder):
+            return "Delta"
+        log = f"{folder}/{ICEBERG_LOG}"
+        found = some_below(log) if is_url(folder) else [one.name for one in Path(log).glob("*")]
+        names = [f"{ICEBERG_LOG}/{name}" for name in found]
+    if any(name.startswith(f"{DELTA_LOG}/") for name in names):
+        return "Delta"
+    logs = (name for name in names if name.startswith(f"{ICEBERG_LOG}/"))
+    return "Iceberg" if any(name.endswith(ICEBERG_FILE) for name in logs) else None
+
+
+def opened(path: str) -> Any | None:
+    """Open the table that a folder is, or that a metadata file of Iceberg describes; None if none.
+
+    Raises
+    ------
+    ArgumentError : deltalake or pyiceberg is not installed
+    SourceError : the table cannot be read
+    """
+    if path.endswith(ICEBERG_FILE):
+        return iceberg_table(path)
+    kind = kind_of(path.rstrip("/"))
+    if kind is None:
+        return None
+    return delta_table(path) if kind == "Delta" else iceberg_table(path)
+
+
+def delta_table(path: str | Path) -> Any:
+    """Open a Delta table.
+
+    Raises
+    ------
+    ArgumentError : deltalake is not installed
+    SourceError : the folder holds no Delta table
+    """
+    try:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+    except ImportError:
+        raise ArgumentError(
+            f"'{path}' is a Delta table, which needs deltalake: pip install 'dbselect[delta]'"
+        ) from None
+    try:
+        return DeltaTable(path)
+    except (DeltaError, OSError) as error:
+        raise SourceError(f"cannot read the Delta table '{path}': {error}") from error
+
+
+def iceberg_table(path: str) -> Any:
+    """Open an Iceberg table of a metadata file, or of a folder that names the current one.
+
+    Raises
+    ------
+    ArgumentError : pyiceberg is not installed
+    SourceError : the folder does not name it, as where a catalog does
+    """
+    try:
+        from pyiceberg.table import StaticTable
+    except ImportError:
+        raise ArgumentError(
+            f"'{path}' is an Iceberg table, which needs pyiceberg: pip install 'dbselect[iceberg]'"
+        ) from None
+    try:
+        given = {name: os.environ[one] for name, one in _OF_ICEBERG.items() if one in os.environ}
+        return StaticTable.from_metadata(
+            path if is_url(path) else str(Path(path).absolute()), given
+        )
+    except Exception as error:  # pyiceberg and its file systems have many kinds
+        raise SourceError(
+            f"cannot read the Iceberg table '{path}': {error}; where a catalog has its current "
+            "version, give catalog.load_table(...), or the path of the *.metadata.json file"
+        ) from error
+
+
+def kind_of_table(table: Any) -> str:
+    """Return what an opened table is, for errors."""
+    return "a Delta table" if type(table).__name__ == "DeltaTable" else "an Iceberg table"
+
+
+def rows_of(table: Any) -> pl.LazyFrame:
+    """Return the rows of a table of deltalake or pyiceberg, at the version it was opened at."""
+    if type(table).__name__ == "DeltaTable":
+        return pl.scan_delta(table)
+    return pl.scan_iceberg(table)

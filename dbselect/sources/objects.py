@@ -1,0 +1,93 @@
+"""Files on an object store, listed and written by obstore, of the library that Polars reads with.
+
+Credentials, regions and endpoints are those of the environment (``AWS_ACCESS_KEY_ID``,
+``AWS_ENDPOINT_URL``, ...), which Polars and deltalake take, too.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from dbselect.errors import ArgumentError, SourceError
+
+#: Addresses of the object stores that obstore lists.
+SCHEMES = ("s3://", "s3a://", "gs://", "az://", "adl://", "abfs://", "abfss://", "azure://")
+#: A server that does not answer is an error after some seconds, not minutes.
+_RETRIES = {"max_retries": 3, "retry_timeout": timedelta(seconds=15)}
+#: Names of a folder that are looked at to know what it is: one answer of a server.
+SOME = 1000
+
+
+def is_url(path: str | Path) -> bool:
+    """Whether a path is an address on another machine."""
+    return "://" in str(path)
+
+
+def is_listed(path: str) -> bool:
+    """Whether an address is on an object store."""
+    return path.lower().startswith(SCHEMES)
+
+
+def is_installed() -> bool:
+    """Whether obstore is."""
+    return find_spec("obstore") is not None
+
+
+def versions_below(url: str) -> dict[str, str]:
+    """Return the files below an address, by their names there, with sizes and ETags.
+
+    Raises
+    ------
+    ArgumentError : obstore is not installed
+    SourceError : the store does not answer
+    """
+    with opened(url) as (obstore, store):
+        found = (one for chunk in obstore.list(store, chunk_size=SOME) for one in chunk)
+        return {one["path"]: _version(one) for one in found}
+
+
+def some_below(url: str) -> list[str]:
+    """Return the first names of files below an address; as `versions_below`."""
+    with opened(url) as (obstore, store):
+        found = (one for chunk in obstore.list(store, chunk_size=SOME) for one in chunk)
+        return [one["path"] for one in islice(found, SOME)]
+
+
+def version_at(url: str) -> str | None:
+    """Return size and ETag of one file, None if there is none."""
+    folder, _, name = url.rpartition("/")
+    with opened(folder) as (obstore, store):
+        try:
+            return _version(obstore.head(store, name))
+        except FileNotFoundError:
+            return None
+
+
+def _version(told: Mapping[str, Any]) -> str:
+    """Return the size of a file and what changes with its bytes."""
+    tag = told["e_tag"] or f"at {told['last_modified']}"
+    return f"{told['size']} bytes, {tag}"
+
+
+@contextmanager
+def opened(url: str) -> Iterator[tuple[Any, Any]]:
+    """Open what is below an address."""
+    try:
+        import obstore
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+    except ImportError:
+        raise ArgumentError(
+            f"'{url}' is on an object store, whose files are listed by obstore: "
+            "pip install 'dbselect[cloud]'"
+        ) from None
+    try:
+        yield obstore, from_url(url, retry_config=_RETRIES)
+    except (FileNotFoundError, FileExistsError):
+        raise
+    except (BaseError, OSError) as error:
+        raise SourceError(f"cannot reach '{url}': {error}") from error
