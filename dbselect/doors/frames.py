@@ -383,8 +383,7 @@ class ExprNamespace(Searching):
 
         Raises
         ------
-        ArgumentError, ColumnError, GroupError : a value is not allowed, whatever the record
-        ComputeError : of Polars, once rows are read: as in `predict`
+        ArgumentError, GroupError, ComputeError : as in `predict`
         """
         check_unknown(handle_unknown)
         check_missing_columns(missing_columns)

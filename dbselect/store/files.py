@@ -292,14 +292,13 @@ class FileParts:
 
     def _table(self, part: str, rows: Any) -> tuple[Any, Fields, set[str]]:
         """Open the rows of files like one part; also the fields to read, and those of text."""
-        table = polars.from_frame(rows) if isinstance(rows, pl.LazyFrame) else open_table(rows)
+        table: Any = open_table(rows, None)
         apart = pa.schema([each for each in table.schema if each.name != FILE])
         leaves = leaves_read(apart, self._reading)
         now = kinds_of_fields(leaves)
         fields = self._fields.read(part, now)
         if fields != now:
-            kept = without(table.schema, now, fields).names
-            table = open_table(rows.select(kept))
+            table = open_table(rows.select(without(table.schema, now, fields).names), None)
         learnt = self._reading.terms is None
         texts = {leaf.name for leaf in leaves if learnt and leaf.is_text and leaf.field in fields}
         return table, fields, texts

@@ -166,3 +166,57 @@ impl Choice for Available {
         Ok((Found { cell: Cell::List(cells), condition: 1.0, trace: None }, Vec::new()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::terms::Terms;
+    use crate::search::given::read_choice;
+    use crate::search::methods::PATTERNS;
+    use crate::search::problem::{Gram, Linear};
+    use crate::search::value::Value;
+
+    /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; and y = 3, 4, 6, 9.
+    const GRAM: Gram = Gram {
+        rows: 4,
+        skipped: 0,
+        weight: 4.0,
+        mean: &[2.5, 0.0, 5.5],
+        mean_low: &[],
+        comoment: &[5.0, 0.0, 4.0, 10.0, 2.0, 21.0],
+    };
+
+    fn solved(groups: &[usize]) -> Pattern {
+        let costs = [("a", 5.0), ("b", 1.0)].map(|(name, x)| (name.to_string(), Value::Number(x)));
+        let given = [("costs".to_string(), Value::Map(costs.to_vec()))];
+        let request = read_choice(&PATTERNS, "y", &given).unwrap();
+        let fit = request.fit(&["a", "b", "y"].map(str::to_string), &Terms::default()).unwrap();
+        let plan = fit.plan(&GRAM).unwrap().unwrap();
+        let mut problem = Linear::default();
+        problem.set_up(&GRAM, 2, &plan.at, 0.0, true);
+        let (fields, target) = (&request.fields, 2);
+        let asked = Setting { fields, plan, gram: GRAM, target, problem: &problem };
+        Pattern::solve(&asked, groups).unwrap()
+    }
+
+    #[test]
+    fn a_pattern_is_least_squares_and_gains_are_what_the_others_add() {
+        // y = 0.5 + 2 a leaves RSS 1; y = 5.5 + 0.5 b leaves 20, of 21.
+        let a = solved(&[0]);
+        assert_eq!((a.intercept, a.spent, a.free), (0.5, 5.0, 2.0));
+        assert!((a.r2 - 20.0 / 21.0).abs() < 1e-14 && (a.sigma - 0.5f64.sqrt()).abs() < 1e-14);
+        assert!((a.gains[1] - 1.0 / 21.0).abs() < 1e-14 && a.gains[0] == 0.0);
+        let none = solved(&[]);
+        assert_eq!((none.intercept, none.r2, none.coefficients.len()), (5.5, 0.0, 0));
+        assert!((none.gains[0] - 20.0 / 21.0).abs() < 1e-14);
+    }
+
+    #[test]
+    fn the_next_group_gains_most_for_its_cost_within_the_limit() {
+        let costs = [5.0, 1.0];
+        assert_eq!(solved(&[]).next(&costs, f64::INFINITY), Some(0));
+        assert_eq!(solved(&[]).next(&costs, 4.0), Some(1));
+        assert_eq!(solved(&[]).next(&costs, 0.5), None);
+        assert_eq!(solved(&[0, 1]).next(&costs, f64::INFINITY), None);
+    }
+}

@@ -111,6 +111,15 @@ impl Arrivals {
         }
         let (pattern, model) = &self.models[key];
         let these: Vec<usize>;
+        if let Rows::All(count) = rows
+            && at.len() == *count
+        {
+            // Column by column, as none is left for a look of its own but for what was filled.
+            let (values, left) = self.inputs.values(model, columns, rows, self.unknown);
+            if !left.contains(&true) {
+                return Ok(Alike { pattern: pattern.clone(), at: at.to_vec(), values });
+            }
+        }
         let which = match rows {
             Rows::All(_) => at,
             Rows::These(rows) => {
