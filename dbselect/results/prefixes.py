@@ -779,7 +779,7 @@ class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
         Notes
         -----
         Standard errors cost O(D^3) a step, overlaps O(J D^2) for J groups, and the best groups
-        within some 20 budgets at most 0.25 s each, for up to 200 columns. The page grows with
+        within some 20 budgets at most 0.1 s each, for up to 200 columns. The page grows with
         steps times coefficients, to some 15 MB; beyond, those of steps between are left out, and
         the page says so. Edits are answered by the compiled search within the page, for linear
         models with one response and at most 450 columns or so.
