@@ -12,7 +12,7 @@ import json
 import pickle
 import zlib
 from collections.abc import Collection, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from dbselect.errors import BusyError, SourceError
 from dbselect.record.foreign import is_of
+from dbselect.sources.engines.arrow import consume_batches
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.partial_aggregates import Changed, Together, Work, gather
@@ -78,7 +79,7 @@ class RowParts:
         usable = {tuple(each): each for each in lists if each.items() <= self._now.items()}
         work = self._work(usable.values())
         with work.begin() as sums:
-            gather(self._table, work.fields, work, sums)
+            gather(self._table, work.fields, work, sums, partial(_in_turn, self._table))
             found = sums.total()
         self._keys = found.select(work.by).with_columns(
             pl.Series(PART, _names(found.select(work.by)), pl.String)
@@ -186,7 +187,6 @@ class KeyHashes:
     def added(self, parts: pl.DataFrame) -> pl.DataFrame:
         """Return the sums of each key."""
         sums = parts.lazy().group_by(self.by).agg(pl.exclude(self.by).sum())
-        # The streaming engine may be what calls this, and its threads would wait for each other.
         return sums.collect(engine="in-memory")
 
     def fingerprints(self, sums: pl.DataFrame) -> list[list[str]]:
@@ -276,7 +276,7 @@ class Watched:
                     sums.add(kept)
                     consume(kept)
 
-            self._table.scan(self._with_own(fields), take)
+            _in_turn(self._table, self._with_own(fields), take)
             self.scans.append(sums.total())
 
     def _reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
@@ -297,6 +297,15 @@ class Watched:
 
     def _with_own(self, fields: list[str]) -> list[str]:
         return list(dict.fromkeys([*fields, *self._work.fields]))
+
+
+def _in_turn(table: Table, fields: list[str], consume: Consumer) -> None:
+    """Read a table outside of the threads of its engine.
+
+    Polars is asked for sums, which would wait for its own threads inside of its scan.
+    """
+    with closing(table.batches(fields)) as rows:
+        consume_batches(rows, consume)
 
 
 def _keeping(kept: Any) -> Any:
