@@ -31,7 +31,7 @@ TOLD = (
 
 
 #: What errors of the system, and engines that only have its words for them, mean.
-_ERRORS = {
+_meanings = {
     DISK: ((errno.ENOSPC, errno.EDQUOT, errno.EIO), "no space left|disk quota|input/output error"),
     RIGHTS: ((errno.EACCES, errno.EPERM, errno.EROFS), "permission denied|read-only file system"),
 }
@@ -45,7 +45,7 @@ def exit_code(error: BaseException | None) -> int:
             return SKIPPED
         if isinstance(told, BusyError):
             return TRY_AGAIN
-        for code, (numbers, words) in _ERRORS.items():
+        for code, (numbers, words) in _meanings.items():
             if getattr(told, "errno", None) in numbers or re.search(words, str(told), re.I):
                 return code
         told = told.__cause__ or told.__context__
