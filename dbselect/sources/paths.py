@@ -76,6 +76,8 @@ def meant(path: str | Path, own: Path | None = None) -> Any:
     ArgumentError : a library that lists or opens them is not installed
     """
     text = str(Path(path).expanduser()) if str(path).startswith("~") else str(path)
+    if not text:
+        raise NoFilesError("no file is at ''; a Parquet file or a glob is needed")
     if not is_url(text):
         return _meant_here(text, own)
     is_named = not glob.has_magic(text) and Path(text).suffix
