@@ -35,7 +35,6 @@ class Listing:
     root : folder below which the files have their names; empty if these are whole addresses
     names : of the files, sorted
     format : of all of them
-    is_one : whether the path names one file
     versions : name -> size and ETag of a file on an object store
     """
 
@@ -43,7 +42,6 @@ class Listing:
     root: str
     names: tuple[str, ...]
     format: Format
-    is_one: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def address(self, name: str) -> str:
@@ -78,12 +76,14 @@ def meant(path: str | Path, own: Path | None = None) -> Any:
     ArgumentError : a library that lists or opens them is not installed
     """
     text = str(Path(path).expanduser()) if str(path).startswith("~") else str(path)
+    if not text:
+        raise NoFilesError("no file is at ''; a Parquet file or a glob is needed")
     if not is_url(text):
         return _meant_here(text, own)
     is_named = not glob.has_magic(text) and Path(text).suffix
     if is_listed(text) and (is_installed() or not is_named):
         return _meant_there(text.rstrip("/"))
-    return Listing(text, "", (text,), told_format(text) or PARQUET, is_one=True)
+    return Listing(text, "", (text,), told_format(text) or PARQUET)
 
 
 def _meant_here(text: str, own: Path | None) -> Any:
@@ -113,7 +113,7 @@ def _meant_here(text: str, own: Path | None) -> Any:
 
 def _one(text: str, path: Path) -> Listing:
     form = told_format(path.name) or PARQUET
-    return Listing(text, str(path.parent), (path.name,), form, is_one=True)
+    return Listing(text, str(path.parent), (path.name,), form)
 
 
 def _meant_there(text: str) -> Any:
@@ -123,7 +123,7 @@ def _meant_there(text: str) -> Any:
         if version is not None:
             root, _, name = text.rpartition("/")
             form = told_format(name) or PARQUET
-            return Listing(text, root, (name,), form, is_one=True, versions={name: version})
+            return Listing(text, root, (name,), form, versions={name: version})
         table = lakes.opened(text)
         if table is not None:
             return table
@@ -132,11 +132,7 @@ def _meant_there(text: str) -> Any:
     root, pattern = "/".join(parts[:at]), parts[at:] or ["**"]
     versions = versions_below(root)
 
-    def kind(folder: str) -> str | None:
-        start = f"{folder}/" if folder != "." else ""
-        below = [name.removeprefix(start) for name in versions if name.startswith(start)]
-        return lakes.kind_of(folder, below)
-
+    kind = lakes.kinds_among(versions).get
     above = [root[: at.start()] for at in re.finditer("/", root)][2:]
     there = {name for name in versions if _matches(name.split("/"), pattern)}
     return _listing(text, root, there, "/".join(pattern), kind, above, versions)

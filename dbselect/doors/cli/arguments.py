@@ -12,7 +12,7 @@ from dbselect.options.option import REQUIRED, Option
 #: Of an option without a default: where nothing is given, the table of options has one.
 UNSET = argparse.SUPPRESS
 #: What a table can be.
-SOURCE = "file, folder or glob of Parquet, CSV, TSV, NDJSON or Arrow, or folder of a Delta table"
+SOURCE = "file, folder or glob of Parquet, CSV, TSV, NDJSON or Arrow, or Delta or Iceberg table"
 #: Options read from a JSON file, and the content of that file.
 _JSON = {
     "groups": "name -> list of columns or globs",

@@ -1,7 +1,7 @@
 """Delta and Iceberg tables, here or on an object store: folders with a log of the valid files."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,23 +35,25 @@ def is_delta(path: str | Path) -> bool:
         return False
 
 
-def kind_of(folder: str | Path, names: Collection[str] | None = None) -> str | None:
-    """Return ``"Delta"`` or ``"Iceberg"`` where a folder is a table of these.
-
-    Parameters
-    ----------
-    names : of all files below it; by default it is looked at
-    """
-    if names is None:
-        if is_delta(folder):
-            return "Delta"
-        log = f"{folder}/{ICEBERG_LOG}"
-        found = some_below(log) if is_url(folder) else [one.name for one in Path(log).glob("*")]
-        names = [f"{ICEBERG_LOG}/{name}" for name in found]
-    if any(name.startswith(f"{DELTA_LOG}/") for name in names):
+def kind_of(folder: str | Path) -> str | None:
+    """Return ``"Delta"`` or ``"Iceberg"`` where a folder is a table of these."""
+    if is_delta(folder):
         return "Delta"
-    logs = (name for name in names if name.startswith(f"{ICEBERG_LOG}/"))
-    return "Iceberg" if any(name.endswith(ICEBERG_FILE) for name in logs) else None
+    log = f"{folder}/{ICEBERG_LOG}"
+    names = some_below(log) if is_url(folder) else [one.name for one in Path(log).glob("*.json")]
+    return "Iceberg" if any(name.endswith(ICEBERG_FILE) for name in names) else None
+
+
+def kinds_among(names: Iterable[str]) -> dict[str, str]:
+    """Return the folders that are tables, and what `kind_of` does, of the names of all files."""
+    found = {}
+    for name in names:
+        *folders, log, last = f"./{name}".split("/") if "/" in name else ("", "", "")
+        if DELTA_LOG in folders or log == DELTA_LOG:
+            found["/".join([*folders, log][: [*folders, log].index(DELTA_LOG)])] = "Delta"
+        elif log == ICEBERG_LOG and last.endswith(ICEBERG_FILE):
+            found["/".join(folders)] = "Iceberg"
+    return {folder.removeprefix("./"): kind for folder, kind in found.items()}
 
 
 def opened(path: str) -> Any | None:
