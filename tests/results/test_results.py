@@ -127,6 +127,8 @@ def arguments(result: Any, folder: Path) -> dict[str, Any]:
         "held_out": None,
         "source": table(),
         "segments": None,
+        "title": "Which data pay",
+        "unit": "€",
         "level": 0.9,
         "a": table()[:60],
         "b": table()[60:],
