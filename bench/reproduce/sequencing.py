@@ -120,18 +120,18 @@ def alike_from(first: ds.results.Sequence, second: ds.results.Sequence) -> float
     return (apart[-1] + 1) / len(one) if apart else 0.0
 
 
-def calibrated(seeds: range, worths: list[float], noises: list[float]) -> pl.DataFrame:
-    """Return timeliness of CS-G-OMP and the plateau by design, on seeds that do not report."""
+def calibrated(tables: Callable[[int], Made], seeds: range) -> dict[str, float]:
+    """Return the plateau, timeliness and height of CS-G-OMP, on seeds that do not report."""
     found = []
-    for worth in worths:
-        for noise in noises:
-            for seed in seeds:
-                own = timely(field_table(seed, worth_spread=worth, noise=noise))
-                other = timely(next(document_tables(seed, (10,), worth_spread=worth, noise=noise)))
-                for name, shown in (("Table 1", own), ("Table 2", other)):
-                    told = {key: shown[key] for key in ("CS-G-OMP", "alpha", "height")}
-                    found.append({"table": name, "worth": worth, "noise": noise, **told})
-    return pl.DataFrame(found).group_by("table", "worth", "noise", maintain_order=True).mean()
+    for seed in seeds:
+        train, test, columns, groups, costs, ridge = tables(seed)
+        sequence = ds.anytime_sequence(
+            ds.gram(train, columns=columns), anytime.TARGET, groups, costs, rule="omp", ridge=ridge
+        )
+        alpha, judged = ds.reference.plateau(sequence), ds.gram(test, columns=columns)
+        shown = ds.compare({"": sequence}, fraction=alpha, data=judged, final=1.0).table
+        found.append((alpha, shown["timeliness"][0], sequence.explained[-1]))
+    return dict(zip(("alpha", "timeliness", "height"), np.mean(found, axis=0), strict=True))
 
 
 def long(found: list[dict[str, float]], measure: str, seeds: range) -> pl.DataFrame:

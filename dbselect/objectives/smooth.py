@@ -1,6 +1,7 @@
 """A smooth function of coefficients, as the descent (`selection.descent`) uses it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -9,9 +10,20 @@ from dbselect.linear.problem import RANK_SHARE, Index, Linear
 from dbselect.record.gram import Matrix, Vector
 
 
-@dataclass(frozen=True, eq=False)
-class Point:
+class Point(Protocol):
     """A vector, shape (D,) or (K, D), with f and the gradient of f there."""
+
+    @property
+    def x(self) -> Vector: ...  # noqa: D102
+    @property
+    def value(self) -> float: ...  # noqa: D102
+    @property
+    def gradient(self) -> Vector: ...  # noqa: D102
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """A point whose gradient comes with the value."""
 
     x: Vector
     value: float
@@ -19,17 +31,13 @@ class Point:
 
 
 class Smooth(Protocol):
-    """A convex function f of coefficients on D unit-variance columns.
+    """A convex function f of coefficients on D columns.
 
     Attributes
     ----------
-    G : shape (D, D), correlations of the columns
-    c : shape (D,) or (K, D), minus the gradient at 0; all vectors have this shape
     ceiling : no curvature worth a try is above
     """
 
-    G: Matrix
-    c: Vector
     ceiling: float
 
     def at(self, x: Vector) -> Point:
@@ -40,6 +48,19 @@ class Smooth(Protocol):
 
     def least_on(self, support: Index) -> Vector | None:
         """Return the minimum on some columns, 0 elsewhere; None if that takes a descent too."""
+
+
+class Correlated(Smooth, Protocol):
+    """One that knows the correlations of its columns, from which starts are made.
+
+    Attributes
+    ----------
+    G : shape (D, D), correlations of the columns
+    c : shape (D,) or (K, D), minus the gradient at 0; all vectors have this shape
+    """
+
+    G: Matrix
+    c: Vector
 
 
 class LeastSquares:
@@ -62,7 +83,7 @@ class LeastSquares:
         support = np.flatnonzero(x if x.ndim == 1 else x.any(axis=0))
         image = x[..., support] @ self.G[support]
         value = 0.5 * np.vdot(x, image) - np.vdot(self.c, x)
-        return Point(x, float(value), image - self.c)
+        return Evaluated(x, float(value), image - self.c)
 
     def bregman(self, u: Point, after: Point) -> float:
         """Return ``1/2 step'G step``, the height above a tangent without loss of digits."""
@@ -81,3 +102,48 @@ class LeastSquares:
         half = np.linalg.solve(root, self.c[..., support].T)
         x[..., support] = np.linalg.solve(root.T, half).T
         return x
+
+
+@dataclass(frozen=True, eq=False)
+class OnRows:
+    """A point of `RowSquares`, whose gradient costs O(n D) when it is first asked for."""
+
+    x: Vector
+    left: Vector
+    rows: Matrix
+
+    @property
+    def value(self) -> float:
+        """Half the squared length of what is left."""
+        return float(0.5 * self.left @ self.left)
+
+    @cached_property
+    def gradient(self) -> Vector:
+        """``A'(Ax - y)``."""
+        return np.asarray(self.left @ self.rows)
+
+
+class RowSquares:
+    """``f(x) = 1/2 |Ax - y|^2`` on rows as they are, without a Gram.
+
+    Parameters
+    ----------
+    rows : A, shape (n, D)
+    target : y, shape (n,)
+    """
+
+    def __init__(self, rows: Matrix, target: Vector) -> None:
+        self.rows, self.target = rows, target
+        self.ceiling = float(np.einsum("ij,ij->", rows, rows))
+
+    def at(self, x: Vector) -> OnRows:
+        """Return f, at O(s n) for s columns that are not 0."""
+        support = np.flatnonzero(x)
+        return OnRows(x, self.rows[:, support] @ x[support] - self.target, self.rows)
+
+    def bregman(self, u: Point, after: Point) -> float:
+        """Return ``1/2 |A step|^2``."""
+        return OnRows(u.x, self.at(after.x - u.x).left + self.target, self.rows).value
+
+    def least_on(self, support: Index) -> Vector | None:
+        """Return None: the descent of the source does not ask for it."""
