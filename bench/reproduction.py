@@ -30,7 +30,7 @@ PARTS: dict[str, Part] = {
     "sght_table_4": bilevel.table_4,
     "sght_projection": thresholding.projection,
     "sght_convergence": thresholding.convergence,
-    "dash_linear": dash.linear,
+    "dash_linear": dash.linear_d1,
     "dash_logistic": dash.logistic,
     "dash_design": dash.design,
     "dash_oracle": oracles.slow,

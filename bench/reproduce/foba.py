@@ -278,7 +278,10 @@ def boston(study: Study) -> Iterator[str]:
 
 
 def claims_of_boston(
-    traces: tuple[dict[str, str], ...], above: pl.DataFrame, errors: pl.DataFrame, removed: np.ndarray
+    traces: tuple[dict[str, str], ...],
+    above: pl.DataFrame,
+    errors: pl.DataFrame,
+    removed: np.ndarray,
 ) -> Iterator[Claim]:
     """Yield what the slides say of Boston Housing."""
     where = "Boston Housing, in words"

@@ -27,9 +27,7 @@ class Printed:
         return list(dict.fromkeys(one for row in self.figures.values() for one in row))
 
 
-def _table(
-    paper: str, table: str, methods: str, rows: Mapping[str, tuple[float, ...]]
-) -> Printed:
+def _table(paper: str, table: str, methods: str, rows: Mapping[str, tuple[float, ...]]) -> Printed:
     names = methods.split(", ")
     return Printed(
         paper, table, {name: dict(zip(names, row, strict=True)) for name, row in rows.items()}

@@ -138,7 +138,9 @@ def convergence(study: Study) -> Iterator[str]:
     yield table(told)
     shape, s2 = found["shape"][0], found["s2"].unique().sort()[0]
     drawn = found.filter(shape=shape, s2=found.filter(shape=shape)["s2"].max())
-    drawn = drawn.select("seed", "variant", "history", step=pl.int_ranges(pl.col("history").list.len()))
+    drawn = drawn.select(
+        "seed", "variant", "history", step=pl.int_ranges(pl.col("history").list.len())
+    )
     words = f"f by step, {shape.replace(', ', ' rows, ')} columns, s2 = "
     words += f"{found.filter(shape=shape)['s2'].max()}, means with 95 % intervals"
     curves = drawn.explode("history", "step").rename({"history": "f"})

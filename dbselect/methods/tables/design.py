@@ -8,12 +8,12 @@ import numpy as np
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.objectives.a_optimal import AOptimal, ChosenRows, Posterior
 from dbselect.options.kinds import COUNT
-from dbselect.options.option import checked_options, options_of, shows
-from dbselect.options.table import DashOptions, DesignOptions
+from dbselect.options.option import checked_options, shows
+from dbselect.options.table import DesignOptions
 from dbselect.record.gram import Matrix, Vector
 from dbselect.results.design import Design
 from dbselect.selection.candidates import Block, Pick
-from dbselect.selection.dash import best_guess
+from dbselect.selection.dash import Ask, best_guess
 from dbselect.selection.lazy_greedy import lazy_greedy
 from dbselect.sources.rows import TableRows, usable
 from dbselect.sources.types import TableSource
@@ -128,17 +128,8 @@ def _sampled(
 ) -> tuple[list[Pick], Vector]:
     """Choose by DASH; gains are those of the rows one by one, in the order taken."""
     X = np.concatenate([block.X for block in blocks])
-    defaults = options_of(DashOptions)
-    run = best_guess(
-        ChosenRows(AOptimal(X, known["beta2"], known["sigma2"])),
-        k,
-        rounds=None,
-        samples=defaults["samples"].default,
-        epsilon=defaults["epsilon"].default,
-        opt=None,
-        alpha=None,
-        seed=known["seed"],
-    )
+    rows = ChosenRows(AOptimal(X, known["beta2"], known["sigma2"]))
+    run = best_guess(rows, Ask(k, seed=known["seed"]))
     starts = np.cumsum([0, *(len(block.numbers) for block in blocks)])
     picks = []
     for at in run.objective.held:
