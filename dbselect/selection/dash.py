@@ -274,7 +274,9 @@ def best_guess(
     reached, top = 0.0, []
     if known is not None:
         # The k that are best alone are asked with the first sets.
-        top = [Run(_with(objective, best_first(known)[: ask.k].tolist()), [], 0)]
+        free = np.flatnonzero(_unselected(objective))
+        alike = free[best_first(known[free])[: ask.k - len(objective.held)]]
+        top = [Run(_with(objective, alike.tolist()), [], 0)]
         reached = top[0].objective.value if ask.k > 1 else reached
 
     def goes_on(guess: tuple[float, float], look: Any) -> float:
