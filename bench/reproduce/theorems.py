@@ -1,4 +1,4 @@
-"""Every lemma and theorem of the papers with a number in it: its least margin on random problems."""
+"""The papers' lemmas and theorems with a number in them: least margins on random problems."""
 
 import itertools
 import math
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 import dbselect as ds
-from dbselect.selection.dash import LITERAL, Ask, best_guess
 from dbselect.linear.problem import linear
 from dbselect.linear.state import State
+from dbselect.selection.dash import LITERAL, Ask, best_guess
 from reproduce.claims import said
 from reproduce.origin import through_origin
 from reproduce.page import Study, prose, table
@@ -22,7 +22,7 @@ EPSILON, ETA = 0.1, 0.1
 REPORTED = {
     "Hu, Lemma 3.1": (HU, "`guarantee().gamma`"),
     "Hu, Theorem 3.2": (HU, "`guarantee().steps`"),
-    "Hu, Theorem 4.1 (geometric orders, C - 4)": (HU, "`rule=\"doubling\"` has 4"),
+    "Hu, Theorem 4.1 (geometric orders, C - 4)": (HU, '`rule="doubling"` has 4'),
     "Hu, Theorem 4.3": (HU, "`guarantee().doubling`"),
     "Zhang, Theorem 1: support found": (ZHANG, "`foba_epsilon`"),
     "Zhang, Theorem 1: error": (ZHANG, "not reported"),

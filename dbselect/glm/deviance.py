@@ -19,7 +19,7 @@ from dbselect.glm.newton import GlmFit
 from dbselect.glm.refits import InMemory
 from dbselect.glm.state import Slope
 from dbselect.linear.problem import Index
-from dbselect.objectives.smooth import Evaluated, Point
+from dbselect.objectives.smooth import Point
 from dbselect.record.gram import Matrix, Vector
 
 #: Share of the null deviance that a step of the intercept may explain without being taken:
@@ -57,7 +57,8 @@ class Deviance:
         objective = slope.deviance - problem.weight * slope.settled + problem.penalty(point)
         gradient = slope.gradient - problem.ridge[:, None] * point.coef
         value = 0.5 * (objective / problem.null_deviance - 1.0)
-        return Evaluated(x, value, -gradient.T * (self.unit / problem.scale**2))
+        own = -gradient.T * (self.unit / problem.scale**2)
+        return Point(x, value, lambda: own)
 
     def bregman(self, u: Point, after: Point) -> float:
         """Return the Bregman divergence: how far f at a point lies above its tangent at u."""

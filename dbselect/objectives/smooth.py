@@ -1,6 +1,6 @@
 """A smooth function of coefficients, as the descent (`selection.descent`) uses it."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cached_property
 from typing import Protocol
 
@@ -10,24 +10,16 @@ from dbselect.linear.problem import RANK_SHARE, Index, Linear
 from dbselect.record.gram import Matrix, Vector
 
 
-class Point(Protocol):
-    """A vector, shape (D,) or (K, D), with f and the gradient of f there."""
+class Point:
+    """A vector, shape (D,) or (K, D), with f and the gradient of f there, made when asked for."""
 
-    @property
-    def x(self) -> Vector: ...  # noqa: D102
-    @property
-    def value(self) -> float: ...  # noqa: D102
-    @property
-    def gradient(self) -> Vector: ...  # noqa: D102
+    def __init__(self, x: Vector, value: float, gradient: Callable[[], Vector]) -> None:
+        self.x, self.value, self._gradient = x, value, gradient
 
-
-@dataclass(frozen=True, eq=False)
-class Evaluated:
-    """A point whose gradient comes with the value."""
-
-    x: Vector
-    value: float
-    gradient: Vector
+    @cached_property
+    def gradient(self) -> Vector:
+        """The gradient of f, of the shape of x."""
+        return self._gradient()
 
 
 class Smooth(Protocol):
@@ -83,7 +75,7 @@ class LeastSquares:
         support = np.flatnonzero(x if x.ndim == 1 else x.any(axis=0))
         image = x[..., support] @ self.G[support]
         value = 0.5 * np.vdot(x, image) - np.vdot(self.c, x)
-        return Evaluated(x, float(value), image - self.c)
+        return Point(x, float(value), lambda: image - self.c)
 
     def bregman(self, u: Point, after: Point) -> float:
         """Return ``1/2 step'G step``, the height above a tangent without loss of digits."""
@@ -104,25 +96,6 @@ class LeastSquares:
         return x
 
 
-@dataclass(frozen=True, eq=False)
-class OnRows:
-    """A point of `RowSquares`, whose gradient costs O(n D) when it is first asked for."""
-
-    x: Vector
-    left: Vector
-    rows: Matrix
-
-    @property
-    def value(self) -> float:
-        """Half the squared length of what is left."""
-        return float(0.5 * self.left @ self.left)
-
-    @cached_property
-    def gradient(self) -> Vector:
-        """``A'(Ax - y)``."""
-        return np.asarray(self.left @ self.rows)
-
-
 class RowSquares:
     """``f(x) = 1/2 |Ax - y|^2`` on rows as they are, without a Gram.
 
@@ -136,14 +109,19 @@ class RowSquares:
         self.rows, self.target = rows, target
         self.ceiling = float(np.einsum("ij,ij->", rows, rows))
 
-    def at(self, x: Vector) -> OnRows:
-        """Return f, at O(s n) for s columns that are not 0."""
+    def _image(self, x: Vector) -> Vector:
         support = np.flatnonzero(x)
-        return OnRows(x, self.rows[:, support] @ x[support] - self.target, self.rows)
+        return np.asarray(self.rows[:, support] @ x[support])
+
+    def at(self, x: Vector) -> Point:
+        """Return f, at O(s n) for s columns that are not 0; its gradient takes O(n D)."""
+        left = self._image(x) - self.target
+        return Point(x, float(0.5 * left @ left), lambda: np.asarray(left @ self.rows))
 
     def bregman(self, u: Point, after: Point) -> float:
         """Return ``1/2 |A step|^2``."""
-        return OnRows(u.x, self.at(after.x - u.x).left + self.target, self.rows).value
+        image = self._image(after.x - u.x)
+        return float(0.5 * image @ image)
 
     def least_on(self, support: Index) -> Vector | None:
         """Return None: the descent of the source does not ask for it."""

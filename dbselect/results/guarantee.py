@@ -17,6 +17,9 @@ from dbselect.record.groups import Groups
 from dbselect.record.steps import Choice, Step, longest_within
 from dbselect.selection.criteria import RULES
 
+#: Gamma from which on groups are orthogonal, up to rounding.
+ORTHOGONAL = 1e-9
+
 
 @dataclass(frozen=True)
 class Guarantee:
@@ -79,7 +82,11 @@ def guaranteed(
     limited = {Choice.CHEAPEST, Choice.FORCED} & {step.choice for step in records}
     whole = len(records) == len(groups.names)
     holds = known.doubling and not limited and whole
-    ratio = submodularity(problem, groups.positions) if holds else None
+    # Gains of orthogonal groups do not depend on what is held.
+    ratio = None
+    if holds:
+        apart = gamma > 1.0 - ORTHOGONAL
+        ratio = gamma if apart else submodularity(problem, groups.positions)
     doubling = None if ratio is None else -math.expm1(-(ratio**2) / (1.0 + ratio))
     return Guarantee(gamma, steps, doubling)
 

@@ -153,7 +153,7 @@ class Question(Generic[O]):
 
 @dataclass(frozen=True, eq=False)
 class Look(Generic[O]):
-    """What a question tells: the mean gain, the means of all candidates, two states to go on with."""
+    """What a question tells: the mean gain, the means of all candidates, and two states."""
 
     gain: float
     marginal: Vector
@@ -167,7 +167,9 @@ def answer(question: Question[O]) -> Look[O]:
     trials = [question.objective.copy() for _ in sets]
     gains = np.array([t.add_all(R) if R else 0.0 for t, R in zip(trials, sets, strict=True)])
     m = len(question.sets)
-    marginal = np.mean([trial.gains() + trial.losses() for trial in trials[:m]], axis=0)
+    # Beside no sample nobody is lost.
+    lost = (lambda trial: trial.losses()) if question.sets[0] else (lambda _: 0.0)
+    marginal = np.mean([trial.gains() + lost(trial) for trial in trials[:m]], axis=0)
     at = first_of_the_best(gains, np.ones(len(gains), dtype=bool))
     return Look(float(gains[:m].mean()), np.asarray(marginal), trials[0], trials[at])
 

@@ -183,7 +183,7 @@ def _least_near(problem: Smooth, now: Point) -> Point:
 def _step(
     problem: Smooth, layout: Layout, u: Point, L: float, limits: tuple[int, int], enough: Enough
 ) -> tuple[Point | None, int]:
-    """Return the first good enough point, None if only rounding is left, and how many were tried."""
+    """Return the first good enough point, None if only rounding is left, and how many tried."""
     tried = 0
     # Doubling passes between the largest curvature and twice that.
     while 2.0 * GROWTH * problem.ceiling > L:
