@@ -10,23 +10,24 @@ from mlxtend.data import boston_housing_data
 from sklearn.linear_model import lars_path_gram
 
 import dbselect as ds
+from reproduce.claims import Claim, judged, said
 from reproduce.origin import through_origin, vector
-from reproduce.page import Study, claims, lines, prose, spread, table
+from reproduce.page import Study, beside, lines, prose, spread, table
+from reproduce.published import ZHANG, ZHANG_1
 
 #: The design of the simulation, as published; the variance of the noise is inferred.
 ROWS, WIDTH, TRUE, NOISE_VARIANCE = 100, 500, 5, 0.1
 #: Inferred: ten factors have this share of each column's variance.
 FACTORS, SHARE = 10, 0.8
-#: What else the share might have been.
-SHARES = (0.5, 0.7, 0.8, 0.9)
 #: Far below the noise, so that five features are always reached.
 EPSILON = 1e-4
-PUBLISHED = {
-    "FoBa": ("0.093 ± 0.02", "0.057 ± 0.2", "0.76 ± 0.98"),
-    "forward": ("0.16 ± 0.089", "0.52 ± 0.82", "1.8 ± 1.1"),
-    "L1": ("0.25 ± 0.14", "1.1 ± 1", "3.2 ± 0.77"),
+#: Deviations over the runs, as the slides print them, in the order of the table.
+SPREADS = {
+    "training error": (0.02, 0.089, 0.14),
+    "parameter error": (0.2, 0.82, 1.0),
+    "selection error": (0.98, 1.1, 0.77),
 }
-ERRORS = ("training", "parameter", "selection")
+ERRORS = tuple(ZHANG_1.figures)
 
 #: Rows to train on, of 506, and the most features that are looked at.
 BOSTON_ROWS, MOST = 50, 10
@@ -106,17 +107,16 @@ def simulated(seeds: range, share: float = SHARE) -> pl.DataFrame:
     for seed in seeds:
         truth = sparse_truth(seed, share)
         for method, weights in of_five(truth).items():
-            found = dict(zip(ERRORS, errors(truth, weights), strict=True))
+            found = dict(zip(ERRORS, map(float, errors(truth, weights)), strict=True))
             rows.append({"seed": seed, "method": method, **found})
     return pl.DataFrame(rows)
 
 
 def simulation(study: Study) -> Iterator[str]:
     """Repeat the table of the simulation."""
-    seeds = range(study.of(50, 2))
+    seeds = study.seeds(50)
     found = simulated(seeds)
-    means = {key[0]: part.mean() for key, part in found.group_by("method")}
-    yield "## FoBa: a sparse truth"
+    yield "## FoBa: a sparse truth (Zhang)"
     yield prose(
         f"""
         Published: d = {WIDTH}, n = {ROWS}, five true features with weights uniform in 0 to 10, a
@@ -124,49 +124,14 @@ def simulation(study: Study) -> Iterator[str]:
         runs. Inferred: columns of norm 1, as the slides normalise; .1 is the variance of the
         noise, since a training error of .093 cannot be that of a deviation of .1; the parameter
         error is divided by n; the selection error counts true features that are missed. The
-        design has {FACTORS} factors with {SHARE:g} of each column's variance: of the shares below
-        the one that comes nearest to all nine figures. L1 is LARS with the lasso's removals
-        (scikit-learn), its five features fitted anew.
+        design has {FACTORS} factors with {SHARE:g} of each column's variance, of 0.5, 0.7, 0.8
+        and 0.9 the share that came nearest to all nine figures on seeds 0 to 19. L1 is LARS with
+        the lasso's removals (scikit-learn), its five features fitted anew. Published deviations:
+        {"; ".join(f"{name} {', '.join(map(str, SPREADS[name]))}" for name in ERRORS)}.
         """
     )
-    yield table(
-        {
-            "method": method,
-            **{
-                f"{name} error{which}": figure
-                for name, published in zip(ERRORS, PUBLISHED.get(method, ("",) * 3), strict=True)
-                for which, figure in (
-                    (", published", published),
-                    ("", spread(found.filter(method=method)[name])),
-                )
-            },
-        }
-        for method in (*PUBLISHED, "L1, shrunk")
-    )
-    yield "How much the share of the factors matters: parameter error and selection error."
-    few = range(study.of(20, 1))
-    by_share = {share: simulated(few, share) for share in study.of(SHARES, SHARES[:1])}
-    yield table(
-        {
-            "share": share,
-            **{
-                method: f"{spread(part['parameter'])}; {spread(part['selection'])}"
-                for method in PUBLISHED
-                for part in (runs.filter(method=method),)
-            },
-        }
-        for share, runs in by_share.items()
-    )
-    order = list(PUBLISHED)
-    yield claims(
-        {
-            f"{name} error: FoBa below forward below L1": (
-                bool(np.all(np.diff([means[method][name][0] for method in order]) > 0)),
-                ", ".join(f"{means[method][name][0]:.3g}" for method in order),
-            )
-            for name in ERRORS
-        }
-    )
+    yield beside(ZHANG_1, found, ["L1, shrunk"])
+    yield study.judge(*judged(ZHANG_1, found))
 
 
 def boston_rows() -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -198,6 +163,24 @@ def l1_trace(path: np.ndarray) -> str:
     )
 
 
+def least_of_all(X: np.ndarray, y: np.ndarray) -> dict[int, np.ndarray]:
+    """Return the weights of the best columns of every size up to `MOST`, of all there are.
+
+    On n rows and d columns every set of columns is tried: 2^14 of 50 rows.
+    """
+    G, c, width = X.T @ X, X.T @ y, X.shape[1]
+    best = {}
+    for size in range(1, MOST + 1):
+        sets = np.array(list(itertools.combinations(range(width), size)))
+        # A column that is 0 in all rows is worth nothing.
+        blocks = G[sets[:, :, None], sets[:, None, :]] + 1e-9 * np.eye(size) * np.trace(G) / width
+        w = np.linalg.solve(blocks, c[sets][..., None])[..., 0]
+        at = int(np.einsum("bi,bi->b", w, c[sets]).argmax())
+        best[size] = np.zeros(width)
+        best[size][sets[at]] = np.linalg.lstsq(X[:, sets[at]], y, rcond=None)[0]
+    return best
+
+
 def split(seed: int) -> tuple[dict[str, str], pl.DataFrame]:
     """Return the steps of each method on 50 random rows, and its errors by features held."""
     X, y, names = boston_rows()
@@ -212,14 +195,20 @@ def split(seed: int) -> tuple[dict[str, str], pl.DataFrame]:
         "forward": ds.anytime_sequence(gram, "y"),
         "backward": ds.backward(gram, "y"),
     }
+    least = least_of_all(X[train] / norms, y[train])
     rows = []
     for size in range(1, MOST + 1):
         weights = {
             name: vector(sequence.at(size=size), names) for name, sequence in sequences.items()
         }
+        weights["L0"] = least[size] / norms
         corners = np.flatnonzero((path != 0).sum(axis=1) == size)
         if len(corners):
-            weights["L1"] = path[corners[-1]]
+            shrunk = path[corners[-1]]
+            kept = np.flatnonzero(shrunk)
+            refitted = np.zeros(len(names))
+            refitted[kept] = np.linalg.lstsq(X[train][:, kept], y[train], rcond=None)[0]
+            weights |= {"L1": shrunk, "L1, refitted": refitted}
         for method, w in weights.items():
             squares = (y - X @ w) ** 2
             parts = {"training": squares[train].mean(), "test": squares[test].mean()}
@@ -228,97 +217,89 @@ def split(seed: int) -> tuple[dict[str, str], pl.DataFrame]:
     return {**traces, "L1": l1_trace(path)}, pl.DataFrame(rows)
 
 
-def common_start(first: str, second: str) -> int:
-    """Return how many steps two traces begin with alike."""
-    alike = [a == b for a, b in zip(first.split(), second.split(), strict=False)]
-    return alike.index(False) if False in alike else len(alike)
+def excess(errors: pl.DataFrame, methods: list[str]) -> pl.DataFrame:
+    """Return by how much training errors are above those of exact L0, as shares of them."""
+    wide = errors.pivot("method", index=["seed", "features"], values="training")
+    return wide.select("seed", "features", *(pl.col(one) / pl.col("L0") - 1 for one in methods))
 
 
 def boston(study: Study) -> Iterator[str]:
     """Repeat the paths and the errors on Boston Housing."""
-    seeds = range(study.of(200, 2))
+    seeds = study.seeds(100)
     traces, parts = zip(*(split(seed) for seed in seeds), strict=True)
-    means = pl.concat(parts).group_by("method", "features").mean().sort("method", "features")
-    yield "## FoBa: Boston Housing"
+    errors = pl.concat(parts)
+    yield "## FoBa: Boston Housing (Zhang)"
     yield prose(
         f"""
         Published: 13 features and a constant, 50 random rows to train on and 456 to test; steps
         of one split, and curves of errors that the text of the slides does not hold. Here
         {len(seeds)} splits. As the constant is a candidate, there is no intercept: the Gram is
         that of the rows and their mirror images (-x, -y), whose means are 0, so that centring
-        changes nothing. FoBa runs to the end (epsilon 0); L1 is LARS on columns of one norm, its
-        coefficients as they are.
+        changes nothing. FoBa runs to the end (epsilon 0); L1 is LARS on columns of one norm; L0
+        tries all sets. Removals of a split, beside those of the published one:
         """
     )
-    yield "The published steps, and the split of these that begins most alike:"
-    nearest = {
-        method: max(traces, key=lambda each, m=method: common_start(each[m], EXAMPLES[m]))
-        for method in EXAMPLES
+    removed = {
+        method: np.array([each[method].count("-") for each in traces]) for method in EXAMPLES
     }
     yield table(
         {
             "method": method,
-            "published": EXAMPLES[method],
-            "nearest split": " ".join(nearest[method][method].split()[:24]),
-            "steps alike": common_start(nearest[method][method], EXAMPLES[method]),
-            "removals a split": spread(each[method].count("-") for each in traces),
+            "published steps": EXAMPLES[method],
+            "removals there": EXAMPLES[method].count("-"),
+            "removals here": spread(removed[method]),
+            "splits with as many": f"{(removed[method] >= EXAMPLES[method].count('-')).mean():.0%}",
         }
         for method in EXAMPLES
     )
-    methods = ["FoBa", "forward", "L1", "backward"]
-    both = means.filter(pl.col("method").is_in(methods))
-    titles = {"training": "training error", "test": "test error"}
+    methods = ["FoBa", "forward", "L1", "backward", "L0"]
+    drawn = errors.filter(pl.col("method").is_in(methods))
     left, right = (
         lines(
-            both,
-            "features",
-            which,
-            "method",
-            order=methods,
-            titles=("features", title),
-            log=(False, True),
+            drawn, "features", which, "method", order=methods,
+            titles=("features", f"{which} error"), log=(False, True),
         )
-        for which, title in titles.items()
-    )
-    yield study.picture(
-        "foba_boston", "Training and test error by features held, means over splits", left | right
-    )
+        for which in ("training", "test")
+    )  # fmt: skip
+    words = "Training and test error by features held, means over splits with 95 % intervals"
+    yield study.picture("foba_boston", words, left | right)
+    above = excess(errors, ["FoBa", "forward", "L1, refitted"])
+    yield "Training error above that of exact L0, and test error:"
+    tests = errors.group_by("features", "method").agg(pl.col("test").mean())
     yield table(
-        {
-            "features": size,
-            **{
-                f"{which}, {method}": float(means.filter(method=method, features=size)[which][0])
-                for which in titles
-                for method in methods
-            },
-        }
+        {"features": size}
+        | {f"above L0, {one}": f"{above.filter(features=size)[one].mean():.1%}"
+           for one in ("FoBa", "forward", "L1, refitted")}
+        | {f"test, {one}": float(tests.filter(features=size, method=one)["test"][0])
+           for one in methods}
         for size in (2, 4, 6, 8, 10)
-    )
-    wide = means.pivot("method", index="features", values=["training", "test"])
-    best = {method: float(wide[f"test_{method}"].min()) for method in methods}
-    rooms = sum(each["FoBa"].startswith("6 13") for each in traces)
-    removing = sum("-" in each["FoBa"] for each in traces)
-    yield claims(
-        {
-            "rooms (6) come first, then status (13)": (
-                rooms > len(traces) / 2,
-                f"FoBa begins with 6 13 in {rooms} of {len(traces)} splits",
-            ),
-            "FoBa gives features back": (
-                removing > 0,
-                f"in {removing} of {len(traces)} splits; four times in the published one",
-            ),
-            "FoBa's training error is at most that of forward, at every size": (
-                bool((wide["training_FoBa"] <= wide["training_forward"] + 1e-9).all()),
-                "means by size above",
-            ),
-            "FoBa is closer to L0 than L1 is: its training error is lower, at every size": (
-                bool((wide["training_FoBa"] < wide["training_L1"]).all()),
-                "means by size above",
-            ),
-            "L0 does not always predict better: some other method has the least test error": (
-                min(best, key=best.__getitem__) != "FoBa",
-                ", ".join(f"{method} {value:.1f}" for method, value in best.items()),
-            ),
-        }
-    )
+    )  # fmt: skip
+    yield study.judge(*claims_of_boston(traces, above, errors, removed["FoBa"]))
+
+
+def claims_of_boston(
+    traces: tuple[dict[str, str], ...],
+    above: pl.DataFrame,
+    errors: pl.DataFrame,
+    removed: np.ndarray,
+) -> Iterator[Claim]:
+    """Yield what the slides say of Boston Housing."""
+    where = "Boston Housing, in words"
+    first = np.array([each["FoBa"].startswith("6 13") for each in traces])
+    yield said(ZHANG, where, "FoBa begins with rooms (6), then status (13), in most splits",
+               first - 0.5)  # fmt: skip
+    yield said(ZHANG, where, "FoBa gives four features back, as in the published split",
+               removed - (EXAMPLES["FoBa"].count("-") - 0.5))  # fmt: skip
+    means = above.drop_nulls().group_by("seed", maintain_order=True).mean()
+    for other in ("forward", "L1, refitted"):
+        yield said(ZHANG, where, f"FoBa is closer to L0 than {other}, by training error",
+                   means[other] - means["FoBa"])  # fmt: skip
+    sizes = errors.filter(method="L0").group_by("features").agg(pl.col("test").mean())
+    best = sizes.sort("test")["features"][0]
+    own = errors.filter(method="L0", features=best).sort("seed")["test"].to_numpy()
+    lowest = errors.filter(pl.col("method").is_in(["L1", "forward", "FoBa", "backward"]))
+    at = lowest.group_by("method", "features").agg(pl.col("test").mean(), n=pl.len())
+    row = at.filter(pl.col("n") == len(own)).sort("test").row(0, named=True)
+    other = errors.filter(method=row["method"], features=row["features"]).sort("seed")["test"]
+    claim = f"L0 at its best size ({best}) predicts worse than {row['method']} at {row['features']}"
+    yield said(ZHANG, where, claim, own - other.to_numpy())

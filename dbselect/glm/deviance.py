@@ -57,7 +57,8 @@ class Deviance:
         objective = slope.deviance - problem.weight * slope.settled + problem.penalty(point)
         gradient = slope.gradient - problem.ridge[:, None] * point.coef
         value = 0.5 * (objective / problem.null_deviance - 1.0)
-        return Point(x, value, -gradient.T * (self.unit / problem.scale**2))
+        own = -gradient.T * (self.unit / problem.scale**2)
+        return Point(x, value, lambda: own)
 
     def bregman(self, u: Point, after: Point) -> float:
         """Return the Bregman divergence: how far f at a point lies above its tangent at u."""

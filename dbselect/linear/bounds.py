@@ -23,13 +23,16 @@ import scipy.linalg
 from dbselect.linear.problem import RANK_SHARE, Index, Linear, blocks_of, by_size, inverse_root
 from dbselect.linear.state import State, shares_columns
 from dbselect.record.gram import Matrix, Vector
-from dbselect.record.steps import BUDGET_SLACK
+from dbselect.record.steps import BUDGET_SLACK, ROUNDING_GAIN
 
 #: Prefixes at which mu is computed anew: it never falls from one to the next, and an
 #: eigenvalue costs as much as many steps.
 CHECKPOINTS = 4
 #: Rounding of an eigenvalue of a matrix of norm about 1, for each of its rows.
 EPS = float(np.finfo(np.float64).eps)
+
+#: Groups of which all sets are tried.
+MOST_ENUMERATED = 10
 
 #: The columns of B groups of one size -> B roots W, whose W W' weighs a gradient.
 Whitener = Callable[[Linear, Index], Matrix]
@@ -109,6 +112,37 @@ def gamma(
         for columns, roots in buckets
     )
     return _least_eigenvalue(C, buckets) / excess if excess > 0 else 0.0
+
+
+def submodularity(problem: Linear, members: Sequence[Index]) -> float | None:
+    """Return the approximate submodular ratio of equation 9, over all sets of groups.
+
+    The least ``gain(x | A') / gain(x | A)`` for ``A'`` within A, at most 1.
+
+    Returns
+    -------
+    0 to 1; None of more than `MOST_ENUMERATED` groups, whose sets are too many
+    """
+    count = len(members)
+    if count > MOST_ENUMERATED:
+        return None
+    states, value = [State(problem, members)], np.zeros(1)
+    for group in range(count):
+        more = [state.copy() for state in states]
+        value = np.append(value, [v + s.add(group) for v, s in zip(value, more, strict=True)])
+        states += more
+    sets, ratio = np.arange(1 << count), 1.0
+    for group in range(count):
+        without = sets[sets >> group & 1 == 0]
+        gain = np.zeros(1 << count)
+        gain[without] = value[without | 1 << group] - value[without]
+        above = gain.copy()
+        for other in range(count):
+            own = without[without >> other & 1 == 0]
+            above[own] = np.maximum(above[own], above[own | 1 << other])
+        shown = without[above[without] > ROUNDING_GAIN]
+        ratio = min(ratio, *(gain[shown] / above[shown]))
+    return float(max(ratio, 0.0))
 
 
 def _even_ridge(problem: Linear, buckets: Sequence[tuple[Index, Matrix]]) -> Vector:

@@ -1,6 +1,7 @@
 """A smooth function of coefficients, as the descent (`selection.descent`) uses it."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -9,27 +10,26 @@ from dbselect.linear.problem import RANK_SHARE, Index, Linear
 from dbselect.record.gram import Matrix, Vector
 
 
-@dataclass(frozen=True, eq=False)
 class Point:
-    """A vector, shape (D,) or (K, D), with f and the gradient of f there."""
+    """A vector, shape (D,) or (K, D), with f and the gradient of f there, made when asked for."""
 
-    x: Vector
-    value: float
-    gradient: Vector
+    def __init__(self, x: Vector, value: float, gradient: Callable[[], Vector]) -> None:
+        self.x, self.value, self._gradient = x, value, gradient
+
+    @cached_property
+    def gradient(self) -> Vector:
+        """The gradient of f, of the shape of x."""
+        return self._gradient()
 
 
 class Smooth(Protocol):
-    """A convex function f of coefficients on D unit-variance columns.
+    """A convex function f of coefficients on D columns.
 
     Attributes
     ----------
-    G : shape (D, D), correlations of the columns
-    c : shape (D,) or (K, D), minus the gradient at 0; all vectors have this shape
     ceiling : no curvature worth a try is above
     """
 
-    G: Matrix
-    c: Vector
     ceiling: float
 
     def at(self, x: Vector) -> Point:
@@ -40,6 +40,19 @@ class Smooth(Protocol):
 
     def least_on(self, support: Index) -> Vector | None:
         """Return the minimum on some columns, 0 elsewhere; None if that takes a descent too."""
+
+
+class Correlated(Smooth, Protocol):
+    """One that knows the correlations of its columns, from which starts are made.
+
+    Attributes
+    ----------
+    G : shape (D, D), correlations of the columns
+    c : shape (D,) or (K, D), minus the gradient at 0; all vectors have this shape
+    """
+
+    G: Matrix
+    c: Vector
 
 
 class LeastSquares:
@@ -62,7 +75,7 @@ class LeastSquares:
         support = np.flatnonzero(x if x.ndim == 1 else x.any(axis=0))
         image = x[..., support] @ self.G[support]
         value = 0.5 * np.vdot(x, image) - np.vdot(self.c, x)
-        return Point(x, float(value), image - self.c)
+        return Point(x, float(value), lambda: image - self.c)
 
     def bregman(self, u: Point, after: Point) -> float:
         """Return ``1/2 step'G step``, the height above a tangent without loss of digits."""
@@ -81,3 +94,34 @@ class LeastSquares:
         half = np.linalg.solve(root, self.c[..., support].T)
         x[..., support] = np.linalg.solve(root.T, half).T
         return x
+
+
+class RowSquares:
+    """``f(x) = 1/2 |Ax - y|^2`` on rows as they are, without a Gram.
+
+    Parameters
+    ----------
+    rows : A, shape (n, D)
+    target : y, shape (n,)
+    """
+
+    def __init__(self, rows: Matrix, target: Vector) -> None:
+        self.rows, self.target = rows, target
+        self.ceiling = float(np.einsum("ij,ij->", rows, rows))
+
+    def _image(self, x: Vector) -> Vector:
+        support = np.flatnonzero(x)
+        return np.asarray(self.rows[:, support] @ x[support])
+
+    def at(self, x: Vector) -> Point:
+        """Return f, at O(s n) for s columns that are not 0; its gradient takes O(n D)."""
+        left = self._image(x) - self.target
+        return Point(x, float(0.5 * left @ left), lambda: np.asarray(left @ self.rows))
+
+    def bregman(self, u: Point, after: Point) -> float:
+        """Return ``1/2 |A step|^2``."""
+        image = self._image(after.x - u.x)
+        return float(0.5 * image @ image)
+
+    def least_on(self, support: Index) -> Vector | None:
+        """Return None: the descent of the source does not ask for it."""

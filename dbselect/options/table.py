@@ -296,6 +296,11 @@ class DashOptions(LimitedOptions, total=False):
         float | None,
         Option(None, ALPHA, "how near to submodular the objective is; default: a grid of guesses"),
     ]
+    literal: Annotated[
+        bool,
+        Option(False, FLAG, "the paper's algorithm as it is printed, without what dbselect adds; "
+               "it may choose fewer than k", in_engines=False),
+    ]  # fmt: skip
     diversity: Diversity
     callback: Callback
 
@@ -339,6 +344,12 @@ class SghtOptions(DescentOptions, total=False):
     max_groups: Required[
         Annotated[int, Option(REQUIRED, COUNT, "s2, the most groups to keep, >= 1")]
     ]
+    literal: Annotated[
+        bool,
+        Option(False, FLAG, "the paper's descent: on the rows of a table as they are, less their "
+               "means, with no Gram, ridge starts, jumps to least squares or exchanges",
+               in_engines=False),
+    ]  # fmt: skip
 
 
 class SghtPathOptions(DescentOptions, total=False):

@@ -1,27 +1,30 @@
 """DASH: add a random set of good candidates at a time, in few adaptive rounds.
 
-    S = {}
+    S = {}, X = all
     repeat r times:
-        X = all but S,  t = (1 - eps) (OPT - f(S))
+        t = (1 - eps) (OPT - f(S))
         while  E_R[f_S(R)] < alpha^2 t / r:                  R: a random subset of X of size k/r
             X = X - {a : E_R[f_{S + (R - a)}(a)] < alpha (1 + eps/2) t / k}
         S = S + R
 
-Expectations are means over m sampled sets, whose queries are asked side by side: one
-adaptive round. A round costs m additions of k/r candidates and m times all gains.
+Expectations are means over m sampled sets. Both of them are asked at once, for all guesses of OPT
+and alpha side by side: one adaptive round is one batch of queries. What follows a round depends
+on the guess only by its thresholds, so that guesses ask the same until they decide differently;
+that is asked once.
 
-Source: Qian, Singer (2019), Algorithm 1. Departures: X starts anew for each
-set, as in Balkanski and Singer (2018), since a candidate may become useful after others;
-of the m sets the best is taken; where X or the limit of adaptive rounds runs out, the set is
-the best by the last means; where a filter step leaves everybody in, the best sampled set is
-taken as it is. So it always ends. The result records the last two. A set of one is the one
-with the largest gain.
+Source: Qian, Singer (2019), Algorithm 1, appendices G and H. Departures, which `LITERAL` leaves
+out: X starts anew for each set, as in Balkanski and Singer (2018), since a candidate may become
+useful after others; beside the m sets the one that is best by the last means is asked, and the
+best of all is taken; where X or the limit of adaptive rounds runs out, the set is the best by the
+last means; where a filter step leaves everybody in, the best set is taken as it is; alpha is one
+of `ALPHAS`; and the k candidates that are best alone are one more answer. So it
+always ends with k. A set of one is the one with the largest gain.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -33,14 +36,14 @@ from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK, Stop
 from dbselect.selection.ties import TIE_SHARE, Mask, best_first, first_of_the_best
 
-#: The least alpha that is guessed: below it, random sets pass unfiltered.
-LEAST_ALPHA = 0.5
-#: Guesses in a row that reach less than the best one before the lower ones are given up: values
-#: fall with the thresholds, and a lower guess hardly ever wins (10 tables of the paper's design).
-PATIENCE = 2
+#: The alphas that are guessed: what is reached hardly depends on them, and below the last
+#: random sets pass unfiltered.
+ALPHAS = (1.0, 0.5)
 
 #: Takes the value of the objective after every adaptive round.
 Told = Callable[[float], None]
+#: Maps a function over questions, which may be asked side by side, as `map` of an executor does.
+Together = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 O = TypeVar("O", bound=Objective)  # noqa: E741 - the objective
 
 
@@ -51,9 +54,9 @@ class Run(Generic[O]):
     Parameters
     ----------
     objective : with k candidates selected
-    history : value after each adaptive round
+    history : the best value after each adaptive round
     queries : sets whose value was computed
-    opt, alpha : the guess that DASH ran under
+    opt, alpha : the guess that won
     stalled : sets taken because a filter step removed no candidate
     completed : candidates taken because too few passed the filter
     bound : upper bound on the value of any set; None if not computed
@@ -71,129 +74,176 @@ class Run(Generic[O]):
     stop: Stop | None = None
 
 
-class Looks(Generic[O]):
-    """A cache of adaptive rounds: runs under several guesses share their common rounds.
-
-    What follows a round depends on the guess only by its thresholds. So runs of one seed are
-    equal until they decide differently, and the queries up to there are made once.
-    """
-
-    def __init__(self, samples: int) -> None:
-        self.samples = samples
-        self._known: dict[tuple[tuple[int, ...], bytes, int, int], _Look[O]] = {}
-
-    def at(self, objective: O, left: Index, size: int, draws: RandomSets) -> "_Look[O]":
-        """Return the gains of random sets of `left`; `draws` go on as if they were drawn."""
-        key = tuple(objective.held), left.tobytes(), size, draws.drawn
-        look = self._known.get(key)
-        if look is None:
-            sets = draws.sets(left, size, self.samples)
-            look = self._known[key] = _Look(objective, sets, draws.drawn)
-        draws.drawn = look.drawn
-        return look
-
-
-class _Look(Generic[O]):
-    """What some random sets would add, and what each candidate would beside them.
-
-    The states with the sets are kept until one of the two is used: a later guess has lower
-    thresholds and hardly ever uses the other.
-    """
-
-    def __init__(self, objective: O, sets: list[list[int]], drawn: int) -> None:
-        self.drawn = drawn
-        self._objective = objective
-        self._sets = sets
-        if isinstance(objective, ReadsAhead):
-            objective.expect(list(dict.fromkeys(chain.from_iterable(sets))))
-        ask_sets(objective, [[*objective.held, *R] for R in sets])
-        self._trials = [objective.copy() for _ in sets]
-        gains = np.array([trial.add_all(R) for trial, R in zip(self._trials, sets, strict=True)])
-        self.gain = float(gains.mean())
-        self._at_best = first_of_the_best(gains, np.ones(len(gains), dtype=bool))
-
-    @cached_property
-    def best(self) -> O:
-        """The objective with the best of the sets."""
-        best = self._trials[self._at_best]
-        self._trials = []
-        return best
-
-    @cached_property
-    def marginal(self) -> Vector:
-        """What each of the n candidates adds to the sets, itself aside, in the mean."""
-        trials = self._trials or [_with(self._objective, R) for R in self._sets]
-        self._trials = [trials[self._at_best]]
-        self._at_best = 0
-        ask_around(trials)
-        return np.asarray(np.mean([trial.gains() + trial.losses() for trial in trials], axis=0))
-
-
-def dash_search(
-    objective: O,
-    k: int,
-    *,
-    rounds: int,
-    epsilon: float,
-    opt: float,
-    alpha: float,
-    draws: RandomSets,
-    looks: Looks[O],
-    limit: int | None = None,
-    told: Told = lambda _: None,
-) -> Run[O]:
-    """Select k candidates in `rounds` sets.
+@dataclass(frozen=True)
+class Practice:
+    """What is done beside Algorithm 1.
 
     Parameters
     ----------
-    objective : without selected candidates; left as it is
-    k : how many of the n candidates to select
-    rounds : r, number of sets, at most k
-    epsilon : in (0, 1), slack of the thresholds
-    opt : > 0, guess of the best value of k candidates
-    alpha : in (0, 1], guess of the differential submodularity
-    looks : what is known from other guesses, and how many sets an expectation is a mean of
-    limit : most adaptive rounds, at least `rounds`: where one more filter step would exceed
-        it, the set is the best by the last means; None = no limit
-    told : takes the value after every adaptive round
+    restarts : X starts anew for each set
+    takes_best : the best of the sets is taken, of which one is the best by the last means; else
+        the first
+    completes : a set is always full
+    alphas : guesses; none for the paper's own, ``(1 + eps)^-i`` for i to ln(n) / eps
     """
-    history: list[float] = []
-    queries = stalled = completed = 0
+
+    restarts: bool = True
+    takes_best: bool = True
+    completes: bool = True
+    alphas: tuple[float, ...] = ALPHAS
+
+
+PRACTICE, LITERAL = Practice(), Practice(False, False, False, ())
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What is asked of a run.
+
+    Parameters
+    ----------
+    k : how many of the n candidates to select
+    rounds : r, number of sets; None: `default_rounds`, and then no run takes more adaptive
+        rounds than greedy, which is k
+    samples : m, sets that an expectation is a mean of
+    epsilon : in (0, 1), slack of the thresholds and ratio of the guesses
+    opt : > 0, best value of k candidates; None to guess
+    alpha : in (0, 1], differential submodularity; None to guess
+    """
+
+    k: int
+    rounds: int | None = None
+    samples: int = 5
+    epsilon: float = 0.1
+    opt: float | None = None
+    alpha: float | None = None
+    seed: int = 0
+    practice: Practice = PRACTICE
+
+
+@dataclass(frozen=True, eq=False)
+class Question(Generic[O]):
+    """Random sets of some candidates beside those held, and what every candidate adds to them.
+
+    Parameters
+    ----------
+    objective : with those held
+    left : X
+    sets : sampled from X; none at all for one candidate
+    first : the best by the last means; empty if it is not asked
+    drawn : numbers drawn after the sets
+    """
+
+    objective: O
+    left: Index
+    sets: list[list[int]]
+    first: list[int]
+    drawn: int
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells questions apart."""
+        own = tuple(self.objective.held), self.left.tobytes(), tuple(self.first)
+        return (*own, self.drawn, len(self.sets[0]))
+
+    @property
+    def queries(self) -> int:
+        """Sets whose value is asked: each sample, with another candidate, or less one."""
+        others = self.objective.size - len(self.objective.held)
+        return len(self.sets) * others + sum(map(bool, [*self.sets, self.first]))
+
+
+@dataclass(frozen=True, eq=False)
+class Look(Generic[O]):
+    """What a question tells: the mean gain, the means of all candidates, and two states."""
+
+    gain: float
+    marginal: Vector
+    sampled: O
+    best: O
+
+
+def answer(question: Question[O]) -> Look[O]:
+    """Ask a question, each of whose sets is a state of its own."""
+    sets = [*question.sets, question.first] if question.first else question.sets
+    trials = [question.objective.copy() for _ in sets]
+    gains = np.array([t.add_all(R) if R else 0.0 for t, R in zip(trials, sets, strict=True)])
+    m = len(question.sets)
+    # Beside no sample nobody is lost.
+    lost = (lambda trial: trial.losses()) if question.sets[0] else (lambda _: 0.0)
+    marginal = np.mean([trial.gains() + lost(trial) for trial in trials[:m]], axis=0)
+    at = first_of_the_best(gains, np.ones(len(gains), dtype=bool))
+    return Look(float(gains[:m].mean()), np.asarray(marginal), trials[0], trials[at])
+
+
+def _ask(questions: Iterable[Question[O]]) -> None:
+    """Ask at once for all values of some questions, of an objective that has to be asked."""
+    each = list(questions)
+    if each and hasattr(each[0].objective, "ask"):
+        sets = [(one.objective, R) for one in each for R in [*one.sets, one.first]]
+        ask_sets(each[0].objective, [[*objective.held, *R] for objective, R in sets])
+        ask_around([_with(one.objective, R) for one in each for R in one.sets])
+
+
+def dash_search(
+    objective: O, ask: Ask, opt: float, alpha: float, means: Vector | None = None
+) -> Generator[Question[O], Look[O], Run[O]]:
+    """Select k candidates under one guess, a question a round.
+
+    Parameters
+    ----------
+    means : gains of the candidates alone, where they were asked in a round of their own
+    """
+    k, epsilon, practice = ask.k, ask.epsilon, ask.practice
+    rounds = ask.rounds or default_rounds(objective.size, k)
+    draws = RandomSets(ask.seed)
+    # By Lemma 20 a literal run that has not ended by then never does.
+    most = math.ceil(math.log(max(objective.size, 2)) / math.log1p(epsilon / 2.0))
+    asked = 0 if means is None else 1
+    stalled = completed = 0
+    left = np.empty(0, np.intp)
+    fresh = means is not None
     for done in range(rounds):
         size = -(-(k - len(objective.held)) // (rounds - done))
         if not size:
             break
-        left = unselected = np.flatnonzero(_unselected(objective))
+        unselected = np.flatnonzero(_unselected(objective))
+        anew = practice.restarts or not done
+        left = unselected if anew else np.setdiff1d(left, objective.held)
         t = (1.0 - epsilon) * (opt - objective.value)
-        while True:
-            if size == 1:
-                objective = _with(objective, [_best_of(objective)])
-                queries += len(unselected)
+        for turn in count(1):
+            if len(left) < size:
+                # Literally the end: what is left of X.
+                return Run(_with(objective, left.tolist()), [], asked, opt, alpha)
+            one = size == 1 and practice.takes_best
+            if not (one and fresh):
+                known = practice.takes_best and not one and means is not None
+                first = left[best_first(means[left])[:size]].tolist() if known else []
+                sets = [[]] if one else draws.sets(left, size, ask.samples)
+                look = yield Question(objective, left, sets, first, draws.drawn)
+                asked, means, fresh = asked + 1, look.marginal, False
+            if one:
+                best = first_of_the_best(means, _unselected(objective))
+                objective, fresh = _with(objective, [best]), False
                 break
-            look = looks.at(objective, left, size, draws)
-            queries += looks.samples
             if _reaches(look.gain, alpha**2 * t / rounds):
-                objective = look.best
+                objective = look.best if practice.takes_best else look.sampled
                 break
-            queries += looks.samples * len(unselected)
-            least = alpha * (1.0 + epsilon / 2.0) * t / k
-            kept = left[_reaches(look.marginal[left], least)]
-            if len(kept) == len(left):
+            kept = left[_reaches(means[left], alpha * (1.0 + epsilon / 2.0) * t / k)]
+            if practice.completes and len(kept) == len(left):
                 stalled += 1
                 objective = look.best
                 break
-            spent = len(history) + 1 + rounds - done
-            if len(kept) < size or (limit is not None and spent > limit):
-                best = unselected[best_first(look.marginal[unselected])[:size]]
+            late = ask.rounds is None and asked + rounds - done > k
+            if practice.completes and (len(kept) < size or late):
+                best = unselected[best_first(means[unselected])[:size]]
                 objective = _with(objective, best.tolist())
                 completed += size
                 break
-            history.append(objective.value)
-            told(objective.value)
+            if turn == most:
+                return Run(objective, [], asked, opt, alpha)
             left = kept
-        history.append(objective.value)
-        told(objective.value)
-    return Run(objective, history, queries, opt, alpha, stalled, completed)
+    return Run(objective, [], asked, opt, alpha, stalled, completed)
 
 
 def default_rounds(size: int, k: int) -> int:
@@ -203,67 +253,89 @@ def default_rounds(size: int, k: int) -> int:
 
     A set takes some two adaptive rounds, so that there are half as many as greedy has.
     """
-    few = min(-(-k // 4), int(np.ceil(np.log2(max(size, 2)))))
+    few = min(-(-k // 4), math.ceil(math.log2(max(size, 2))))
     return max(few, min(k, 4))
 
 
-def _best_of(objective: Objective) -> int:
-    return first_of_the_best(objective.gains(), _unselected(objective))
-
-
 def best_guess(
-    objective: O,
-    k: int,
-    *,
-    rounds: int | None,
-    samples: int,
-    epsilon: float,
-    opt: float | None,
-    alpha: float | None,
-    seed: int,
-    told: Told = lambda _: None,
+    objective: O, ask: Ask, told: Told = lambda _: None, together: Together = map
 ) -> Run[O]:
-    """Run DASH under guesses of OPT and alpha, and return the best run.
+    """Run DASH under all guesses of OPT and alpha side by side, and return the best run.
 
-    Unless `rounds` are given, no run takes more adaptive rounds than greedy, which is k.
+    OPT is ``(1 + eps)^i max_a f(a)``, at most f(all) or what is known to be no less, alpha
+    ``(1 + eps)^-i``: all pairs. A guess of OPT that anything asked has reached is too low and is
+    left out; of runs that tie, the first wins. What is given is not guessed. The adaptive rounds
+    are those of the longest run.
 
-    OPT is ``(1 + eps)^i max_a f(a)`` from f(all), or what is known to be no less, down, with
-    the largest alpha; then alpha is ``(1 + eps)^-i`` from 1 down, with the OPT that won. A
-    guess of OPT that a run has reached is too low and is left out, and so is every guess once a
-    run has f(all), or once `PATIENCE` in a row reached less; of runs that tie, the first wins.
-    What is given is not guessed.
+    Parameters
+    ----------
+    together : maps a function over the questions of a round
     """
-    alphas = _powers(1.0, LEAST_ALPHA, epsilon) if alpha is None else [alpha]
-    most: float | None = None
-    opts = [opt] if opt is not None else []
-    if not opts:
-        most = _most(objective)
-        opts = _powers(most, float(objective.gains().max()), epsilon)
-    looks: Looks[O] = Looks(samples)
+    n, practice = objective.size, ask.practice
+    bound, opts, alone, queries = None, [ask.opt or 0.0], None, 0
+    history: list[float] = []
+    if ask.opt is None:
+        bound, alone = _most(objective), objective.gains()
+        opts, queries = _powers(bound, float(alone.max()), ask.epsilon), n + 1
+        history = [float(alone.max())]
+    guesses = [(opt, alpha) for opt in opts for alpha in _alphas(ask, n)]
+    known = alone if practice.takes_best else None
+    runs = {guess: dash_search(objective, ask, *guess, known) for guess in guesses}
+    answers: dict[tuple[Any, ...], Look[O]] = {}
+    ends: dict[tuple[float, float], Run[O]] = {}
+    asks: dict[tuple[float, float], Question[O]] = {}
+    reached, top = 0.0, []
+    if known is not None:
+        # The k that are best alone are asked with the first sets.
+        free = np.flatnonzero(_unselected(objective))
+        alike = free[best_first(known[free])[: ask.k - len(objective.held)]]
+        top = [Run(_with(objective, alike.tolist()), [], 0)]
+        reached = top[0].objective.value if ask.k > 1 else reached
 
-    def run(opt: float, alpha: float) -> Run[O]:
-        return dash_search(
-            objective, k, rounds=rounds or default_rounds(objective.size, k), epsilon=epsilon,
-            opt=opt, alpha=alpha, draws=RandomSets(seed), looks=looks, limit=None if rounds else k,
-            told=told,
-        )  # fmt: skip
+    def goes_on(guess: tuple[float, float], look: Any) -> float:
+        """Take a run to its next question, or to its end; return what it has reached."""
+        try:
+            asks[guess] = runs[guess].send(look)
+            return asks[guess].objective.value
+        except StopIteration as end:
+            asks.pop(guess, None)
+            ends[guess] = end.value
+            return float(end.value.objective.value)
 
-    def best_of(best: Run[O], others: Iterable[tuple[float, float]]) -> Run[O]:
-        behind = 0
-        for value, ease in others:
-            # No guess can win against all there is, and one below what is reached is too low.
-            if behind == PATIENCE or _reaches(best.objective.value, min(value, most or value)):
-                break
-            other = run(value, ease)
-            won = _better(best, other)
-            behind = 0 if won is other else behind + 1
-            best = won
-        return best
+    for value in history:
+        told(value)
+    for guess in guesses:
+        goes_on(guess, None)
+    queries += bool(asks and top)
+    while asks:
+        new = {one.key: one for one in asks.values() if one.key not in answers}
+        if isinstance(objective, ReadsAhead):
+            sets = chain.from_iterable([*one.sets, one.first] for one in new.values())
+            objective.expect(list(dict.fromkeys(chain.from_iterable(sets))))
+        _ask(new.values())
+        answers |= zip(new, together(answer, new.values()), strict=True)
+        queries += sum(one.queries for one in new.values())
+        values = [goes_on(guess, answers[one.key]) for guess, one in list(asks.items())]
+        reached = max(reached, *values)
+        low = [guess for guess in asks if _reaches(reached, min(guess[0], bound or guess[0]))]
+        # Some run is always followed to its end.
+        for guess in low[not ends and len(low) == len(asks) :]:
+            del asks[guess]
+        history.append(reached)
+        told(reached)
+    every = [*(ends[guess] for guess in guesses if guess in ends), *top]
+    best = every[0]
+    for other in every[1:]:
+        best = _better(best, other)
+    return replace(best, history=history, queries=queries, bound=bound)
 
-    best = best_of(run(opts[0], alphas[0]), ((guess, alphas[0]) for guess in opts[1:]))
-    won = best.opt or opts[0]
-    best = best_of(best, ((won, other) for other in alphas[1:]))
-    return replace(best, bound=most)
+
+def _alphas(ask: Ask, n: int) -> list[float]:
+    if ask.alpha is not None:
+        return [ask.alpha]
+    if ask.practice.alphas:
+        return list(ask.practice.alphas)
+    return _powers(1.0, (1.0 + ask.epsilon) ** -(math.log(max(n, 2)) / ask.epsilon), ask.epsilon)
 
 
 def _most(objective: Objective) -> float:

@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
+from dbselect.options.kinds import POSITIVE
 from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK, longest_within
 from dbselect.results.heights import cost_of_height, flat_from, longest_heights
@@ -240,6 +241,7 @@ def compare(
     fraction: float | None = None,
     data: Any = None,
     weight: str | None = None,
+    final: float | None = None,
 ) -> Comparison:
     """Return the timeliness of several sequences, cut at one cost and height.
 
@@ -252,6 +254,8 @@ def compare(
     data : other data on which to judge, as in `evaluate`: a table, or of linear sequences
         a Gram or record; default: the rows of each search
     weight : of a table, column of row weights
+    final : > 0, height of the rectangles that areas are shares of: 1 takes the target's
+        variance, as the figures of the paper do; default: the reference's final height
 
     Returns
     -------
@@ -261,8 +265,8 @@ def compare(
 
     Raises
     ------
-    ArgumentError : there is no sequence by name, or no reference of that name; `data` or
-        `weight` as in `evaluate`
+    ArgumentError : there is no sequence by name, or no reference of that name; `final` is
+        not above 0; `data` or `weight` as in `evaluate`
 
     Notes
     -----
@@ -290,6 +294,8 @@ def compare(
     if first not in sequences:
         raise ArgumentError(f"reference is {first!r}; it must be one of {list(sequences)}")
     sequences = {name: _curve_of(name, curve, data) for name, curve in sequences.items()}
+    if final is not None:
+        POSITIVE.check("final", final)
     at = plateau(sequences[first]) if fraction is None else fraction
     if data is None and weight is not None:
         raise ArgumentError(
@@ -302,14 +308,16 @@ def compare(
             for name, curve in sequences.items()
             if not isinstance(curve, pl.DataFrame)
         }
-    final = float(longest_heights(*_points(judged[first]))[1][-1])
+    height = float(longest_heights(*_points(judged[first]))[1][-1]) if final is None else final
     rows = []
     for name, curve in sequences.items():
         cost = stopping_cost(curve, at)
         rows.append(
             {
                 "name": name,
-                "timeliness": timeliness(judged[name], at, reference=sequences[first], final=final),
+                "timeliness": timeliness(
+                    judged[name], at, reference=sequences[first], final=height
+                ),
                 "stopping_cost": cost,
                 "stopping_explained": explained_at(judged[name], cost),
                 "explained": float(longest_heights(*_points(judged[name]))[1][-1]),

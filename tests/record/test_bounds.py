@@ -1,9 +1,11 @@
 """Guarantees and certificates against the best of all sets of groups."""
 
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import reference
 import scipy.linalg
@@ -273,8 +275,8 @@ def test_doubling_factor_is_given_where_the_theorem_applies():
     costs = dict(zip(problem.groups, [1.0, 1.0, 2.0, 3.0], strict=True))
     problem = replace(problem, costs=costs)
     guarantee = problem.sequence(rule="doubling").guarantee()
-    gamma = guarantee.gamma
-    assert guarantee.doubling == pytest.approx(1 - np.exp(-(gamma**2) / (1 + gamma)))
+    assert guarantee.doubling is not None
+    assert 0 <= guarantee.doubling <= 1 - np.exp(-1 / 2)
     for other in set(RULES) - {"doubling"}:
         assert problem.sequence(rule=other).guarantee().doubling is None
     for limits in ({"budget": 3.0}, {"max_groups": 2}, {"always": ["g2"]}):
@@ -452,3 +454,37 @@ def test_certificate_refuses_what_is_no_budget(budgets):
     seq = random_problem(np.random.default_rng(12)).sequence()
     with pytest.raises(ds.errors.ArgumentError, match=r"budget.* must be .*numbers? >= 0"):
         seq.certificate(budgets)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_ratio_of_doubling_is_that_of_all_sets(seed):
+    """Equation 9: the least gain(x | A') / gain(x | A) for A' within A."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 4)) + 0.7 * rng.normal(size=(60, 1))
+    y = X @ rng.normal(size=4) + rng.normal(size=60)
+    X, y = X - X.mean(axis=0), y - y.mean()
+
+    def f(columns):
+        own = X[:, sorted(columns)]
+        return float(((own @ np.linalg.lstsq(own, y, rcond=None)[0]) ** 2).sum() / (y @ y))
+
+    sets = [frozenset(S) for size in range(5) for S in combinations(range(4), size)]
+    ratio = min(
+        [1.0]
+        + [
+            (f(less | {x}) - f(less)) / (f(more | {x}) - f(more))
+            for more in sets
+            for less in sets
+            if less <= more
+            for x in set(range(4)) - more
+        ]
+    )
+    frame = pl.DataFrame(np.column_stack([X, y]), schema=[*"abcd", "y"])
+    found = ds.anytime_sequence(frame, "y", rule="doubling").guarantee().doubling
+    assert found == pytest.approx(1 - np.exp(-(ratio**2) / (1 + ratio)), abs=1e-9)
+
+
+def test_doubling_promises_nothing_of_more_sets_than_can_be_tried():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(rng.normal(size=(60, 12)), schema=[*"abcdefghijk", "y"])
+    assert ds.anytime_sequence(frame, "y", rule="doubling").guarantee().doubling is None

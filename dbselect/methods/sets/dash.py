@@ -14,8 +14,7 @@ from dbselect.results.selected import Selected
 from dbselect.search.compiled import compiled_choice
 from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked
-from dbselect.selection import dash as sampling
-from dbselect.selection.dash import Limits, Run
+from dbselect.selection.dash import LITERAL, PRACTICE, Ask, Limits, Run, best_guess
 from dbselect.sources.progress import turns
 
 if TYPE_CHECKING:
@@ -44,9 +43,10 @@ def dash(problem: "Problem", **options: Unpack[DashOptions]) -> Selected[Any]:
 
     Notes
     -----
-    At most some ``2 rounds`` adaptive rounds, each `samples` times O(D |S| k / rounds) and
-    all gains. Guesses share the rounds until which they decide alike, and end after two in
-    a row that reached less. On a ready Gram the exact greedy search is cheap as well; DASH
+    Some ``2 rounds`` adaptive rounds, never more than k unless `rounds` or `literal` are given.
+    Guesses of `opt` and `alpha` run side by side: `rounds` of the diagnostics are those of the
+    longest, `queries` those of all, equal ones once, each `samples` times O(D |S| k / rounds)
+    and all gains. On a ready Gram the exact greedy search is cheap as well; DASH
     pays where an answer of the objective is slow and many can be asked side by side. There
     is neither a budget nor a group to take first: the thresholds and the guarantee are those
     of any k candidates. A seed draws the same sets in SQL, Polars and Python.
@@ -77,14 +77,15 @@ def dash(problem: "Problem", **options: Unpack[DashOptions]) -> Selected[Any]:
     with turns(None, "rounds", known["callback"]) as turn:
 
         def run(start: Objective, limits: Limits) -> Run[Any]:
-            return sampling.best_guess(
-                with_first(start, list(limits.first)), k, rounds=rounds, samples=known["samples"],
-                epsilon=known["epsilon"], opt=known["opt"], alpha=known["alpha"],
-                seed=problem.seed, told=lambda value: turn(None, value),
+            ask = Ask(
+                k, rounds, known["samples"], known["epsilon"], known["opt"], known["alpha"],
+                problem.seed, LITERAL if known["literal"] else PRACTICE,
             )  # fmt: skip
+            first = with_first(start, list(limits.first))
+            return best_guess(first, ask, lambda value: turn(None, value))
 
         def in_library(search: GramSearch) -> Run[Any] | None:
-            found = compiled_choice(search, turn)
+            found = "" if known["literal"] else compiled_choice(search, turn)
             if isinstance(found, str):
                 return None
             chosen, (queries, guess, ease, stalled, completed, bound, *history) = found

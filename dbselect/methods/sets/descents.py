@@ -20,7 +20,7 @@ from dbselect.glm.newton import start as start_fit
 from dbselect.linear.condition import check_held
 from dbselect.linear.problem import Linear, linear
 from dbselect.linear.state import State
-from dbselect.objectives.smooth import LeastSquares, Smooth
+from dbselect.objectives.smooth import Correlated, LeastSquares
 from dbselect.options.kinds import one_of
 from dbselect.options.names import StartName
 from dbselect.options.option import options_of
@@ -70,7 +70,10 @@ def check_start(start: Any) -> None:
 
 def settings_of(known: DescentOptions) -> Settings:
     """Return the descent that options ask for."""
-    return Settings(VARIANTS[known["variant"]], float(known["tol"]), int(known["max_iter"]))
+    literal = bool(known.get("literal", False))
+    return Settings(
+        VARIANTS[known["variant"]], float(known["tol"]), int(known["max_iter"]), literal
+    )
 
 
 def descents_of(
@@ -143,7 +146,7 @@ def _lowest(descents: Sequence[Descent]) -> Descent:
     return next(descent for descent in descents if descent.objective <= least + LEAST_RISE)
 
 
-def polished(problem: Smooth, descents: Sequence[Descent], within: Within) -> list[Descent]:
+def polished(problem: Correlated, descents: Sequence[Descent], within: Within) -> list[Descent]:
     """Return descents after exchanges, and what forward steps and exchanges choose.
 
     In least squares; other families keep what they have.
@@ -178,7 +181,7 @@ def _after(problem: LeastSquares, descent: Descent, state: State, exchanges: int
 class DescentTask:
     """What is minimised, the groups of its columns, and who makes the model of a descent."""
 
-    problem: Smooth
+    problem: Correlated
     groups: Groups
     model: Callable[[Descent], AnyModel]
     own: Callable[[Mapping[str, float]], Vector]
@@ -218,7 +221,7 @@ def _start(search: GramSearch, given: Mapping[str, float]) -> Vector:
     if search.is_joint:
         raise ArgumentError("start is a mapping; of several responses it must be a name")
     own = search.linear
-    x = _given(search.groups.members, given) * own.spread / own.target_spread
+    x = own_start(search.groups.members, given) * own.spread / own.target_spread
     return np.asarray(x)
 
 
@@ -228,11 +231,12 @@ def _start_of_family(
     """Return coefficients of columns as they are in the units of the descent."""
     if objective.refits.problem.free > 1:
         raise ArgumentError("start is a mapping; with several classes it must be a name")
-    x = _given(objective.about.members, given)
+    x = own_start(objective.about.members, given)
     return np.asarray(x * objective.data.spread / deviance.unit)[None]
 
 
-def _given(columns: Sequence[str], given: Mapping[str, float]) -> Vector:
+def own_start(columns: Sequence[str], given: Mapping[str, float]) -> Vector:
+    """Return a start that is given by name as a vector of all columns."""
     x = np.zeros(len(columns))
     place = {column: j for j, column in enumerate(columns)}
     for column, value in given.items():

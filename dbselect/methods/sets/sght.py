@@ -3,10 +3,14 @@
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dbselect.methods.sets.descents import check_start, descents_of, groups_held, task_of
+from dbselect.methods.sets.sght_on_rows import sght_on_rows
 from dbselect.options.option import shows
 from dbselect.options.table import SghtOptions
+from dbselect.record.groups import Groups
+from dbselect.results.call import Call
 from dbselect.results.selected import Convergence, Selected
 from dbselect.search.open import asked, open_search
+from dbselect.selection.penalised.descent import Descent
 from dbselect.selection.penalised.projection import check_limit
 
 if TYPE_CHECKING:
@@ -42,7 +46,8 @@ def sght(problem: "Problem", **options: Unpack[SghtOptions]) -> Selected[Any]:
     -----
     With D columns O(D^3) for the ridge solutions; a step costs O(D s1) and one
     projection for each step length tried. Memory 16 D^2 bytes from zero, 28 D^2 from
-    the ridge solutions. The objective never rises for the two ISTA variants. There is
+    the ridge solutions; `literal` takes O(n D) a step and holds the rows. The objective never
+    rises for the two ISTA variants. There is
     neither a budget nor a group to take first: the projection within both limits is exact
     only where every group costs the same and may be left out.
 
@@ -63,6 +68,9 @@ def sght(problem: "Problem", **options: Unpack[SghtOptions]) -> Selected[Any]:
     """
     known, call = asked(problem, "sght", SghtOptions, options)
     check_start(known["start"])
+    if known["literal"]:
+        model, descent, groups = sght_on_rows(problem, known, call)
+        return _selected(model, descent, groups, call)
     search: Any = open_search(problem, call, several=True)
     task = task_of(search, known["refit"])
     limits = (
@@ -70,7 +78,14 @@ def sght(problem: "Problem", **options: Unpack[SghtOptions]) -> Selected[Any]:
         check_limit("max_groups", known["max_groups"], len(task.groups.names)),
     )
     (descent,) = descents_of(task, [limits], known)
-    model = task.model(descent)
-    how = Convergence(descent.history, descent.converged, descent.start, descent.exchanges)
-    chosen = tuple(groups_held(task.groups, model.columns))
-    return Selected(model, chosen, call.method, how, call=search.call)
+    return _selected(task.model(descent), descent, task.groups, call, search.call)
+
+
+def _selected(
+    model: Any, descent: Descent, groups: Groups, call: Call, own: Call | None = None
+) -> Selected[Any]:
+    how = Convergence(
+        descent.history, descent.converged, descent.start, descent.exchanges, descent.projections
+    )
+    chosen = tuple(groups_held(groups, model.columns))
+    return Selected(model, chosen, call.method, how, call=own or call)

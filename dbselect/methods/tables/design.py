@@ -9,11 +9,11 @@ from dbselect._native import RowDesign
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.objectives.a_optimal import AOptimal, ChosenRows
 from dbselect.options.kinds import COUNT
-from dbselect.options.option import checked_options, options_of, shows
-from dbselect.options.table import DashOptions, DesignOptions
+from dbselect.options.option import checked_options, shows
+from dbselect.options.table import DesignOptions
 from dbselect.record.gram import Vector
 from dbselect.results.design import Design
-from dbselect.selection.dash import best_guess
+from dbselect.selection.dash import Ask, best_guess
 from dbselect.selection.lazy_greedy import Block, lazy_greedy
 from dbselect.sources.rows import TableRows
 from dbselect.sources.types import TableSource
@@ -129,18 +129,8 @@ def _sampled(
 ) -> tuple[list[int], list[Any], Vector]:
     """Choose by DASH; gains are those of the rows one by one, in the order taken."""
     X = np.concatenate([X for _, X, _ in blocks])
-    defaults = options_of(DashOptions)
-    run = best_guess(
-        ChosenRows(AOptimal(X, known["beta2"], known["sigma2"])),
-        k,
-        rounds=None,
-        samples=defaults["samples"].default,
-        epsilon=defaults["epsilon"].default,
-        opt=None,
-        alpha=None,
-        seed=known["seed"],
-    )
-    held = run.objective.held
+    rows = ChosenRows(AOptimal(X, known["beta2"], known["sigma2"]))
+    held = best_guess(rows, Ask(k, seed=known["seed"])).objective.held
     numbers = np.concatenate([numbers for numbers, _, _ in blocks])
     keys = [key for _, _, own in blocks if own is not None for key in own]
     gain = np.array([search.take(X[at]) for at in held])

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from dbselect.objectives.smooth import Point, Smooth
+from dbselect.objectives.smooth import Correlated, Point, Smooth
 from dbselect.record.gram import Vector
 from dbselect.selection.penalised.layout import Layout
 from dbselect.selection.penalised.projection import project
@@ -45,6 +45,8 @@ UNIT_CURVATURE = 1.0
 #: Smallest curvature to start from: a tenth of a column's allows steps that are long,
 #: yet not so long that many must be tried.
 SMALLEST_CURVATURE = 0.1
+#: The same in the source, max(1, .), on rows as they are.
+LITERAL_CURVATURE = 1.0
 #: What L is multiplied by until a step is good enough.
 GROWTH = 2.0
 #: Share of L/2 |x+ - x|^2 that counts as a decrease, as in Gong et al. (2013).
@@ -91,6 +93,7 @@ class Descent:
     polished : f after the exchanges, that of `x`; None without any
     exchanges : whole changes of columns that came after the steps (`selection.polish`);
         None if none were tried
+    projections : step lengths tried, each with one; None where they were not counted
     """
 
     x: Vector
@@ -99,6 +102,7 @@ class Descent:
     start: str = ""
     polished: float | None = None
     exchanges: int | None = None
+    projections: int | None = None
 
     @property
     def objective(self) -> float:
@@ -120,11 +124,14 @@ class Settings:
     variant : Variant
     tol : share of the objective by which a step must change it
     max_iter : most steps
+    literal : as the source has it: no jump to the minimum on a settled support, no L below 1,
+        and the last point, not the best
     """
 
     variant: Variant
     tol: float
     max_iter: int
+    literal: bool = False
 
 
 def descend(
@@ -141,26 +148,29 @@ def descend(
     before = now = best = problem.at(start)
     history = [now.value]
     momentum = (0.0, 1.0)
-    same, solved = 0, False
+    same, solved, tried = 0, False, 0
     for _ in range(settings.max_iter):
         u = problem.at(_ahead(before, now, momentum)) if variant.accelerated else now
         momentum = momentum[1], (1.0 + np.sqrt(1.0 + 4.0 * momentum[1] ** 2)) / 2.0
-        after = _step(problem, layout, u, variant.first(before, now), limits, variant.enough)
+        L = variant.first(before, now)
+        L = max(L, LITERAL_CURVATURE) if settings.literal else L
+        after, more = _step(problem, layout, u, L, limits, variant.enough)
+        tried += more
         if after is None:
-            return Descent(best.x, np.array(history), True)
+            return Descent(best.x, np.array(history), True, projections=tried)
         same = same + 1 if np.array_equal(after.x != 0, now.x != 0) else 0
         solved = solved and same > 0
         before, now = now, after
-        if same >= SETTLED_STEPS and not solved:
+        if same >= SETTLED_STEPS and not (solved or settings.literal):
             solved = True
             before = now = _least_near(problem, now)
             momentum = (0.0, 1.0)
         history.append(now.value)
-        if history[-1] <= min(history):
+        if settings.literal or history[-1] <= min(history):
             best = now
         if abs(history[-1] - history[-2]) <= settings.tol * abs(history[-1]):
-            return Descent(best.x, np.array(history), True)
-    return Descent(best.x, np.array(history), False)
+            return Descent(best.x, np.array(history), True, projections=tried)
+    return Descent(best.x, np.array(history), False, projections=tried)
 
 
 def _least_near(problem: Smooth, now: Point) -> Point:
@@ -172,16 +182,18 @@ def _least_near(problem: Smooth, now: Point) -> Point:
 
 def _step(
     problem: Smooth, layout: Layout, u: Point, L: float, limits: tuple[int, int], enough: Enough
-) -> Point | None:
-    """Return the first good enough point; None if only rounding is left to gain."""
+) -> tuple[Point | None, int]:
+    """Return the first good enough point, None if only rounding is left, and how many tried."""
+    tried = 0
     # Doubling passes between the largest curvature and twice that.
     while 2.0 * GROWTH * problem.ceiling > L:
         x = u.x - u.gradient / L
         after = problem.at(restricted(x, project(levelled(lengths(x)), layout, *limits)))
+        tried += 1
         if enough(problem, u, after, L):
-            return after
+            return after, tried
         L *= GROWTH
-    return None
+    return None, tried
 
 
 def barzilai_borwein(before: Point, now: Point) -> float:
@@ -227,7 +239,7 @@ def restricted(x: Vector, projection: Vector) -> Vector:
     return np.where(projection != 0, x, 0.0)
 
 
-def ridges(problem: Smooth) -> list[Vector]:
+def ridges(problem: Correlated) -> list[Vector]:
     """Return ``(G + lambda I)^-1 c`` for each of the `START_RIDGES`."""
     # One copy, in which all factors come to lie, as the correlations of 20,000 columns are 3 GB;
     # `scipy.linalg.solve` would make another.
@@ -244,13 +256,13 @@ def ridges(problem: Smooth) -> list[Vector]:
     return found
 
 
-def zero(problem: Smooth) -> list[Vector]:
+def zero(problem: Correlated) -> list[Vector]:
     """Return 0."""
     return [np.zeros(problem.c.shape)]
 
 
 #: Starts by the name that users give, before their projection; the best end counts.
-STARTS: dict[str, Callable[[Smooth], list[Vector]]] = {"ridge": ridges, "zero": zero}
+STARTS: dict[str, Callable[[Correlated], list[Vector]]] = {"ridge": ridges, "zero": zero}
 #: Variants by the name that users give (Table 1).
 VARIANTS = {
     "ista": Variant(barzilai_borwein, sufficient_decrease),

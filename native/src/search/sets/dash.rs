@@ -9,10 +9,11 @@
 //!     S = S + R
 //! ```
 //!
-//! Expectations are means over m sampled sets: one adaptive round. The twin of
-//! `dbselect/selection/dash.py`, which has it for families, lazy rows and other objectives, and says
-//! where and why it departs from its source: Qian, Singer (2019), Algorithm 1; Balkanski, Singer
-//! (2018). What is drawn is drawn by `draws`, so that a seed has one answer in every engine.
+//! Expectations are means over m sampled sets, asked side by side for all guesses of OPT and alpha:
+//! one adaptive round. The twin of `dbselect/selection/dash.py`, which has it for families, lazy
+//! rows and other objectives, and says where and why it departs from its source: Qian, Singer
+//! (2019), Algorithm 1; Balkanski, Singer (2018). What is drawn is drawn by `draws`, so that a seed
+//! has one answer in every engine.
 
 use std::collections::HashMap;
 
@@ -21,11 +22,8 @@ use crate::search::draws::Draws;
 use crate::search::linear::state::State;
 use crate::search::walks::ties::{TIE_SHARE, best_first, first_of_the_best};
 
-/// The least alpha that is guessed: below it, random sets pass unfiltered.
-const LEAST_ALPHA: f64 = 0.5;
-/// Guesses in a row that reach less than the best one before the lower ones are given up: values
-/// fall with the thresholds, and a lower guess hardly ever wins.
-const PATIENCE: usize = 2;
+/// The alphas that are guessed.
+const ALPHAS: [f64; 2] = [1.0, 0.5];
 
 /// What a run is asked.
 #[derive(Clone, Copy, Debug)]
@@ -52,11 +50,11 @@ pub struct Ask {
 pub struct Run<'p> {
     /// With k groups.
     pub state: State<'p>,
-    /// What was explained after each adaptive round.
+    /// The most that was explained after each adaptive round.
     pub history: Vec<f64>,
     /// Sets whose value was computed.
     pub queries: usize,
-    /// The guess that it ran under.
+    /// The guess that it ran under; NaN of the groups that are best alone.
     pub opt: f64,
     /// See above.
     pub alpha: f64,
@@ -68,210 +66,281 @@ pub struct Run<'p> {
     pub bound: f64,
 }
 
-/// What some random sets would add, and what each group would beside them.
-struct Look<'p> {
-    /// The stream after they were drawn.
-    after: Draws,
+/// Random sets of some groups, and the set that is best by the last means; none at all for one.
+#[derive(Clone)]
+struct Question {
     sets: Vec<Vec<usize>>,
-    /// With each of the sets, until the best one alone is left.
-    trials: Vec<State<'p>>,
-    at_best: usize,
-    gain: f64,
-    marginal: Option<Vec<f64>>,
+    first: Vec<usize>,
+    key: Key,
 }
 
-/// Groups held, those left, how many a set has, and the stream.
-type Key = (Vec<usize>, Vec<usize>, usize, Draws);
-/// Adaptive rounds by what they follow: runs under several guesses share their common rounds, as a
-/// guess counts by its thresholds alone.
-type Looks<'p> = HashMap<Key, Look<'p>>;
+/// What the sets add in the mean, what each group adds beside them, and the state with the best.
+struct Look<'p> {
+    gain: f64,
+    marginal: Vec<f64>,
+    best: State<'p>,
+}
+
+/// Groups held, those left, the set by the means, how many a set has, and the stream.
+type Key = (Vec<usize>, Vec<usize>, Vec<usize>, usize, Draws);
 
 impl<'p> Look<'p> {
-    fn of(state: &State<'p>, left: &[usize], size: usize, samples: usize, draws: &Draws) -> Self {
-        let mut after = draws.clone();
-        let sets: Vec<Vec<usize>> = (0..samples).map(|_| after.some_of(left, size)).collect();
+    fn of(state: &State<'p>, question: &Question) -> Self {
+        let Question { sets, first, .. } = question;
+        let asked = sets.iter().chain((!first.is_empty()).then_some(first));
         let mut gains = Vec::new();
         let trial = |set: &Vec<usize>| {
             let mut trial = state.clone();
             gains.push(set.iter().map(|&group| trial.add(group)).sum::<f64>());
             trial
         };
-        let trials: Vec<State> = sets.iter().map(trial).collect();
-        let at_best = first_of_the_best(&gains, &vec![true; samples]).unwrap_or(0);
-        let gain = gains.iter().sum::<f64>() / samples as f64;
-        Look { after, sets, trials, at_best, gain, marginal: None }
-    }
-
-    /// The state with the best of the sets.
-    fn best(&mut self) -> State<'p> {
-        self.keep_best();
-        self.trials[0].clone()
-    }
-
-    fn keep_best(&mut self) {
-        if self.trials.len() > 1 {
-            self.trials = vec![self.trials.swap_remove(self.at_best)];
+        let mut trials: Vec<State> = asked.map(trial).collect();
+        let mut marginal = vec![0.0; state.size()];
+        let (mut more, mut less) = (Vec::new(), Vec::new());
+        for trial in &mut trials[..sets.len()] {
+            trial.gains(&mut more);
+            trial.losses(&mut less);
+            for ((sum, gain), loss) in marginal.iter_mut().zip(&more).zip(&less) {
+                *sum += (gain + loss) / sets.len() as f64;
+            }
         }
-    }
-
-    /// What each group adds to the sets, itself aside, in the mean; `state` is the one before.
-    fn marginal(&mut self, state: &State<'p>) -> &[f64] {
-        let Look { sets, trials, marginal, at_best, .. } = self;
-        let (mut gains, mut losses) = (Vec::new(), Vec::new());
-        marginal.get_or_insert_with(|| {
-            let mut sums = vec![0.0; state.size()];
-            for (number, set) in sets.iter().enumerate() {
-                let mut again;
-                let trial = match trials.len() == sets.len() {
-                    true => &mut trials[number],
-                    false => {
-                        again = state.clone();
-                        set.iter().for_each(|&group| {
-                            again.add(group);
-                        });
-                        &mut again
-                    }
-                };
-                trial.gains(&mut gains);
-                trial.losses(&mut losses);
-                for ((sum, gain), loss) in sums.iter_mut().zip(&gains).zip(&losses) {
-                    *sum += (gain + loss) / sets.len() as f64;
-                }
-            }
-            if trials.len() == sets.len() && trials.len() > 1 {
-                *trials = vec![trials.swap_remove(*at_best)];
-            }
-            sums
-        })
+        let gain = gains[..sets.len()].iter().sum::<f64>() / sets.len() as f64;
+        let at = first_of_the_best(&gains, &vec![true; gains.len()]).unwrap_or(0);
+        Look { gain, marginal, best: trials.swap_remove(at) }
     }
 }
 
-/// Choose k groups in `rounds` sets; none if the search does not go on.
-fn search<'p>(
-    start: &State<'p>,
-    ask: &Ask,
-    (opt, alpha): (f64, f64),
-    looks: &mut Looks<'p>,
-    goes_on: &mut GoesOn,
-) -> Option<Run<'p>> {
-    let Ask { k, samples, epsilon, .. } = *ask;
-    let rounds = ask.rounds.unwrap_or_else(|| default_rounds(start.size(), k));
-    let mut draws = Draws::new(ask.seed);
-    let mut run = Run {
-        state: start.clone(),
-        history: Vec::new(),
-        queries: 0,
-        opt,
-        alpha,
-        stalled: 0,
-        completed: 0,
-        bound: f64::NAN,
+/// A run under one guess, which waits for the answer to a question.
+struct Guess<'p> {
+    run: Run<'p>,
+    left: Vec<usize>,
+    /// Of the last answer, or of the groups alone.
+    means: Option<Vec<f64>>,
+    /// Whether the means are the gains of what is held now.
+    is_fresh: bool,
+    draws: Draws,
+    /// Sets done, and answers had.
+    done: usize,
+    asked: usize,
+    question: Option<Question>,
+}
+
+impl<'p> Guess<'p> {
+    fn new(start: &State<'p>, ask: &Ask, (opt, alpha): (f64, f64), alone: Option<&[f64]>) -> Self {
+        let run = Run {
+            state: start.clone(),
+            history: Vec::new(),
+            queries: 0,
+            opt,
+            alpha,
+            stalled: 0,
+            completed: 0,
+            bound: f64::NAN,
+        };
+        let mut guess = Guess {
+            run,
+            left: Vec::new(),
+            means: alone.map(<[f64]>::to_vec),
+            is_fresh: alone.is_some(),
+            draws: Draws::new(ask.seed),
+            done: 0,
+            asked: usize::from(alone.is_some()),
+            question: None,
+        };
+        guess.begin_set(ask);
+        guess
+    }
+
+    fn rounds(&self, ask: &Ask) -> usize {
+        ask.rounds.unwrap_or_else(|| default_rounds(self.run.state.size(), ask.k))
+    }
+
+    fn size(&self, ask: &Ask) -> usize {
+        (ask.k - self.run.state.held().len()).div_ceil(self.rounds(ask) - self.done)
+    }
+
+    /// Ask about the next set, if there is one; a set of one needs no answer where gains are known.
+    fn begin_set(&mut self, ask: &Ask) {
+        self.question = None;
+        if self.done == self.rounds(ask) || self.size(ask) == 0 {
+            return;
+        }
+        self.left = waiting(&self.run.state);
+        if self.size(ask) == 1 && self.is_fresh {
+            self.take_one(ask);
+        } else {
+            self.wonder(ask);
+        }
+    }
+
+    fn wonder(&mut self, ask: &Ask) {
+        let size = self.size(ask);
+        let is_one = size == 1;
+        let first = match &self.means {
+            Some(means) if !is_one => best_of(means, &self.left, size),
+            _ => Vec::new(),
+        };
+        let sets = match is_one {
+            true => vec![Vec::new()],
+            false => (0..ask.samples).map(|_| self.draws.some_of(&self.left, size)).collect(),
+        };
+        let held = self.run.state.held().iter().map(|held| held.group).collect();
+        let key = (held, self.left.clone(), first.clone(), size, self.draws.clone());
+        self.question = Some(Question { sets, first, key });
+    }
+
+    fn take_one(&mut self, ask: &Ask) {
+        let means = self.means.take().unwrap_or_default();
+        if let Some(group) = first_of_the_best(&means, self.run.state.waiting()) {
+            self.run.state.add(group);
+        }
+        self.means = Some(means);
+        self.next_set(ask);
+    }
+
+    fn next_set(&mut self, ask: &Ask) {
+        self.is_fresh = false;
+        self.done += 1;
+        self.begin_set(ask);
+    }
+
+    /// Take an answer: go on with a set, or filter and ask again.
+    fn hear(&mut self, ask: &Ask, look: &Look<'p>) {
+        let (size, rounds) = (self.size(ask), self.rounds(ask));
+        let t = (1.0 - ask.epsilon) * (self.run.opt - self.run.state.explained());
+        let alpha = self.run.alpha;
+        self.asked += 1;
+        self.is_fresh = false;
+        self.means = Some(look.marginal.clone());
+        if size == 1 {
+            return self.take_one(ask);
+        }
+        if reaches(look.gain, alpha * alpha * t / rounds as f64) {
+            self.run.state = look.best.clone();
+            return self.next_set(ask);
+        }
+        let least = alpha * (1.0 + ask.epsilon / 2.0) * t / ask.k as f64;
+        let is_kept = |group: &usize| reaches(look.marginal[*group], least);
+        let kept: Vec<usize> = self.left.iter().copied().filter(is_kept).collect();
+        if kept.len() == self.left.len() {
+            self.run.stalled += 1;
+            self.run.state = look.best.clone();
+            return self.next_set(ask);
+        }
+        let is_late = ask.rounds.is_none() && self.asked + rounds - self.done > ask.k;
+        if kept.len() < size || is_late {
+            for group in best_of(&look.marginal, &waiting(&self.run.state), size) {
+                self.run.state.add(group);
+            }
+            self.run.completed += size;
+            return self.next_set(ask);
+        }
+        self.left = kept;
+        self.wonder(ask);
+    }
+}
+
+/// Run under all guesses of OPT and alpha side by side, and return the best run; none if it does
+/// not go on.
+///
+/// OPT is `(1 + eps)^i max_a f(a)`, at most f(all), alpha one of `ALPHAS`: all pairs. A guess of
+/// OPT that anything asked has reached is too low and is left out; of runs that tie, the first
+/// wins; the groups that are best alone are one more answer. What is given is not guessed.
+pub fn best_guess<'p>(start: &State<'p>, ask: &Ask, goes_on: &mut GoesOn) -> Option<Run<'p>> {
+    let alphas = ask.alpha.map_or_else(|| ALPHAS.to_vec(), |one| vec![one]);
+    let (mut bound, mut opts) = (f64::NAN, ask.opt.into_iter().collect::<Vec<_>>());
+    let (mut alone, mut top, mut reached) = (None, None, 0.0);
+    let (mut history, mut queries) = (Vec::new(), 0);
+    let with = |groups: Vec<usize>| {
+        let mut state = start.clone();
+        groups.into_iter().for_each(|group| {
+            state.add(group);
+        });
+        state
     };
-    for done in 0..rounds {
-        let size = (k - run.state.held().len()).div_ceil(rounds - done);
-        if size == 0 {
+    if opts.is_empty() {
+        bound = with(waiting(start)).explained();
+        let mut gains = Vec::new();
+        start.clone().gains(&mut gains);
+        let largest = gains.iter().copied().fold(0.0, f64::max);
+        opts = powers(bound, largest, ask.epsilon);
+        queries = start.size() + 1;
+        history.push(largest);
+        if !goes_on(Some(largest)) {
+            return None;
+        }
+        let best = with(best_of(&gains, &waiting(start), ask.k - start.held().len()));
+        reached = if ask.k > 1 { best.explained() } else { 0.0 };
+        top = Some(best);
+        alone = Some(gains);
+    }
+    let pairs = opts.iter().flat_map(|&opt| alphas.iter().map(move |&alpha| (opt, alpha)));
+    let mut guesses: Vec<Guess> =
+        pairs.map(|pair| Guess::new(start, ask, pair, alone.as_deref())).collect();
+    let mut dropped = vec![false; guesses.len()];
+    let is_open = |guess: &Guess| guess.question.is_some();
+    queries += usize::from(top.is_some() && guesses.iter().any(is_open));
+    let mut looks: HashMap<Key, Look> = HashMap::new();
+    loop {
+        let open: Vec<usize> = (0..guesses.len())
+            .filter(|&at| !dropped[at] && guesses[at].question.is_some())
+            .collect();
+        if open.is_empty() {
             break;
         }
-        let unselected = waiting(&run.state);
-        let mut left = unselected.clone();
-        let t = (1.0 - epsilon) * (opt - run.state.explained());
-        loop {
-            if size == 1 {
-                let mut gains = Vec::new();
-                run.state.gains(&mut gains);
-                if let Some(group) = first_of_the_best(&gains, run.state.waiting()) {
-                    run.state.add(group);
-                }
-                run.queries += unselected.len();
-                break;
-            }
-            let held = run.state.held().iter().map(|held| held.group).collect();
-            let key = (held, left.clone(), size, draws.clone());
-            let look = looks
-                .entry(key)
-                .or_insert_with(|| Look::of(&run.state, &left, size, samples, &draws));
-            draws = look.after.clone();
-            run.queries += samples;
-            if reaches(look.gain, alpha * alpha * t / rounds as f64) {
-                run.state = look.best();
-                break;
-            }
-            run.queries += samples * unselected.len();
-            let least = alpha * (1.0 + epsilon / 2.0) * t / k as f64;
-            let marginal = look.marginal(&run.state);
-            let is_kept = |group: &usize| reaches(marginal[*group], least);
-            let kept: Vec<usize> = left.iter().copied().filter(is_kept).collect();
-            if kept.len() == left.len() {
-                run.stalled += 1;
-                run.state = look.best();
-                break;
-            }
-            let spent = run.history.len() + 1 + rounds - done;
-            if kept.len() < size || (ask.rounds.is_none() && spent > k) {
-                let values: Vec<f64> = unselected.iter().map(|&group| marginal[group]).collect();
-                for at in best_first(&values).into_iter().take(size) {
-                    run.state.add(unselected[at]);
-                }
-                run.completed += size;
-                break;
-            }
-            run.history.push(run.state.explained());
-            if !goes_on(Some(run.state.explained())) {
-                return None;
-            }
-            left = kept;
+        for &at in &open {
+            let guess = &mut guesses[at];
+            let Some(question) = guess.question.clone() else { continue };
+            let state = &guess.run.state;
+            let look = looks.entry(question.key.clone()).or_insert_with(|| {
+                let sets = question.sets.iter().chain([&question.first]);
+                queries += question.sets.len() * (state.size() - state.held().len());
+                queries += sets.filter(|set| !set.is_empty()).count();
+                Look::of(state, &question)
+            });
+            guess.hear(ask, look);
+            reached = f64::max(reached, guess.run.state.explained());
         }
-        run.history.push(run.state.explained());
-        if !goes_on(Some(run.state.explained())) {
+        let is_low = |guess: &Guess| {
+            let known = if bound.is_nan() || bound == 0.0 { guess.run.opt } else { bound };
+            reaches(reached, f64::min(guess.run.opt, known))
+        };
+        let going: Vec<usize> =
+            open.iter().copied().filter(|&at| guesses[at].question.is_some()).collect();
+        let low: Vec<usize> = going.iter().copied().filter(|&at| is_low(&guesses[at])).collect();
+        // Some run is always followed to its end.
+        let has_end = (0..guesses.len()).any(|at| !dropped[at] && !is_open(&guesses[at]));
+        let kept = usize::from(!has_end && low.len() == going.len());
+        low.into_iter().skip(kept).for_each(|at| dropped[at] = true);
+        history.push(reached);
+        if !goes_on(Some(reached)) {
             return None;
         }
     }
-    Some(run)
+    let ended = guesses.into_iter().zip(dropped).filter(|(_, dropped)| !dropped);
+    let mut runs = ended.map(|(guess, _)| guess.run);
+    let mut best = runs.next()?;
+    let top = top.map(|state| Run {
+        state,
+        opt: f64::NAN,
+        alpha: f64::NAN,
+        stalled: 0,
+        completed: 0,
+        ..best.clone()
+    });
+    for other in runs.chain(top) {
+        let reached = best.state.explained();
+        if other.state.explained() > reached + TIE_SHARE * reached.abs() {
+            best = other;
+        }
+    }
+    Some(Run { bound, history, queries, ..best })
 }
 
-/// Run under guesses of OPT and alpha, and return the best run; none if it does not go on.
-///
-/// OPT is `(1 + eps)^i max_a f(a)` from f(all) down, with the largest alpha; then alpha is
-/// `(1 + eps)^-i` from 1 down, with the OPT that won. A guess of OPT that a run has reached is too
-/// low and is left out, and so is every guess once a run has f(all), or once `PATIENCE` in a row
-/// reached less; of runs that tie, the first wins. What is given is not guessed.
-pub fn best_guess<'p>(start: &State<'p>, ask: &Ask, goes_on: &mut GoesOn) -> Option<Run<'p>> {
-    let alphas = ask.alpha.map_or_else(|| powers(1.0, LEAST_ALPHA, ask.epsilon), |one| vec![one]);
-    let (mut bound, mut opts) = (f64::NAN, ask.opt.into_iter().collect::<Vec<_>>());
-    if opts.is_empty() {
-        let mut all = start.clone();
-        waiting(&all).into_iter().for_each(|group| {
-            all.add(group);
-        });
-        bound = all.explained();
-        let mut gains = Vec::new();
-        start.clone().gains(&mut gains);
-        opts = powers(bound, gains.iter().copied().fold(0.0, f64::max), ask.epsilon);
-    }
-    let mut looks = Looks::new();
-    let mut best = search(start, ask, (opts[0], alphas[0]), &mut looks, goes_on)?;
-    let mut better = |mut best: Run<'p>, others: Vec<(f64, f64)>| {
-        let mut behind = 0;
-        for (opt, alpha) in others {
-            // No guess can win against all there is, and one below what is reached is too low.
-            let known = if bound.is_nan() || bound == 0.0 { opt } else { f64::min(opt, bound) };
-            if behind == PATIENCE || reaches(best.state.explained(), known) {
-                break;
-            }
-            let other = search(start, ask, (opt, alpha), &mut looks, goes_on)?;
-            let reached = best.state.explained();
-            let is_better = other.state.explained() > reached + TIE_SHARE * reached.abs();
-            behind = if is_better { 0 } else { behind + 1 };
-            if is_better {
-                best = other;
-            }
-        }
-        Some(best)
-    };
-    best = better(best, opts[1..].iter().map(|&opt| (opt, alphas[0])).collect())?;
-    let won = best.opt;
-    best = better(best, alphas[1..].iter().map(|&alpha| (won, alpha)).collect())?;
-    Some(Run { bound, ..best })
+/// The best of some groups by their values.
+fn best_of(values: &[f64], of: &[usize], count: usize) -> Vec<usize> {
+    let own: Vec<f64> = of.iter().map(|&group| values[group]).collect();
+    best_first(&own).into_iter().take(count).map(|at| of[at]).collect()
 }
 
 /// Sets unless asked: `log2(n)`, at most `k / 4`, but four, or k, where there are so few that a set

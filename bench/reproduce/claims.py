@@ -1,0 +1,132 @@
+"""Claims and verdicts: what a paper says, and whether paired differences bear it out.
+
+A claim is *seen* where the whole 95 % interval of the mean difference has the published sign,
+*contradicted* where all of it has the other, and *undecided* else; what no run was made of is
+*not run*. Differences are paired: both methods answer for the same data. Of fewer than
+`LEAST_RUNS` data sets every claim is undecided, whatever they show.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy import stats
+
+from reproduce.published import Printed
+
+VERDICTS = ("seen", "undecided", "contradicted", "not run")
+#: Data sets below which nothing is decided, and the level of an interval.
+LEAST_RUNS, LEVEL = 20, 0.95
+#: A difference that is rounding, as a share of what is compared.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says, and what was seen of it.
+
+    Parameters
+    ----------
+    paper, table, claim : what is said, and where
+    n : data sets
+    mean, low, high : of the paired differences, > 0 as published, with their 95 % interval
+    """
+
+    paper: str
+    table: str
+    claim: str
+    n: int = 0
+    mean: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+
+    @property
+    def verdict(self) -> str:
+        """One of `VERDICTS`."""
+        if not self.n:
+            return "not run"
+        if self.n < LEAST_RUNS or self.low <= 0 <= self.high:
+            return "undecided"
+        return "seen" if self.low > 0 else "contradicted"
+
+    @property
+    def row(self) -> dict[str, str | int | float]:
+        """All of it, as a row of the file of claims."""
+        numbers = {name: float(f"{getattr(self, name):.4g}") for name in ("mean", "low", "high")}
+        told = {"paper": self.paper, "table": self.table, "claim": self.claim}
+        return {**told, "verdict": self.verdict, "n": self.n, **numbers}
+
+
+def said(paper: str, table: str, claim: str, margins: npt.ArrayLike) -> Claim:
+    """Return a claim that margins decide: above 0 where a data set bears it out."""
+    values = np.asarray(margins, dtype=float)
+    if not len(values):
+        return Claim(paper, table, claim)
+    mean, n = float(values.mean()), len(values)
+    error = float(values.std(ddof=1)) / np.sqrt(n) if n > 1 else np.inf
+    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * error if error > 0 else 0.0
+    return Claim(paper, table, claim, n, mean, mean - half, mean + half)
+
+
+def orders(printed: Printed) -> Iterator[tuple[str, str, str]]:
+    """Yield measure, higher and lower method of every two figures that differ."""
+    for measure, row in printed.figures.items():
+        for first, second in itertools.combinations(row, 2):
+            if row[first] > row[second]:
+                yield measure, first, second
+            elif row[first] < row[second]:
+                yield measure, second, first
+
+
+def judged(
+    printed: Printed,
+    runs: pl.DataFrame,
+    *,
+    table: str | None = None,
+    only: Iterable[str] = (),
+    measures: Sequence[str] | None = None,
+) -> list[Claim]:
+    """Return every order that a table prints, judged by runs.
+
+    Parameters
+    ----------
+    runs : one row a data set, method and measure: seed, method, and a column a measure
+    table : how the claims are filed; default: as the table is cited
+    only : leaves out pairs without one of these methods; default: all pairs
+    measures : of the table; default: all
+    """
+    found = []
+    wide = {
+        measure: runs.pivot("method", index="seed", values=measure, aggregate_function="first")
+        for measure in (measures or printed.figures)
+        if measure in runs.columns
+    }
+    for measure, high, low in orders(printed):
+        if (measures and measure not in measures) or (only and not {high, low} & set(only)):
+            continue
+        claim = f"{measure}: {high} > {low}"
+        margins: npt.NDArray[np.float64] = np.empty(0)
+        columns = wide.get(measure)
+        if columns is not None and {high, low} <= set(columns.columns):
+            both = columns.select(high, low).drop_nulls().cast(pl.Float64).to_numpy()
+            margins = both[:, 0] - both[:, 1]
+            margins[np.abs(margins) <= ROUNDING * np.abs(both).max(axis=1)] = 0.0
+        found.append(said(printed.paper, table or printed.table, claim, margins))
+    return found
+
+
+def counted(claims: Iterable[Claim] | pl.DataFrame) -> pl.DataFrame:
+    """Return how many claims have each verdict, by paper and table, in their order."""
+    frame = claims if isinstance(claims, pl.DataFrame) else framed(claims)
+    counts = [(pl.col("verdict") == verdict).sum().alias(verdict) for verdict in VERDICTS]
+    return frame.group_by("paper", "table", maintain_order=True).agg(
+        pl.col("n").max().alias("data sets"), pl.len().alias("claims"), *counts
+    )
+
+
+def framed(claims: Iterable[Claim]) -> pl.DataFrame:
+    """Return claims as a table."""
+    return pl.DataFrame([claim.row for claim in claims])

@@ -1,0 +1,101 @@
+"""What the papers print: every table as data, a figure by measure and method.
+
+`claims.orders` makes a claim of every two figures of a measure that differ.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A table as it is printed.
+
+    Parameters
+    ----------
+    paper, table : how it is cited
+    figures : measure -> method -> figure
+    """
+
+    paper: str
+    table: str
+    figures: Mapping[str, Mapping[str, float]]
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods in the order of the table."""
+        return list(dict.fromkeys(one for row in self.figures.values() for one in row))
+
+
+def _table(paper: str, table: str, methods: str, rows: Mapping[str, tuple[float, ...]]) -> Printed:
+    names = methods.split(", ")
+    return Printed(
+        paper, table, {name: dict(zip(names, row, strict=True)) for name, row in rows.items()}
+    )
+
+
+HU = "Hu et al. (2016)"
+_HU = "CS-G-OMP, Single, No-Whiten, G-OMP, CS-G-FR, FR oracle, OMP oracle, Sparse"
+HU_1 = _table(
+    HU, "Table 1", _HU,
+    {"0.97-timeliness": (0.4406, 0.4086, 0.4340, 0.4073, 0.4525, 0.4551, 0.4508, 0.3997)},
+)  # fmt: skip
+HU_2 = _table(
+    HU, "Table 2", _HU,
+    {
+        "groups of 5": (0.3188, 0.3039, 0.3111, 0.2985, 0.3222, 0.3225, 0.3211, 0.2934),
+        "groups of 10": (0.3142, 0.3117, 0.3079, 0.2909, 0.3205, 0.3207, 0.3164, 0.2858),
+        "groups of 15": (0.3165, 0.3159, 0.3116, 0.2892, 0.3213, 0.3213, 0.3177, 0.2952),
+        "groups of 20": (0.3161, 0.3124, 0.3065, 0.2875, 0.3180, 0.3180, 0.3163, 0.2895),
+    },
+)  # fmt: skip
+
+ZHANG = "Zhang (2008)"
+#: Of 50 runs; the slides print deviations, too, which `foba.SPREADS` has.
+ZHANG_1 = _table(
+    ZHANG, "simulation", "FoBa, forward, L1",
+    {
+        "training error": (0.093, 0.16, 0.25),
+        "parameter error": (0.057, 0.52, 1.1),
+        "selection error": (0.76, 1.8, 3.2),
+    },
+)  # fmt: skip
+
+XIANG = "Xiang et al. (2014)"
+_XIANG = "sgLasso, frac(1,2), frac(2,1), OMP, gOMP, DC, SGHT"
+XIANG_3 = {
+    "case 1": _table(
+        XIANG, "Table 3, bi-level (case 1)", _XIANG,
+        {
+            "groups": (19.1, 8.9, 8.6, 8.4, 3.8, 7.7, 5.2),
+            "false groups": (13.1, 2.9, 2.8, 3.0, 0.0, 2.0, 0.0),
+            "missed groups": (0.0, 0.0, 0.2, 0.6, 2.2, 0.3, 0.8),
+            "columns": (93.3, 59.7, 86.0, 21.0, 38.0, 33.2, 19.6),
+            "false columns": (75.3, 41.7, 68.6, 5.9, 26.6, 16.2, 4.2),
+            "missed columns": (0.0, 0.0, 0.6, 2.9, 6.6, 1.0, 2.6),
+            "seconds": (10.4, 15.7, 25.9, 1.6, 0.85, 34.3, 17.4),
+        },
+    ),
+    "case 2": _table(
+        XIANG, "Table 3, group (case 2)", _XIANG,
+        {
+            "groups": (16.7, 8.3, 7.5, 4.8, 4.2, 5.6, 5.6),
+            "false groups": (10.8, 3.2, 1.7, 1.8, 0.0, 2.0, 1.5),
+            "missed groups": (0.1, 0.9, 0.2, 3.0, 1.8, 2.4, 1.9),
+            "columns": (167.0, 59.0, 75.0, 7.2, 42.0, 33.9, 51.6),
+            "false columns": (108.0, 19.9, 17.0, 1.9, 0.0, 7.0, 12.5),
+            "missed columns": (1.0, 20.9, 2.0, 54.7, 18.0, 33.1, 20.9),
+            "seconds": (12.2, 29.9, 19.8, 1.6, 0.85, 35.6, 16.3),
+        },
+    ),
+}  # fmt: skip
+XIANG_4 = _table(
+    XIANG, "Table 4, Boston Housing", _XIANG,
+    {
+        "groups": (7.1, 9.3, 9.6, 4.3, 4.2, 2.7, 2.1),
+        "columns": (20.3, 16.1, 28.8, 6.0, 12.0, 5.2, 3.0),
+        "squared error": (2603.50, 8485.12, 8530.00, 8089.91, 8924.55, 8322.14, 545.27),
+    },
+)  # fmt: skip
+
+QIAN = "Qian, Singer (2019)"
