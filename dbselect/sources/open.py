@@ -83,7 +83,11 @@ def _ibis(source: Any, _: Sequence[str] | None) -> Table:
 def _stream(source: Any, _: Sequence[str] | None) -> Table:
     from dbselect.sources.engines.arrow import StreamTable
 
-    return StreamTable(source, len(source) if hasattr(source, "__len__") else None)
+    try:
+        rows = len(source)
+    except (TypeError, RuntimeError):  # Daft does not count a frame that is to be computed
+        rows = None
+    return StreamTable(source, rows)
 
 
 def _delta(source: Any, _: Sequence[str] | None) -> Table:
