@@ -91,7 +91,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "reader_add": (_POINTER, _POINTER, _POINTER, *_ARRAY),
     "reader_order": (_FLAG, _POINTER, *_SIZES),
     "reader_settle": (_POINTER, _POINTER, *_ARRAY),
-    "reader_finish": (_POINTER, _POINTER, _SIZE, *_ARRAY),
+    "reader_finish": (_POINTER, _POINTER, _POINTER, _SIZE, *_ARRAY),
     "reader_state": (_POINTER, _POINTER, *_BYTES, *_ARRAY),
     "state_note": (_POINTER, _POINTER, *_BYTES, *_ARRAY),
     "reader_load": (_POINTER, _POINTER, *_BYTES, _POINTER, *_ARRAY),

@@ -1,6 +1,5 @@
 """The files of one version of a Delta table; others in its folder are of older versions."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -8,7 +7,7 @@ from urllib.parse import unquote, urlparse
 import polars as pl
 
 from dbselect.errors import SourceError
-from dbselect.store.files import FILE, rows_of_files, small_at, version_of
+from dbselect.store.files import rows_of_file, version_of
 
 
 class DeltaFiles:
@@ -36,6 +35,7 @@ class DeltaFiles:
         self._there: dict[str, str] = {}
         self._is_here = urlparse(self.shown).scheme in ("", "file")
         self._root = _path(self.shown) if self._is_here else self.shown.rstrip("/")
+        self.root = self._root.rstrip("/") if self._is_here else None
 
     def versions(self) -> dict[str, str]:
         """Return size and time of the files of the version, without those that are gone here."""
@@ -53,18 +53,10 @@ class DeltaFiles:
         """Look at one file again; files on an object store stay what they are."""
         return version_of(f"{self._root}/{name}") if self._is_here else self._there.get(name)
 
-    def rows(self, name: str) -> pl.LazyFrame:
+    def rows(self, name: str, *others: str) -> pl.LazyFrame:
         """Return the rows of a file, with the keys of its folders, of the types of the table."""
-        return rows_of_files([f"{self._root}/{name}"], name, self._types)
-
-    def small(self, name: str) -> Path | None:
-        """Return a small file of this machine."""
-        return small_at(f"{self._root}/{name}")
-
-    def together(self, names: Sequence[str]) -> pl.LazyFrame:
-        """Return the rows of files of the same folders, each with its path."""
-        paths = [f"{self._root}/{name}" for name in names]
-        return rows_of_files(paths, names[0], self._types, FILE)
+        root = self._root.rstrip("/")
+        return rows_of_file(f"{root}/{name}", name, self._types, [f"{root}/{n}" for n in others])
 
 
 def _path(uri: str) -> str:

@@ -1,6 +1,4 @@
-"""The parts of a table of files: each file is one, with a fingerprint.
-
-That is size, time and footer, or on an object store size and ETag.
+"""The parts of a table of files: each file is one, with size and time, or ETag, as fingerprint.
 
 Keys may be columns of the files or names of folders, ``day=2013-01-01``; a file may have rows
 of many keys. Files have the names that they have below the folder of the source, so that a
@@ -11,7 +9,8 @@ import os
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,14 +38,21 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 FOOTER = 16 * 1024
 #: Bytes of a file that is read with others; most bytes of these, and entries of their records.
 SMALL, TOGETHER = 2**20, 2**24
-#: Column of the path that a row is of.
+#: Column of the part that a row is of.
 FILE = "__dbselect_file"
 #: How a file cannot be read.
 FAILURES = (DbselectError, *polars.FAILURES)
 
 
 class Files(Protocol):
-    """The files of a table."""
+    """The files of a table.
+
+    Attributes
+    ----------
+    root : folder on this machine below which files can be scanned together; None if there is none
+    """
+
+    root: str | None
 
     @property
     def shown(self) -> str:
@@ -58,14 +64,8 @@ class Files(Protocol):
     def version(self, name: str) -> str | None:
         """Look at one file again; None if it is gone."""
 
-    def rows(self, name: str) -> Any:
-        """Return the rows of a file."""
-
-    def small(self, name: str) -> Path | None:
-        """Return a file of this machine that may be read with others; None for no such file."""
-
-    def together(self, names: Sequence[str]) -> Any:
-        """Return the rows of such files, each with its path in `FILE`."""
+    def rows(self, name: str, *others: str) -> Any:
+        """Return the rows of a file, or of files below the root that are like it."""
 
 
 class ListedFiles:
@@ -81,6 +81,7 @@ class ListedFiles:
         self.shown = str(path)
         self._own = own
         self._listing: Listing = meant(path, own)
+        self.root = None if is_url(str(path)) else str(self._listing.root)
         self._types: dict[str, pl.DataType] = {}
 
     def versions(self) -> dict[str, str]:
@@ -100,18 +101,10 @@ class ListedFiles:
         """Look at one file again; None if it is gone."""
         return version_of(self._listing.address(name))
 
-    def rows(self, name: str) -> pl.LazyFrame:
-        """Return the rows of a file, with the keys of its folders."""
-        return rows_of_files([self._listing.address(name)], name, self._types)
-
-    def small(self, name: str) -> Path | None:
-        """Return a file of this machine of at most `SMALL` bytes."""
-        return small_at(self._listing.address(name))
-
-    def together(self, names: Sequence[str]) -> pl.LazyFrame:
-        """Return the rows of files of the same folders, each with its path."""
-        paths = [self._listing.address(name) for name in names]
-        return rows_of_files(paths, names[0], self._types, FILE)
+    def rows(self, name: str, *others: str) -> pl.LazyFrame:
+        """Return the rows of files, with the keys of their folders."""
+        paths = [self._listing.address(each) for each in others]
+        return rows_of_file(self._listing.address(name), name, self._types, paths)
 
 
 def _types_of(names: Collection[str]) -> dict[str, pl.DataType]:
@@ -126,33 +119,27 @@ def _types_of(names: Collection[str]) -> dict[str, pl.DataType]:
     return {key: _type_of(pl.Series(values, dtype=pl.String)) for key, values in said.items()}
 
 
-def rows_of_files(
-    paths: list[str], name: str, types: Mapping[str, pl.DataType], path_column: str | None = None
+def rows_of_file(
+    path: str, name: str, types: Mapping[str, pl.DataType], others: Collection[str] = ()
 ) -> pl.LazyFrame:
-    """Return the rows of Parquet files, and the keys of the folders in their names.
+    """Return the rows of a Parquet file, and the keys of the folders in its name.
 
     Parameters
     ----------
-    paths : of the files, here or elsewhere
-    name : of one file below the table; others have the same keys
+    path : of the file, here or elsewhere
+    name : of the file below the table
     types : of the keys
-    path_column : column of the path that a row is of; None for none
+    others : paths of files like it; the path of each row is then its ``FILE``
     """
     hive = {key: types[key] for key in partition_of(name)}
-    first = paths[0]
-    above = partition_of(first if is_url(first) else Path(first).absolute().as_posix()).keys()
+    above = partition_of(path if is_url(path) else Path(path).absolute().as_posix()).keys() - hive
     scan = partial(pl.scan_parquet, glob=False, low_memory=True)
     frame = scan(
-        paths, hive_partitioning=bool(hive), hive_schema=hive or None,
-        include_file_paths=path_column,
+        [path, *others] if others else path, hive_partitioning=bool(hive),
+        hive_schema=hive or None, include_file_paths=FILE if others else None,
     )  # fmt: skip
-    own = scan(first, hive_partitioning=False).collect_schema() if above - hive.keys() else ()
-    return frame.drop((above - hive.keys()).difference(own), strict=False)
-
-
-def small_at(path: str) -> Path | None:
-    """Return a file of this machine of at most `SMALL` bytes, None if it is no such file."""
-    return Path(path) if not is_url(path) and Path(path).stat().st_size <= SMALL else None
+    own = scan(path, hive_partitioning=False).collect_schema() if above else ()
+    return frame.drop(above.difference(own), strict=False)
 
 
 def files_of(source: Any, own: Path | None = None) -> Files | None:
@@ -162,6 +149,10 @@ def files_of(source: Any, own: Path | None = None) -> Files | None:
     ----------
     source : the table
     own : folder of the store, whose files are left out
+
+    Raises
+    ------
+    SourceError : as `meant`
     """
     try:
         table = meant(source, own) if isinstance(source, str | Path) else source
@@ -205,7 +196,7 @@ class FileParts:
         self.shown = f"'{files.shown}'"
 
     def fingerprints(self) -> dict[str, str]:
-        """Return what changes with the bytes of each file."""
+        """Return what changes with the bytes of each file: size, time and footer, or ETag."""
         self._told = self._files.versions()
         return self._told
 
@@ -235,18 +226,18 @@ class FileParts:
         batches: dict[Any, list[str]] = {}
         sizes = Counter[Any]()
         for part in parts:
-            try:
-                path = self._files.small(part)
-                schema = None if path is None else pl.read_parquet_schema(path)
-            except FAILURES:
-                path = schema = None
-            if path is None or schema is None:
+            size = int(self._told[part].split()[0])
+            schema = None
+            if size <= SMALL and self._files.root is not None:
+                with suppress(*FAILURES):
+                    schema = self._files.rows(part).collect_schema()
+            if schema is None:
                 yield [part]
                 continue
             known = self._fields.known.get(part)
-            kind = (*schema.items(), *partition_of(part), None if known is None else tuple(known))
+            kind = (*schema.items(), None if known is None else tuple(known))
             batches.setdefault(kind, []).append(part)
-            sizes[kind] += path.stat().st_size
+            sizes[kind] += size
             if sizes[kind] >= TOGETHER or len(batches[kind]) * len(kind) ** 2 >= TOGETHER:
                 yield batches.pop(kind)
                 sizes.pop(kind)
@@ -254,9 +245,8 @@ class FileParts:
 
     def _together(self, parts: list[str]) -> pl.DataFrame | None:
         """Return the records of some files, None where each has to be read by itself."""
-        paths = {str(self._files.small(part)): part for part in parts}
         try:
-            table, fields, texts = self._table(parts[0], self._files.together(parts))
+            table, fields, texts = self._table(parts[0], self._files.rows(*parts))
             # A scan would hand on each file by itself.
             rows = table.frame.collect()
             with warnings.catch_warnings(record=True) as caught:
@@ -273,13 +263,15 @@ class FileParts:
         if texts:
             own = [trimmed(gram, self._reading).to_struct() for gram in grams]
             found = found.with_columns(pl.Series(GRAM, own, found.schema[GRAM]))
-        names = [paths[path] for path in found[FILE]]
-        found = found.drop(FILE)
         # A file without rows is a part, too.
+        at = {str(Path(self._files.root or "", part)): part for part in parts}
+        if not {*found[FILE]} <= at.keys():
+            return None
+        names = [at[path] for path in found[FILE]]
         known = {*names}
         empty = [part for part in parts if part not in known]
-        found = pl.concat([found, found.clear(len(empty))])
         names += empty
+        found = pl.concat([found.drop(FILE), found.drop(FILE).clear(len(empty))])
         told = pl.Series([self._told[name] for name in names], dtype=pl.String)
         part = pl.Series(names, dtype=pl.String)
         return labelled(found, part, told, self._reading, fields)
@@ -291,8 +283,8 @@ class FileParts:
         return labelled(found, part, self._told[part], self._reading, fields)
 
     def _table(self, part: str, rows: Any) -> tuple[Any, Fields, set[str]]:
-        """Open the rows of files like one part; also the fields to read, and those of text."""
-        table: Any = open_table(rows, None)
+        """Open rows of files like one part; also return the fields to read, and those of text."""
+        table = open_table(rows, None)
         apart = pa.schema([each for each in table.schema if each.name != FILE])
         leaves = leaves_read(apart, self._reading)
         now = kinds_of_fields(leaves)
@@ -305,9 +297,9 @@ class FileParts:
 
 
 def version_of(path: str) -> str | None:
-    """Return size and time of a file and a hash of its Parquet footer, or size and ETag elsewhere.
+    """Return what changes with the bytes of a file; None if it is gone.
 
-    None if it is gone.
+    Here its size, its time and a hash of its Parquet footer, elsewhere size and ETag.
     """
     if is_url(path):
         return version_at(path)

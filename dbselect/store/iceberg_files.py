@@ -1,6 +1,5 @@
 """The files of one snapshot of an Iceberg table, by its manifests."""
 
-from collections.abc import Sequence
 from typing import Any
 
 
@@ -11,6 +10,8 @@ class IcebergFiles:
     ----------
     table : of pyiceberg
     """
+
+    root: str | None = None
 
     def __init__(self, table: Any) -> None:
         self._table = table
@@ -29,7 +30,7 @@ class IcebergFiles:
         """Return the version of a file, which stays what it is."""
         return _version(self._tasks[name])
 
-    def rows(self, name: str) -> Any:
+    def rows(self, name: str, *others: str) -> Any:
         """Return the rows of a file, with the columns that the table has by then."""
         from pyiceberg.io.pyarrow import ArrowScan
 
@@ -39,12 +40,6 @@ class IcebergFiles:
             scan.case_sensitive,
         )  # fmt: skip
         return read.to_table([self._tasks[name]])
-
-    def small(self, name: str) -> None:
-        """Return None: no file is read with others, as each has its own schema and deletions."""
-
-    def together(self, names: Sequence[str]) -> Any:
-        """Return the rows of no files."""
 
 
 def _version(task: Any) -> str:

@@ -28,6 +28,22 @@ def table() -> pl.DataFrame:
 # Frames
 
 
+class Lazy:
+    """A frame that is still to be computed, as Daft has it: a stream, and no length yet."""
+
+    def __len__(self) -> int:
+        raise RuntimeError("Cannot call len() on an unmaterialized dataframe")
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return table().__arrow_c_stream__(requested_schema)
+
+
+def test_a_frame_without_a_length_yet_is_read():
+    found, rows = ds.gram(Lazy()), table().to_numpy()
+    assert (found.rows, found.columns) == (ROWS, table().columns)
+    np.testing.assert_allclose(found.mean, rows.mean(axis=0))
+
+
 def of_narwhals(inner: Callable[[pl.DataFrame], Any]) -> Callable[[pl.DataFrame], Any]:
     def make(frame: pl.DataFrame) -> Any:
         return pytest.importorskip("narwhals").from_native(inner(frame))

@@ -5,7 +5,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from threading import BoundedSemaphore
 from typing import Any
 
@@ -56,9 +56,11 @@ class StreamTable(Batched):
     def __init__(self, source: Any) -> None:
         self._source = source
         self._reader: pa.RecordBatchReader | None = self._open()
-        # What has a length is a table in memory.
-        self.again = hasattr(source, "__len__")
-        self.rows = len(source) if self.again else None
+        # What has a length is a table in memory; Daft does not count a frame still to be computed.
+        self.rows = None
+        with suppress(TypeError, RuntimeError):
+            self.rows = len(source)
+        self.again = self.rows is not None
         schema = self._reader.schema
         # The index of a pandas frame is no column of the table.
         notes = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
