@@ -67,6 +67,15 @@ def library_path() -> Path:
     return Path(spec.origin)
 
 
+#: Functions that return a pointer: to an error text but for the first, or none.
+_POINTERS = [
+    "reader_new", "reader_add", "reader_finish", "reader_state", "state_note", "reader_load",
+    "folds", "distinct", "project", "support_table", "sets", "search",
+    "answer", "check", "penalised_path", "penalised_degrees", "knockoffs", "knockoff_select",
+    "arrived_new", "arrived_row",
+]  # fmt: skip
+
+
 @cache
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(library_path()))
@@ -74,7 +83,6 @@ def _library() -> ctypes.CDLL:
     library.dbselect_reader_new.argtypes = [
         ctypes.POINTER(text), ctypes.c_size_t, text, text, text, text
     ]  # fmt: skip
-    library.dbselect_reader_new.restype = pointer
     library.dbselect_reader_category.argtypes = [
         pointer, text,
         ctypes.POINTER(text), ctypes.c_size_t,
@@ -82,68 +90,51 @@ def _library() -> ctypes.CDLL:
     ]  # fmt: skip
     library.dbselect_reader_category.restype = ctypes.c_bool
     library.dbselect_reader_add.argtypes = [pointer, pointer]
-    library.dbselect_reader_add.restype = pointer
     library.dbselect_reader_order.argtypes = [
         pointer, ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t
     ]  # fmt: skip
     library.dbselect_reader_order.restype = ctypes.c_bool
     library.dbselect_reader_finish.argtypes = [pointer, pointer, pointer]
-    library.dbselect_reader_finish.restype = pointer
     library.dbselect_reader_state.argtypes = [pointer, text, ctypes.c_size_t, pointer, pointer]
-    library.dbselect_reader_state.restype = pointer
     library.dbselect_state_note.argtypes = [pointer, text, ctypes.c_size_t, pointer, pointer]
-    library.dbselect_state_note.restype = pointer
     library.dbselect_reader_load.argtypes = [
         pointer, text, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t
     ]  # fmt: skip
-    library.dbselect_reader_load.restype = pointer
     library.dbselect_reader_free.argtypes = [pointer]
     library.dbselect_reader_free.restype = None
     library.dbselect_folds.argtypes = [
         pointer, ctypes.POINTER(text), ctypes.c_size_t, ctypes.c_int64, ctypes.c_int64,
         pointer, pointer,
     ]  # fmt: skip
-    library.dbselect_folds.restype = pointer
     library.dbselect_distinct.argtypes = [pointer, pointer, pointer]
-    library.dbselect_distinct.restype = pointer
     vector: list[Any] = [pointer, ctypes.c_size_t, pointer, pointer, *3 * [ctypes.c_size_t]]
     library.dbselect_project.argtypes = [*vector, pointer]
-    library.dbselect_project.restype = pointer
     library.dbselect_support_table.argtypes = [*vector, pointer, pointer]
-    library.dbselect_support_table.restype = pointer
     library.dbselect_sets.argtypes = [
         pointer, *3 * [ctypes.c_size_t], ctypes.c_int64, *2 * [pointer]
     ]  # fmt: skip
-    library.dbselect_sets.restype = pointer
     library.dbselect_search.argtypes = [pointer, pointer, _OnTurn, pointer, pointer]
-    library.dbselect_search.restype = pointer
     library.dbselect_answer.argtypes = [pointer, pointer, _OnTurn, pointer, pointer]
-    library.dbselect_answer.restype = pointer
     library.dbselect_check.argtypes = [pointer, text, pointer, pointer]
-    library.dbselect_check.restype = pointer
     library.dbselect_penalised_path.argtypes = [pointer, _OnTurn, pointer, pointer]
-    library.dbselect_penalised_path.restype = pointer
     library.dbselect_penalised_degrees.argtypes = [pointer, pointer, pointer]
-    library.dbselect_penalised_degrees.restype = pointer
     library.dbselect_knockoffs.argtypes = [
         *3 * [pointer], *2 * [ctypes.c_size_t], ctypes.c_uint8, ctypes.c_int64, ctypes.c_size_t,
         pointer, pointer,
     ]  # fmt: skip
-    library.dbselect_knockoffs.restype = pointer
     library.dbselect_knockoff_select.argtypes = [
         pointer, *2 * [ctypes.c_size_t], ctypes.c_double, pointer
     ]  # fmt: skip
-    library.dbselect_knockoff_select.restype = pointer
     library.dbselect_arrived_new.argtypes = [pointer, text, pointer]
-    library.dbselect_arrived_new.restype = pointer
     library.dbselect_arrived_row.argtypes = [
         pointer, text, ctypes.c_size_t, ctypes.c_double, pointer
     ]  # fmt: skip
-    library.dbselect_arrived_row.restype = pointer
     library.dbselect_arrived_free.argtypes = [pointer]
     library.dbselect_arrived_free.restype = None
     library.dbselect_text_free.argtypes = [pointer]
     library.dbselect_text_free.restype = None
+    for name in _POINTERS:
+        getattr(library, f"dbselect_{name}").restype = pointer
     return library
 
 
