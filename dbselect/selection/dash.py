@@ -175,23 +175,23 @@ def answer(question: Question[O]) -> Look[O]:
 
 
 def dash_search(
-    objective: O, ask: Ask, opt: float, alpha: float, means: Vector | None = None
+    objective: O, ask: Ask, opt: float, alpha: float, alone: Vector | None = None
 ) -> Generator[Question[O], Look[O], Run[O]]:
     """Select k candidates under one guess, a question a round.
 
     Parameters
     ----------
-    means : gains of the candidates alone, where they were asked in a round of their own
+    alone : gains of the candidates alone, where they were asked in a round of their own
     """
     k, epsilon, practice = ask.k, ask.epsilon, ask.practice
     rounds = ask.rounds or default_rounds(objective.size, k)
     draws = RandomSets(ask.seed)
     # By Lemma 20 a literal run that has not ended by then never does.
     most = math.ceil(math.log(max(objective.size, 2)) / math.log1p(epsilon / 2.0))
-    asked = 0 if means is None else 1
-    stalled = completed = 0
+    fresh = alone is not None
+    means = np.empty(0) if alone is None else alone
+    asked, stalled, completed = int(fresh), 0, 0
     left = np.empty(0, np.intp)
-    fresh = means is not None
     for done in range(rounds):
         size = -(-(k - len(objective.held)) // (rounds - done))
         if not size:
@@ -206,14 +206,14 @@ def dash_search(
                 return Run(_with(objective, left.tolist()), [], asked, opt, alpha)
             one = size == 1 and practice.takes_best
             if not (one and fresh):
-                known = practice.takes_best and not one and means is not None
+                known = practice.takes_best and not one and len(means)
                 first = left[best_first(means[left])[:size]].tolist() if known else []
                 sets = [[]] if one else draws.sets(left, size, ask.samples)
                 look = yield Question(objective, left, sets, first, draws.drawn)
                 asked, means, fresh = asked + 1, look.marginal, False
             if one:
-                best = first_of_the_best(means, _unselected(objective))
-                objective, fresh = _with(objective, [best]), False
+                taken = [first_of_the_best(means, _unselected(objective))]
+                objective, fresh = _with(objective, taken), False
                 break
             if _reaches(look.gain, alpha**2 * t / rounds):
                 objective = look.best if practice.takes_best else look.sampled
@@ -225,8 +225,8 @@ def dash_search(
                 break
             late = ask.rounds is None and asked + rounds - done > k
             if practice.completes and (len(kept) < size or late):
-                best = unselected[best_first(means[unselected])[:size]]
-                objective = _with(objective, best.tolist())
+                taken = unselected[best_first(means[unselected])[:size]].tolist()
+                objective = _with(objective, taken)
                 completed += size
                 break
             if turn == most:
