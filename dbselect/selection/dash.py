@@ -171,6 +171,8 @@ def answer(question: Question[O]) -> Look[O]:
     lost = (lambda trial: trial.losses()) if question.sets[0] else (lambda _: 0.0)
     marginal = np.mean([trial.gains() + lost(trial) for trial in trials[:m]], axis=0)
     at = first_of_the_best(gains, np.ones(len(gains), dtype=bool))
+    if not sets[0]:
+        trials = [question.objective]
     return Look(float(gains[:m].mean()), np.asarray(marginal), trials[0], trials[at])
 
 
@@ -304,6 +306,8 @@ def best_guess(
         answers |= zip(new, together(answer, new.values()), strict=True)
         queries += sum(one.queries for one in new.values())
         values = [goes_on(guess, answers[one.key]) for guess, one in list(asks.items())]
+        # Sets that were drawn are not drawn again in a later round.
+        answers = {key: look for key, look in answers.items() if not key[-1]}
         reached = max(reached, *values)
         low = [guess for guess in asks if _reaches(reached, min(guess[0], bound or guess[0]))]
         # Some run is always followed to its end.
