@@ -126,7 +126,7 @@ sanitize: setup ## the library under AddressSanitizer, through the engines: some
 miri: ## the modules without vectors and foreign calls under Miri: two minutes
 	cargo +nightly miri test --locked --manifest-path native/Cargo.toml --lib -- $(PURE:%=%::tests)
 
-reproduce: setup ## repeat what the papers published; writes docs/reproduction.md: under 20 minutes
+reproduce: setup ## repeat what the papers published; writes docs/reproduction.md, whose head says how long it took
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/reproduction.py
 
 demo: ## which groups of features predict flight delays best for their cost

@@ -63,7 +63,9 @@ def main() -> None:
         claims = kept(folder / "claims.csv", framed(study.claims), name, took)
         seconds = claims.unique("part")["seconds"].sum()
         page = options.out.read_text() if options.out.exists() else ""
-        options.out.write_text(head(claims, seconds) + written(page, list(PARTS), name, blocks))
+        missing = [one for one in PARTS if one not in set(claims["part"])]
+        begin = head(claims, seconds, missing)
+        options.out.write_text(begin + written(page, list(PARTS), name, blocks))
         print(f"{name}: {took:.0f} s", flush=True)
 
 

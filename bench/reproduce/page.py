@@ -194,7 +194,10 @@ def written(page: str, order: Sequence[str], part: str, blocks: Iterable[str]) -
     return "\n".join(f"<!-- part {name} -->\n{text}<!-- end -->\n" for name, text in there.items())
 
 
-def head(claims: pl.DataFrame, seconds: float) -> str:
-    """Return the begin of the page: how long it took, and counts by paper and table."""
-    return "\n".join([HEAD.format(minutes=f"{max(1, round(seconds / 60))} minutes"),
-                      table(counted(claims).to_dicts()), "", ""])  # fmt: skip
+def head(claims: pl.DataFrame, seconds: float, missing: Sequence[str]) -> str:
+    """Return the begin of the page: how long it took, counts, and the parts that are not there."""
+    told = [HEAD.format(minutes=f"{max(1, round(seconds / 60))} minutes"),
+            table(counted(claims).to_dicts()), ""]  # fmt: skip
+    if missing:
+        told += [prose(f"Parts that this page does not have yet: {', '.join(missing)}."), ""]
+    return "\n".join([*told, ""])

@@ -173,6 +173,8 @@ def answer(question: Question[O]) -> Look[O]:
     lost = (lambda trial: trial.losses()) if question.sets[0] else (lambda _: 0.0)
     marginal = np.mean([trial.gains() + lost(trial) for trial in trials[:m]], axis=0)
     at = first_of_the_best(gains, np.ones(len(gains), dtype=bool))
+    if not sets[0]:
+        trials = [question.objective]
     return Look(float(gains[:m].mean()), np.asarray(marginal), trials[0], trials[at])
 
 
@@ -186,23 +188,23 @@ def _ask(questions: Iterable[Question[O]]) -> None:
 
 
 def dash_search(
-    objective: O, ask: Ask, opt: float, alpha: float, means: Vector | None = None
+    objective: O, ask: Ask, opt: float, alpha: float, alone: Vector | None = None
 ) -> Generator[Question[O], Look[O], Run[O]]:
     """Select k candidates under one guess, a question a round.
 
     Parameters
     ----------
-    means : gains of the candidates alone, where they were asked in a round of their own
+    alone : gains of the candidates alone, where they were asked in a round of their own
     """
     k, epsilon, practice = ask.k, ask.epsilon, ask.practice
     rounds = ask.rounds or default_rounds(objective.size, k)
     draws = RandomSets(ask.seed)
     # By Lemma 20 a literal run that has not ended by then never does.
     most = math.ceil(math.log(max(objective.size, 2)) / math.log1p(epsilon / 2.0))
-    asked = 0 if means is None else 1
-    stalled = completed = 0
+    fresh = alone is not None
+    means = np.empty(0) if alone is None else alone
+    asked, stalled, completed = int(fresh), 0, 0
     left = np.empty(0, np.intp)
-    fresh = means is not None
     for done in range(rounds):
         size = -(-(k - len(objective.held)) // (rounds - done))
         if not size:
@@ -217,14 +219,14 @@ def dash_search(
                 return Run(_with(objective, left.tolist()), [], asked, opt, alpha)
             one = size == 1 and practice.takes_best
             if not (one and fresh):
-                known = practice.takes_best and not one and means is not None
+                known = practice.takes_best and not one and len(means)
                 first = left[best_first(means[left])[:size]].tolist() if known else []
                 sets = [[]] if one else draws.sets(left, size, ask.samples)
                 look = yield Question(objective, left, sets, first, draws.drawn)
                 asked, means, fresh = asked + 1, look.marginal, False
             if one:
-                best = first_of_the_best(means, _unselected(objective))
-                objective, fresh = _with(objective, [best]), False
+                taken = [first_of_the_best(means, _unselected(objective))]
+                objective, fresh = _with(objective, taken), False
                 break
             if _reaches(look.gain, alpha**2 * t / rounds):
                 objective = look.best if practice.takes_best else look.sampled
@@ -236,8 +238,8 @@ def dash_search(
                 break
             late = ask.rounds is None and asked + rounds - done > k
             if practice.completes and (len(kept) < size or late):
-                best = unselected[best_first(means[unselected])[:size]]
-                objective = _with(objective, best.tolist())
+                taken = unselected[best_first(means[unselected])[:size]].tolist()
+                objective = _with(objective, taken)
                 completed += size
                 break
             if turn == most:
@@ -316,6 +318,8 @@ def best_guess(
         answers |= zip(new, together(answer, new.values()), strict=True)
         queries += sum(one.queries for one in new.values())
         values = [goes_on(guess, answers[one.key]) for guess, one in list(asks.items())]
+        # Sets that were drawn are not drawn again in a later round.
+        answers = {key: look for key, look in answers.items() if not key[-1]}
         reached = max(reached, *values)
         low = [guess for guess in asks if _reaches(reached, min(guess[0], bound or guess[0]))]
         # Some run is always followed to its end.

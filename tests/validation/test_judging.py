@@ -518,3 +518,16 @@ def test_a_gram_of_other_terms_is_not_judged(options, message):
     with pytest.raises(ds.errors.RecordError, match=rf"another {message}.*terms= of the fit"):
         ds.evaluate(model, ds.gram(test, **options))
     assert ds.evaluate(model, ds.gram(test, terms=known.terms)).height == 1
+
+
+def test_timeliness_is_a_share_of_the_height_that_is_asked_for():
+    curve = pl.DataFrame({"spent": [0.0, 1.0, 4.0], "explained": [0.0, 0.3, 0.4]})
+    own, all_of_it = (
+        ds.compare({"a": curve}, fraction=1.0, final=final).table["timeliness"][0]
+        for final in (None, 1.0)
+    )
+    # 3 units at 0.3, of 4 units at 0.4, or at the target's variance.
+    assert (own, all_of_it) == pytest.approx((0.9 / 1.6, 0.9 / 4))
+    for final in (0, -1, "a", float("nan")):
+        with pytest.raises(ds.errors.ArgumentError, match=r"final is .*; it must be a number > 0"):
+            ds.compare({"a": curve}, final=final)

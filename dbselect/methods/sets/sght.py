@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dbselect.methods.sets.descents import check_start, descents_of, groups_held, task_of
-from dbselect.methods.sets.sght_on_rows import sght_on_rows
+from dbselect.methods.sets.on_rows import sght_on_rows
 from dbselect.options.option import shows
 from dbselect.options.table import SghtOptions
 from dbselect.record.groups import Groups

@@ -10,7 +10,7 @@ from dbselect.methods.fits.fit import fit
 from dbselect.methods.sets.descents import groups_held, own_start, settings_of
 from dbselect.objectives.smooth import RowSquares
 from dbselect.options.table import SghtOptions
-from dbselect.record.groups import groups_of
+from dbselect.record.groups import Groups, groups_of
 from dbselect.results.call import Call
 from dbselect.results.model import Model
 from dbselect.search.table import gram_given, referenced_columns, table_of
@@ -28,7 +28,9 @@ _REFUSED = ("ridge", "weight", "null_policy", "terms", "always")
 BLOCK = 2**14
 
 
-def sght_on_rows(problem: "Problem", known: SghtOptions, call: Call) -> tuple[Model, Descent, Any]:
+def sght_on_rows(
+    problem: "Problem", known: SghtOptions, call: Call
+) -> tuple[Model, Descent, Groups]:
     """Descend on the rows of a table; return the model, how it went, and the groups.
 
     Notes
@@ -85,5 +87,5 @@ def sght_on_rows(problem: "Problem", known: SghtOptions, call: Call) -> tuple[Mo
     elif model.fit is not None:
         own = {"fit": replace(model.fit, chosen=True)}
     spent = float(groups.costs[held].sum())
-    bought = {"groups": [groups.names[i] for i in held], "spent": spent, "call": call}
-    return replace(model, **bought, **own), descent, groups
+    own |= {"groups": [groups.names[i] for i in held], "spent": spent, "call": call}
+    return replace(model, **own), descent, groups
