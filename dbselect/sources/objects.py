@@ -17,7 +17,7 @@ from dbselect.errors import ArgumentError, SourceError
 #: Addresses of the object stores that obstore lists.
 SCHEMES = ("s3://", "s3a://", "gs://", "az://", "adl://", "abfs://", "abfss://", "azure://")
 #: A server that does not answer is an error after some seconds, not minutes.
-_RETRIES = {"max_retries": 3, "retry_timeout": timedelta(seconds=15)}
+_RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=15)}
 #: Names of a folder that are looked at to know what it is: one answer of a server.
 SOME = 1000
 
