@@ -19,12 +19,12 @@ from dbselect.linear.numbered import TARGET, numbered
 from dbselect.linear.refine import residual_share
 from dbselect.linear.whitening import Whitening, whitening
 from dbselect.options.kinds import SHARE
+from dbselect.pages.summary import tested
 from dbselect.record.columns import match
 from dbselect.record.inputs import HandleUnknown, MissingColumns
 from dbselect.record.terms import Terms
 from dbselect.results.prediction.predict import Predictor
 from dbselect.results.prediction.side_by_side import LinearPredictors
-from dbselect.results.summary import tested
 
 _F_TEST = {"df": pl.Int64, "df_residual": pl.Int64, "statistic": pl.Float64, "p_value": pl.Float64}
 

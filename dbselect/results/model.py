@@ -16,6 +16,7 @@ from dbselect.linear.inference import (
 )
 from dbselect.options.kinds import SHARE
 from dbselect.pages.short import listed
+from dbselect.pages.summary import Summary
 from dbselect.record.gram import Vector
 from dbselect.record.rows import clip_share, is_saturated, row_counts
 from dbselect.record.terms import Terms
@@ -24,7 +25,6 @@ from dbselect.results.diagnosed import Diagnosed
 from dbselect.results.fields import StoredFields
 from dbselect.results.prediction.predict import Predicting, Predictor
 from dbselect.results.refit import Refitted
-from dbselect.results.summary import Summary
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem

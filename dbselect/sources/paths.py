@@ -21,10 +21,6 @@ from dbselect.sources.engines.formats import PARQUET, Format, told_format
 from dbselect.sources.objects import is_installed, is_listed, is_url, version_at, versions_below
 
 
-class NoFilesError(SourceError):
-    """No file is there, or none that is data."""
-
-
 @dataclass(frozen=True)
 class Listing:
     """The files that a path means.
@@ -77,7 +73,7 @@ def meant(path: str | Path, own: Path | None = None) -> Any:
     """
     text = str(Path(path).expanduser()) if str(path).startswith("~") else str(path)
     if not text:
-        raise NoFilesError("no file is at ''; a Parquet file or a glob is needed")
+        raise SourceError("no file is at ''; a Parquet file or a glob is needed")
     if not is_url(text):
         return _meant_here(text, own)
     is_named = not glob.has_magic(text) and Path(text).suffix
@@ -159,7 +155,7 @@ def _listing(
     if not names:
         how = "matches" if glob.has_magic(text) else "is at"
         hidden = "; names that begin with _ or . are no data" if there else ""
-        raise NoFilesError(f"no file {how} '{text}'; a Parquet file or a glob is needed{hidden}")
+        raise SourceError(f"no file {how} '{text}'; a Parquet file or a glob is needed{hidden}")
     folders = {str(up) for name in names for up in Path(name).parents}
     found = [(f"{root}/{one}".removesuffix("/."), kind(one)) for one in sorted(folders, key=len)]
     found += [(str(one), lakes.kind_of(one)) for one in above]

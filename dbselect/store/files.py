@@ -26,7 +26,7 @@ from dbselect.sources.engines import polars
 from dbselect.sources.engines.formats import PARQUET
 from dbselect.sources.objects import is_url, version_at
 from dbselect.sources.open import open_table
-from dbselect.sources.paths import Listing, NoFilesError, meant, partition_of
+from dbselect.sources.paths import Listing, meant, partition_of
 from dbselect.store.fields import Fields, PartFields, kinds_of_fields, leaves_read, without
 from dbselect.store.merging import trimmed
 from dbselect.store.parts import Unread, labelled, read_part
@@ -154,10 +154,7 @@ def files_of(source: Any, own: Path | None = None) -> Files | None:
     ------
     SourceError : as `meant`
     """
-    try:
-        table = meant(source, own) if isinstance(source, str | Path) else source
-    except NoFilesError as error:
-        raise SourceError(f"{error}; a store never drops all parts") from None
+    table = meant(source, own) if isinstance(source, str | Path) else source
     if isinstance(table, Listing):
         if not table.root:
             raise SourceError(

@@ -145,7 +145,8 @@ def test_what_is_lost_is_what_no_other_group_has():
     seq = ds.anytime_sequence(GRAM, "y", GROUPS, COSTS)
     whole = fitted(list(GROUPS))[1]
     lost = [whole - fitted([other for other in GROUPS if other != one])[1] for one in GROUPS]
-    assert worth_of_groups(seq)["gain given the rest"].to_list() == pytest.approx(lost, abs=1e-12)
+    found = dict(worth_of_groups(seq).select("group", "lost without it").iter_rows())
+    assert [found[one] for one in GROUPS] == pytest.approx(lost, abs=1e-12)
 
 
 def test_choices_of_k_groups_take_them():

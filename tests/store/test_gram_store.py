@@ -503,7 +503,7 @@ def test_a_table_that_is_gone_drops_nothing(any_store, year, tmp_path):
     any_store.refresh(folder, by="day")
     for path in folder.glob("*/*.parquet"):
         path.unlink()
-    with pytest.raises(ds.errors.SourceError, match="never drops all parts"):
+    with pytest.raises(ds.errors.SourceError, match="no file is at"):
         any_store.refresh(folder)
     with pytest.raises(
         ds.errors.SourceError, match="has 8 parts of it, which a refresh would all drop"
@@ -699,7 +699,7 @@ def test_a_store_is_no_table_of_its_own(tmp_path, year):
     store = shelf("folder", tmp_path)
     store.refresh(year, by="day")
     for source in ("stats", "stats/*.parquet"):
-        with pytest.raises(ds.errors.SourceError, match="no Parquet file is at"):
+        with pytest.raises(ds.errors.SourceError, match=r"no file (is at|matches)"):
             store.refresh(tmp_path / source)
 
 

@@ -10,6 +10,9 @@ import pytest
 
 import dbselect as ds
 
+# Polars' own, of a plugin that plans faster.
+pytestmark = pytest.mark.filterwarnings("ignore:Iceberg scan planning")
+
 DAYS = [dt.date(2024, 1, day) for day in range(1, 6)]
 ROUTES = ["files", "LazyFrame", "DataFrame", "relation", "iceberg"]
 

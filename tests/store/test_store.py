@@ -20,7 +20,6 @@ from problems import Problem, random_problem
 from tables import typed
 
 import dbselect as ds
-from dbselect.record import files
 from dbselect.selection.criteria import RULES
 
 Trip = Callable[[Any, Path], Any]
@@ -304,7 +303,7 @@ def test_a_failed_write_leaves_what_was_there(form, kind, there, tmp_path, monke
         path.write_bytes(text[: len(text) // 2].encode())
         raise FullError
 
-    monkeypatch.setattr(files.pq, "write_table", full_table)
+    monkeypatch.setattr(pq, "write_table", full_table)
     monkeypatch.setattr(Path, "write_text", full_text)
     with pytest.raises(FullError):
         write(path)

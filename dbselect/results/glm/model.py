@@ -14,6 +14,7 @@ from dbselect.glm.newton import Status
 from dbselect.linear.inference import INTERCEPT, with_ends
 from dbselect.options.kinds import SHARE
 from dbselect.pages.short import listed
+from dbselect.pages.summary import Summary, tested
 from dbselect.record.formulas import Formula
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.rows import is_saturated, row_counts
@@ -23,7 +24,6 @@ from dbselect.results.fields import StoredFields
 from dbselect.results.glm.family import OfFamily
 from dbselect.results.prediction.predict import Predicting, Predictor
 from dbselect.results.refit import Refitted
-from dbselect.results.summary import Summary, tested
 
 
 @dataclass(frozen=True, eq=False)

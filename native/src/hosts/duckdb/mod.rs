@@ -28,9 +28,7 @@
 mod aggregates;
 mod answers;
 mod api;
-mod arrived;
 mod asked;
-mod budget;
 mod designs;
 mod glm;
 mod grams;
@@ -89,9 +87,9 @@ unsafe extern "C" fn dbselect_init_c_api(info: Handle, access: *const Access) ->
             if api::duckdb_connect(*((*access).get_database)(info), &mut connection) != 0 {
                 return Err("cannot connect to register the functions".to_string());
             }
-            budget::of_environment()?;
+            states::budget::of_environment()?;
             let registered = register(connection).and_then(|()| {
-                names::run(connection, budget::DEFAULT)?;
+                names::run(connection, states::budget::DEFAULT)?;
                 match names::is_free(connection) {
                     true => names::attach(connection),
                     false => Ok(()),
@@ -152,7 +150,7 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         register_scalar(connection, c"glm_mean", &[&told], &double(), glm::mean)?;
         let limits: [&[LogicalType]; 2] = [&[text()], &[text(), double()]];
         let name = c"dbselect_memory_limit";
-        register_scalar(connection, name, &limits, &text(), budget::memory_limit)?;
+        register_scalar(connection, name, &limits, &text(), states::budget::memory_limit)?;
         let bigint = || plain(type_id::BIGINT);
         let two_records = [record(), record()];
         let two_of_before = [types::record_of_before(), types::record_of_before()];
@@ -211,7 +209,13 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
             .collect();
         let available: Vec<&[LogicalType]> = available.iter().map(Vec::as_slice).collect();
         let (name, returns) = (c"predict_available", types::of_answer(&ARRIVED));
-        register_scalar(connection, name, &available, &returns, arrived::predict_available)?;
+        register_scalar(
+            connection,
+            name,
+            &available,
+            &returns,
+            predictions::arrived::predict_available,
+        )?;
         let models: Vec<_> =
             kinds.iter().flat_map(|of| (0..2).map(|n| arguments(&[*of], n))).collect();
         let models: Vec<&[LogicalType]> = models.iter().map(Vec::as_slice).collect();
@@ -462,7 +466,7 @@ unsafe extern "C" fn fold_of(info: Handle, chunk: Handle, out: Handle) {
 fn aggregate_guard(info: Handle, function: &str, work: impl FnOnce() -> Result<(), String>) {
     // SAFETY: DuckDB's own handle, live during the call.
     let failed = |info, text| unsafe { api::duckdb_aggregate_function_set_error(info, text) };
-    let work = || budget::check().and_then(|()| work());
+    let work = || states::budget::check().and_then(|()| work());
     guard(info, failed, || work().map_err(|message| told_by(function, message)));
 }
 

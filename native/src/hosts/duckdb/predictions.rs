@@ -1,5 +1,7 @@
 //! Predictions of rows by sequences and models, as scalar functions.
 
+pub mod arrived;
+
 use std::collections::HashMap;
 use std::rc::Rc;
 

@@ -20,6 +20,8 @@
 //! A thread that asks for the size has no table of groups half done: DuckDB plans a query before
 //! it runs it.
 
+pub mod budget;
+
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -6,9 +6,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::api::{self, Handle};
-use super::scalar_guard;
-use super::vectors::{Vector, text, write_text};
+use super::super::api::{self, Handle};
+use super::super::scalar_guard;
+use super::super::vectors::{Vector, text, write_text};
 use crate::memory::{bytes_of, held, told};
 
 /// Sets the limit to a share of DuckDB's.

@@ -3,14 +3,14 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::api::{self, Handle, type_id};
-use super::predictions::{OPTIONS, Told, Treatment};
-use super::records::Records;
-use super::scalar_guard;
-use super::sequences::write_each;
-use super::table::leaves;
-use super::values::Values;
-use super::vectors::{ListEntry, Vector, bytes, text, write_text, write_texts};
+use super::super::api::{self, Handle, type_id};
+use super::super::records::Records;
+use super::super::scalar_guard;
+use super::super::sequences::write_each;
+use super::super::table::leaves;
+use super::super::values::Values;
+use super::super::vectors::{ListEntry, Vector, bytes, text, write_text, write_texts};
+use super::{OPTIONS, Told, Treatment};
 use crate::arrived::predictor::Predictor;
 use crate::arrived::rows::{Alike, Arrivals};
 use crate::record::inputs::{Column, Kind, MissingColumns, Rows};
