@@ -1,12 +1,16 @@
 """Prediction from whatever has arrived: simulation, command line, scikit-learn, a web service."""
 
 import json
+import runpy
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
 import dbselect as ds
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 from dbselect.doors.cli import main
 
 COSTS = {"a": 1.0, "b": 2.0, "c": 4.0}
@@ -197,8 +201,7 @@ def test_indicators_do_better_where_it_tells_that_a_group_is_missing(tells):
 def test_a_service_answers_requests_with_missing_and_unknown_fields(problem):
     pytest.importorskip("httpx")
     client = pytest.importorskip("starlette.testclient")
-    from examples.service import service
-
+    service = runpy.run_path(str(EXAMPLES / "service.py"))["service"]
     predictor = problem.predictor()
     http = client.TestClient(service(predictor))
     assert http.get("/").json()["costs"] == COSTS
