@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 import dbselect as ds
+from dbselect.doors.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-from dbselect.doors.cli import main
 
 COSTS = {"a": 1.0, "b": 2.0, "c": 4.0}
 ROWS = 400
