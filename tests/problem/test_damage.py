@@ -142,3 +142,14 @@ def test_coefficients_that_are_no_mapping_are_refused_before_arrow(tmp_path, cap
     frame.write_parquet(tmp_path / "rows.parquet")
     assert main(["predict", str(path), str(tmp_path / "rows.parquet")]) == 2
     assert "damaged" in capsys.readouterr().err
+
+
+def test_classes_that_are_gone_are_called_damage(tmp_path):
+    frame = table().with_columns(kind=pl.Series(["x", "y", "z", "x"] * 10))
+    seq = ds.anytime_sequence(frame.drop("k"), "kind", family="multinomial", ridge=0.1)
+    record = seq.to_struct()
+    with pytest.raises(ds.errors.RecordError, match="family is 'multinomial', of 0 classes"):
+        type(seq).from_struct({**record, "class_type": None})
+    alone = {**record, "family": "binomial"}
+    with pytest.raises(ds.errors.RecordError, match="family is 'binomial', of 3 classes"):
+        type(seq).from_struct(alone)

@@ -139,6 +139,8 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"levels are {levels}; a target has two, or none")
     read = _CLASS_TYPES[class_type] if class_type is not None else str
     classes = [] if class_type is None or levels else [read(p["class"]) for p in predictors]
+    if (record["family"] == "multinomial") != (len(classes) > 1):
+        raise ValueError(f"family is {record['family']!r}, of {len(classes)} classes")
     offsets = Offset(record["offset"], record["exposure"])
     terms = Terms.from_json(predictors[0]["sequence"][0]["terms"])
     numbers = {name: j for j, name in enumerate(search["groups"].members)}
