@@ -10,7 +10,7 @@ import numpy as np
 
 from dbselect.linear.problem import linear
 from dbselect.linear.state import State
-from dbselect.selection.dash import Ask, best_guess
+from dbselect.selection.dash import DashAsk, best_guess
 from reproduce.claims import said
 from reproduce.dash import D1, gram_of, names_of, regression
 from reproduce.page import Study, prose, spread, table
@@ -34,7 +34,7 @@ def dash_batches(state: State, k: int, seed: int, **guess: float) -> tuple[list[
         batches.append(sum(one.queries for one in asked))
         return [answer(one) for one in asked]
 
-    run = best_guess(state, Ask(k, seed=seed, **guess), together=together)
+    run = best_guess(state, DashAsk(k, seed=seed, **guess), together=together)
     return batches, run.objective.value
 
 

@@ -6,7 +6,7 @@ from io import BytesIO
 import polars as pl
 
 from dbselect.backends.folder import Records
-from dbselect.sources.objects import opened, versions_below
+from dbselect.sources.objects import reached, versions_below
 
 
 class ObjectFolder(Records):
@@ -24,21 +24,21 @@ class ObjectFolder(Records):
         return list(versions_below(self._shown))
 
     def _content(self, name: str) -> bytes:
-        with opened(self._shown) as (obstore, store):
+        with reached(self._shown) as (obstore, store):
             return bytes(obstore.get(store, name).bytes())
 
     def _put(self, name: str, frame: pl.DataFrame) -> None:
         frame.write_parquet(file := BytesIO())
-        with opened(self._shown) as (obstore, store):
+        with reached(self._shown) as (obstore, store):
             obstore.put(store, name, file.getvalue())
 
     def _claim(self, name: str, text: str) -> None:
-        with opened(self._shown) as (obstore, store):
+        with reached(self._shown) as (obstore, store):
             try:
                 obstore.put(store, name, text.encode(), mode="create")
             except obstore.exceptions.AlreadyExistsError as error:
                 raise FileExistsError(str(error)) from None
 
     def _remove(self, name: str) -> None:
-        with opened(self._shown) as (obstore, store), suppress(FileNotFoundError):
+        with reached(self._shown) as (obstore, store), suppress(FileNotFoundError):
             obstore.delete(store, name)

@@ -97,7 +97,7 @@ PRACTICE, LITERAL = Practice(), Practice(False, False, False, ())
 
 
 @dataclass(frozen=True)
-class Ask:
+class DashAsk:
     """What is asked of a run.
 
     Parameters
@@ -163,7 +163,7 @@ class Look(Generic[O]):
     best: O
 
 
-def answer(question: Question[O]) -> Look[O]:
+def look_at(question: Question[O]) -> Look[O]:
     """Ask a question, each of whose sets is a state of its own."""
     sets = [*question.sets, question.first] if question.first else question.sets
     trials = [question.objective.copy() for _ in sets]
@@ -188,7 +188,7 @@ def _ask(questions: Iterable[Question[O]]) -> None:
 
 
 def dash_search(
-    objective: O, ask: Ask, opt: float, alpha: float, alone: Vector | None = None
+    objective: O, ask: DashAsk, opt: float, alpha: float, alone: Vector | None = None
 ) -> Generator[Question[O], Look[O], Run[O]]:
     """Select k candidates under one guess, a question a round.
 
@@ -260,7 +260,7 @@ def default_rounds(size: int, k: int) -> int:
 
 
 def best_guess(
-    objective: O, ask: Ask, told: Told = lambda _: None, together: Together = map
+    objective: O, ask: DashAsk, told: Told = lambda _: None, together: Together = map
 ) -> Run[O]:
     """Run DASH under all guesses of OPT and alpha side by side, and return the best run.
 
@@ -315,7 +315,7 @@ def best_guess(
             sets = chain.from_iterable([*one.sets, one.first] for one in new.values())
             objective.expect(list(dict.fromkeys(chain.from_iterable(sets))))
         _ask(new.values())
-        answers |= zip(new, together(answer, new.values()), strict=True)
+        answers |= zip(new, together(look_at, new.values()), strict=True)
         queries += sum(one.queries for one in new.values())
         values = [goes_on(guess, answers[one.key]) for guess, one in list(asks.items())]
         # Sets that were drawn are not drawn again in a later round.
@@ -334,7 +334,7 @@ def best_guess(
     return replace(best, history=history, queries=queries, bound=bound)
 
 
-def _alphas(ask: Ask, n: int) -> list[float]:
+def _alphas(ask: DashAsk, n: int) -> list[float]:
     if ask.alpha is not None:
         return [ask.alpha]
     if ask.practice.alphas:

@@ -45,14 +45,14 @@ def versions_below(url: str) -> dict[str, str]:
     ArgumentError : obstore is not installed
     SourceError : the store does not answer
     """
-    with opened(url) as (obstore, store):
+    with reached(url) as (obstore, store):
         found = (one for chunk in obstore.list(store, chunk_size=SOME) for one in chunk)
         return {one["path"]: _version(one) for one in found}
 
 
 def some_below(url: str) -> list[str]:
     """Return the first names of files below an address; as `versions_below`."""
-    with opened(url) as (obstore, store):
+    with reached(url) as (obstore, store):
         found = (one for chunk in obstore.list(store, chunk_size=SOME) for one in chunk)
         return [one["path"] for one in islice(found, SOME)]
 
@@ -60,7 +60,7 @@ def some_below(url: str) -> list[str]:
 def version_at(url: str) -> str | None:
     """Return size and ETag of one file, None if there is none."""
     folder, _, name = url.rpartition("/")
-    with opened(folder) as (obstore, store):
+    with reached(folder) as (obstore, store):
         try:
             return _version(obstore.head(store, name))
         except FileNotFoundError:
@@ -74,7 +74,7 @@ def _version(told: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def opened(url: str) -> Iterator[tuple[Any, Any]]:
+def reached(url: str) -> Iterator[tuple[Any, Any]]:
     """Open what is below an address."""
     try:
         import obstore

@@ -24,7 +24,7 @@ from dbselect.errors import (
 from dbselect.record.files import check_digest
 from dbselect.record.foreign import is_of, native
 from dbselect.record.gram import FIELDS, Gram, is_record
-from dbselect.sources.paths import Listing, meant
+from dbselect.sources.paths import FilesMeant, meant
 from dbselect.sources.request import Table
 
 #: Seconds after which a progress bar appears on a terminal.
@@ -91,7 +91,7 @@ def _is_open(source: Any) -> bool:
 #: Engines in the order in which a source is offered to them.
 ENGINES = [
     Engine(_is_open, lambda source, _: source),
-    Engine(lambda source: isinstance(source, Listing), _by("polars", "from_listing")),
+    Engine(lambda source: isinstance(source, FilesMeant), _by("polars", "from_listing")),
     Engine(
         lambda source: isinstance(source, pl.DataFrame | pl.LazyFrame), _by("polars", "from_frame")
     ),
@@ -164,7 +164,7 @@ def stored_gram(source: Any, opened: Callable[[], Table] | None = None) -> Gram 
 
 
 def _gram_of_table(source: Any, opened: Callable[[], Table]) -> Gram | None:
-    files = [Path(path) for path in source.here] if isinstance(source, Listing) else []
+    files = [Path(path) for path in source.here] if isinstance(source, FilesMeant) else []
     if [path.suffix for path in files] == [".json"]:
         return _gram_in_json(files[0])
     for path in files:
@@ -220,7 +220,7 @@ def _can_be_looked_at(source: Any) -> bool:
     """Whether a source is a table of which it takes little, and uses nothing up, to see more."""
     if isinstance(source, np.ndarray) or not any(engine.reads(source) for engine in ENGINES):
         return False
-    if isinstance(source, Listing) and not source.format.nested:
+    if isinstance(source, FilesMeant) and not source.format.nested:
         return False
     return not hasattr(source, "__arrow_c_stream__") or hasattr(source, "__len__")
 

@@ -22,7 +22,7 @@ from dbselect.sources.objects import is_installed, is_listed, is_url, version_at
 
 
 @dataclass(frozen=True)
-class Listing:
+class FilesMeant:
     """The files that a path means.
 
     Parameters
@@ -79,13 +79,13 @@ def meant(path: str | Path, own: Path | None = None) -> Any:
     is_named = not glob.has_magic(text) and Path(text).suffix
     if is_listed(text) and (is_installed() or not is_named):
         return _meant_there(text.rstrip("/"))
-    return Listing(text, "", (text,), told_format(text) or PARQUET)
+    return FilesMeant(text, "", (text,), told_format(text) or PARQUET)
 
 
 def _meant_here(text: str, own: Path | None) -> Any:
     if Path(text).is_file() and not text.endswith(lakes.ICEBERG_FILE):
         return _one(text, Path(text))
-    table = lakes.opened(text)
+    table = lakes.opened_lake(text)
     if table is not None:
         return table
     parts = Path(text).parts
@@ -104,12 +104,12 @@ def _meant_here(text: str, own: Path | None) -> Any:
         mine = own.resolve()
         there = {one for one in there if not Path(root, one).resolve().is_relative_to(mine)}
     top = Path(root).absolute()
-    return _listing(text, root, there, pattern, lambda name: lakes.kind_of(top / name), top.parents)
+    return _listing(text, root, there, pattern, lambda name: lakes.lake_of(top / name), top.parents)
 
 
-def _one(text: str, path: Path) -> Listing:
+def _one(text: str, path: Path) -> FilesMeant:
     form = told_format(path.name) or PARQUET
-    return Listing(text, str(path.parent), (path.name,), form)
+    return FilesMeant(text, str(path.parent), (path.name,), form)
 
 
 def _meant_there(text: str) -> Any:
@@ -119,8 +119,8 @@ def _meant_there(text: str) -> Any:
         if version is not None:
             root, _, name = text.rpartition("/")
             form = told_format(name) or PARQUET
-            return Listing(text, root, (name,), form, versions={name: version})
-        table = lakes.opened(text)
+            return FilesMeant(text, root, (name,), form, versions={name: version})
+        table = lakes.opened_lake(text)
         if table is not None:
             return table
     parts = text.split("/")
@@ -142,13 +142,13 @@ def _listing(
     kind: Callable[[str], str | None],
     above: Iterable[str | Path],
     versions: Mapping[str, str] | None = None,
-) -> Listing:
+) -> FilesMeant:
     """Return the listing of some files.
 
     Parameters
     ----------
     there : names of files that the path matches
-    kind : folder below the root -> as `lakes.kind_of`
+    kind : folder below the root -> as `lakes.lake_of`
     above : folders around the root
     """
     names = sorted(name for name in there if is_data(name, pattern))
@@ -158,7 +158,7 @@ def _listing(
         raise SourceError(f"no file {how} '{text}'; a Parquet file or a glob is needed{hidden}")
     folders = {str(up) for name in names for up in Path(name).parents}
     found = [(f"{root}/{one}".removesuffix("/."), kind(one)) for one in sorted(folders, key=len)]
-    found += [(str(one), lakes.kind_of(one)) for one in above]
+    found += [(str(one), lakes.lake_of(one)) for one in above]
     for folder, known in found:
         if known is not None:
             raise SourceError(
@@ -167,7 +167,7 @@ def _listing(
             )
     form, names = _one_format(text, names)
     own = {name: versions[name] for name in names} if versions else {}
-    return Listing(text, root, tuple(names), form, versions=own)
+    return FilesMeant(text, root, tuple(names), form, versions=own)
 
 
 def _one_format(text: str, names: list[str]) -> tuple[Format, list[str]]:
@@ -188,6 +188,7 @@ def is_data(name: str, pattern: str = "") -> bool:
 
     Examples
     --------
+    >>> from dbselect.sources.paths import is_data
     >>> [is_data(name) for name in ("a/x.parquet", "_temporary/x.parquet", "_a=1/x.parquet")]
     [True, False, True]
     >>> is_data("_old/x.parquet", "_old/*")

@@ -26,7 +26,7 @@ from dbselect.sources.engines import polars
 from dbselect.sources.engines.formats import PARQUET
 from dbselect.sources.objects import is_url, version_at
 from dbselect.sources.open import open_table
-from dbselect.sources.paths import Listing, meant, partition_of
+from dbselect.sources.paths import FilesMeant, meant, partition_of
 from dbselect.store.fields import Fields, PartFields, kinds_of_fields, leaves_read, without
 from dbselect.store.merging import trimmed
 from dbselect.store.parts import Unread, labelled, read_part
@@ -80,7 +80,7 @@ class ListedFiles:
     def __init__(self, path: str | Path, own: Path | None) -> None:
         self.shown = str(path)
         self._own = own
-        self._listing: Listing = meant(path, own)
+        self._listing: FilesMeant = meant(path, own)
         self.root = None if is_url(str(path)) else str(self._listing.root)
         self._types: dict[str, pl.DataType] = {}
 
@@ -155,7 +155,7 @@ def files_of(source: Any, own: Path | None = None) -> Files | None:
     SourceError : as `meant`
     """
     table = meant(source, own) if isinstance(source, str | Path) else source
-    if isinstance(table, Listing):
+    if isinstance(table, FilesMeant):
         if not table.root:
             raise SourceError(
                 f"'{source}' is not a local path and on no object store, so its files have no "

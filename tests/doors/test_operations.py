@@ -54,6 +54,7 @@ OTHER = """
 import os
 import sys
 from dbselect.doors.cli import main
+import pyarrow.parquet  # the other user may not read where it lies
 main(["gram", sys.argv[1], "--out", "-"])
 if os.geteuid() == 0:
     os.seteuid(65534)
@@ -63,7 +64,7 @@ sys.exit(main(["gram", sys.argv[1], "--out", sys.argv[2]]))
 
 @pytest.mark.system
 @pytest.mark.skipif(sys.platform == "win32", reason="users of Unix")
-def test_missing_rights_have_a_exit_code_their_own():
+def test_missing_rights_have_an_exit_code_of_their_own():
     with tempfile.TemporaryDirectory() as made:
         TABLE.write_parquet(f"{made}/table.parquet")
         Path(made).chmod(0o555)

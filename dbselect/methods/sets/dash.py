@@ -14,7 +14,7 @@ from dbselect.results.selected import Selected
 from dbselect.search.compiled import compiled_choice
 from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked
-from dbselect.selection.dash import LITERAL, PRACTICE, Ask, Limits, Run, best_guess
+from dbselect.selection.dash import LITERAL, PRACTICE, DashAsk, Limits, Run, best_guess
 from dbselect.sources.progress import turns
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def dash(problem: "Problem", **options: Unpack[DashOptions]) -> Selected[Any]:
     with turns(None, "rounds", known["callback"]) as turn:
 
         def run(start: Objective, limits: Limits) -> Run[Any]:
-            ask = Ask(
+            ask = DashAsk(
                 k, rounds, known["samples"], known["epsilon"], known["opt"], known["alpha"],
                 problem.seed, LITERAL if known["literal"] else PRACTICE,
             )  # fmt: skip

@@ -15,7 +15,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 from polars.plugins import register_plugin_function
-from scipy.stats import ttest_ind
 
 from dbselect import _native
 from dbselect._lazy import load
@@ -330,6 +329,8 @@ class AnytimePredictor(files.Stored, InNotebooks):
         ------
         ColumnError : the rows lack the target, or a column
         """
+        from scipy.stats import ttest_ind  # which takes as long to import as dbselect
+
         frame = rows_in_memory(rows)
         check_there([self.target] if self.target not in frame.columns else [], frame)
         y = frame[self.target].cast(pl.Float64).to_numpy()

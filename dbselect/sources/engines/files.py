@@ -18,7 +18,7 @@ from dbselect.sources.engines.spark import SCHEMA, brought, check_alive, spark_t
 from dbselect.sources.objects import is_url
 from dbselect.sources.partial.gather import check_fits
 from dbselect.sources.partial.partial_aggregates import Gathered, Work
-from dbselect.sources.paths import Listing, meant
+from dbselect.sources.paths import FilesMeant, meant
 from dbselect.sources.request import Consumer
 from dbselect.sources.unchanged import unchanged_of
 
@@ -140,8 +140,8 @@ def paths_of(source: Any) -> list[str]:
             "glob, or a list of paths"
         )
     found = meant(source if is_url(source) else Path(source).expanduser().absolute())
-    if not isinstance(found, Listing) or found.format is not PARQUET:
-        kind = found.format.name if isinstance(found, Listing) else kind_of_table(found)
+    if not isinstance(found, FilesMeant) or found.format is not PARQUET:
+        kind = found.format.name if isinstance(found, FilesMeant) else kind_of_table(found)
         raise SourceError(
             f"'{source}' is {kind}, and on= is for Parquet files; give Spark's frame of it"
         )

@@ -35,7 +35,7 @@ def is_delta(path: str | Path) -> bool:
         return False
 
 
-def kind_of(folder: str | Path) -> str | None:
+def lake_of(folder: str | Path) -> str | None:
     """Return ``"Delta"`` or ``"Iceberg"`` where a folder is a table of these."""
     if is_delta(folder):
         return "Delta"
@@ -45,7 +45,7 @@ def kind_of(folder: str | Path) -> str | None:
 
 
 def kinds_among(names: Iterable[str]) -> dict[str, str]:
-    """Return the folders that are tables, and what `kind_of` does, of the names of all files."""
+    """Return the folders that are tables, and what `lake_of` does, of the names of all files."""
     found = {}
     for name in names:
         *folders, log, last = f"./{name}".split("/") if "/" in name else ("", "", "")
@@ -56,7 +56,7 @@ def kinds_among(names: Iterable[str]) -> dict[str, str]:
     return {folder.removeprefix("./"): kind for folder, kind in found.items()}
 
 
-def opened(path: str) -> Any | None:
+def opened_lake(path: str) -> Any | None:
     """Open the table that a folder is, or that a metadata file of Iceberg describes; None if none.
 
     Raises
@@ -66,7 +66,7 @@ def opened(path: str) -> Any | None:
     """
     if path.endswith(ICEBERG_FILE):
         return iceberg_table(path)
-    kind = kind_of(path.rstrip("/"))
+    kind = lake_of(path.rstrip("/"))
     if kind is None:
         return None
     return delta_table(path) if kind == "Delta" else iceberg_table(path)
@@ -124,7 +124,7 @@ def kind_of_table(table: Any) -> str:
     return "a Delta table" if type(table).__name__ == "DeltaTable" else "an Iceberg table"
 
 
-def rows_of(table: Any) -> pl.LazyFrame:
+def rows_of_lake(table: Any) -> pl.LazyFrame:
     """Return the rows of a table of deltalake or pyiceberg, at the version it was opened at."""
     if type(table).__name__ == "DeltaTable":
         return pl.scan_delta(table)

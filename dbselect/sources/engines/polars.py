@@ -17,8 +17,8 @@ from dbselect.errors import DbselectError, LeftOutWarning, SourceError, warn_cal
 from dbselect.record import formulas
 from dbselect.record.foreign import check_names
 from dbselect.record.formulas import Plan, translate
-from dbselect.sources.engines.lakes import rows_of
-from dbselect.sources.paths import Listing, meant, partition_of
+from dbselect.sources.engines.lakes import rows_of_lake
+from dbselect.sources.paths import FilesMeant, meant, partition_of
 from dbselect.sources.request import Consumer
 from dbselect.sources.unchanged import Unchanged, unchanged_of
 
@@ -175,18 +175,18 @@ def from_path(path: str | Path) -> LazyTable:
     SourceError : no file is there, or its format does not match its name
     """
     found = meant(path)
-    return from_listing(found) if isinstance(found, Listing) else from_lake(found)
+    return from_listing(found) if isinstance(found, FilesMeant) else from_lake(found)
 
 
 def from_lake(table: Any) -> LazyTable:
     """Open a table of deltalake or pyiceberg, which never writes over its files."""
     try:
-        return LazyTable(rows_of(table))
+        return LazyTable(rows_of_lake(table))
     except FAILURES as error:
         raise SourceError(f"cannot read the table: {error}") from error
 
 
-def from_listing(listing: Listing) -> LazyTable:
+def from_listing(listing: FilesMeant) -> LazyTable:
     """Open files of one format; folders ``name=value`` below their root are columns.
 
     Raises
@@ -208,7 +208,7 @@ def from_listing(listing: Listing) -> LazyTable:
         raise SourceError(reason) from error
 
 
-def _scanned(listing: Listing) -> pl.LazyFrame:
+def _scanned(listing: FilesMeant) -> pl.LazyFrame:
     form, paths = listing.format, listing.addresses
     keys = {key for name in listing.names for key in partition_of(name)}
     if keys and not form.foldered:
