@@ -54,7 +54,8 @@ def short(value: Any) -> str:
         return value
     if value is None or math.isnan(value):
         return "unknown"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.5g}"
+    large = isinstance(value, int) or abs(value) >= 1e4
+    return f"{value:,.0f}" if large else f"{value:.5g}"
 
 
 def tested(statistic: float | None, p_value: float | None) -> str:
