@@ -58,7 +58,7 @@ def short(value: Any) -> str:
     return f"{value:,.0f}" if large else f"{value:.5g}"
 
 
-def tested(statistic: float | None, p_value: float | None) -> str:
+def test_text(statistic: float | None, p_value: float | None) -> str:
     """Return a test as it is written: its statistic, and p, a small one as an inequality."""
     if statistic is None or p_value is None or math.isnan(p_value):
         return "unknown"

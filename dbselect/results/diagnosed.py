@@ -19,7 +19,7 @@ from dbselect.linear.numbered import TARGET, numbered
 from dbselect.linear.refine import residual_share
 from dbselect.linear.whitening import Whitening, whitening
 from dbselect.options.kinds import SHARE
-from dbselect.pages.summary import tested
+from dbselect.pages.summary import test_text
 from dbselect.record.columns import match
 from dbselect.record.inputs import HandleUnknown, MissingColumns
 from dbselect.record.terms import Terms
@@ -114,6 +114,10 @@ class Diagnosed:
         column, and partial where they leave nothing of the target but rounding. That a partial
         correlation is 0 has the p-value of `Model.summary`
 
+        Raises
+        ------
+        ArgumentError : as `vif`
+
         Notes
         -----
         O(D^3), no pass. Through the origin all three are of products about 0.
@@ -207,6 +211,10 @@ class Diagnosed:
 
         The column of the intercept counts. Above 30 coefficients are said to suffer (Belsley,
         Kuh, Welsch 1980, section 3.2). Infinite where columns depend on others.
+
+        Raises
+        ------
+        ArgumentError : as `vif`
         """
         return float(self._asked("condition_number")) if self.columns else 1.0
 
@@ -252,7 +260,7 @@ class Diagnosed:
         tested = self.columns if columns is None else match(columns, self.columns, "columns")
         if self._least_squares.chosen:
             warn_of_choice()
-        return pl.DataFrame([self._tested(tested)], schema=_F_TEST)
+        return pl.DataFrame([self._f_row(tested)], schema=_F_TEST)
 
     def prediction_intervals(
         self,
@@ -361,11 +369,13 @@ class Diagnosed:
         found: dict[str, Any] = {"target": self.target, "rows": self.rows, "r2": self.r2}
         if fit.gram is None:
             return found
-        test = self._tested(self.columns)
+        test = self._f_row(self.columns)
         return found | {
             "residual df": self.df_residual, "sigma": self.sigma, "adjusted r2": self.adjusted_r2,
             "AIC": self.aic, "BIC": self.bic, "condition number": self.condition_number,
-            f"F({test['df']}, {test['df_residual']:,})": tested(test["statistic"], test["p_value"]),
+            f"F({test['df']}, {test['df_residual']:,})": test_text(
+                test["statistic"], test["p_value"]
+            ),
         }  # fmt: skip
 
     @property
@@ -420,7 +430,7 @@ class Diagnosed:
         values = np.append(np.nan, own) if fit.intercept else own
         return pl.Series("standardized", values, pl.Float64).fill_nan(None)
 
-    def _tested(self, columns: Sequence[str]) -> dict[str, Any]:
+    def _f_row(self, columns: Sequence[str]) -> dict[str, Any]:
         """Return the row of `f_test`."""
         if not self.columns:
             nothing = {"df": 0, "df_residual": self.df_residual}

@@ -294,7 +294,16 @@ class JointModel(StoredFields, Predicting):
         return {name: model.coefficients for name, model in self.responses.items()}
 
     def summary(self) -> pl.DataFrame:
-        """Return the table of `Model.summary` for each response, named in ``response``."""
+        """Return the table of `Model.summary` for each response, named in ``response``.
+
+        Raises
+        ------
+        ArgumentError, DataError : as `Model.summary`
+
+        Warns
+        -----
+        SelectionWarning : as `Model.summary`
+        """
         tables = [
             model.summary().select(pl.lit(name).alias("response"), pl.all())
             for name, model in self.responses.items()

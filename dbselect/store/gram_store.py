@@ -142,6 +142,10 @@ class GramStore(Cut):
             meanwhile; the store is what it was
         ColumnError, DataError : as `gram_by`; the columns change, and may not
 
+        Warns
+        -----
+        LeftOutWarning, SkippedRowsWarning : as `gram_by`, once for all parts
+
         Notes
         -----
         A changed part is read as a whole and its record replaced; nothing is subtracted.

@@ -53,7 +53,12 @@ class Rolling:
         costs: Costs | None = None,
         **options: Unpack[AnytimeCall],
     ) -> "OverTime":
-        """Return the sequence of each window."""
+        """Return the sequence of each window.
+
+        Raises
+        ------
+        As `dbselect.anytime_sequence_by`, with the same warnings
+        """
         return OverTime(target, anytime_sequence_by(self.grams, target, groups, costs, **options))
 
 

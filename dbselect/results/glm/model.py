@@ -14,7 +14,7 @@ from dbselect.glm.newton import Status
 from dbselect.linear.inference import INTERCEPT, with_ends
 from dbselect.options.kinds import SHARE
 from dbselect.pages.short import listed
-from dbselect.pages.summary import Summary, tested
+from dbselect.pages.summary import Summary, test_text
 from dbselect.record.formulas import Formula
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.rows import is_saturated, row_counts
@@ -254,7 +254,7 @@ class GlmModel(OfFamily, Refitted, StoredFields, Predicting):
             "rows": self.rows, "residual df": self.df_residual, "deviance": self.deviance,
             "null deviance": self.null_deviance, "explained": self.explained,
             "dispersion": self.dispersion,
-            f"LR({test['df']})": tested(test["statistic"], test["p_value"]),
+            f"LR({test['df']})": test_text(test["statistic"], test["p_value"]),
         }  # fmt: skip
 
     def _tested(self) -> pl.DataFrame:

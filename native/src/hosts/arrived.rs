@@ -26,8 +26,9 @@ pub struct Asked {
 impl Asked {
     /// Read JSON: `target`, and options by name.
     pub fn of(json: &str) -> Result<Asked, String> {
-        let read = serde_json::from_str(json).map_err(|error| format!("options: {error}"))?;
-        let Value::Map(mut given) = value_of(read) else {
+        let read: serde_json::Value =
+            serde_json::from_str(json).map_err(|error| format!("options: {error}"))?;
+        let Value::Map(mut given) = Value::from(read) else {
             return Err("options must be named".to_string());
         };
         let mut text = |name: &str| {
@@ -62,23 +63,6 @@ impl Asked {
         let found = Predictor::of(record, &self.target, self.given.clone());
         let Ok(found) = found.map_err(|error| error.message)? else { return Ok(None) };
         Arrivals::new(found, columns, Case::Sensitive, self.unknown, self.absent).map(Some)
-    }
-}
-
-fn value_of(json: serde_json::Value) -> Value {
-    use serde_json::Value as Json;
-    match json {
-        Json::Null => Value::Nothing,
-        Json::Bool(truth) => Value::Truth(truth),
-        Json::Number(number) => match number.as_i64() {
-            Some(whole) => Value::Whole(whole),
-            None => Value::Number(number.as_f64().unwrap_or(f64::NAN)),
-        },
-        Json::String(text) => Value::Text(text),
-        Json::Array(items) => Value::List(items.into_iter().map(value_of).collect()),
-        Json::Object(entries) => {
-            Value::Map(entries.into_iter().map(|(name, one)| (name, value_of(one))).collect())
-        }
     }
 }
 

@@ -112,14 +112,14 @@ fn answered(question: &str) -> Result<Answer, String> {
         serde_json::from_str(question).map_err(|error| format!("ArgumentError: {error}"))?;
     let Asked { record, target, method, mut options } = asked;
     let excluded = options.remove("exclude").map_or(Ok(Vec::new()), |names| {
-        value(names).texts().ok_or("ArgumentError: exclude must be a list of group names")
+        Value::from(names).texts().ok_or("ArgumentError: exclude must be a list of group names")
     })?;
     let budgets = budgets(options.remove("budgets"))?;
     let given: Vec<(String, Value)> = options
         .into_iter()
         .map(|(name, json)| match &name[..] {
             "groups" | "costs" => (name, named(json)),
-            _ => (name, value(json)),
+            _ => (name, Value::from(json)),
         })
         .collect();
     let known = Method::of(&method)
@@ -254,29 +254,12 @@ fn budgets(given: Option<Json>) -> Result<Option<Vec<f64>>, String> {
 fn named(json: Json) -> Value {
     let pair = |item: &Json| match item {
         Json::Array(pair) if pair.len() == 2 => {
-            Some((pair[0].as_str()?.to_string(), value(pair[1].clone())))
+            Some((pair[0].as_str()?.to_string(), Value::from(pair[1].clone())))
         }
         _ => None,
     };
     let pairs = json.as_array().and_then(|items| items.iter().map(pair).collect());
-    pairs.map_or_else(|| value(json), Value::Map)
-}
-
-/// A value as the options read it.
-fn value(json: Json) -> Value {
-    match json {
-        Json::Null => Value::Nothing,
-        Json::Bool(truth) => Value::Truth(truth),
-        Json::Number(number) => match number.as_i64() {
-            Some(whole) => Value::Whole(whole),
-            None => Value::Number(number.as_f64().unwrap_or(f64::NAN)),
-        },
-        Json::String(text) => Value::Text(text),
-        Json::Array(items) => Value::List(items.into_iter().map(value).collect()),
-        Json::Object(entries) => {
-            Value::Map(entries.into_iter().map(|(name, json)| (name, value(json))).collect())
-        }
-    }
+    pairs.map_or_else(|| Value::from(json), Value::Map)
 }
 
 #[cfg(test)]

@@ -25,6 +25,25 @@ pub enum Value {
     Other(String),
 }
 
+impl From<serde_json::Value> for Value {
+    fn from(json: serde_json::Value) -> Value {
+        use serde_json::Value as Json;
+        match json {
+            Json::Null => Value::Nothing,
+            Json::Bool(truth) => Value::Truth(truth),
+            Json::Number(number) => match number.as_i64() {
+                Some(whole) => Value::Whole(whole),
+                None => Value::Number(number.as_f64().unwrap_or(f64::NAN)),
+            },
+            Json::String(text) => Value::Text(text),
+            Json::Array(items) => Value::List(items.into_iter().map(Value::from).collect()),
+            Json::Object(entries) => {
+                Value::Map(entries.into_iter().map(|(name, one)| (name, one.into())).collect())
+            }
+        }
+    }
+}
+
 impl Value {
     /// The value as a number, if it is one.
     pub fn number(&self) -> Option<f64> {
