@@ -46,7 +46,7 @@ def ask(
 ) -> T:  # fmt: skip
     """Make the problem of a call, and ask it."""
     name = method.__name__
-    check_known(name, options, [*METHODS[name].known, *PROBLEM_FIELDS])
+    check_known(name, options, [*METHODS[name].known, *PROBLEM_FIELDS, "groups", "costs"])
     fields, asked = apart(options)
     return method(Problem(source, target, groups, costs, **fields), *first, **asked)
 

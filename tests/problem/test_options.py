@@ -335,3 +335,8 @@ def test_the_command_line_refuses_a_misspelt_and_a_wrong_option_before_it_reads(
 )
 def test_the_names_in_types_are_those_in_the_tables(literal, known):
     assert list(get_args(literal)) == known
+
+
+def test_a_misspelt_table_of_costs_is_told():
+    with pytest.raises(ds.errors.ArgumentError, match="unknown option 'cost'; there is 'costs'"):
+        ds.anytime_sequence(pl.DataFrame({"a": [1, 2, 3], "y": [1, 2, 4]}), "y", cost={"a": 1.0})
