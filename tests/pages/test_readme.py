@@ -31,8 +31,6 @@ FIRST = [
         for name in ("index", "groups-and-costs", "which-method", "questions")
     ),
 ]
-DATA = ROOT / "examples" / "data" / "flights.parquet"
-TABLES = DATA.parent / "nycflights13"
 
 
 def blocks(language: str, text: str) -> list[str]:
@@ -60,17 +58,6 @@ def test_guides_and_explanations_stay_short():
     assert sum(words[name] for name in names) < 31_000
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Return a folder that looks like the checkout to the examples."""
-    if not (DATA.exists() and TABLES.exists()):
-        subprocess.run([sys.executable, ROOT / "examples" / "flights_data.py"], check=True)
-    (tmp_path / "examples").mkdir()
-    (tmp_path / "examples" / "data").symlink_to(DATA.parent)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def run(command: list[str]) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -78,7 +65,7 @@ def run(command: list[str]) -> str:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .future.infer_string")  # what ibis asks of pandas
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_python_examples_print_what_they_show(folder, page):
+def test_python_examples_print_what_they_show(demo_folder, page):
     assert_examples(page.name, page.read_text())
 
 
@@ -95,18 +82,18 @@ def assert_examples(name: str, page: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not node_has_duckdb(), reason="node has no package @duckdb/node-api")
-def test_the_program_for_node_prints_what_it_shows(folder, capsys):
+def test_the_program_for_node_prints_what_it_shows(demo_folder, capsys):
     assert_examples("engineer.md", ENGINEER)  # writes the file that the program reads
-    assert main(["extension", "--out", str(folder)]) == 0
+    assert main(["extension", "--out", str(demo_folder)]) == 0
     assert "@duckdb/node-api" in capsys.readouterr().out
     (program,) = blocks("js", ENGINEER)
     (shown,) = re.findall(r"console\.log\(.*\); // (.*)", program)
-    ended = in_node(program, cwd=folder)
+    ended = in_node(program, cwd=demo_folder)
     assert (ended.stdout, ended.stderr) == (f"{shown}\n", "")
 
 
 @pytest.mark.slow
-def test_demo_prints_what_is_shown(folder):
+def test_demo_prints_what_is_shown(demo_folder):
     (shown,) = re.findall(r"<!-- demo -->\n```text\n(.*?)```", DEMO, re.DOTALL)
     seconds = re.compile(r"[\d.]+ s\n")  # how long the pass took differs
     printed = run([sys.executable, str(ROOT / "examples" / "flights.py")])

@@ -71,16 +71,15 @@ GIVEN["index.md"] = statements(PAGES["start/sql.md"])[0] + ";"
 @pytest.mark.system
 @pytest.mark.skipif(COMMAND is None, reason="there is no duckdb command")
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in ELSEWHERE])
-def test_the_sql_of_a_page_runs_in_the_command_line(tmp_path, name):
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
+def test_the_sql_of_a_page_runs_in_the_command_line(demo_folder, name):
     # What a page installs goes into a home of its own.
     command = [str(COMMAND), "-unsigned", "-noheader", "-list"]
     run = partial(
-        subprocess.run, env={**os.environ, "HOME": str(tmp_path)}, cwd=tmp_path,
+        subprocess.run, env={**os.environ, "HOME": str(demo_folder)}, cwd=demo_folder,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     extension = extension_path(run([*command, "-c", "PRAGMA platform"]).stdout.strip())
-    (tmp_path / "dbselect.duckdb_extension").symlink_to(extension)
+    (demo_folder / "dbselect.duckdb_extension").symlink_to(extension)
     every = [f"LOAD '{extension}'", GIVEN.get(name, ""), *statements(PAGES[name]), ""]
     ended = run([*command, "-bail"], input=";\n".join(every))
     assert ended.stderr == "", ended.stderr

@@ -13,7 +13,6 @@ import pytest
 import dbselect as ds
 
 ROOT = Path(__file__).parents[2]
-DATA = ROOT / "examples" / "data" / "flights.parquet"
 PAGE = (ROOT / "docs" / "guides" / "sum-on-a-cluster.md").read_text()
 WANTED = ["arr_delay", "dep_delay", "distance", "seats"]
 
@@ -31,12 +30,10 @@ def shown(section: str) -> list[str]:
     ("section", "package"),
     [("Spark", "pyspark"), ("Dask", "dask.dataframe"), ("Ray", "ray.data"), ("Daft", "daft")],
 )
-def test_what_the_page_shows_gives_the_gram_of_one_pass(section, package, tmp_path):
+def test_what_the_page_shows_gives_the_gram_of_one_pass(section, package, tmp_path, flights_file):
     pytest.importorskip(package, reason=f"{package} is not installed")
     if section == "Spark" and shutil.which("java") is None:
         pytest.skip("Java is not installed, which Spark needs")
-    if not DATA.exists():
-        subprocess.run([sys.executable, ROOT / "examples" / "flights_data.py"], check=True)
     (tmp_path / "gram.py").write_text(
         "\n".join([*shown(section), f"gram.write_parquet({str(tmp_path / 'gram.parquet')!r})"])
     )
@@ -47,7 +44,7 @@ def test_what_the_page_shows_gives_the_gram_of_one_pass(section, package, tmp_pa
         text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    found, expected = ds.Gram.read_parquet(tmp_path / "gram.parquet"), ds.gram(DATA, WANTED)
+    found, expected = ds.Gram.read_parquet(tmp_path / "gram.parquet"), ds.gram(flights_file, WANTED)
     assert found.columns == expected.columns
     assert (found.rows, found.skipped) == (expected.rows, expected.skipped)
     np.testing.assert_allclose(found.correlation(), expected.correlation(), rtol=0, atol=1e-12)

@@ -1,8 +1,6 @@
 """The SQL of docs/guides/keep-records-in-sql.md does what the page says."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +15,7 @@ COLUMNS = ["arr_delay", "dep_delay", "carrier"]
 
 
 @pytest.mark.slow
-def test_sql_keeps_records_up_to_date(monkeypatch):
-    if not (ROOT / "examples" / "data" / "flights.parquet").exists():
-        subprocess.run([sys.executable, ROOT / "examples" / "flights_data.py"], check=True)
+def test_sql_keeps_records_up_to_date(flights_file, monkeypatch):
     monkeypatch.chdir(ROOT)
     prepare, merge, windows = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
     with ds.connect() as con:
