@@ -22,6 +22,7 @@ from reproduce.page import Part, Study, head, written
 PARTS: dict[str, Part] = {
     "sequencing_table_1": sequencing.table_1,
     "sequencing_table_2": sequencing.table_2,
+    "sequencing_flights": sequencing.flights,
     "sequencing_figure_5": natural.figure_5,
     "sequencing_time": sequencing.training_time,
     "foba_simulation": foba.simulation,
@@ -34,6 +35,7 @@ PARTS: dict[str, Part] = {
     "dash_logistic": dash.logistic,
     "dash_design": dash.design,
     "dash_oracle": oracles.slow,
+    "dash_refits": oracles.refits,
     "theorems": theorems.margins,
 }
 PAGE = Path(__file__).parents[1] / "docs" / "reproduction.md"

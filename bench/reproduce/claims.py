@@ -129,4 +129,5 @@ def counted(claims: Iterable[Claim] | pl.DataFrame) -> pl.DataFrame:
 
 def framed(claims: Iterable[Claim]) -> pl.DataFrame:
     """Return claims as a table."""
-    return pl.DataFrame([claim.row for claim in claims])
+    rows = [claim.row for claim in claims]
+    return pl.DataFrame(rows or [Claim("", "", "").row]).head(len(rows))

@@ -53,7 +53,7 @@ def documents(rows: int, seed: int) -> tuple[dict[str, float], pl.DataFrame]:
 
     The gain of a document of relevance r is 2^r - 1, as in that challenge.
     """
-    values = anytime.documents(np.random.default_rng(seed), 2 * rows, **sequencing.DOCUMENTS)
+    values = anytime.documents(np.random.default_rng(seed), 2 * rows)
     frame = pl.DataFrame(values, schema=[anytime.TARGET, *anytime.NAMES])
     sequences = anytime.orders(ds.gram(frame[:rows]), *anytime.grouping(anytime.SHOWN))
     gain = (2.0 ** pl.col(anytime.TARGET) - 1.0).alias(anytime.TARGET)

@@ -64,7 +64,9 @@ class Study:
     def judge(self, *claims: Claim) -> str:
         """Keep claims, and return how many have each verdict, and all that are not seen."""
         self.claims.extend(claims)
-        blocks = [table(counted(framed(claims)).drop("paper").to_dicts())]
+        counts = counted(framed(claims))
+        counts = counts if counts["paper"].n_unique() > 1 else counts.drop("paper")
+        blocks = [table(counts.to_dicts())]
         for verdict in ("contradicted", "undecided"):
             told = "; ".join(
                 f"{one.claim} ({one.mean:.3g}, {one.low:.2g} to {one.high:.2g})"
@@ -116,7 +118,7 @@ def beside(printed: Printed, runs: pl.DataFrame, more: Sequence[str] = ()) -> st
     methods = [*printed.methods, *more]
     rows = []
     for measure, row in printed.figures.items():
-        own = {method: runs.filter(method=method)[measure] for method in methods}
+        own = {method: runs.filter(method=method)[measure].drop_nulls() for method in methods}
         rows += [
             {"": f"{measure}, published", **{one: f"{row.get(one, '')}" for one in methods}},
             {"": "obtained", **{one: spread(own[one]) if len(own[one]) else "" for one in methods}},

@@ -227,20 +227,26 @@ def margins(study: Study) -> Iterator[str]:
     """Show the least margin of every bound."""
     seeds = study.seeds(20, 2)
     found: dict[str, list[float]] = {name: [] for name in REPORTED}
-    for seed in seeds:
-        for work in (sequencing, geometric, foba, thresholding, sampling):
+    # Of Theorem 4.3 something is promised in half of the problems.
+    problems = {
+        sequencing: range(seeds.start, seeds.start + 3 * len(seeds)),
+        **dict.fromkeys((geometric, foba, thresholding, sampling), seeds),
+    }
+    for work, own in problems.items():
+        for seed in own:
             for name, margin in work(np.random.default_rng(seed)):
                 found[name].append(margin)
     yield "## Theorems"
     yield prose(
         f"""
-        Bounds with a number in them, on {len(seeds)} random problems small enough to try all sets;
-        a margin is what is above the bound, which holds where none is below 0. Hu's are shares of
-        what all columns explain, for the rules `fr` and `omp`, {GROUPS} groups of {SIZE} columns
-        and costs from 1 to 4. Theorem 4.3 takes equation 9's ratio, over all sets. Zhang's problem
-        has 4,000 rows, 12 columns and one true one; Xiang's 4,000 rows of 8 nearly orthogonal
-        columns; Qian and Singer's all sets of 8 columns. Their appendix A, where adaptive sampling
-        reaches next to nothing or never ends, is in the tests (`tests/sets/test_dash.py`).
+        Bounds with a number in them, on {len(seeds)} or more random problems small enough to try
+        all sets; a margin is what is above the bound, which holds where none is below 0. Hu's are
+        shares of what all columns explain, for the rules `fr` and `omp`, {GROUPS} groups of {SIZE}
+        columns and costs from 1 to 4. Theorem 4.3 takes equation 9's ratio, over all sets. Zhang's
+        problem has 4,000 rows, 12 columns and one true one; Xiang's 4,000 rows of 8 nearly
+        orthogonal columns; Qian and Singer's all sets of 8 columns. Their appendix A, where
+        adaptive sampling reaches next to nothing or never ends, is in the tests
+        (`tests/sets/test_dash.py`).
         """
     )
     yield table(
