@@ -119,7 +119,8 @@ class Answers:
         for columns, answer in twice:
             self._compare(columns, answer)
         for columns, error in failed[:1]:
-            told = f"score of {columns}: {type(error).__name__}: {error}"
+            kind = "" if isinstance(error, ScoreError) else f"{type(error).__name__}: "
+            told = f"score of {columns}: {kind}{error}"
             if not any(self.known):  # of no columns at most
                 raise ScoreError(told) from error
             warn_caller(f"{told}; the search ends, its answers are kept", ScoreWarning)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.errors import ArgumentError, ColumnError, EngineError, shown
+from dbselect.errors import ArgumentError, ColumnError, EngineError, shown, unknown
 from dbselect.record.foreign import in_memory, is_frame, is_of, native
 from dbselect.record.gram import Vector
 
@@ -80,6 +80,7 @@ def scorer_of(estimator: Any, X: Any, y: Any, cv: Any, scoring: Any) -> CrossVal
     """Return the score of an estimator, as `Score.of`."""
     try:
         from sklearn.base import is_classifier
+        from sklearn.metrics import get_scorer_names
         from sklearn.model_selection import check_cv
     except ImportError:
         raise EngineError(
@@ -90,6 +91,8 @@ def scorer_of(estimator: Any, X: Any, y: Any, cv: Any, scoring: Any) -> CrossVal
         raise ArgumentError(
             f"estimator is {shown(estimator)}; it must be an object with fit, as RandomForest...()"
         )
+    if isinstance(scoring, str) and scoring not in get_scorer_names():
+        raise ArgumentError(f"scoring names {unknown('score', scoring, get_scorer_names())}")
     if isinstance(X, np.ndarray) and X.ndim == 2:
         columns = [f"x{at}" for at in range(X.shape[1])]
     elif is_frame(X):

@@ -451,6 +451,10 @@ def test_sequences_of_scores_are_priced_compared_drawn_and_reported(tmp_path):
         (lambda: ds.dash(score_of(len), k=1, shortlist=0.5), "no option|unknown option"),
         (lambda: ds.objectives.Score.of(LinearRegression, [[1]], [1]), "estimator is"),
         (lambda: ds.objectives.Score.of(LinearRegression(), [[1]], [1]), "X is"),
+        (
+            lambda: ds.objectives.Score.of(LinearRegression(), *table(), scoring="r22"),
+            "scoring names unknown score 'r22'; there is 'r2'",
+        ),
         (lambda: ds.objectives.Score.of(LinearRegression(), table()[0], [1]), "y has shape"),
     ],
 )
