@@ -10,16 +10,10 @@ from dbselect.record.terms import Terms
 
 @dataclass(frozen=True)
 class Offset:
-    """Columns that are added to a predictor with coefficient 1.
+    """Columns that are added to a predictor with coefficient 1."""
 
-    Parameters
-    ----------
-    offset : added as it is
-    exposure : of which the logarithm is added, > 0
-    """
-
-    offset: str | None = None
-    exposure: str | None = None
+    offset: str | None = None  # added as it is
+    exposure: str | None = None  # of which the logarithm is added, > 0
 
     @property
     def named(self) -> dict[str, str]:

@@ -54,19 +54,12 @@ class Candidates:
 
     A model's coefficients are P of the intercept, P of each of the k common columns and P
     of each of its s own ones, in this order: m in all.
-
-    Parameters
-    ----------
-    rows : HeldRows
-    common : shape (k, n)
-    own : shape (B, s, n)
-    ridge : shape (B, m), 0 for the intercept
     """
 
     rows: HeldRows
-    common: Matrix
-    own: Block
-    ridge: Matrix
+    common: Matrix  # shape (k, n)
+    own: Block  # shape (B, s, n)
+    ridge: Matrix  # shape (B, m), 0 for the intercept
 
     def predictors(self, theta: Matrix) -> Block:
         """Return what coefficients, shape (B, m), add to the free predictors, (P, B, n)."""

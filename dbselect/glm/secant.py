@@ -39,17 +39,11 @@ LEAST_SHARE = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Secant:
-    """What a step showed.
+    """What a step showed."""
 
-    Parameters
-    ----------
-    step : shape (P + D P,), of the intercept and the coefficients
-    beyond : shape (P + D P,), r
-    before, after : s'I s at both ends
-    """
-
-    step: Vector
-    beyond: Vector
+    step: Vector  # shape (P + D P,), of the intercept and the coefficients
+    beyond: Vector  # shape (P + D P,), r
+    # before, after: s'I s at both ends
     before: float
     after: float
 

@@ -30,22 +30,13 @@ Integers = npt.NDArray[np.object_]
 
 @dataclass(frozen=True)
 class ExactFit:
-    """Least squares on k columns for one more, each number rounded once.
+    """Least squares on k columns for one more, each number rounded once."""
 
-    Parameters
-    ----------
-    coef : k coefficients, 0 for aliased columns
-    variance : the diagonal of (X'WX)^-1; 0 for aliased columns
-    aliased : numbers of the columns that depend exactly on columns before them
-    left : RSS
-    total : TSS: RSS of the first column alone, or of none
-    """
-
-    coef: list[float]
-    variance: list[float]
-    aliased: list[int]
-    left: float
-    total: float
+    coef: list[float]  # k coefficients, 0 for aliased columns
+    variance: list[float]  # the diagonal of (X'WX)^-1; 0 for aliased columns
+    aliased: list[int]  # numbers of the columns that depend exactly on columns before them
+    left: float  # RSS
+    total: float  # TSS: RSS of the first column alone, or of none
 
 
 def least_squares(

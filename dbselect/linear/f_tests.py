@@ -20,16 +20,10 @@ from dbselect.record.gram import Vector
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """M least-squares models of one target.
+    """M least-squares models of one target."""
 
-    Parameters
-    ----------
-    left : shape (M,), RSS of each, in any unit
-    rank : shape (M,), coefficients of each that are not aliased, the intercept included
-    """
-
-    left: Vector
-    rank: Vector
+    left: Vector  # shape (M,), RSS of each, in any unit
+    rank: Vector  # shape (M,), coefficients of each that are not aliased, the intercept included
 
 
 def f_table(rows: int, smaller: Fitted, larger: Fitted) -> pl.DataFrame:

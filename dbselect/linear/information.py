@@ -43,30 +43,20 @@ SIGNS = {"aic": 1, "bic": 1, "ebic": 1, "gic": 1, "cp": 1, "adjusted_r2": -1}
 
 @dataclass(frozen=True)
 class Fits:
-    """What the criteria of M models on the same rows are computed from.
+    """What the criteria of M models on the same rows are computed from."""
 
-    Parameters
-    ----------
-    rows : n, number of rows
-    total : TSS, weighted sum of squares of the target about its mean, or 0
-    left : shape (M,), RSS / TSS
-    degrees : shape (M,), rank or effective number of parameters, the intercept included
-    sizes : shape (M,), number of groups held
-    n_groups, n_columns : J and D, what there is to choose from
-    left_all, degrees_all : the same of the model on all columns
-    degrees_none : of the model without columns: 1, or 0 through the origin
-    """
-
-    rows: int
-    total: float
-    left: Vector
-    degrees: Vector
-    sizes: Vector
+    rows: int  # n, number of rows
+    total: float  # TSS, weighted sum of squares of the target about its mean, or 0
+    left: Vector  # shape (M,), RSS / TSS
+    degrees: Vector  # shape (M,), rank or effective number of parameters, the intercept included
+    sizes: Vector  # shape (M,), number of groups held
+    # n_groups, n_columns: J and D, what there is to choose from
     n_groups: int
     n_columns: int
+    # left_all, degrees_all: the same of the model on all columns
     left_all: float
     degrees_all: float
-    degrees_none: float
+    degrees_none: float  # of the model without columns: 1, or 0 through the origin
 
 
 def criteria(fits: Fits, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:
@@ -114,21 +104,13 @@ def joint_criteria(
 
 @dataclass(frozen=True)
 class Trials:
-    """How many rows, parameters and choices are behind M models of any family.
+    """How many rows, parameters and choices are behind M models of any family."""
 
-    Parameters
-    ----------
-    rows : n, number of rows
-    ranks : shape (M,), parameters of one predictor: at least so many rows are needed
-    degrees : shape (M,), parameters in all
-    sizes : shape (M,), number of groups held
-    n_groups, n_columns : J and D, what there is to choose from
-    """
-
-    rows: int
-    ranks: Vector
-    degrees: Vector
-    sizes: Vector
+    rows: int  # n, number of rows
+    ranks: Vector  # shape (M,), parameters of one predictor: at least so many rows are needed
+    degrees: Vector  # shape (M,), parameters in all
+    sizes: Vector  # shape (M,), number of groups held
+    # n_groups, n_columns: J and D, what there is to choose from
     n_groups: int
     n_columns: int
 

@@ -59,35 +59,24 @@ Index = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Linear:
-    """The problem on unit-variance columns: everything that does not change.
+    """The problem on unit-variance columns: everything that does not change."""
 
-    Parameters
-    ----------
-    G : shape (D, D), correlations; a constant column has a zero row
-    c : shape (D,), correlations with the target; of K responses shape (K, D), times the
-        root of the share of each
-    ridge : shape (D,), added to the diagonal of G
-    unit : shape (D,), what a step of 1 is in the units that the caller compares
-        columns in: 1, or the standard deviation of columns that are not to be scaled
-    spread : shape (D,), standard deviation of each column, 1 for constant ones
-    constant : shape (D,), whether a column is constant
-    mean : shape (D,)
-    target_mean : mean of the target; of K responses shape (K,)
-    target_spread : what the target is divided by, its standard deviation; of K responses
-        shape (K, 1), over the root of the share of each
-    share : what each response counts, shape (K,); 1 for one
-    """
-
-    G: Matrix
+    G: Matrix  # shape (D, D), correlations; a constant column has a zero row
+    # shape (D,), correlations with the target; of K responses shape (K, D), times the root of the
+    # share of each
     c: Vector
-    ridge: Vector
+    ridge: Vector  # shape (D,), added to the diagonal of G
+    # shape (D,), what a step of 1 is in the units that the caller compares columns in: 1, or the
+    # standard deviation of columns that are not to be scaled
     unit: Vector
-    spread: Vector
-    constant: npt.NDArray[np.bool_]
-    mean: Vector
-    target_mean: Any
+    spread: Vector  # shape (D,), standard deviation of each column, 1 for constant ones
+    constant: npt.NDArray[np.bool_]  # shape (D,), whether a column is constant
+    mean: Vector  # shape (D,)
+    target_mean: Any  # mean of the target; of K responses shape (K,)
+    # what the target is divided by, its standard deviation; of K responses shape (K, 1), over the
+    # root of the share of each
     target_spread: Any
-    share: Any = 1.0
+    share: Any = 1.0  # what each response counts, shape (K,); 1 for one
 
     @property
     def deviation(self) -> Vector:

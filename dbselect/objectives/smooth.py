@@ -23,14 +23,9 @@ class Point:
 
 
 class Smooth(Protocol):
-    """A convex function f of coefficients on D columns.
+    """A convex function f of coefficients on D columns."""
 
-    Attributes
-    ----------
-    ceiling : no curvature worth a try is above
-    """
-
-    ceiling: float
+    ceiling: float  # no curvature worth a try is above
 
     def at(self, x: Vector) -> Point:
         """Return f and its gradient."""
@@ -43,16 +38,10 @@ class Smooth(Protocol):
 
 
 class Correlated(Smooth, Protocol):
-    """One that knows the correlations of its columns, from which starts are made.
+    """One that knows the correlations of its columns, from which starts are made."""
 
-    Attributes
-    ----------
-    G : shape (D, D), correlations of the columns
-    c : shape (D,) or (K, D), minus the gradient at 0; all vectors have this shape
-    """
-
-    G: Matrix
-    c: Vector
+    G: Matrix  # shape (D, D), correlations of the columns
+    c: Vector  # shape (D,) or (K, D), minus the gradient at 0; all vectors have this shape
 
 
 class LeastSquares:

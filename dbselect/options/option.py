@@ -24,20 +24,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Option:
-    """One option.
+    """One option."""
 
-    Parameters
-    ----------
-    default : what it is unless it is given; `REQUIRED`: it has to be given
-    kind : what it may be; None is allowed as well where it is the default
-    text : what it does, in words that follow ``name :``
-    in_engines : whether SQL and Polars take it for a Gram record
-    """
-
-    default: Any
-    kind: Kind
-    text: str
-    in_engines: bool = True
+    default: Any  # what it is unless it is given; `REQUIRED`: it has to be given
+    kind: Kind  # what it may be; None is allowed as well where it is the default
+    text: str  # what it does, in words that follow ``name :``
+    in_engines: bool = True  # whether SQL and Polars take it for a Gram record
 
     def check(self, name: str, value: Any) -> None:
         """Refuse a value that the option does not allow."""

@@ -21,16 +21,10 @@ TITLE = "spent, in the unit of cost"
 
 @dataclass(frozen=True)
 class CostAxis:
-    """Where costs lie on the axis.
+    """Where costs lie on the axis."""
 
-    Parameters
-    ----------
-    most : the end of the axis
-    constant : c of ``log(1 + spent / c)``; None for a linear axis
-    """
-
-    most: float
-    constant: float | None
+    most: float  # the end of the axis
+    constant: float | None  # c of ``log(1 + spent / c)``; None for a linear axis
 
     def place(self, spent: Any) -> Any:
         """Return where costs lie, from 0 to 1."""

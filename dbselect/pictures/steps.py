@@ -32,20 +32,13 @@ Tip = str | Sequence[str]
 
 @dataclass(frozen=True)
 class Heights:
-    """What is drawn against cost.
+    """What is drawn against cost."""
 
-    Parameters
-    ----------
-    value : its column
-    title : of the axis
-    share : whether it is a share of what can be explained: in percent, the axis from 0
-    more : whether more of it is better
-    """
-
-    value: str
-    title: str
+    value: str  # its column
+    title: str  # of the axis
+    # whether it is a share of what can be explained: in percent, the axis from 0
     share: bool = False
-    more: bool = True
+    more: bool = True  # whether more of it is better
 
     def ends(self, frame: pl.DataFrame) -> tuple[float, float]:
         """Return the ends of the axis."""

@@ -22,18 +22,12 @@ SUFFIX = ".missing"
 
 @dataclass(frozen=True)
 class Leaf:
-    """One flattened column.
+    """One flattened column."""
 
-    Parameters
-    ----------
-    name : flattened name
-    path : the top-level field, then names of children and numbers of elements
-    type : Arrow type
-    """
-
-    name: str
+    name: str  # flattened name
+    # the top-level field, then names of children and numbers of elements
     path: tuple[str | int, ...]
-    type: pa.DataType
+    type: pa.DataType  # Arrow type
 
     @property
     def field(self) -> str:

@@ -43,18 +43,11 @@ Costs: TypeAlias = Mapping[str, float] | Labelled | pl.Series
 
 @dataclass(frozen=True)
 class Groups:
-    """J groups of some columns, each with a cost > 0; a column may lie in several.
+    """J groups of some columns, each with a cost > 0; a column may lie in several."""
 
-    Parameters
-    ----------
-    columns : name of each group -> its columns, in order
-    costs : shape (J,), in the caller's unit
-    unused : columns that lie in no group
-    """
-
-    columns: dict[str, list[str]]
-    costs: npt.NDArray[np.float64]
-    unused: tuple[str, ...] = ()
+    columns: dict[str, list[str]]  # name of each group -> its columns, in order
+    costs: npt.NDArray[np.float64]  # shape (J,), in the caller's unit
+    unused: tuple[str, ...] = ()  # columns that lie in no group
 
     @cached_property
     def names(self) -> list[str]:

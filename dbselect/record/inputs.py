@@ -48,20 +48,12 @@ _PATH = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 @dataclass(frozen=True, eq=False)
 class Number:
-    """A number field, or a date, which counts from 1970.
+    """A number field, or a date, which counts from 1970."""
 
-    Parameters
-    ----------
-    name : the column of the model
-    path : where it lies in the table
-    unit : of a date ``"days"`` or ``"seconds"``
-    missing : what its columns are where it is missing, column -> number; None if that is
-        missing, too
-    """
-
-    name: str
-    path: tuple[Any, ...]
-    unit: str | None = None
+    name: str  # the column of the model
+    path: tuple[Any, ...]  # where it lies in the table
+    unit: str | None = None  # of a date ``"days"`` or ``"seconds"``
+    # what its columns are where it is missing, column -> number; None if that is missing, too
     missing: Mapping[str, float] | None = None
 
     @property
@@ -121,17 +113,11 @@ class Number:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """A field of text, booleans or whole numbers, whose levels are columns of 0 and 1.
+    """A field of text, booleans or whole numbers, whose levels are columns of 0 and 1."""
 
-    Parameters
-    ----------
-    category : its levels
-    names : those of its columns that the model has
-    path, missing : as in `Number`
-    """
-
-    category: Category
-    names: tuple[str, ...]
+    category: Category  # its levels
+    names: tuple[str, ...]  # those of its columns that the model has
+    # path, missing: as in `Number`
     path: tuple[Any, ...]
     missing: Mapping[str, float] | None = None
 
@@ -197,17 +183,11 @@ class Levels:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A number field, of which polynomials, splines or its logarithm are columns.
+    """A number field, of which polynomials, splines or its logarithm are columns."""
 
-    Parameters
-    ----------
-    basis : polynomials, splines or the logarithm
-    names : those of its columns that the model has
-    path, missing : as in `Number`
-    """
-
-    basis: Basis
-    names: tuple[str, ...]
+    basis: Basis  # polynomials, splines or the logarithm
+    names: tuple[str, ...]  # those of its columns that the model has
+    # path, missing: as in `Number`
     path: tuple[Any, ...]
     missing: Mapping[str, float] | None = None
 
@@ -252,18 +232,11 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """A field that lists the entries of a row which are not 0, each a column.
+    """A field that lists the entries of a row which are not 0, each a column."""
 
-    Parameters
-    ----------
-    field : as the fit met it
-    numbers : those of its columns that the model has -> number of the entry
-    missing : as in `Number`: a row without the field is left out
-    """
-
-    field: Entries
-    numbers: Mapping[str, int]
-    missing: None = None
+    field: Entries  # as the fit met it
+    numbers: Mapping[str, int]  # those of its columns that the model has -> number of the entry
+    missing: None = None  # as in `Number`: a row without the field is left out
 
     @property
     def source(self) -> str:

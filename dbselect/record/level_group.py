@@ -23,18 +23,12 @@ LEVEL_GROUP_TYPE = pa.struct(
 
 @dataclass(frozen=True, eq=False)
 class LevelGroup:
-    """Sums for a group of indicator columns of which each row has at most one.
+    """Sums for a group of indicator columns of which each row has at most one."""
 
-    Parameters
-    ----------
-    group : its name
-    weight : shape (L,), of the rows of each level
-    sums : shape (L, K + 1), sums by level of the K columns of the other groups and of the target,
-        around the means of all rows
-    """
-
-    group: str
-    weight: Vector
+    group: str  # its name
+    weight: Vector  # shape (L,), of the rows of each level
+    # shape (L, K + 1), sums by level of the K columns of the other groups and of the target, around
+    # the means of all rows
     sums: Matrix
 
     def to_struct(self) -> dict[str, Any]:

@@ -57,24 +57,14 @@ class Choice(Enum):
 
 @dataclass(frozen=True)
 class Step:
-    """One group added (or removed), as the search saw it.
+    """One group added (or removed), as the search saw it."""
 
-    Parameters
-    ----------
-    action : ``"add"`` or ``"remove"``
-    group : number of the group
-    score : what the rule maximised
-    gain : change of `explained`
-    explained : share of the target's variance explained after the step
-    choice : among which groups it was chosen
-    """
-
-    action: str
-    group: int
-    score: float
-    gain: float
-    explained: float
-    choice: Choice = Choice.FREE
+    action: str  # ``"add"`` or ``"remove"``
+    group: int  # number of the group
+    score: float  # what the rule maximised
+    gain: float  # change of `explained`
+    explained: float  # share of the target's variance explained after the step
+    choice: Choice = Choice.FREE  # among which groups it was chosen
 
 
 Found = TypeVar("Found")

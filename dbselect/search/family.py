@@ -47,16 +47,10 @@ SCORING_SHARE = 1e-4
 
 @dataclass(frozen=True)
 class Made:
-    """The columns that a table becomes.
+    """The columns that a table becomes."""
 
-    Parameters
-    ----------
-    terms : how, with the numbers that stand where values are missing
-    names : columns of every Gram; None: all that come of the terms
-    """
-
-    terms: Terms | None = None
-    names: Sequence[str] | None = None
+    terms: Terms | None = None  # how, with the numbers that stand where values are missing
+    names: Sequence[str] | None = None  # columns of every Gram; None: all that come of the terms
 
 
 def family_table(problem: "Problem", columns: Sequence[str] | None = None) -> Table:

@@ -40,24 +40,17 @@ REFINED_ROUNDS = 2
 
 @dataclass(eq=False)
 class GramSearch(Search):
-    """A linear problem on its Gram matrix.
+    """A linear problem on its Gram matrix."""
 
-    Parameters
-    ----------
-    call, groups, first : as in `Search`
-    gram : of the rows; through the origin where the models are
-    linear : the problem on unit-variance columns; of several responses also for one in a list
-    state : the selected groups; changed by a walk
-    adds_only : whether a walk only adds groups, so that the models of all prefixes are known
-        at its end
-    """
-
+    # call, groups, first: as in `Search`
     call: Call
     groups: Groups
     first: list[int]
-    gram: Gram
+    gram: Gram  # of the rows; through the origin where the models are
+    # the problem on unit-variance columns; of several responses also for one in a list
     linear: Linear
-    state: State
+    state: State  # the selected groups; changed by a walk
+    # whether a walk only adds groups, so that the models of all prefixes are known at its end
     adds_only: bool = False
 
     @property

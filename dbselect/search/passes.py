@@ -39,20 +39,14 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class PassSearch(Search):
-    """A generalised linear model that is fitted in passes over its table.
+    """A generalised linear model that is fitted in passes over its table."""
 
-    Parameters
-    ----------
-    call, groups, first : as in `Search`
-    data : the table after its first pass
-    state : the selected groups; changed by a walk
-    """
-
+    # call, groups, first: as in `Search`
     call: Call
     groups: Groups
     first: list[int]
-    data: Data
-    state: PassState
+    data: Data  # the table after its first pass
+    state: PassState  # the selected groups; changed by a walk
 
     @contextmanager
     def progress(self, total: int | None, unit: str, callback: Callback | None) -> Iterator[Turn]:

@@ -24,20 +24,12 @@ Walk = Callable[[Record], Stop]
 
 
 class Search(ABC):
-    """A problem that is set up: groups, the state that a walk changes, and what comes of it.
+    """A problem that is set up: groups, the state that a walk changes, and what comes of it."""
 
-    Attributes
-    ----------
-    call : what is asked
-    groups : J groups, matched to the columns
-    first : numbers of the groups to take first
-    state : the selected groups, an `objectives.contract.Objective`; none at the start
-    """
-
-    call: Call
-    groups: Groups
-    first: list[int]
-    state: Any
+    call: Call  # what is asked
+    groups: Groups  # J groups, matched to the columns
+    first: list[int]  # numbers of the groups to take first
+    state: Any  # the selected groups, an `objectives.contract.Objective`; none at the start
 
     @abstractmethod
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:

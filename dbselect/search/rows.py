@@ -58,17 +58,11 @@ TEXT_COLUMNS = 16
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """The table that a search looked at some rows of.
+    """The table that a search looked at some rows of."""
 
-    Parameters
-    ----------
-    problem : what is asked
-    passes : over all rows
-    searched, of : rows drawn, and rows of the table
-    """
-
-    problem: "Problem"
-    passes: Passes
+    problem: "Problem"  # what is asked
+    passes: Passes  # over all rows
+    # searched, of: rows drawn, and rows of the table
     searched: int
     of: int
 
@@ -160,18 +154,13 @@ class GlmObjective(GlmState):
 
 @dataclass(eq=False)
 class RowSearch(Search):
-    """A generalised linear model on rows in memory.
+    """A generalised linear model on rows in memory."""
 
-    Parameters
-    ----------
-    call, groups, first : as in `Search`
-    state : the selected groups; changed by a walk
-    """
-
+    # call, groups, first: as in `Search`
     call: Call
     groups: Groups
     first: list[int]
-    state: GlmObjective
+    state: GlmObjective  # the selected groups; changed by a walk
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
         """Return what a rule maximises per unit of cost."""

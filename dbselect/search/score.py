@@ -30,18 +30,13 @@ OF_SCORES = ("executor", "max_queries", "time_limit", "shortlist")
 
 @dataclass(eq=False)
 class ScoreSearch(Search):
-    """Any function of columns.
+    """Any function of columns."""
 
-    Parameters
-    ----------
-    call, groups, first : as in `Search`
-    state : the selected groups; changed by a walk
-    """
-
+    # call, groups, first: as in `Search`
     call: Call
     groups: Groups
     first: list[int]
-    state: Score
+    state: Score  # the selected groups; changed by a walk
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
         """Return the gain; where that is a loss, the dearer group is the worse."""

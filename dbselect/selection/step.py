@@ -27,18 +27,12 @@ LEAST_FALL = 1e-7
 
 @dataclass(frozen=True)
 class Judge:
-    """A criterion of a set of groups: the lower the better.
+    """A criterion of a set of groups: the lower the better."""
 
-    Parameters
-    ----------
-    of : value and parameters of a set, the intercept included -> criterion
-    parameters : state -> number of parameters of what it holds
-    most : parameters that each group has at most, without what is held
-    """
-
+    # value and parameters of a set, the intercept included -> criterion
     of: Callable[[float, float], float]
-    parameters: Callable[[Any], float]
-    most: Sequence[float]
+    parameters: Callable[[Any], float]  # state -> number of parameters of what it holds
+    most: Sequence[float]  # parameters that each group has at most, without what is held
 
     def __call__(self, state: Objective) -> float:
         """Return the criterion of what a state holds."""
@@ -47,16 +41,10 @@ class Judge:
 
 @dataclass(frozen=True)
 class Move:
-    """A group that may come or go.
+    """A group that may come or go."""
 
-    Parameters
-    ----------
-    bound : no more than the criterion after it
-    action : ``"add"`` or ``"remove"``
-    """
-
-    bound: float
-    action: str
+    bound: float  # no more than the criterion after it
+    action: str  # ``"add"`` or ``"remove"``
     group: int
 
 

@@ -52,17 +52,11 @@ CHOICES = ("best", "one_standard_error")
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """How the M prefixes of a result do on the rows of a fold.
+    """How the M prefixes of a result do on the rows of a fold."""
 
-    Parameters
-    ----------
-    rows : of the fold
-    variance : of the target there, or the deviance of its mean
-    measures : those of `MEASURES` that the family has, each of shape (M,); NaN for no number
-    """
-
-    rows: int
-    variance: float
+    rows: int  # of the fold
+    variance: float  # of the target there, or the deviance of its mean
+    # those of `MEASURES` that the family has, each of shape (M,); NaN for no number
     measures: dict[str, Vector]
 
     @property

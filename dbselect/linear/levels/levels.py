@@ -35,28 +35,18 @@ DENSE_VALUES = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class ByLevel:
-    """The products of L levels with the D columns of a problem, around their means.
+    """The products of L levels with the D columns of a problem, around their means."""
 
-    Parameters
-    ----------
-    dense : shape (L, n), sums by level of some columns, which are around their means
-    place : shape (n,), which columns these are
-    listed : CSC matrix, shape (L, m), sums of the columns from number `first` on, around 0;
-        None if there are none
-    first : a number of a column
-    weight : shape (L,), of the rows of each level
-    mean : shape (D,)
-    scale : shape (D,), from the sums to correlations, 0 for constant columns
-    levels : shape (L,), which columns the levels are; their products with each other count as 0
-    """
-
-    dense: Matrix
-    place: Index
+    dense: Matrix  # shape (L, n), sums by level of some columns, which are around their means
+    place: Index  # shape (n,), which columns these are
+    # CSC matrix, shape (L, m), sums of the columns from number `first` on, around 0; None if there
+    # are none
     listed: Any
-    first: int
-    weight: Vector
-    mean: Vector
-    scale: Vector
+    first: int  # a number of a column
+    weight: Vector  # shape (L,), of the rows of each level
+    mean: Vector  # shape (D,)
+    scale: Vector  # shape (D,), from the sums to correlations, 0 for constant columns
+    # shape (L,), which columns the levels are; their products with each other count as 0
     levels: Index
 
     @cached_property
@@ -131,22 +121,13 @@ class ByLevel:
 
 @dataclass(frozen=True, eq=False)
 class LevelBlock:
-    """The block of a group of levels, and its inverse.
+    """The block of a group of levels, and its inverse."""
 
-    Parameters
-    ----------
-    columns : shape (L,)
-    kept : shape (L,), which of them are not aliased
-    over : shape (L,), 1 / d, and 0 for aliased ones
-    tilt : shape (L,), t
-    gap : g
-    """
-
-    columns: Index
-    kept: Any
-    over: Vector
-    tilt: Vector
-    gap: float
+    columns: Index  # shape (L,)
+    kept: Any  # shape (L,), which of them are not aliased
+    over: Vector  # shape (L,), 1 / d, and 0 for aliased ones
+    tilt: Vector  # shape (L,), t
+    gap: float  # g
 
     @classmethod
     def of(

@@ -34,18 +34,11 @@ def penalties_of(known: Mapping[str, Any]) -> Vector | None:
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """What penalties are multiplied by.
+    """What penalties are multiplied by."""
 
-    Parameters
-    ----------
-    columns : shape (D,)
-    groups : shape (J,)
-    own : columns whose factor is not that of their group
-    """
-
-    columns: Vector
-    groups: Vector
-    own: list[str]
+    columns: Vector  # shape (D,)
+    groups: Vector  # shape (J,)
+    own: list[str]  # columns whose factor is not that of their group
 
 
 def factors_of(groups: Groups, given: Mapping[str, float] | None, always: Sequence[int]) -> Factors:

@@ -72,26 +72,20 @@ Candidates: TypeAlias = Mapping[str, Candidate | tuple[TableSource, Key, float]]
 
 @dataclass(eq=False)
 class CandidateTable:
-    """A candidate, and what is known of its columns so far.
-
-    Parameters
-    ----------
-    own : Gram of its p columns alone, over the rows of the facts; None until it is read
-    cross : shape (d, p), comoments of the first d columns of the facts' Gram with them
-    centred : shape (K, p), its values for each key less their means; None if they are not
-        kept in memory
-    score : gain per cost when it was looked at last
-    """
+    """A candidate, and what is known of its columns so far."""
 
     name: str
     candidate: Candidate
     table: Any
     key: Fields
     unmatched: UnmatchedName
+    # Gram of its p columns alone, over the rows of the facts; None until it is read
     own: Gram | None = None
+    # shape (d, p), comoments of the first d columns of the facts' Gram with them
     cross: Matrix = field(default_factory=lambda: np.zeros((0, 0)))
+    # shape (K, p), its values for each key less their means; None if they are not kept in memory
     centred: Matrix | None = None
-    score: float = math.inf
+    score: float = math.inf  # gain per cost when it was looked at last
 
     def complete(self, facts: Facts) -> Mask:
         """Read the table and return the keys of the facts that it has all values of."""

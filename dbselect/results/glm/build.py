@@ -24,24 +24,17 @@ from dbselect.results.glm.sequence import GlmSequence, Precision
 
 @dataclass(frozen=True, eq=False)
 class Prefix:
-    """What is kept of the fit of a prefix; its matrices are not.
+    """What is kept of the fit of a prefix; its matrices are not."""
 
-    Parameters
-    ----------
-    intercept : shape (K,)
-    coef : shape (D, K)
-    deviance, explained, status, passes : of the fit
-    degrees : parameters, effective ones with a ridge
-    dispersion, errors : errors of shape (K, 1 + D), as in `Precision`
-    """
-
-    intercept: Vector
-    coef: Matrix
+    intercept: Vector  # shape (K,)
+    coef: Matrix  # shape (D, K)
+    # deviance, explained, status, passes: of the fit
     deviance: float
     explained: float
     status: Status
     passes: int
-    degrees: float
+    degrees: float  # parameters, effective ones with a ridge
+    # dispersion, errors: errors of shape (K, 1 + D), as in `Precision`
     dispersion: float
     errors: Matrix
 

@@ -28,20 +28,12 @@ from dbselect.results.refit import Refitted
 
 @dataclass(frozen=True, eq=False)
 class StandardErrors:
-    """How sure coefficients of greatest likelihood are, by the information of the last pass.
+    """How sure coefficients of greatest likelihood are, by the information of the last pass."""
 
-    Parameters
-    ----------
-    values : shape (K, 1 + d), of intercept and columns of each predictor; NaN if aliased
-    ridge : as of the model; with a ridge they are not valid
-    chosen : whether the rows also chose the columns
-    dispersion : the factor of the variance that is in the errors
-    """
-
-    values: Matrix
-    ridge: float
-    chosen: bool
-    dispersion: float
+    values: Matrix  # shape (K, 1 + d), of intercept and columns of each predictor; NaN if aliased
+    ridge: float  # as of the model; with a ridge they are not valid
+    chosen: bool  # whether the rows also chose the columns
+    dispersion: float  # the factor of the variance that is in the errors
 
 
 @dataclass(frozen=True, eq=False)

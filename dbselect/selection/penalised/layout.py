@@ -16,16 +16,10 @@ Grouping = npt.ArrayLike | Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A partition of entries into J groups; entries in no group come after all groups.
+    """A partition of entries into J groups; entries in no group come after all groups."""
 
-    Parameters
-    ----------
-    order : shape (p,), the entries by group, then by index; None where they stand so
-    starts : shape (J + 1,), where each group starts in that order, and the last ends
-    """
-
-    order: Index | None
-    starts: Index
+    order: Index | None  # shape (p,), the entries by group, then by index; None where they stand so
+    starts: Index  # shape (J + 1,), where each group starts in that order, and the last ends
 
 
 def layout_of(groups: Grouping, width: int) -> Layout:

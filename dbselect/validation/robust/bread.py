@@ -36,22 +36,14 @@ WEIGHT_ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class SandwichPlan:
-    """What the rows are read for.
+    """What the rows are read for."""
 
-    Parameters
-    ----------
-    predictors : the model's, then the coordinates
-    constant : the coordinate of every row, or None
-    back : what brings coefficients of white coordinates to those of terms; None if A is summed
-    terms : that are not aliased
-    chosen : whether the rows also chose the columns
-    """
-
-    predictors: LinearPredictors
-    constant: float | None
+    predictors: LinearPredictors  # the model's, then the coordinates
+    constant: float | None  # the coordinate of every row, or None
+    # what brings coefficients of white coordinates to those of terms; None if A is summed
     back: Matrix | None
-    terms: list[str]
-    chosen: bool
+    terms: list[str]  # that are not aliased
+    chosen: bool  # whether the rows also chose the columns
 
 
 def of_linear(model: Model) -> SandwichPlan:

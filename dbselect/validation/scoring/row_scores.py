@@ -52,20 +52,15 @@ Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class RowScores:
-    """How M prefixes do on some rows, each number a mean over their weight.
+    """How M prefixes do on some rows, each number a mean over their weight."""
 
-    Parameters
-    ----------
-    rows, skipped : that are used, and left out
-    deviance : shape (M,)
-    null_deviance : of the model without columns that is best on these rows; 0 if it is exact
-    accuracy : shape (M,), share of the rows whose class is foreseen; None if there are no classes
-    """
-
+    # rows, skipped: that are used, and left out
     rows: int
     skipped: int
-    deviance: Vector
+    deviance: Vector  # shape (M,)
+    # of the model without columns that is best on these rows; 0 if it is exact
     null_deviance: float
+    # shape (M,), share of the rows whose class is foreseen; None if there are no classes
     accuracy: Vector | None
 
     @property
