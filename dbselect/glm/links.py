@@ -112,14 +112,7 @@ PROBABILITY = Link(
 def by_link(
     family: FamilyFormulas, link: Link, inside: float = 1.0, *, is_canonical: bool = False
 ) -> FamilyFormulas:
-    """Return a family by another link.
-
-    Parameters
-    ----------
-    family : by the link that `link` stands beside
-    inside : a predictor that has a mean
-    is_canonical : as in `FamilyFormulas`
-    """
+    """Return a family by another link; `inside` is a predictor that has a mean."""
 
     def row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
         own, is_within = eta[0], None

@@ -287,14 +287,8 @@ def best_of(
 ) -> tuple[dict[int, GlmFit], Vector]:
     """Run several fits side by side until the best one is done and no other can be.
 
-    Parameters
-    ----------
-    score : number of a fit, what it explains -> what the best one has most of
-
-    Returns
-    -------
-    fits : those that were not given up
-    explained : by each fit; if it was given up, as far as it had come
+    The best has most of `score`, which takes the number of a fit and what it explains. Returns the
+    fits that were not given up, and what each explained; if it was given up, as far as it had come.
     """
     explained = np.zeros(len(fittings))
 
@@ -449,9 +443,7 @@ def _ended(
 ) -> GlmFit:
     """Return the fit that ends with a last step, or at the last pass for a reason.
 
-    Parameters
-    ----------
-    predicted : decrease by the last step
+    `predicted` is the decrease by the last step.
     """
     point, status = base, Status.CONVERGED
     if isinstance(end, Coefficients):

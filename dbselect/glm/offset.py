@@ -54,11 +54,9 @@ class Offset:
     ) -> Formula | None:
         """Return what is added to the predictor of a row; None if nothing is.
 
-        Parameters
-        ----------
-        column : name, argument that it is of -> the column
-        is_checked : whether the exposure has no logarithm where it is not above 0; else that
-            is 0, so that the row is not left out and can be refused
+        `column` finds a column by its name and the argument that it is of. Where the exposure is
+        not above 0, a checked one has no logarithm; else that is 0, so that the row is not left out
+        and can be refused.
         """
         parts = []
         if self.offset is not None:

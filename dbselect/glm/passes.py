@@ -113,9 +113,7 @@ class Data:
     def read(self, asks: Sequence[Ask]) -> list[Expansion]:
         """Make one pass and return the quadratic models that are asked for.
 
-        Raises
-        ------
-        SourceError : the table has changed since the first pass
+        SourceError if the table has changed since the first pass.
         """
         wanted = [one for ask in asks for one in self._weighted(ask)]
         grams = self.passes.read(wanted)
@@ -212,14 +210,9 @@ class Data:
 def first_pass(passes: Passes, roles: Roles) -> Data:
     """Read the table once.
 
-    Raises
-    ------
-    DataError : no usable rows, a value of the target that is not allowed, or a target
-        that is the same in all rows
-
-    Warns
-    -----
-    SkippedRowsWarning : more than half of the rows are left out; one more pass finds why
+    DataError for no usable rows, a value of the target that is not allowed, or a target that is the
+    same in all rows. SkippedRowsWarning if more than half of the rows are left out; one more pass
+    finds why.
     """
     family = roles.family
     y = responses(passes, roles)

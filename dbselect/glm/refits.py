@@ -98,10 +98,8 @@ Steps = Callable[[Matrix], Matrix]
 def minimised(design: Candidates, theta: Matrix, newton: Steps, enough: float) -> Vector:
     """Return the least penalised deviance of each model, halved and per unit of weight.
 
-    Parameters
-    ----------
-    theta : shape (B, m), where to start
-    enough : a refit ends where a Newton step would decrease the result by half of this
+    Starts at `theta`, shape (B, m). A refit ends where a Newton step would decrease the result by
+    half of `enough`.
     """
     rows = design.rows
     predictors = design.predictors(theta)
@@ -145,13 +143,7 @@ def _dots(a: Matrix, b: Matrix) -> Vector:
 
 
 class InformationPreconditioner:
-    """The information at a fit, which preconditions the refits that start from there.
-
-    Parameters
-    ----------
-    problem : GlmProblem
-    fit : the present fit, k columns
-    """
+    """The information at a fit of k columns, which preconditions refits that start there."""
 
     def __init__(self, problem: GlmProblem, fit: GlmFit) -> None:
         self.problem = problem
@@ -208,12 +200,7 @@ class InformationPreconditioner:
         return np.tile(start, (size, 1)), newton
 
     def less(self, gone: Index) -> tuple[Matrix, Steps]:
-        """Return where models without some columns start, and their steps.
-
-        Parameters
-        ----------
-        gone : shape (B, s), numbers of the columns
-        """
+        """Return where models without some columns, shape (B, s), start, and their steps."""
         places = np.searchsorted(np.sort(self._at), self._wide(gone))
         at = np.argsort(self._at)[places]
         rows = np.arange(len(at))[:, None]
@@ -236,13 +223,7 @@ class InformationPreconditioner:
 
 
 class InMemory:
-    """Refits on rows in memory.
-
-    Parameters
-    ----------
-    problem : GlmProblem
-    rows : HeldRows
-    """
+    """Refits on rows in memory."""
 
     def __init__(self, problem: GlmProblem, rows: HeldRows) -> None:
         self.problem = problem

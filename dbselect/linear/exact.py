@@ -46,14 +46,11 @@ def least_squares(
     intercept: bool,
     per_one: Sequence[int] = (),
 ) -> ExactFit:
-    """Solve for the last column.
+    """Solve for the last of k + 1 columns.
 
-    Parameters
-    ----------
-    products, exponent, scale : shape (k + 1, k + 1), (k + 1,): sums of products are
-        products[i, j] * 2^(exponent[i] + exponent[j] + scale)
-    intercept : whether the first column is the intercept, whose RSS is `total`
-    per_one : shape (k + 1,), what each column is a multiple of: 1 / per_one; default: of 1
+    Sums of products are ``products[i, j] * 2^(exponent[i] + exponent[j] + scale)``. Each column is
+    a multiple of 1 / `per_one`, shape (k + 1,), by default of 1. Whether the first is the intercept
+    decides whose RSS is `total`.
     """
     k = len(products) - 1
     A = products.copy()

@@ -52,16 +52,10 @@ class Whitening:
 
 
 def whitening(gram: Gram, target: str, columns: Sequence[str], *, intercept: bool) -> Whitening:
-    """Return the coordinates of the rows of a Gram.
+    """Return the coordinates of the rows of a Gram; DataError if columns are nearly dependent.
 
-    Parameters
-    ----------
-    gram : about the means, or about the origin for a model without intercept
-    columns : none of which depends on others
-
-    Raises
-    ------
-    DataError : the columns are too nearly dependent
+    The Gram is about the means, or about the origin for a model without intercept. No column may
+    depend on others.
     """
     C, _, unit = near_unit(gram, target, columns)
     at = [gram.position(name, "columns") for name in columns]

@@ -47,9 +47,7 @@ class Correlated(Smooth, Protocol):
 class LeastSquares:
     """``f(x) = 1/2 x'Gx - c'x``: half the share of the variance left, less 1/2; with a ridge G + R.
 
-    Parameters
-    ----------
-    problem : Linear; of K responses f is the sum over them
+    Of K responses f is the sum over them.
     """
 
     def __init__(self, problem: Linear) -> None:
@@ -86,13 +84,7 @@ class LeastSquares:
 
 
 class RowSquares:
-    """``f(x) = 1/2 |Ax - y|^2`` on rows as they are, without a Gram.
-
-    Parameters
-    ----------
-    rows : A, shape (n, D)
-    target : y, shape (n,)
-    """
+    """``f(x) = 1/2 |Ax - y|^2`` on rows as they are, shape (n, D), without a Gram."""
 
     def __init__(self, rows: Matrix, target: Vector) -> None:
         self.rows, self.target = rows, target

@@ -25,12 +25,7 @@ class Kind:
     each: "Kind | None" = None  # what every value of a mapping of names must be
 
     def check(self, name: str, value: Any) -> None:
-        """Refuse a value that is not allowed.
-
-        Raises
-        ------
-        ArgumentError : names the argument, the value and what is allowed
-        """
+        """Refuse a value that is not allowed: the error names argument, value and what is."""
         if not self.allows(value):
             raise ArgumentError(f"{name} is {shown(value)}; it must {self.words}")
         if self.each is not None:

@@ -62,14 +62,9 @@ def page(
 ) -> str:
     """Return the page.
 
-    Parameters
-    ----------
-    title : of the page
-    question : what was asked, in sentences
-    data : what `report.js` shows
-    sections : what follows the slider
-    refused : why costs cannot be edited, until the module runs
-    module : the compiled search in base64; empty without it
+    `question` says in sentences what was asked, `data` is what `report.js` shows, `sections` follow
+    the slider. Costs cannot be edited, as `refused` says, until the module runs: the compiled
+    search in base64, empty without it.
     """
     several = ["of"] if data["responses"] else []
     texts, numbers = ["term", "group"], ["coefficient", "standard error", "p"]

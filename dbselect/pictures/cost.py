@@ -62,13 +62,7 @@ class CostAxis:
 
 
 def cost_axis(frame: pl.DataFrame, value: str) -> CostAxis:
-    """Return the axis on which a curve is seen.
-
-    Parameters
-    ----------
-    frame : of the curve that counts, columns spent and value
-    value : name of the height
-    """
+    """Return the axis for the columns spent and `value` of a curve's frame."""
     points = frame.select("spent", value).drop_nulls()
     spent, height = points["spent"].to_numpy(), points[value].to_numpy()
     most = max(float(spent.max(initial=0.0)), 0.0) or 1.0

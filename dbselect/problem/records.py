@@ -24,14 +24,9 @@ def of_records(
 ) -> tuple[Problem, dict[str, Any]]:
     """Return the problem of a method of records, without rows, and its options not at defaults.
 
-    Parameters
-    ----------
-    options : groups, costs, fields of the problem and options of the method, by name
-
-    Raises
-    ------
-    OptionError : an option is unknown, or one without a default is not given
-    ArgumentError : a value is not allowed, or needs rows, which a record does not hold
+    `options` are groups, costs, fields of the problem and options of the method. OptionError for an
+    unknown one, or one without a default that is not given; ArgumentError for a value that is not
+    allowed, or needs rows, which a record does not hold.
     """
     require_single_target(target)
     asked = (OF_RECORDS | METHODS)[method]

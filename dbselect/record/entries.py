@@ -91,12 +91,7 @@ class Listed:
 
 
 def entries_in(name: str, field: pa.Array) -> Listed:
-    """Return the entries of a field.
-
-    Raises
-    ------
-    DataError : an entry has no number or a negative one
-    """
+    """Return the entries of a field; DataError for one without a number or a negative one."""
     ends = field.offsets.to_numpy().astype(np.int64)
     if pa.types.is_map(field.type):
         keys, items = field.keys, field.items
@@ -131,9 +126,8 @@ class Weighed:
     def values(self, field: pa.Array) -> npt.NDArray[np.float64]:
         """Return the sums of rows, NaN where one is missing; shape (n,).
 
-        Raises
-        ------
-        DataError : an entry that the fit has not seen, where that is an error; as `entries_in`
+        DataError as `entries_in`, and for an entry that the fit has not seen, where that is an
+        error.
         """
         rows = entries_in(self.field.column, field)
         known = np.array(sorted(self.coefficients), dtype=np.int64)

@@ -67,13 +67,7 @@ class Number:
         return tuple(dict.fromkeys([self.name, *(self.missing or ())]))
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
-        """Return what the field adds to a predictor.
-
-        Parameters
-        ----------
-        coefficients : column -> coefficient
-        unknown : what becomes of a level that the fit has not seen; a number is none
-        """
+        """Return what the field adds to a predictor; a number is no level, so none is unknown."""
         value = self.value()
         if self.missing is None:
             return value * coefficients[self.name]
@@ -87,9 +81,7 @@ class Number:
     def there(self, unseen: bool) -> Formula | None:
         """Return what is missing where the field is not available; None if it always is.
 
-        Parameters
-        ----------
-        unseen : whether a level that the fit has not seen is available
+        `unseen` is whether a level that the fit has not seen is available.
         """
         return self.value() if self.missing is None else None
 
@@ -146,9 +138,7 @@ class Levels:
     def _mean_effect(self, coefficients: Mapping[str, float]) -> float | None:
         """Return what the levels add in the mean over the rows of the fit.
 
-        Raises
-        ------
-        ArgumentError : their shares are not known
+        ArgumentError if their shares are not known.
         """
         self.check_shares("mean")
         return self.category.mean_effect(coefficients)
@@ -290,13 +280,9 @@ def check_missing_columns(value: Any) -> None:
 
 
 def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) -> list[Input]:
-    """Return the fields of a table that some columns come of, in their order.
+    """Return the fields of a table that some columns of a model come of, in their order.
 
-    Parameters
-    ----------
-    columns : of a model
-    terms : how the fields became columns
-    nested : as in `Predicting.expr`
+    `terms` say how they became columns; `nested` is as in `Predicting.expr`.
     """
     if nested is False:
         return [Number(name, (name,)) for name in columns]
@@ -364,11 +350,8 @@ def _where_missing(
 ) -> dict[str, float] | None:
     """Return what columns of a field are where it is missing; None if rows were left out.
 
-    Parameters
-    ----------
-    mark : the column that would be 1 there
-    names : those of the field
-    columns : those of the model
+    `mark` is the column that would be 1 there; `names` are those of the field, `columns` of the
+    model.
     """
     own = {n: terms.means[n] for n in names if n in terms.means and n in columns}
     return {mark: 1.0, **own} if mark in columns else own or None

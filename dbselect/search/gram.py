@@ -192,15 +192,9 @@ def gram_search(
 ) -> GramSearch:
     """Read the Gram of a problem, match its groups and set up the search.
 
-    Parameters
-    ----------
-    several : whether the method takes a list of responses
-    sharing : whether groups may share columns, as a walk that gives none back allows
-    adds_only : as in `GramSearch`
-
-    Notes
-    -----
-    O(D^2) after the Gram, which is read once for a problem; 24 D^2 bytes.
+    `several`: the method takes a list of responses; `sharing`: groups may share columns, as a walk
+    that gives none back allows. O(D^2) after the Gram, which is read once for a problem; 24 D^2
+    bytes.
     """
     gram, unread = gram_of_problem(problem)
     targets = problem.targets
@@ -225,9 +219,7 @@ def gram_search(
 def prefix_coefficients(search: GramSearch) -> Matrix:
     """Return the coefficients of the groups added so far, after none, one, two, ... of them.
 
-    Returns
-    -------
-    shape (steps + 1, D), refined where the columns are nearly dependent
+    Shape (steps + 1, D), refined where the columns are nearly dependent.
     """
     return _refined(search, search.target, search.linear, search.state.coefficients())
 

@@ -109,10 +109,8 @@ def pass_search(
 ) -> PassSearch:
     """Open a table, match its groups and make the first pass.
 
-    Parameters
-    ----------
-    budget, most : of the walk, which the groups to take first have to fit
-    tol, max_iter : of the fits; None for the defaults of a sequence
+    Groups to take first have to fit `budget` and `most`. `tol` and `max_iter` are of the fits; None
+    for the defaults of a sequence.
     """
     passes, groups = opened(problem)
     first = numbers_of(problem.always, groups)
@@ -137,11 +135,8 @@ def fitted_in_passes(
 ) -> GlmModel:
     """Fit all columns at once, in passes over the table.
 
-    Parameters
-    ----------
-    columns : names and globs; default: all but target, weight and offset
-    groups_of : the passes -> the groups of their columns
-    tol, max_iter : of the fit; None for the defaults of a fit
+    `columns` are names and globs, by default all but target, weight and offset; `groups_of` takes
+    the passes to the groups of their columns. None for `tol` or `max_iter` is the default of a fit.
     """
     passes: Passes = passes_of(problem, family_table(problem, columns), columns)
     groups = groups_of(passes)

@@ -53,12 +53,7 @@ class Search(ABC):
 
     @abstractmethod
     def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> Any:
-        """Return the sequence of some steps.
-
-        Parameters
-        ----------
-        kept : of the state before the first step and after each
-        """
+        """Return the sequence of some steps; `kept` is of the states before and after each."""
 
     @abstractmethod
     def model(self, state: Any) -> Any:
@@ -88,11 +83,8 @@ class Search(ABC):
     ) -> AnySequence:
         """Run a walk and return its sequence; where it is ended from within, the steps so far.
 
-        Parameters
-        ----------
-        rule : what the result calls the search
-        callback : of the caller
-        total, unit : of the turns that progress counts
+        `rule` is what the result calls the search; progress counts turns in `unit`, `total` of
+        them.
         """
         steps: list[Step] = []
         kept = [self.kept()]

@@ -199,9 +199,7 @@ class RowSearch(Search):
 def row_search(problem: "Problem", call: Call) -> RowSearch:
     """Read the rows of a problem into memory, or take those of an objective.
 
-    Warns
-    -----
-    SampleWarning : the table has more rows than are held, and the search looks at some of them
+    SampleWarning if the table has more rows than are held, and the search looks at some of them.
     """
     source = problem.source
     if not isinstance(source, GlmObjective):
@@ -252,12 +250,7 @@ def _taken(problem: "Problem", table: Table, head: Passes) -> Sample:
 
 
 def _whole(problem: "Problem", table: Table, named: Sequence[str] | None, taken: Sample) -> Whole:
-    """Return the table whose rows are too many to hold.
-
-    Raises
-    ------
-    SourceError : it can be read only once
-    """
+    """Return the table whose rows are too many to hold; SourceError if it can be read only once."""
     searched = len(taken.table)
     if not table.again:
         raise SourceError(
@@ -282,9 +275,7 @@ def refitted(
 ) -> tuple[list[GlmFit], Data, Any]:
     """Fit several sets of groups to all rows, side by side in the same passes.
 
-    Parameters
-    ----------
-    members : columns of the sets' groups; default: those of `groups`
+    `members` are columns of the sets' groups, by default those of `groups`.
     """
     with whole.passes.shown():
         data = data_of(whole.problem, whole.passes, groups.members)

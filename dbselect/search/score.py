@@ -100,12 +100,7 @@ class ScoreSearch(Search):
 
 
 def score_search(problem: "Problem", call: Call, given: Mapping[str, object]) -> ScoreSearch:
-    """Return the search of a score.
-
-    Parameters
-    ----------
-    given : options of the method
-    """
+    """Return the search of a score."""
     source, options = cast(Score, problem.source), cast(Mapping[str, Any], given)
     if source.held:
         raise ArgumentError(f"score has {len(source.held)} groups selected; it must have none")
@@ -124,12 +119,7 @@ def score_search(problem: "Problem", call: Call, given: Mapping[str, object]) ->
 
 
 def check_slow(source: Any, method: str, options: Mapping[str, Any]) -> None:
-    """Refuse a score where rows are needed, and options of slow answers where nothing is asked.
-
-    Raises
-    ------
-    ArgumentError : names the source, or the option
-    """
+    """Refuse a score where rows are needed, and options of slow answers where nothing is asked."""
     if isinstance(source, Score):
         if "max_queries" not in options:
             raise ArgumentError(

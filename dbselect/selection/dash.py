@@ -157,9 +157,7 @@ def dash_search(
 ) -> Generator[Question[O], Look[O], Run[O]]:
     """Select k candidates under one guess, a question a round.
 
-    Parameters
-    ----------
-    alone : gains of the candidates alone, where they were asked in a round of their own
+    `alone` are the gains of the candidates alone, where they were asked in a round of their own.
     """
     k, epsilon, practice = ask.k, ask.epsilon, ask.practice
     rounds = ask.rounds or default_rounds(objective.size, k)
@@ -229,14 +227,10 @@ def best_guess(
 ) -> Run[O]:
     """Run DASH under all guesses of OPT and alpha side by side, and return the best run.
 
-    OPT is ``(1 + eps)^i max_a f(a)``, at most f(all) or what is known to be no less, alpha
-    ``(1 + eps)^-i``: all pairs. A guess of OPT that anything asked has reached is too low and is
-    left out; of runs that tie, the first wins. What is given is not guessed. The adaptive rounds
-    are those of the longest run.
-
-    Parameters
-    ----------
-    together : maps a function over the questions of a round
+    OPT is ``(1 + eps)^i max_a f(a)``, at most f(all) or what is known to be no less, alpha ``(1 +
+    eps)^-i``: all pairs. A guess of OPT that anything asked has reached is too low and is left out;
+    of runs that tie, the first wins. What is given is not guessed. The adaptive rounds are those of
+    the longest run. `together` maps a function over the questions of a round.
     """
     n, practice = objective.size, ask.practice
     bound, opts, alone, queries = None, [ask.opt or 0.0], None, 0

@@ -63,22 +63,13 @@ def step_search(
 ) -> Stop:
     """Add and remove groups until no single move lowers the criterion.
 
-    Parameters
-    ----------
-    state : Objective without selected groups; changed in place
-    groups : Groups, whose costs count for the budget only
-    judge : the criterion
-    record : takes every step, as soon as the state has made it; its score is the fall
-    start : numbers of groups to take after `always`, which may go
-    adds, removes : which moves there are
-    budget : limit on the summed cost: only groups that still fit are added
-    max_steps : limit on the moves after the start
-    always : numbers of groups to take first, which stay
+    `state` has no selected groups, and is changed in place; costs count for the budget only, which
+    the groups added have to fit. `always` are taken first and stay; those of `start` come after and
+    may go. `max_steps` limits the moves after the start. `record` takes every step, whose score is
+    the fall, as soon as the state has made it.
 
-    Notes
-    -----
-    A step takes the gains, the losses and some trials of single moves, one where groups are
-    single columns. It ends, as the criterion falls with every step.
+    A step takes the gains, the losses and some trials of single moves, one where groups are single
+    columns. It ends, as the criterion falls with every step.
     """
     now = judge(state)
 

@@ -112,12 +112,7 @@ class Training:
 
 
 class GramCache:
-    """A thread-safe cache of the last Grams used, limited in bytes.
-
-    Parameters
-    ----------
-    most_bytes : of all that are kept
-    """
+    """A thread-safe cache of the last Grams used, limited in bytes."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes

@@ -53,11 +53,7 @@ def beside_levels(
 ) -> BesideLevels:
     """Set up the problem of groups one of which has levels that a Gram lacks.
 
-    Parameters
-    ----------
-    gram : of the columns of the other groups and the target
-    levels : of the rows of the Gram
-    ridge, scale : as in `linear.problem.linear`
+    The Gram is of the columns of the other groups and the target, `levels` of its rows.
     """
     own = groups.positions[groups.number(levels.group, "levels")]
     place = np.delete(np.arange(len(groups.members)), own)

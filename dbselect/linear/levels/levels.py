@@ -75,15 +75,9 @@ class ByLevel:
         return found
 
     def products(self, weights: Matrix) -> Matrix:
-        """Return the correlations of combinations of levels with all columns.
+        """Return the correlations of k combinations of levels, shape (L, k), with all columns.
 
-        Parameters
-        ----------
-        weights : shape (L, k)
-
-        Returns
-        -------
-        shape (k, D), 0 at the levels
+        Shape (k, D), 0 at the levels.
         """
         weights = weights * self.scale[self.levels][:, None]
         found = np.zeros((weights.shape[1], len(self.scale)))
@@ -97,12 +91,7 @@ class ByLevel:
         return found
 
     def squares(self, weights: Vector) -> Vector:
-        """Return the weighted sum over levels of the squares of the correlations; shape (D,).
-
-        Parameters
-        ----------
-        weights : shape (L,), >= 0
-        """
+        """Return the sum over levels, weighted, of the squared correlations; shape (D,)."""
         weights = weights * self.scale[self.levels] ** 2
         found = np.zeros(len(self.scale))
         found[self.place] = np.einsum("l,lj,lj->j", weights, self.dense, self.dense)
@@ -135,12 +124,8 @@ class LevelBlock:
     ) -> "LevelBlock":
         """Return the levels that some columns of a problem are.
 
-        Where every row has a level, the last one is aliased unless there is a ridge.
-
-        Parameters
-        ----------
-        without : numbers of levels that are aliased, as columns before them need these
-        ridge : whether that of the problem counts
+        Where every row has a level, the last one is aliased unless there is a ridge, that of the
+        problem. Levels `without` are aliased, as columns before them need these.
         """
         share, spread = problem.mean[columns], problem.spread[columns]
         penalty = problem.ridge[columns] if ridge else np.zeros(len(columns))
@@ -171,16 +156,10 @@ class LevelBlock:
 class WithinLevels(Linear):
     """What is left of a problem once levels are held: its columns within levels.
 
-    Parameters
-    ----------
-    whole : the problem, whose columns' units it keeps
-    held : the levels
-    beside : their products with all columns
-    left : shape (D,), what is left of the variances, without the ridge
-    lost : columns of which only rounding is left
-    nearly : shape (D,) each, what is left and the square of the gradient, that rounding included
-
-    Columns of which nothing is left, and the levels, are constant in it.
+    `beside` has their products with all columns; `left`, shape (D,), what is left of the variances,
+    without the ridge; of the columns `lost` only rounding is left. `nearly`, shape (D,) each, is
+    what is left and the square of the gradient, that rounding included. Columns of which nothing is
+    left, and the levels, are constant in it; its units are those of the whole problem.
     """
 
     whole: Any = None

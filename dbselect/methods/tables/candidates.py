@@ -95,13 +95,7 @@ class CandidateTable:
     def read(self, facts: Facts, room: int) -> int:
         """Add the products with the facts' present columns; read the table if need be.
 
-        Parameters
-        ----------
-        room : bytes that its values may take in memory
-
-        Returns
-        -------
-        what is left of the room
+        Its values may take `room` bytes in memory; returns what is left of that.
         """
         known = len(self.cross)
         if self.own is not None and known == len(facts.gram.columns):
@@ -146,20 +140,13 @@ def candidate_tables(
 ) -> list[CandidateTable]:
     """Open all candidates; no row is read.
 
-    Raises
-    ------
-    ColumnError : a field of a key is unknown, or of another kind than in the facts
+    ColumnError for a field of a key that is unknown, or of another kind than in the facts.
     """
     return [_offer(name, given, facts, unmatched) for name, given in candidates.items()]
 
 
 def candidates_of(candidates: Any) -> dict[str, Candidate]:
-    """Return the candidates by name.
-
-    Raises
-    ------
-    ArgumentError, GroupError : it is no mapping of names to candidates
-    """
+    """Return the candidates by name; refuse anything but a mapping of names to candidates."""
     if not isinstance(candidates, Mapping) or not candidates:
         raise ArgumentError(
             f"candidates is {shown(candidates)}; it must map names to (table, key, cost)"

@@ -50,14 +50,9 @@ def model_of(
     spent: float = 0.0,
     rows_searched: int | None = None,
 ) -> GlmModel:
-    """Return the model of a fit.
+    """Return the model of a fit; its columns with coefficients are in the model's order.
 
-    Parameters
-    ----------
-    columns : those that have coefficients, in the model's order
-    call : what is asked
-    groups, spent : groups held, and their cost
-    rows_searched : rows that the search looked at, where that were not all
+    `rows_searched` is given where a search did not look at all rows.
     """
     family = data.roles.family
     if fit.status is Status.SEPARATED:
@@ -101,13 +96,7 @@ def sequence_of(
     stop: Stop,
     rows_searched: int | None = None,
 ) -> GlmSequence:
-    """Return the sequence of some steps, each with the fit after it.
-
-    Parameters
-    ----------
-    last : the fit after the last step
-    empty : the fit without columns
-    """
+    """Return the sequence of some steps, each with the fit after it; `empty` is without columns."""
     steps = [step for step, _ in taken]
     prefixes = [empty, *(prefix for _, prefix in taken)]
     for number, (step, prefix) in enumerate(taken, 1):
@@ -156,12 +145,7 @@ def _terms(data: Data) -> Terms:
 
 
 def _warn_of_separation(where: str) -> None:
-    """Warn where a likelihood has no maximum.
-
-    Parameters
-    ----------
-    where : of which model, in words
-    """
+    """Warn where, in words, a likelihood has no maximum."""
     warn_caller(
         f"{where} some columns determine the target of some rows (separation), so the "
         "coefficients diverge; these are from the last pass, and a ridge > 0 gives finite ones",

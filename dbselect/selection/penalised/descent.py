@@ -116,10 +116,7 @@ def descend(
 ) -> Descent:
     """Take steps until the objective changes by at most `tol` of itself.
 
-    Parameters
-    ----------
-    start : shape (D,) or (K, D), within the limits
-    limits : most columns, most groups
+    The start, shape (D,) or (K, D), is within the limits: most columns, most groups.
     """
     variant = settings.variant
     before = now = best = problem.at(start)

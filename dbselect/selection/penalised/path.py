@@ -56,23 +56,14 @@ def path(
 ) -> Path:
     """Return the path over falling penalties.
 
-    Parameters
-    ----------
-    problem : Linear; norms are taken in its `unit`
-    members : columns of each of the J groups, which follow one another
-    weights : norm, shape (J,), absolute, (D,), and square, (J,), of a penalty of 1
-    grid : penalties, falling, or how many from the least one on at which every group is 0,
-        and the last as a share of the first
-    turn : is called after each penalty
+    Norms are taken in the `unit` of the problem; the columns of the groups follow one another.
+    `weights` are norm, shape (J,), absolute, (D,), and square, (J,), of a penalty of 1; `grid`
+    holds penalties, falling, or how many from the least one on at which every group is 0, and the
+    last as a share of the first; `turn` is called after each. RecordError if the columns are such
+    as no rows have.
 
-    Raises
-    ------
-    RecordError : the columns are such as no rows have
-
-    Notes
-    -----
-    Some six Newton steps a penalty, O(|S|^3 / 3) each for |S| columns that are not 0; 16 D^2
-    bytes, less 8 where the unit is 1.
+    Some six Newton steps a penalty, O(|S|^3 / 3) each for |S| columns that are not 0; 16 D^2 bytes,
+    less 8 where the unit is 1.
     """
     unit = problem.unit
     G = problem.G if (unit == 1.0).all() else problem.G * unit * unit[:, None]

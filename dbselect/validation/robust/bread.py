@@ -170,9 +170,7 @@ def check_rows(
 def whitener(sums: MeatSums, wanted: SandwichPlan) -> tuple[Matrix, Matrix]:
     """Return what makes coordinates white, W with ``W A W' = 1``, and what makes terms of them.
 
-    Raises
-    ------
-    DataError : the columns of a family are too nearly dependent
+    DataError if the columns of a family are too nearly dependent.
     """
     if wanted.back is not None:
         return np.eye(len(wanted.terms)), wanted.back
@@ -184,9 +182,7 @@ def whitener(sums: MeatSums, wanted: SandwichPlan) -> tuple[Matrix, Matrix]:
 def check_gradient(sums: MeatSums, gradient: Vector, found: Model | GlmModel) -> None:
     """Refuse rows at which the coefficients are not those of a fit.
 
-    Parameters
-    ----------
-    gradient : of white coordinates: how far the coefficients are from those of the rows
+    The gradient, of white coordinates, is how far they are from those of the rows.
     """
     noise = sums.left / sums.rows
     allowed = OTHER_ROWS**2 * noise + ROUNDING_SHARE**2 * sums.squares

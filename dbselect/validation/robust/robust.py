@@ -146,10 +146,7 @@ def robust_errors(
 ) -> RobustErrors:
     """Read the rows of a fit once more, for standard errors that hold if their errors differ.
 
-    Parameters
-    ----------
-    model : Model of least squares, or GlmModel of one predictor
-    data, weight, cov_type, cluster : as of `Model.robust_errors`, which has the method
+    The model is of least squares, or a GlmModel of one predictor.
     """
     kind = check_kind(cov_type, cluster)
     COLUMN.or_none().check("weight", weight)

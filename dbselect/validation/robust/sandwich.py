@@ -199,13 +199,7 @@ class ScoredRows(SummedRows):
     def _summed(
         self, sums: MeatSums, u: Matrix, working: Vector, score: Vector, key: pl.Series | None
     ) -> None:
-        """Sum over the rows that are used.
-
-        Parameters
-        ----------
-        working : w W of each row
-        score : s of each row
-        """
+        """Sum over the rows that are used; of each `working` is w W, and `score` is s."""
         asked = self.scoring
         sums.gradient = score @ u
         if not asked.white:

@@ -153,12 +153,7 @@ class MetricRequest:
 
 
 def requests_of(metric: Any) -> list[MetricRequest]:
-    """Read the names of metrics.
-
-    Raises
-    ------
-    ArgumentError : there is no such metric, or one is named twice
-    """
+    """Read the names of metrics; ArgumentError for an unknown one, or one named twice."""
     names = list(metric) if isinstance(metric, list | tuple) else [metric]
     if not names or len(set(names)) < len(names):
         raise ArgumentError(f"metric is {metric!r}; it must be a name, or a list of different ones")

@@ -22,10 +22,8 @@ class SummedRows(ABC):
     def add(self, batch: Any) -> None:
         """Add some rows; may be called from several threads at once.
 
-        Raises
-        ------
-        DataError : an infinite value, or a negative weight
-        SourceError : a prediction is not finite
+        DataError for an infinite value, or a negative weight; SourceError if a prediction is not
+        finite.
         """
         for part in pa.table(batch).to_batches(max_chunksize=self.at_once):
             if part.num_rows:
