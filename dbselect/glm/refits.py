@@ -26,15 +26,7 @@ import numpy as np
 
 from dbselect.glm.expansion import Coefficients
 from dbselect.glm.held_rows import Block, HeldRows, WorkingResponse
-from dbselect.glm.newton import (
-    HALVINGS,
-    GlmFit,
-    GlmProblem,
-    completed,
-    extended,
-    reduced,
-    solved,
-)
+from dbselect.glm.newton import HALVINGS, GlmFit, GlmProblem, completed, extended, reduced, solved
 from dbselect.glm.state import Slope
 from dbselect.linear.problem import RANK_SHARE, Index, blocks_of, by_size, inverse_root
 from dbselect.record.gram import Matrix, Vector

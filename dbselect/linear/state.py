@@ -33,12 +33,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas, lapack
 
-from dbselect.linear.elimination import (
-    RANK_ROUNDING,
-    certainly_factored,
-    eliminate,
-    factored,
-)
+from dbselect.linear.elimination import RANK_ROUNDING, certainly_factored, eliminate, factored
 from dbselect.linear.levels.levels import LevelBlock
 from dbselect.linear.problem import RANK_SHARE, Index, Linear, blocks_of, by_size
 from dbselect.linear.rotation import Rotation

@@ -8,13 +8,7 @@ from dbselect.families import parse
 from dbselect.options.fields import ProblemOptions
 from dbselect.options.methods import METHODS, OF_RECORDS
 from dbselect.options.names import PROBLEM_FIELDS
-from dbselect.options.option import (
-    REQUIRED,
-    check_known,
-    is_default,
-    options_of,
-    plain,
-)
+from dbselect.options.option import REQUIRED, check_known, is_default, options_of, plain
 from dbselect.options.refusals import require_single_target
 from dbselect.problem.problem import Problem
 

@@ -29,13 +29,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.linear.bounds import gamma
-from dbselect.linear.problem import (
-    Index,
-    Linear,
-    blocks_of,
-    by_size,
-    inverse_root,
-)
+from dbselect.linear.problem import Index, Linear, blocks_of, by_size, inverse_root
 from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.steps import ROUNDING_GAIN

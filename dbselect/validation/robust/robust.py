@@ -8,13 +8,7 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError, warn_of_choice
-from dbselect.linear.inference import (
-    INTERCEPT,
-    Deviations,
-    t_quantile,
-    tests,
-    with_ends,
-)
+from dbselect.linear.inference import INTERCEPT, Deviations, t_quantile, tests, with_ends
 from dbselect.options.kinds import COLUMN, SHARE
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record.gram import Matrix
