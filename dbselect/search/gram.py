@@ -12,7 +12,7 @@ from dbselect.linear.problem import Linear, check_filled, check_usable, linear
 from dbselect.linear.refine import prefix_residuals, refined
 from dbselect.linear.state import State
 from dbselect.record.gram import Gram, Matrix
-from dbselect.record.groups import Groups, groups_of, numbers_of
+from dbselect.record.groups import groups_of, numbers_of
 from dbselect.record.missing import features_of
 from dbselect.record.rows import clip_share, is_saturated
 from dbselect.record.shares import shares_of
@@ -42,14 +42,10 @@ REFINED_ROUNDS = 2
 class GramSearch(Search):
     """A linear problem on its Gram matrix."""
 
-    # call, groups, first: as in `Search`
-    call: Call
-    groups: Groups
-    first: list[int]
+    state: State
     gram: Gram  # of the rows; through the origin where the models are
     # the problem on unit-variance columns; of several responses also for one in a list
     linear: Linear
-    state: State  # the selected groups; changed by a walk
     # whether a walk only adds groups, so that the models of all prefixes are known at its end
     adds_only: bool = False
 
@@ -213,7 +209,7 @@ def gram_search(
     responses: Any = targets if joint else targets[0]
     own = linear(gram, responses, groups.members, problem.ridge, problem.scale)
     state = State(own, groups.positions)
-    return GramSearch(call, groups, first, gram, own, state, adds_only)
+    return GramSearch(call, groups, first, state, gram, own, adds_only)
 
 
 def prefix_coefficients(search: GramSearch) -> Matrix:

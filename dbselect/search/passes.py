@@ -41,12 +41,8 @@ if TYPE_CHECKING:
 class PassSearch(Search):
     """A generalised linear model that is fitted in passes over its table."""
 
-    # call, groups, first: as in `Search`
-    call: Call
-    groups: Groups
-    first: list[int]
+    state: PassState
     data: Data  # the table after its first pass
-    state: PassState  # the selected groups; changed by a walk
 
     @contextmanager
     def progress(self, total: int | None, unit: str, callback: Callback | None) -> Iterator[Turn]:
@@ -121,7 +117,7 @@ def pass_search(
             data, groups, problem.ridge, scale=problem.scale, tol=tol or STEP_TOL,
             max_iter=max_iter or MAX_ITER,
         )  # fmt: skip
-    return PassSearch(call, groups, first, data, PassState(settled, null, data.read))
+    return PassSearch(call, groups, first, PassState(settled, null, data.read), data)
 
 
 def fitted_in_passes(

@@ -8,7 +8,8 @@ turns an interrupt into the sequence so far.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from dbselect.errors import ArgumentError
 from dbselect.record.groups import Groups
@@ -23,13 +24,19 @@ from dbselect.sources.progress import Callback, Turn, turns
 Walk = Callable[[Record], Stop]
 
 
+@dataclass(eq=False)
 class Search(ABC):
     """A problem that is set up: groups, the state that a walk changes, and what comes of it."""
 
     call: Call  # what is asked
     groups: Groups  # J groups, matched to the columns
     first: list[int]  # numbers of the groups to take first
-    state: Any  # the selected groups, an `objectives.contract.Objective`; none at the start
+
+    if TYPE_CHECKING:  # a field, or made when it is first asked for
+
+        @property
+        def state(self) -> Any:
+            """The selected groups, an `Objective`: none at first; a walk changes them."""
 
     @abstractmethod
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:

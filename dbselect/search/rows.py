@@ -156,11 +156,7 @@ class GlmObjective(GlmState):
 class RowSearch(Search):
     """A generalised linear model on rows in memory."""
 
-    # call, groups, first: as in `Search`
-    call: Call
-    groups: Groups
-    first: list[int]
-    state: GlmObjective  # the selected groups; changed by a walk
+    state: GlmObjective
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
         """Return what a rule maximises per unit of cost."""

@@ -11,7 +11,7 @@ from dbselect.objectives.contract import is_objective
 from dbselect.objectives.score import Score, std_error
 from dbselect.options.kinds import one_of
 from dbselect.record.gram import Vector
-from dbselect.record.groups import Groups, numbers_of
+from dbselect.record.groups import numbers_of
 from dbselect.record.steps import Ended, Step, Stop, held_after
 from dbselect.results.call import Call
 from dbselect.results.scored.model import ScoreModel
@@ -32,11 +32,7 @@ OF_SCORES = ("executor", "max_queries", "time_limit", "shortlist")
 class ScoreSearch(Search):
     """Any function of columns."""
 
-    # call, groups, first: as in `Search`
-    call: Call
-    groups: Groups
-    first: list[int]
-    state: Score  # the selected groups; changed by a walk
+    state: Score
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
         """Return the gain; where that is a loss, the dearer group is the worse."""
