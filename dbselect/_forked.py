@@ -14,11 +14,9 @@ _known = {"threads": False, "cut off": False}
 
 
 def check_threads() -> None:
-    """Refuse to have Polars compute where its threads are gone.
+    """Raise EngineError in a process that was forked after Polars had begun to compute.
 
-    Raises
-    ------
-    EngineError : the process was forked after Polars had begun to compute
+    Polars' threads are gone there, and it would wait for them for ever.
     """
     if _known["cut off"]:
         from dbselect.errors import EngineError

@@ -24,13 +24,8 @@ def public(
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__all__``, ``__getattr__`` and ``__dir__`` of a package (PEP 562).
 
-    Its names are those that the stub beside its ``__init__.py`` imports, each loaded when it is
-    first used; type checkers and editors read the same stub.
-
-    Parameters
-    ----------
-    package : name of the package
-    modules : submodules that are public as well
+    Its names are those that the stub beside its ``__init__.py`` imports, and public submodules,
+    each loaded when it is first used; type checkers and editors read the same stub.
     """
     space = vars(sys.modules[package])
     stub = ast.parse(Path(space["__file__"]).with_suffix(".pyi").read_text(encoding="utf-8"))

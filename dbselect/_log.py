@@ -40,18 +40,11 @@ class JsonFormatter(logging.Formatter):
 
 @dataclass
 class Steps:
-    """Long work, of which a line a minute says how far it is.
+    """Long work, of which a line a minute says how far it is."""
 
-    Parameters
-    ----------
-    work : what is done
-    total : steps there are; None if unknown
-    unit : what a step is
-    """
-
-    work: str
-    total: int | None
-    unit: str
+    work: str  # what is done
+    total: int | None  # steps there are; None if unknown
+    unit: str  # what a step is
     done: int = 0
     start: float = field(default_factory=time.monotonic)
     last: float = field(default_factory=time.monotonic)

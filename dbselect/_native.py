@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -136,13 +135,9 @@ def _library() -> ctypes.CDLL:
 class Reader:
     """Accumulates Arrow batches, from several threads at once, into Gram records.
 
-    Parameters
-    ----------
-    columns : flattened columns, in the order of the record
-    weight : column of row weights
-    by : fields whose values make groups; one record a group comes back
-    policies : what becomes of missing values, one policy a column; default: skip all
-    terms : JSON of the records' terms, without means and indicators
+    `columns` are flattened, in the order of the record; `by` names fields whose values make groups,
+    of which each has a record. There is one policy a column for its missing values, by default to
+    skip all; `terms` is the JSON of the records' terms, without means and indicators.
     """
 
     def __init__(
@@ -166,15 +161,10 @@ class Reader:
     def category(
         self, column: str, levels: Sequence[str], names: Sequence[str], policy: str
     ) -> None:
-        """Add, before any rows, columns of 0 and 1 for the levels of a column.
+        """Add, before any rows, columns of 0 and 1 for the levels of a column, which are texts.
 
-        Parameters
-        ----------
-        column : a field
-        levels : values of the field, as text
-        names : names of their columns, which follow those there are already; one more is
-            that of all other values; the last is that of what is missing if `policy` fills
-        policy : what becomes of what is missing
+        Their names follow those there are already. One name more than levels is that of all other
+        values; the last is that of what is missing if `policy` fills.
         """
         added = _library().dbselect_reader_category(
             self._handle, column.encode(), *_texts(levels), *_texts(names),
@@ -184,12 +174,7 @@ class Reader:
             raise DataError(f"levels are {list(levels)!r}; they must be valid text")
 
     def order(self, order: Sequence[int]) -> None:
-        """Say in which order the records have the columns.
-
-        Parameters
-        ----------
-        order : numbers of all columns, then of the categories, each once
-        """
+        """Set the order of the columns: numbers of all, then of the categories, each once."""
         numbers = (ctypes.c_size_t * len(order))(*order)
         if not _library().dbselect_reader_order(self._handle, numbers, len(order)):
             raise DataError(f"order is {list(order)!r}; it must have every column once")
@@ -197,33 +182,21 @@ class Reader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _library().dbselect_reader_free(self._handle)
         self._handle = None
 
     def add(self, batch: Any) -> _Index:
         """Add all rows of an object with an Arrow C stream; the GIL is released.
 
-        Returns
-        -------
-        Which set of sums they are added to, how many keys it had, and then the rows of keys that
-        are new to it
+        Returns which set of sums they are added to, how many keys it had, and then the rows of keys
+        that are new to it.
         """
         with _stream(batch) as stream:
             return _numbers(partial(_library().dbselect_reader_add, self._handle, stream))
 
     def settle(self) -> _Index:
-        """Merge all sets of sums to one, and return which key each group has.
-
-        Returns
-        -------
-        For each group, a number among the keys of all sets, in the order of these
-        """
+        """Merge all sets of sums to one; return each group's number among the keys of all sets."""
         return _numbers(partial(_library().dbselect_reader_settle, self._handle))
 
     def finish(self, order: Any = (0,)) -> pa.StructArray:
@@ -243,16 +216,9 @@ class Reader:
         return bytes(_array(call)[0].as_py())
 
     def load(self, state: bytes, keys: Any = None) -> _Index:
-        """Add what a state holds, as exactly as if its rows were added.
+        """Add the state of a reader of the same columns, as exactly as if its rows were added.
 
-        Parameters
-        ----------
-        state : of a reader of the same columns
-        keys : one batch with the keys of its groups; None for a reader without groups
-
-        Returns
-        -------
-        as `add`
+        `keys` is one batch with the keys of its groups, None without groups; returns as `add`.
         """
         call = partial(_library().dbselect_reader_load, self._handle, state, len(state))
         if keys is None:
@@ -264,9 +230,7 @@ class Reader:
 def folds(table: Any, columns: Sequence[str], k: int, seed: int) -> pa.Int64Array:
     """Return the fold, 0 to k - 1, of every row of an object with an Arrow C stream.
 
-    Parameters
-    ----------
-    columns : flattened columns whose values make the key; none: the first field is the key
+    The values of the flattened `columns` make the key; without any the first field is the key.
     """
     with _stream(table) as stream:
         return _array(partial(_library().dbselect_folds, stream, *_texts(columns), k, seed))
@@ -275,10 +239,8 @@ def folds(table: Any, columns: Sequence[str], k: int, seed: int) -> pa.Int64Arra
 def distinct(table: Any) -> pa.StructArray:
     """Return ``row``, one for each value of the first field, and ``rows``, how many have it.
 
-    Parameters
-    ----------
-    table : an object with an Arrow C stream, its first field without NULLs and of a type
-        that Polars exports; a value of two chunks comes twice
+    The object has an Arrow C stream; its first field has no NULLs and a type that Polars exports. A
+    value of two chunks comes twice.
     """
     with _stream(table) as stream:
         return _array(partial(_library().dbselect_distinct, stream))
@@ -289,12 +251,8 @@ def projection(
 ) -> _Vector:
     """Return the nearest vector with few nonzeros in few groups.
 
-    Parameters
-    ----------
-    v : shape (p,), finite
-    order : shape (p,), the entries by group, then by index; None where they stand so
-    starts : shape (J + 1,), where each group starts in that order, and the last ends
-    max_columns, max_groups : at least 1
+    `v` has shape (p,) and is finite; `order` and `starts` are those of `penalised.layout.Layout`;
+    both limits are at least 1.
     """
     nearest = np.empty(len(v))
     with _vector(v, order, starts) as given:
@@ -308,10 +266,8 @@ def support_table(
 ) -> pa.StructScalar:
     """Return the best support for every pair of limits, for the arguments of `projection`.
 
-    Returns
-    -------
-    entries, starts of groups among them, totals as multiples of 2 to the power of power,
-    choices in bytes
+    Its fields: entries, starts of groups among them, totals as multiples of 2 to the power of
+    power, choices in bytes.
     """
     with _vector(v, order, starts) as given:
         limits = max_columns, max_groups
@@ -328,12 +284,9 @@ def _vector(v: _Vector, order: _Index | None, starts: _Index) -> Iterator[tuple[
 
 
 class RandomSets:
-    """Random sets that depend on a seed alone, in every engine.
+    """Random sets that depend on a seed, 0 to 2^63 - 1, alone, in every engine.
 
-    Parameters
-    ----------
-    seed : from 0 to 2^63 - 1
-    drawn : how many numbers were drawn of it
+    `drawn` is how many numbers were drawn of it.
     """
 
     def __init__(self, seed: int, drawn: int = 0) -> None:
@@ -355,14 +308,10 @@ class RandomSets:
 
 
 class RowDesign:
-    """Rows that are taken one by one, so that coefficients are known best.
+    """Rows, of d = `width` columns, that are taken one by one, so that coefficients are known best.
 
-    Parameters
-    ----------
-    width : d, columns of a row
-    beta2 : > 0, prior precision of each coefficient
-    sigma2 : > 0, variance of the noise
-    capacity : >= 2, rows held in memory, of 24 d bytes
+    `beta2` > 0 is the prior precision of each coefficient, `sigma2` > 0 the variance of the noise;
+    `capacity` >= 2 rows of 24 d bytes are held in memory.
     """
 
     def __init__(self, width: int, beta2: float, sigma2: float, capacity: int) -> None:
@@ -379,9 +328,7 @@ class RowDesign:
     def read(self, numbers: _Index, X: _Vector) -> npt.NDArray[np.bool_]:
         """Read some rows, shape (m, d); True for those that may be taken before the next reading.
 
-        Raises
-        ------
-        SourceError : a row that was taken is another one now
+        SourceError if a row that was taken is another one now.
         """
         numbers, X = np.ascontiguousarray(numbers, np.uintp), np.ascontiguousarray(X)
         near = np.empty(len(numbers), np.bool_)
@@ -417,16 +364,12 @@ class RowDesign:
 
 
 class Penalised:
-    """A quadratic on groups of columns, and a penalty of 1.
+    """A quadratic on D columns in J groups, and a penalty of 1.
 
-    Parameters
-    ----------
-    products : shape (D, D), positive semidefinite
-    target : shape (D,), in its range
-    starts : shape (J + 1,), where the columns of each group begin, and the last end
-    norm : shape (J,), on the norm of each group
-    absolute : shape (D,), on the absolute value of each column
-    square : shape (J,), on half the square of each group's norm
+    `products`, shape (D, D), is positive semidefinite, and `target`, shape (D,), in its range;
+    `starts`, shape (J + 1,), is where the columns of each group begin, and the last end. `norm`,
+    shape (J,), weighs the norm of each group, `absolute`, shape (D,), the absolute value of each
+    column, and `square`, shape (J,), half the square of each group's norm.
     """
 
     def __init__(
@@ -460,10 +403,8 @@ def penalised_path(
 ) -> dict[str, _Vector]:
     """Return the minimum at each of some falling penalties, and what describes it.
 
-    Parameters
-    ----------
-    grid : penalties, or how many and the last as a share of the first
-    turn : is called after each penalty
+    `grid` holds penalties, or how many and the last as a share of the first; `turn` is called after
+    each.
     """
     raised: list[BaseException] = []
 
@@ -482,12 +423,7 @@ def penalised_path(
 
 
 def penalised_degrees(asked: Penalised, penalties: _Vector, w: _Vector) -> _Vector:
-    """Return the degrees of freedom at each of L penalties; shape (L,).
-
-    Parameters
-    ----------
-    w : shape (L, D), the minima
-    """
+    """Return the degrees of freedom at each of L penalties with minima `w`, (L, D); shape (L,)."""
     penalties, w = (np.ascontiguousarray(each, np.float64) for each in (penalties, w))
     found, given = np.empty(len(penalties)), asked.at(penalties, len(penalties))
     _check(
@@ -499,20 +435,13 @@ def penalised_degrees(asked: Penalised, penalties: _Vector, w: _Vector) -> _Vect
 def knockoff_copies(
     R: _Vector, c: _Vector, starts: _Index, rows: int, kind: str, seed: int, draws: int
 ) -> tuple[_Vector, _Vector]:
-    """Draw knockoffs of independent columns.
+    """Draw knockoffs, of kind ``"fixed"`` or ``"second_order"``, of independent columns.
 
-    Parameters
-    ----------
-    R : shape (D, D), correlations of the columns
-    c : shape (D,), those with the target
-    starts : shape (J + 1,), where the columns of each group begin, and the last end
-    rows : at least D + 2, and 2 D + 1 of kind ``"fixed"``
-    kind : ``"fixed"`` or ``"second_order"``
-
-    Returns
-    -------
-    S, shape (D, D): knockoffs have correlations R - S with the columns; those that they have with
-    the target in each draw, shape (draws, D)
+    `R`, shape (D, D), and `c`, shape (D,), are the correlations of the columns and those with the
+    target; `starts`, shape (J + 1,), is where each group begins, and the last ends. There are at
+    least D + 2 rows, of the fixed kind 2 D + 1. Returns S, shape (D, D): knockoffs have
+    correlations R - S with the columns; and those that they have with the target in each draw,
+    shape (draws, D).
     """
     R, c = (np.ascontiguousarray(each, np.float64) for each in (R, c))
     starts = np.ascontiguousarray(starts, np.intp)
@@ -529,14 +458,9 @@ def knockoff_copies(
 def knockoff_select(statistics: _Vector, q: float) -> tuple[_Vector, _Vector, Any]:
     """Return which groups knockoffs select, from how long before their copies they come.
 
-    Parameters
-    ----------
-    statistics : shape (draws, J)
-    q : bound on the expected share of false groups among those selected
-
-    Returns
-    -------
-    share of the draws that select each group; its mean e-value; whether it is selected
+    `statistics` has shape (draws, J); `q` bounds the expected share of false groups among those
+    selected. Returns the share of the draws that select each group, its mean e-value, and whether
+    it is selected.
     """
     statistics = np.ascontiguousarray(statistics, np.float64)
     found = np.empty((statistics.shape[1], 3))
@@ -554,25 +478,16 @@ def search(
 ) -> pa.StructArray:
     """Search every Gram record of an array.
 
-    Parameters
-    ----------
-    records : Arrow structs, with or without `missing`, `mean_low` and `terms`
-    method : one of `search.compiled.METHODS`
-    target : column to predict
-    given : the method's options by name; groups, lists of names and globs by name; costs
-    turn : of one record, called after every step with the number of the group, whether it was
-        added, and the share explained. A KeyboardInterrupt in it, Ctrl-C as well, ends the
-        search: the answer has the steps so far and the stop ``"INTERRUPTED"``
+    `method` is one of `search.compiled.METHODS`, `given` its options by name; groups are lists of
+    names and globs by name. Of one record `turn` is called after every step with the number of the
+    group, whether it was added, and the share explained. A KeyboardInterrupt in it, Ctrl-C as well,
+    ends the search: the answer has the steps so far and the stop ``"INTERRUPTED"``.
 
-    Returns
-    -------
-    A row for each record: ``sequence``, a list of steps as in SQL, empty where there is none;
-    ``status``, null, or why there is none; and where there is one ``stop`` and ``choices``, the
-    names of why it ended and among which groups each step chose, ``aliased``, columns that
-    depend on columns before them, and ``condition``, that of the selected columns
+    Returns a row for each record: ``sequence``, a list of steps as in SQL, empty where there is
+    none; ``status``, null, or why there is none; and where there is one ``stop`` and ``choices``,
+    the names of why it ended and among which groups each step chose, ``aliased``, columns that
+    depend on columns before them, and ``condition``, that of the selected columns.
 
-    Notes
-    -----
     A search costs O(D^3) for D columns; many run on all cores, each as it would alone. The GIL is
     released, and memory beside the answer does not grow with the number of records.
     """
@@ -632,27 +547,14 @@ def answers(
     given: Mapping[str, Any],
     turn: Callable[[int, bool, float], None] | None = None,
 ) -> pa.StructArray:
-    """Ask every Gram record of an array.
+    """Ask every Gram record of an array, as `search` does, a method that returns no sequence.
 
-    Parameters
-    ----------
-    records : as in `search`
-    method : one that returns no sequence
-    target : as in `search`
-    given : the method's options by name, columns or groups and costs among them
-    turn : of one record, called after every turn with what is explained, NaN if that is not known;
-        the other arguments mean nothing
-
-    Returns
-    -------
-    A row for each record: ``found``, what SQL returns, null where there is none; ``status``, null,
-    or why there is none; and where there is one ``condition``, that of the columns, ``trace``,
-    the column left out as dependent that may explain much, and ``notes``, numbers that tell how
-    it was found: ``Choice::choose`` of the method
-
-    Notes
-    -----
-    As `search`: O(D^3) a record, on all cores, without the GIL.
+    Of one record `turn` is called after every turn with what is explained, NaN if that is not
+    known; its other arguments mean nothing. Returns a row for each record: ``found``, what SQL
+    returns, null where there is none; ``status``, null, or why there is none; and where there is
+    one ``condition``, that of the columns, ``trace``, the column left out as dependent that may
+    explain much, and ``notes``, numbers that tell how it was found: ``Choice::choose`` of the
+    method.
     """
     found, raised = _asked("answer", records, _request(method, target, given), turn)
     if raised:
@@ -669,12 +571,7 @@ def _request(method: str, target: str, given: Mapping[str, Any]) -> pa.RecordBat
 
 
 def check(records: pa.Array, target: str) -> pa.StringArray:
-    """Say of every Gram record why it cannot be searched for a target; NULL if it can.
-
-    Parameters
-    ----------
-    records, target : as in `search`
-    """
+    """Return why each Gram record cannot be searched for a target; NULL if it can."""
     with _stream(_batch(records)) as stream:
         return _array(partial(_library().dbselect_check, stream, target.encode()))
 
@@ -682,10 +579,7 @@ def check(records: pa.Array, target: str) -> pa.StringArray:
 class RowPredictor:
     """Predicts single rows from whatever groups they have, from several threads at once.
 
-    Parameters
-    ----------
-    record : array of one Gram record
-    asked : JSON of the target and the options
+    `record` is an array of one Gram record, `asked` the JSON of the target and the options.
     """
 
     def __init__(self, record: pa.Array, asked: str) -> None:

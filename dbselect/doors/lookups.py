@@ -27,11 +27,8 @@ def with_table(
 ) -> dict[str, Any] | None:
     """Return a record with the columns of a table; None if any of the three is NULL.
 
-    Parameters
-    ----------
-    sums : STRUCT(key, gram) for each key, where the key is a STRUCT of its fields
-    rows : STRUCT for each row of the table
-    given : options of `KeySums.extend`
+    `sums` holds STRUCT(key, gram) for each key, where the key is a STRUCT of its fields, `rows` a
+    STRUCT for each row of the table, and `given` the options of `KeySums.extend`.
     """
     if not (record.is_valid and sums.is_valid and rows.is_valid):
         return None

@@ -53,33 +53,19 @@ _PASSES = (
 
 @dataclass(frozen=True)
 class Macro:
-    """A macro: its parameters, the function it calls, and its description.
+    """A macro: its parameters, the function it calls, and its description."""
 
-    Parameters
-    ----------
-    name : of the macro
-    about : what it does
-    first : parameters without a default, by name with their texts
-    placed : those with a default that come next
-    named : those that are passed by name, and go into one STRUCT
-    call : the function, with arguments before those of the macro
-    returned : type of the answer
-    without : what is returned where there is none
-    direct : number of parameters that the function takes as they are; the others go into the
-        STRUCT
-    notes : further remarks
-    """
-
-    name: str
-    about: str
-    first: Mapping[str, str]
-    placed: Mapping[str, str]
-    named: Mapping[str, str]
-    call: str
-    returned: pa.DataType
-    without: str
+    name: str  # of the macro
+    about: str  # what it does
+    first: Mapping[str, str]  # parameters without a default, by name with their texts
+    placed: Mapping[str, str]  # those with a default that come next
+    named: Mapping[str, str]  # those that are passed by name, and go into one STRUCT
+    call: str  # the function, with arguments before those of the macro
+    returned: pa.DataType  # type of the answer
+    without: str  # what is returned where there is none
+    # number of parameters that the function takes as they are; the others go into the STRUCT
     direct: int = 2
-    notes: str = ""
+    notes: str = ""  # further remarks
 
     def text(self) -> str:
         """Return the statement that makes the macro, after a comment that documents it."""

@@ -211,11 +211,8 @@ def _of_tables(
 ) -> list[Any]:
     """Return an answer for each row, which is found once for rows alike; None without a table.
 
-    Parameters
-    ----------
-    method : the function that is called, for errors
-    given : connections, paths, tables, and what else the answer takes
-    answer : table that can be opened, what else was given, options -> answer
+    `given` holds connections, paths, tables, and what else the answer takes. `answer` is called
+    with a table that can be opened, what else was given, and the options. Errors name `method`.
     """
     read = _Options(options)
     found: list[Any] = []

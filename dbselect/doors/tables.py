@@ -29,13 +29,10 @@ def number_of(connection: duckdb.DuckDBPyConnection) -> int:
 
 @contextmanager
 def reading(number: int | None, path: str, source: str) -> Iterator[duckdb.DuckDBPyRelation]:
-    """Open a table, a view or a query on a cursor of a connection.
+    """Open a table, a view or a query on a cursor of a connection, which has a number.
 
-    Parameters
-    ----------
-    number : of the connection
-    path : its search path, by which names are found
-    source : name as SQL writes it, or the text of one query
+    `path` is its search path, by which names are found; `source` a name as SQL writes it, or the
+    text of one query.
     """
     connection = None if number is None else _CONNECTIONS.get(number)
     if connection is None:

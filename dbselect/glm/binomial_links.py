@@ -140,12 +140,7 @@ def _binomial(
     row: Callable[[Sequence[Formula], Sequence[Formula]], Row],
     link: Callable[[float], tuple[float, float]],
 ) -> FamilyFormulas:
-    """Return the family of a link.
-
-    Parameters
-    ----------
-    link : mean -> predictor, and slope of the mean there
-    """
+    """Return the family of a link: mean -> predictor, and slope of the mean there."""
 
     def null(means: Vector, variance: Vector, summed: float, weight: float) -> Null:
         p = float(means[0])

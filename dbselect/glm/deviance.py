@@ -33,13 +33,7 @@ STEEPER = 1e6
 
 
 class Deviance:
-    """The deviance of a family with P free predictors.
-
-    Parameters
-    ----------
-    refits : computes deviance and gradient
-    null : the model without columns
-    """
+    """The deviance of a family with P free predictors, which `refits` compute."""
 
     def __init__(self, refits: InMemory, null: GlmFit) -> None:
         self._refits = refits

@@ -14,64 +14,37 @@ from dbselect.record.gram import Matrix, Vector
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """Coefficients.
+    """Coefficients."""
 
-    Parameters
-    ----------
-    intercept : shape (P,), the predictors at the means of the columns
-    coef : shape (D, P), on unit-variance columns
-    """
-
-    intercept: Vector
-    coef: Matrix
+    intercept: Vector  # shape (P,), the predictors at the means of the columns
+    coef: Matrix  # shape (D, P), on unit-variance columns
 
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """Second-order expansion of the objective near a point, per unit of weight.
+    """Second-order expansion of the objective near a point, per unit of weight."""
 
-    Parameters
-    ----------
-    deviance : in all
-    settled : decrease of the deviance by the intercept alone, per unit of weight
-    gradient : shape (D P,), entry (j, p) at j P + p, the intercept minimised out
-    information : shape (D P, D P), likewise
-    corner : shape (P, P), information of the intercept
-    start : shape (P,), step of the intercept if no coefficient changes
-    follow : shape (P, D P): the intercept changes by ``start - follow @ step``
-    pearson : Pearson's statistic of one response, sum of ``(y - mu)^2 / V``, per unit of weight
-    """
-
-    deviance: float
-    settled: float
-    gradient: Vector
-    information: Matrix
-    corner: Matrix
-    start: Vector
-    follow: Matrix
+    deviance: float  # in all
+    settled: float  # decrease of the deviance by the intercept alone, per unit of weight
+    gradient: Vector  # shape (D P,), entry (j, p) at j P + p, the intercept minimised out
+    information: Matrix  # shape (D P, D P), likewise
+    corner: Matrix  # shape (P, P), information of the intercept
+    start: Vector  # shape (P,), step of the intercept if no coefficient changes
+    follow: Matrix  # shape (P, D P): the intercept changes by ``start - follow @ step``
+    # Pearson's statistic of one response, sum of ``(y - mu)^2 / V``, per unit of weight
     pearson: float
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """The weighted Gram of a pair, on unit-variance columns, per unit of weight.
+    """The weighted Gram of a pair, on unit-variance columns, per unit of weight."""
 
-    Parameters
-    ----------
-    weight : mean of W
-    mean : shape (D,), weighted means of the columns
-    comoment : shape (D, D), centred at these
-    residual : weighted mean of r
-    cross : shape (D,), comoment of columns and r
-    squares : sum of W r^2
-    """
-
-    weight: float
-    mean: Vector
-    comoment: Matrix
-    residual: float
-    cross: Vector
-    squares: float
+    weight: float  # mean of W
+    mean: Vector  # shape (D,), weighted means of the columns
+    comoment: Matrix  # shape (D, D), centred at these
+    residual: float  # weighted mean of r
+    cross: Vector  # shape (D,), comoment of columns and r
+    squares: float  # sum of W r^2
 
 
 def expansion(

@@ -68,81 +68,51 @@ NO_LEVEL = 2.0
 
 @dataclass(frozen=True)
 class Null:
-    """The model without columns, from the means of the responses.
+    """The model without columns, from the means of the responses."""
 
-    Parameters
-    ----------
-    predictors : shape (K,)
-    weights : shape (T,), the weight that every row has in each pair
-    residuals : shape (T, R): the working residual of a pair is ``residuals @ (y - mean)``
-    deviance : in all, given the sum of weights and what `FamilyFormulas.summed` sums to
-    """
-
-    predictors: Vector
-    weights: Vector
-    residuals: Matrix
-    deviance: float
+    predictors: Vector  # shape (K,)
+    weights: Vector  # shape (T,), the weight that every row has in each pair
+    residuals: Matrix  # shape (T, R): the working residual of a pair is ``residuals @ (y - mean)``
+    deviance: float  # in all, given the sum of weights and what `FamilyFormulas.summed` sums to
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a pass computes of every row.
+    """What a pass computes of every row."""
 
-    Parameters
-    ----------
-    pairs : weight and working residual of each of the T pairs
-    deviance : what the row adds to the deviance
-    """
-
-    pairs: list[tuple[Formula, Formula]]
-    deviance: Formula
+    pairs: list[tuple[Formula, Formula]]  # weight and working residual of each of the T pairs
+    deviance: Formula  # what the row adds to the deviance
 
 
 @dataclass(frozen=True, eq=False)
 class FamilyFormulas:
-    """What a model of a target is made of; rows are described by formulas.
+    """What a model of a target is made of; rows are described by formulas."""
 
-    Parameters
-    ----------
-    name : as users call it
-    responses : path of the target -> R responses
-    means : K predictors -> R means
-    row : K predictors, R responses -> Row
-    null : means of the responses (R,), their variances (R,), mean of `summed`,
-        sum of weights -> Null
-    allowed : what the target's values must be, for errors
-    refused : response -> 1 where the value is not allowed, 0 elsewhere
-    summed : response -> what the null deviance needs the sum of
-    basis : shape (K, P), predictors from free ones
-    contrasts : shape (T, P), q of each pair
-    quadratic : whether the deviance is a quadratic function of the coefficients
-    offset : whether a column may be added to the predictor
-    is_log : whether the mean is the exponential of the predictor
-    is_canonical : whether the expected information is the curvature itself, so that the last
-        step of a fit errs by no more than its square
-    at_zero : whether there is a mean at the predictor 0
-    has_dispersion : whether the variance has a factor that the family does not fix
-    classes : what the target may be, if it is one of several classes
-    levels : what the target is where it counts as 0 and as 1, if not these numbers
-    """
-
-    name: str
-    responses: Callable[[Path], list[Formula]]
-    means: Callable[[Sequence[Formula]], list[Formula]]
-    row: Callable[[Sequence[Formula], Sequence[Formula]], Row]
+    name: str  # as users call it
+    responses: Callable[[Path], list[Formula]]  # path of the target -> R responses
+    means: Callable[[Sequence[Formula]], list[Formula]]  # K predictors -> R means
+    row: Callable[[Sequence[Formula], Sequence[Formula]], Row]  # K predictors, R responses -> Row
+    # means of the responses (R,), their variances (R,), mean of `summed`, sum of weights -> Null
     null: Callable[[Vector, Vector, float, float], Null]
-    allowed: str
+    allowed: str  # what the target's values must be, for errors
+    # response -> 1 where the value is not allowed, 0 elsewhere
     refused: Callable[[Formula], Formula] | None = None
+    # response -> what the null deviance needs the sum of
     summed: Callable[[Formula], Formula] | None = None
+    # shape (K, P), predictors from free ones
     basis: Matrix = field(default_factory=lambda: np.ones((1, 1)))
+    # shape (T, P), q of each pair
     contrasts: Matrix = field(default_factory=lambda: np.ones((1, 1)))
-    quadratic: bool = False
-    offset: bool = False
-    is_log: bool = False
+    quadratic: bool = False  # whether the deviance is a quadratic function of the coefficients
+    offset: bool = False  # whether a column may be added to the predictor
+    is_log: bool = False  # whether the mean is the exponential of the predictor
+    # whether the expected information is the curvature itself, so that the last step of a fit errs
+    # by no more than its square
     is_canonical: bool = True
-    at_zero: bool = True
-    has_dispersion: bool = False
-    classes: tuple[Any, ...] = ()
+    at_zero: bool = True  # whether there is a mean at the predictor 0
+    has_dispersion: bool = False  # whether the variance has a factor that the family does not fix
+    classes: tuple[Any, ...] = ()  # what the target may be, if it is one of several classes
+    # what the target is where it counts as 0 and as 1, if not these numbers
     levels: tuple[Any, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -28,43 +28,27 @@ Block = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class WorkingResponse:
-    """Deviance, weights and residuals at some predictors, for B models side by side.
+    """Deviance, weights and residuals at some predictors, for B models side by side."""
 
-    Parameters
-    ----------
-    deviance : shape (B,), per unit of weight
-    weights : of each of the T pairs, shape (B, n), times the row's share of the weight
-    residuals : working residual of each pair, shape (B, n)
-    """
-
-    deviance: Vector
+    deviance: Vector  # shape (B,), per unit of weight
+    # of each of the T pairs, shape (B, n), times the row's share of the weight
     weights: list[Block]
-    residuals: list[Block]
+    residuals: list[Block]  # working residual of each pair, shape (B, n)
 
 
 @dataclass(frozen=True, eq=False)
 class HeldRows:
-    """Rows of a table in memory.
-
-    Parameters
-    ----------
-    family : FamilyFormulas
-    X : shape (D, n), columns of mean 0 and variance 1 by the row weights, or of zeros; through
-        the origin of mean square 1
-    y : shape (R, n), the responses
-    share : shape (n,), row weights, which sum to 1
-    offset : shape (n,), added to the predictor
-    weight : sum of the row weights
-    has_intercept : False for models through the origin
-    """
+    """Rows of a table in memory."""
 
     family: FamilyFormulas
+    # shape (D, n), columns of mean 0 and variance 1 by the row weights, or of zeros; through the
+    # origin of mean square 1
     X: Matrix
-    y: Matrix
-    share: Vector
-    offset: Vector
-    weight: float
-    has_intercept: bool = True
+    y: Matrix  # shape (R, n), the responses
+    share: Vector  # shape (n,), row weights, which sum to 1
+    offset: Vector  # shape (n,), added to the predictor
+    weight: float  # sum of the row weights
+    has_intercept: bool = True  # False for models through the origin
 
     def look(self, predictors: Block) -> WorkingResponse:
         """Return deviance, weights and residuals at free predictors, shape (P, B, n)."""

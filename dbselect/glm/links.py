@@ -28,24 +28,15 @@ FAR = 1e100
 
 @dataclass(frozen=True)
 class Link:
-    """A link as the predictor of another one.
+    """A link as the predictor of another one."""
 
-    Parameters
-    ----------
-    name : as users call it
-    base : eta -> b, and its slope t
-    means : eta -> the mean; missing where there is none
-    within : eta -> above 0 where there is a mean; None if there always is
-    at : mean -> eta, and the slope t there
-    at_zero : whether there is a mean at the predictor 0
-    """
-
-    name: str
-    base: Callable[[Formula], tuple[Formula, Formula]]
-    means: Callable[[Formula], Formula]
+    name: str  # as users call it
+    base: Callable[[Formula], tuple[Formula, Formula]]  # eta -> b, and its slope t
+    means: Callable[[Formula], Formula]  # eta -> the mean; missing where there is none
+    # eta -> above 0 where there is a mean; None if there always is
     within: Callable[[Formula], Formula] | None
-    at: Callable[[float], tuple[float, float]]
-    at_zero: bool
+    at: Callable[[float], tuple[float, float]]  # mean -> eta, and the slope t there
+    at_zero: bool  # whether there is a mean at the predictor 0
 
 
 def power(name: str, k: float) -> Link:
@@ -121,14 +112,7 @@ PROBABILITY = Link(
 def by_link(
     family: FamilyFormulas, link: Link, inside: float = 1.0, *, is_canonical: bool = False
 ) -> FamilyFormulas:
-    """Return a family by another link.
-
-    Parameters
-    ----------
-    family : by the link that `link` stands beside
-    inside : a predictor that has a mean
-    is_canonical : as in `FamilyFormulas`
-    """
+    """Return a family by another link; `inside` is a predictor that has a mean."""
 
     def row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
         own, is_within = eta[0], None

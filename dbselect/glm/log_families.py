@@ -27,12 +27,7 @@ GAMMA_POWER, INVERSE_GAUSSIAN_POWER = 2.0, 3.0
 
 
 def tweedie(power: float, name: str) -> FamilyFormulas:
-    """Return the family whose variance is a power of the mean.
-
-    Parameters
-    ----------
-    power : p > 1; below 2 the target may be 0
-    """
+    """Return the family of variance mean^power, power > 1; below 2 the target may be 0."""
     has_zeros = power < GAMMA_POWER
 
     def row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:

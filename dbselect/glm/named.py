@@ -90,15 +90,9 @@ _NAME = re.compile(r"(\w+)\(([^,]*?)(?:, *(\w+))?\)")
 
 
 def family_of(name: Any, classes: Sequence[Any] = ()) -> FamilyFormulas:
-    """Return a family by its name.
+    """Return a family by its name; ArgumentError as `check_family_name`.
 
-    Parameters
-    ----------
-    classes : of a multinomial target; of a binomial one its two levels, if it is not 0/1
-
-    Raises
-    ------
-    ArgumentError : as `check_family_name`
+    `classes` are those of a multinomial target; of a binomial one its two levels, if it is not 0/1.
     """
     if name == "multinomial":
         return multinomial(classes)

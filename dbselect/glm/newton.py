@@ -86,37 +86,21 @@ class Status(Enum):
 
 @dataclass(frozen=True, eq=False)
 class GlmProblem:
-    """What does not change from pass to pass.
+    """What does not change from pass to pass."""
 
-    Parameters
-    ----------
-    correlation : shape (D, D), of the columns by the row weights
-    constant : shape (D,), whether a column is constant
-    ridge : shape (D,), on unit-variance columns
-    unit : shape (D,), as in `linear.problem.Linear`
-    members : the columns of each of the J groups
-    weight : n
-    null_deviance : of the model without columns
-    free : P
-    exact : whether the objective is quadratic, so that the first pass determines the fit
-    tol : share of the null deviance that a step must predict for another pass
-    max_iter : limit on the passes of one fit
-    has_intercept : False for models through the origin
-    is_canonical : whether the information is the curvature itself, as in `families.Family`
-    """
-
-    correlation: Matrix
-    constant: npt.NDArray[np.bool_]
-    ridge: Vector
-    unit: Vector
-    members: Sequence[Index]
-    weight: float
-    null_deviance: float
-    free: int
-    exact: bool
-    tol: float
-    max_iter: int
-    has_intercept: bool = True
+    correlation: Matrix  # shape (D, D), of the columns by the row weights
+    constant: npt.NDArray[np.bool_]  # shape (D,), whether a column is constant
+    ridge: Vector  # shape (D,), on unit-variance columns
+    unit: Vector  # shape (D,), as in `linear.problem.Linear`
+    members: Sequence[Index]  # the columns of each of the J groups
+    weight: float  # n
+    null_deviance: float  # of the model without columns
+    free: int  # P
+    exact: bool  # whether the objective is quadratic, so that the first pass determines the fit
+    tol: float  # share of the null deviance that a step must predict for another pass
+    max_iter: int  # limit on the passes of one fit
+    has_intercept: bool = True  # False for models through the origin
+    # whether the information is the curvature itself, as in `families.Family`
     is_canonical: bool = True
 
     def penalty(self, point: Coefficients) -> float:
@@ -168,45 +152,28 @@ class GlmProblem:
 
 @dataclass(frozen=True, eq=False)
 class GlmFit:
-    """The best coefficients on some groups, as far as passes have shown.
+    """The best coefficients on some groups, as far as passes have shown."""
 
-    Parameters
-    ----------
-    groups : the selected groups, in the order taken
-    point : the coefficients
-    deviance : at the point
-    explained : decrease of the penalised deviance, as a share of the null deviance
-    status : how the fit ended
-    base, model : coefficients of the last pass used, and the expansion there
-    state : the linear problem near `base`, the groups selected
-    """
-
-    groups: list[int]
-    point: Coefficients
-    deviance: float
-    explained: float
-    status: Status
+    groups: list[int]  # the selected groups, in the order taken
+    point: Coefficients  # the coefficients
+    deviance: float  # at the point
+    explained: float  # decrease of the penalised deviance, as a share of the null deviance
+    status: Status  # how the fit ended
+    # base, model: coefficients of the last pass used, and the expansion there
     base: Coefficients
     model: Expansion
-    state: State
+    state: State  # the linear problem near `base`, the groups selected
 
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """A request for a quadratic model from a pass.
+    """A request for a quadratic model from a pass."""
 
-    Parameters
-    ----------
-    point : coefficients
-    columns : those of the model, at least all whose coefficients are not 0; None = all D
-    sure : what the fit explains without this step
-    hoped : what the step should explain, where the quadratic model can be trusted
-    """
-
-    point: Coefficients
+    point: Coefficients  # coefficients
+    # those of the model, at least all whose coefficients are not 0; None = all D
     columns: Index | None = None
-    sure: float = 0.0
-    hoped: float = np.inf
+    sure: float = 0.0  # what the fit explains without this step
+    hoped: float = np.inf  # what the step should explain, where the quadratic model can be trusted
 
 
 #: A fit under way: yields what it needs of a pass and receives the expansion.
@@ -320,14 +287,8 @@ def best_of(
 ) -> tuple[dict[int, GlmFit], Vector]:
     """Run several fits side by side until the best one is done and no other can be.
 
-    Parameters
-    ----------
-    score : number of a fit, what it explains -> what the best one has most of
-
-    Returns
-    -------
-    fits : those that were not given up
-    explained : by each fit; if it was given up, as far as it had come
+    The best has most of `score`, which takes the number of a fit and what it explains. Returns the
+    fits that were not given up, and what each explained; if it was given up, as far as it had come.
     """
     explained = np.zeros(len(fittings))
 
@@ -482,9 +443,7 @@ def _ended(
 ) -> GlmFit:
     """Return the fit that ends with a last step, or at the last pass for a reason.
 
-    Parameters
-    ----------
-    predicted : decrease by the last step
+    `predicted` is the decrease by the last step.
     """
     point, status = base, Status.CONVERGED
     if isinstance(end, Coefficients):

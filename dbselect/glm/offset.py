@@ -10,16 +10,10 @@ from dbselect.record.terms import Terms
 
 @dataclass(frozen=True)
 class Offset:
-    """Columns that are added to a predictor with coefficient 1.
+    """Columns that are added to a predictor with coefficient 1."""
 
-    Parameters
-    ----------
-    offset : added as it is
-    exposure : of which the logarithm is added, > 0
-    """
-
-    offset: str | None = None
-    exposure: str | None = None
+    offset: str | None = None  # added as it is
+    exposure: str | None = None  # of which the logarithm is added, > 0
 
     @property
     def named(self) -> dict[str, str]:
@@ -60,11 +54,9 @@ class Offset:
     ) -> Formula | None:
         """Return what is added to the predictor of a row; None if nothing is.
 
-        Parameters
-        ----------
-        column : name, argument that it is of -> the column
-        is_checked : whether the exposure has no logarithm where it is not above 0; else that
-            is 0, so that the row is not left out and can be refused
+        `column` finds a column by its name and the argument that it is of. Where the exposure is
+        not above 0, a checked one has no logarithm; else that is 0, so that the row is not left out
+        and can be refused.
         """
         parts = []
         if self.offset is not None:

@@ -9,15 +9,8 @@ from dbselect.record.gram import Vector
 class PassState:
     """The selected groups of a search, and what every other group would add.
 
-    Parameters
-    ----------
-    problem : GlmProblem
-    fit : the model without columns
-    read : makes passes
-
-    Attributes
-    ----------
-    fit : of the selected groups
+    `fit` is at first the model without columns, then that of the selected groups; `read` makes
+    passes.
     """
 
     def __init__(self, problem: GlmProblem, fit: GlmFit, read: Read) -> None:

@@ -40,57 +40,36 @@ SETTLED, INTERCEPT_PASSES = 1e-14, 25
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns of the table are what.
-
-    Parameters
-    ----------
-    family : FamilyFormulas
-    target : column to predict
-    members : D columns, group by group
-    offsets : what is added to the predictor
-    has_intercept : False for models through the origin
-    """
+    """Which columns of the table are what."""
 
     family: FamilyFormulas
-    target: str
-    members: list[str]
-    offsets: Offset
-    has_intercept: bool = True
+    target: str  # column to predict
+    members: list[str]  # D columns, group by group
+    offsets: Offset  # what is added to the predictor
+    has_intercept: bool = True  # False for models through the origin
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """A table after its first pass.
+    """A table after its first pass."""
 
-    Parameters
-    ----------
-    passes : the table
-    roles : which columns are what
-    rows, skipped : rows that every pass uses, and leaves out
-    weight : sum of the row weights
-    centre : shape (D,), mean of each column
-    mean, spread : shape (D,); the spread of a constant column is 1. Through the origin the
-        mean is 0, the spread the root of the mean square, and constant only what is always 0
-    constant : shape (D,), whether a column is constant
-    correlation : shape (D, D); a constant column has a zero row
-    covariance : shape (D, R), of unit-variance columns and responses
-    null : the model without columns
-    shift : what the mean offset adds to the predictor: of a link log the logarithm of the mean
-        of exp(offset), else that of the offset
-    """
-
-    passes: Passes
-    roles: Roles
+    passes: Passes  # the table
+    roles: Roles  # which columns are what
+    # rows, skipped: rows that every pass uses, and leaves out
     rows: int
     skipped: int
-    weight: float
-    centre: Vector
+    weight: float  # sum of the row weights
+    centre: Vector  # shape (D,), mean of each column
+    # mean, spread: shape (D,); the spread of a constant column is 1. Through the origin the mean is
+    # 0, the spread the root of the mean square, and constant only what is always 0
     mean: Vector
     spread: Vector
-    constant: npt.NDArray[np.bool_]
-    correlation: Matrix
-    covariance: Matrix
-    null: Null
+    constant: npt.NDArray[np.bool_]  # shape (D,), whether a column is constant
+    correlation: Matrix  # shape (D, D); a constant column has a zero row
+    covariance: Matrix  # shape (D, R), of unit-variance columns and responses
+    null: Null  # the model without columns
+    # what the mean offset adds to the predictor: of a link log the logarithm of the mean of
+    # exp(offset), else that of the offset
     shift: float
 
     def start(self) -> tuple[Coefficients, Expansion]:
@@ -134,9 +113,7 @@ class Data:
     def read(self, asks: Sequence[Ask]) -> list[Expansion]:
         """Make one pass and return the quadratic models that are asked for.
 
-        Raises
-        ------
-        SourceError : the table has changed since the first pass
+        SourceError if the table has changed since the first pass.
         """
         wanted = [one for ask in asks for one in self._weighted(ask)]
         grams = self.passes.read(wanted)
@@ -233,14 +210,9 @@ class Data:
 def first_pass(passes: Passes, roles: Roles) -> Data:
     """Read the table once.
 
-    Raises
-    ------
-    DataError : no usable rows, a value of the target that is not allowed, or a target
-        that is the same in all rows
-
-    Warns
-    -----
-    SkippedRowsWarning : more than half of the rows are left out; one more pass finds why
+    DataError for no usable rows, a value of the target that is not allowed, or a target that is the
+    same in all rows. SkippedRowsWarning if more than half of the rows are left out; one more pass
+    finds why.
     """
     family = roles.family
     y = responses(passes, roles)

@@ -26,15 +26,7 @@ import numpy as np
 
 from dbselect.glm.expansion import Coefficients
 from dbselect.glm.held_rows import Block, HeldRows, WorkingResponse
-from dbselect.glm.newton import (
-    HALVINGS,
-    GlmFit,
-    GlmProblem,
-    completed,
-    extended,
-    reduced,
-    solved,
-)
+from dbselect.glm.newton import HALVINGS, GlmFit, GlmProblem, completed, extended, reduced, solved
 from dbselect.glm.state import Slope
 from dbselect.linear.problem import RANK_SHARE, Index, blocks_of, by_size, inverse_root
 from dbselect.record.gram import Matrix, Vector
@@ -54,19 +46,12 @@ class Candidates:
 
     A model's coefficients are P of the intercept, P of each of the k common columns and P
     of each of its s own ones, in this order: m in all.
-
-    Parameters
-    ----------
-    rows : HeldRows
-    common : shape (k, n)
-    own : shape (B, s, n)
-    ridge : shape (B, m), 0 for the intercept
     """
 
     rows: HeldRows
-    common: Matrix
-    own: Block
-    ridge: Matrix
+    common: Matrix  # shape (k, n)
+    own: Block  # shape (B, s, n)
+    ridge: Matrix  # shape (B, m), 0 for the intercept
 
     def predictors(self, theta: Matrix) -> Block:
         """Return what coefficients, shape (B, m), add to the free predictors, (P, B, n)."""
@@ -105,10 +90,8 @@ Steps = Callable[[Matrix], Matrix]
 def minimised(design: Candidates, theta: Matrix, newton: Steps, enough: float) -> Vector:
     """Return the least penalised deviance of each model, halved and per unit of weight.
 
-    Parameters
-    ----------
-    theta : shape (B, m), where to start
-    enough : a refit ends where a Newton step would decrease the result by half of this
+    Starts at `theta`, shape (B, m). A refit ends where a Newton step would decrease the result by
+    half of `enough`.
     """
     rows = design.rows
     predictors = design.predictors(theta)
@@ -152,13 +135,7 @@ def _dots(a: Matrix, b: Matrix) -> Vector:
 
 
 class InformationPreconditioner:
-    """The information at a fit, which preconditions the refits that start from there.
-
-    Parameters
-    ----------
-    problem : GlmProblem
-    fit : the present fit, k columns
-    """
+    """The information at a fit of k columns, which preconditions refits that start there."""
 
     def __init__(self, problem: GlmProblem, fit: GlmFit) -> None:
         self.problem = problem
@@ -215,12 +192,7 @@ class InformationPreconditioner:
         return np.tile(start, (size, 1)), newton
 
     def less(self, gone: Index) -> tuple[Matrix, Steps]:
-        """Return where models without some columns start, and their steps.
-
-        Parameters
-        ----------
-        gone : shape (B, s), numbers of the columns
-        """
+        """Return where models without some columns, shape (B, s), start, and their steps."""
         places = np.searchsorted(np.sort(self._at), self._wide(gone))
         at = np.argsort(self._at)[places]
         rows = np.arange(len(at))[:, None]
@@ -243,13 +215,7 @@ class InformationPreconditioner:
 
 
 class InMemory:
-    """Refits on rows in memory.
-
-    Parameters
-    ----------
-    problem : GlmProblem
-    rows : HeldRows
-    """
+    """Refits on rows in memory."""
 
     def __init__(self, problem: GlmProblem, rows: HeldRows) -> None:
         self.problem = problem

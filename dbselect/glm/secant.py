@@ -39,17 +39,11 @@ LEAST_SHARE = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Secant:
-    """What a step showed.
+    """What a step showed."""
 
-    Parameters
-    ----------
-    step : shape (P + D P,), of the intercept and the coefficients
-    beyond : shape (P + D P,), r
-    before, after : s'I s at both ends
-    """
-
-    step: Vector
-    beyond: Vector
+    step: Vector  # shape (P + D P,), of the intercept and the coefficients
+    beyond: Vector  # shape (P + D P,), r
+    # before, after: s'I s at both ends
     before: float
     after: float
 
@@ -71,15 +65,8 @@ def secant_step(
 ) -> tuple[Coefficients, float] | None:
     """Return the step by the curvature that secants show; None if it has too few digits.
 
-    Parameters
-    ----------
-    at : where the expansion is
-    ridge : shape (P + D P,), 0 for the intercept
-    used : numbers of those that may change
-
-    Returns
-    -------
-    step, and the decrease of the deviance that it predicts, per unit of weight
+    The expansion is at `at`; `ridge` has shape (P + D P,), 0 for the intercept; `used` may change.
+    The step comes with the decrease of the deviance that it predicts, per unit of weight.
     """
     expected = _information(model)[np.ix_(used, used)]
     gradient = (_gradient(model) - ridge * _flat(at))[used]

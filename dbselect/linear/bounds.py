@@ -43,23 +43,10 @@ Largest = Callable[[Matrix], float]
 def upper_bounds(
     problem: Linear, members: Sequence[Index], costs: Vector, order: Sequence[int], budgets: Vector
 ) -> Vector:
-    """Return the most that any groups within each budget can explain.
+    """Return the most that any groups within each budget can explain, as shares; shape (B,).
 
-    Parameters
-    ----------
-    members : the columns of each of the J groups
-    costs : shape (J,)
-    order : numbers of groups, whose prefixes serve as S; the others follow
-    budgets : shape (B,)
-
-    Returns
-    -------
-    shape (B,), shares of the target's variance
-
-    Notes
-    -----
-    One sequence of the rule ``fr`` plus four eigenvalue problems, the first of size
-    D: O(D^3); O(J^2 B) for the knapsacks.
+    The prefixes of `order` serve as S; groups that it lacks follow. One sequence of the rule ``fr``
+    plus four eigenvalue problems, the first of size D: O(D^3); O(J^2 B) for the knapsacks.
     """
     state = State(problem, members)
     taken = set(order)
@@ -81,24 +68,14 @@ def upper_bounds(
 def gamma(
     problem: Linear, members: Sequence[Index], whitener: Whitener, largest: Largest | None = None
 ) -> float:
-    """Return the constant of Theorem 3.2 for a rule that weighs gradients by W W'.
+    """Return the constant of Theorem 3.2, 0 to 1, for a rule that weighs gradients by W W'.
 
-    ``lambda_min(W' C W) / max_g lambda_max(W_g' C_gg W_g)``: with unit-variance columns
-    that are whitened within the group, (lambda_min + ridge) / (1 + ridge).
+    ``lambda_min(W' C W) / max_g lambda_max(W_g' C_gg W_g)``: with unit-variance columns that are
+    whitened within the group, (lambda_min + ridge) / (1 + ridge). 0 of groups that share columns,
+    which are no blocks of W.
 
-    Parameters
-    ----------
-    whitener : what the rule whitens a group with
-    largest : blocks W_g' C_gg W_g, shape (B, s, s) -> the most that the criterion can
-        exceed the gain by; default: the largest eigenvalue
-
-    Returns
-    -------
-    0 to 1; 0 of groups that share columns, which are no blocks of W
-
-    Notes
-    -----
-    O(D^3), 24 D^2 bytes.
+    `largest` takes the blocks W_g' C_gg W_g, shape (B, s, s), to the most that the criterion can
+    exceed the gain by; by default it is the largest eigenvalue. O(D^3), 24 D^2 bytes.
     """
     if shares_columns(members):
         return 0.0
@@ -115,13 +92,10 @@ def gamma(
 
 
 def submodularity(problem: Linear, members: Sequence[Index]) -> float | None:
-    """Return the approximate submodular ratio of equation 9, over all sets of groups.
+    """Return the approximate submodular ratio of equation 9, 0 to 1, over all sets of groups.
 
-    The least ``gain(x | A') / gain(x | A)`` for ``A'`` within A, at most 1.
-
-    Returns
-    -------
-    0 to 1; None of more than `MOST_ENUMERATED` groups, whose sets are too many
+    The least ``gain(x | A') / gain(x | A)`` for ``A'`` within A, at most 1. None of more than
+    `MOST_ENUMERATED` groups, whose sets are too many.
     """
     count = len(members)
     if count > MOST_ENUMERATED:

@@ -28,17 +28,10 @@ IMPOSSIBLE = (
 
 
 def check_held(state: State, names: Sequence[str]) -> float:
-    """Refuse selected columns that no rows can have, and warn where digits are lost.
+    """Return the condition number of the selected columns; warn where digits are lost.
 
-    What every search and fit of a linear model asks of the state that it ends with.
-
-    Parameters
-    ----------
-    names : the columns of the problem
-
-    Returns
-    -------
-    the condition number of the selected columns' correlations
+    What every search and fit of a linear model asks of the state that it ends with. Columns that no
+    rows can have are refused; `names` are all columns of the problem.
     """
     check_possible(state)
     condition = state.condition()
@@ -50,11 +43,8 @@ def check_held(state: State, names: Sequence[str]) -> float:
 def check_possible(state: State) -> None:
     """Refuse columns that agree by twos as rows' columns may, but not three or more together.
 
-    Given the selected columns, less than nothing is then left of another; O(D |S|).
-
-    Raises
-    ------
-    RecordError : no rows have such columns
+    Given the selected columns, less than nothing is then left of another; O(D |S|). Raises
+    RecordError.
     """
     variance, support = state.variance, state.support
     pivots = state.factor[np.arange(len(support)), support] ** 2
@@ -79,13 +69,9 @@ def warn_of_dropped(state: State, names: Sequence[str], *, is_linear: bool = Tru
     """Warn where a column depends on selected ones, and may explain much by what is its own.
 
     What the column would gain is its gradient squared, over what is left of its variance. Of
-    columns that depend on others outright both are rounding, and the gradient the smaller.
-    Where the selected columns themselves lose their digits, the warning is about that instead.
-
-    Parameters
-    ----------
-    names : the columns of the problem
-    is_linear : False for the linear problem near a fit of a family, whose variance is deviance
+    columns that depend on others outright both are rounding, and the gradient the smaller. Where
+    the selected columns themselves lose their digits, the warning is about that instead. Near a fit
+    of a family, whose variance is deviance, the problem is not linear.
     """
     columns, left, squares = state.dependent()
     if not len(columns) or state.problem.ridge[columns].any():

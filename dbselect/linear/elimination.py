@@ -15,12 +15,8 @@ PANEL = 32
 def factored(block: Matrix, floor: Vector) -> tuple[Matrix, npt.NDArray[np.bool_]]:
     """Return the Cholesky factor of the columns that are not aliased, and which those are.
 
-    Only the lower triangle of the factor is meaningful.
-
-    Parameters
-    ----------
-    block : shape (s, s), symmetric
-    floor : shape (s,), what must be left of each column
+    Of each column more than its `floor`, shape (s,), must be left. Only the lower triangle of the
+    factor is meaningful.
     """
     return _factor(block[None].copy(), floor)
 
@@ -30,15 +26,13 @@ def certainly_factored(
 ) -> tuple[Matrix, npt.NDArray[np.bool_]]:
     """Return what `factored` does, without columns of which rounding may be all that is left.
 
-    With ``w`` the coefficients of a column on those kept before, what is left of it errs by
-    some ``eps (1 + w'w)``. So the coefficients of all columns ride along with the elimination,
-    and each column is judged when it comes: one elimination, O(s^2 (S + s)), however many go.
+    With ``w`` the coefficients of a column on those kept before, what is left of it errs by some
+    ``eps (1 + w'w)``. So the coefficients of all columns ride along with the elimination, and each
+    column is judged when it comes: one elimination, O(s^2 (S + s)), however many go.
 
-    Parameters
-    ----------
-    block : shape (s, s), of new columns given S old ones
-    weights : shape (S, s), coefficients of each new column on the old ones
-    deviation : shape (S + s,), by which coefficients are made those of unit-variance columns
+    `block`, shape (s, s), is of new columns given S old ones, `weights`, shape (S, s), their
+    coefficients on the old ones; `deviation`, shape (S + s,), makes coefficients those of
+    unit-variance columns.
     """
     size = len(block)
     ahead = np.vstack([block, weights, np.eye(size)])
@@ -57,17 +51,10 @@ def _factor(
 def eliminate(rows: Matrix, floor: Vector, rounding: float = 0.0) -> Matrix:
     """Run symmetric elimination in place, leaving out columns whose pivot is too small.
 
-    Parameters
-    ----------
-    rows : shape (B, r, s) with r >= s, the symmetric part on top; afterwards
-        ``rows[b, i, j]``, i >= j, is entry (i, j) given the columns before j
-    floor : shape (B, s), above which a pivot must be
-    rounding : share of the squares of the rows below the symmetric part, in its column, that a
-        pivot must reach
-
-    Returns
-    -------
-    shape (B, s), one over each pivot, 0 for a column that is left out
+    `rows` has shape (B, r, s) with r >= s, the symmetric part on top; afterwards ``rows[b, i, j]``,
+    i >= j, is entry (i, j) given the columns before j. A pivot must be above its `floor`, shape (B,
+    s), and reach the share `rounding` of the squares of the rows below the symmetric part, in its
+    column. Returns one over each pivot, shape (B, s), 0 for a column that is left out.
     """
     size = rows.shape[2]
     inverse = np.zeros((len(rows), size))

@@ -30,22 +30,13 @@ Integers = npt.NDArray[np.object_]
 
 @dataclass(frozen=True)
 class ExactFit:
-    """Least squares on k columns for one more, each number rounded once.
+    """Least squares on k columns for one more, each number rounded once."""
 
-    Parameters
-    ----------
-    coef : k coefficients, 0 for aliased columns
-    variance : the diagonal of (X'WX)^-1; 0 for aliased columns
-    aliased : numbers of the columns that depend exactly on columns before them
-    left : RSS
-    total : TSS: RSS of the first column alone, or of none
-    """
-
-    coef: list[float]
-    variance: list[float]
-    aliased: list[int]
-    left: float
-    total: float
+    coef: list[float]  # k coefficients, 0 for aliased columns
+    variance: list[float]  # the diagonal of (X'WX)^-1; 0 for aliased columns
+    aliased: list[int]  # numbers of the columns that depend exactly on columns before them
+    left: float  # RSS
+    total: float  # TSS: RSS of the first column alone, or of none
 
 
 def least_squares(
@@ -55,14 +46,11 @@ def least_squares(
     intercept: bool,
     per_one: Sequence[int] = (),
 ) -> ExactFit:
-    """Solve for the last column.
+    """Solve for the last of k + 1 columns.
 
-    Parameters
-    ----------
-    products, exponent, scale : shape (k + 1, k + 1), (k + 1,): sums of products are
-        products[i, j] * 2^(exponent[i] + exponent[j] + scale)
-    intercept : whether the first column is the intercept, whose RSS is `total`
-    per_one : shape (k + 1,), what each column is a multiple of: 1 / per_one; default: of 1
+    Sums of products are ``products[i, j] * 2^(exponent[i] + exponent[j] + scale)``. Each column is
+    a multiple of 1 / `per_one`, shape (k + 1,), by default of 1. Whether the first is the intercept
+    decides whose RSS is `total`.
     """
     k = len(products) - 1
     A = products.copy()

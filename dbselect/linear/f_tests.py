@@ -20,25 +20,17 @@ from dbselect.record.gram import Vector
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """M least-squares models of one target.
+    """M least-squares models of one target."""
 
-    Parameters
-    ----------
-    left : shape (M,), RSS of each, in any unit
-    rank : shape (M,), coefficients of each that are not aliased, the intercept included
-    """
-
-    left: Vector
-    rank: Vector
+    left: Vector  # shape (M,), RSS of each, in any unit
+    rank: Vector  # shape (M,), coefficients of each that are not aliased, the intercept included
 
 
 def f_table(rows: int, smaller: Fitted, larger: Fitted) -> pl.DataFrame:
     """Return the tests of M models against M that they contain.
 
-    Returns
-    -------
-    DataFrame: df and df_residual; statistic and p_value, NULL where the larger model has no
-    more rank, or no rows are left to judge it
+    Columns df and df_residual; statistic and p_value, NULL where the larger model has no more rank,
+    or no rows are left to judge it.
     """
     more = np.rint(larger.rank - smaller.rank)
     free = np.rint(rows - larger.rank)
@@ -55,10 +47,7 @@ def f_table(rows: int, smaller: Fitted, larger: Fitted) -> pl.DataFrame:
 def step_f_tests(fits: Fits, adds: Sequence[bool]) -> pl.DataFrame:
     """Return the test of what each step adds or removes; NULL at step 0.
 
-    Parameters
-    ----------
-    fits : of M + 1 models, each a step from the one before
-    adds : of each of M steps, whether it adds
+    `fits` are of M + 1 models, each a step from the one before; `adds` of the M steps.
     """
     left, rank = np.minimum(fits.left, 1.0), fits.degrees
     step = np.arange(len(adds))

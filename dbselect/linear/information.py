@@ -43,39 +43,27 @@ SIGNS = {"aic": 1, "bic": 1, "ebic": 1, "gic": 1, "cp": 1, "adjusted_r2": -1}
 
 @dataclass(frozen=True)
 class Fits:
-    """What the criteria of M models on the same rows are computed from.
+    """What the criteria of M models on the same rows are computed from."""
 
-    Parameters
-    ----------
-    rows : n, number of rows
-    total : TSS, weighted sum of squares of the target about its mean, or 0
-    left : shape (M,), RSS / TSS
-    degrees : shape (M,), rank or effective number of parameters, the intercept included
-    sizes : shape (M,), number of groups held
-    n_groups, n_columns : J and D, what there is to choose from
-    left_all, degrees_all : the same of the model on all columns
-    degrees_none : of the model without columns: 1, or 0 through the origin
-    """
-
-    rows: int
-    total: float
-    left: Vector
-    degrees: Vector
-    sizes: Vector
+    rows: int  # n, number of rows
+    total: float  # TSS, weighted sum of squares of the target about its mean, or 0
+    left: Vector  # shape (M,), RSS / TSS
+    degrees: Vector  # shape (M,), rank or effective number of parameters, the intercept included
+    sizes: Vector  # shape (M,), number of groups held
+    # n_groups, n_columns: J and D, what there is to choose from
     n_groups: int
     n_columns: int
+    # left_all, degrees_all: the same of the model on all columns
     left_all: float
     degrees_all: float
-    degrees_none: float
+    degrees_none: float  # of the model without columns: 1, or 0 through the origin
 
 
 def criteria(fits: Fits, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:
     """Return the criteria of each model, NULL where too few rows are left to judge it.
 
-    Parameters
-    ----------
-    gamma : weight of the number of candidates in EBIC, 0 to 1
-    penalty : a of GIC; default: log(log n) log D, at least 2
+    `gamma`, 0 to 1, weighs the number of candidates in EBIC; `penalty` is a of GIC, by default
+    log(log n) log D, at least 2.
     """
     return joint_criteria([fits], np.ones(1), gamma, penalty)
 
@@ -85,14 +73,8 @@ def joint_criteria(
 ) -> pl.DataFrame:
     """Return the criteria of models of K responses on the same columns and groups.
 
-    With independent errors, log-likelihoods and parameters are sums over the responses.
-    The groups are chosen once.
-
-    Parameters
-    ----------
-    each : of each response
-    share : shape (K,), what each response counts in adjusted_r2, 1 in all
-    gamma, penalty : as in `criteria`
+    With independent errors, log-likelihoods and parameters are sums over the responses. The groups
+    are chosen once. Each response counts its `share`, 1 in all, in adjusted_r2.
     """
     n, r, none = each[0].rows, each[0].degrees, each[0].degrees_none
     left = [np.maximum(fits.left, SMALLEST_SHARE) for fits in each]
@@ -114,21 +96,13 @@ def joint_criteria(
 
 @dataclass(frozen=True)
 class Trials:
-    """How many rows, parameters and choices are behind M models of any family.
+    """How many rows, parameters and choices are behind M models of any family."""
 
-    Parameters
-    ----------
-    rows : n, number of rows
-    ranks : shape (M,), parameters of one predictor: at least so many rows are needed
-    degrees : shape (M,), parameters in all
-    sizes : shape (M,), number of groups held
-    n_groups, n_columns : J and D, what there is to choose from
-    """
-
-    rows: int
-    ranks: Vector
-    degrees: Vector
-    sizes: Vector
+    rows: int  # n, number of rows
+    ranks: Vector  # shape (M,), parameters of one predictor: at least so many rows are needed
+    degrees: Vector  # shape (M,), parameters in all
+    sizes: Vector  # shape (M,), number of groups held
+    # n_groups, n_columns: J and D, what there is to choose from
     n_groups: int
     n_columns: int
 
@@ -144,11 +118,8 @@ def by_likelihood(
 ) -> pl.DataFrame:
     """Return the criteria of models by -2 log-likelihood, NULL where too few rows are left.
 
-    Parameters
-    ----------
-    loss : shape (M,), -2 L
-    gamma, penalty : as in `criteria`
-    cp, adjusted_r2 : shape (M,), or NaN where they have no meaning
+    `loss`, shape (M,), is -2 L; `gamma` and `penalty` as in `criteria`; cp and adjusted_r2 are NaN
+    where they have no meaning.
     """
     n, r = trials.rows, trials.degrees
     bic = loss + r * math.log(n)
@@ -185,11 +156,8 @@ def fits_of(
 ) -> Fits:
     """Return what the criteria need of the models of a sequence, step 0 first.
 
-    Parameters
-    ----------
-    state : without selected groups; changed in place
-    r2 : shape (steps + 1,), 1 - RSS/TSS
-    has_intercept : whether a parameter is that of the model without columns
+    `state` is without selected groups, and changed in place; `r2`, shape (steps + 1,), is 1 -
+    RSS/TSS. The intercept is a parameter of the model without columns.
     """
     at = gram.position(target, "target")
     none, ridge = float(has_intercept), state.problem.ridge

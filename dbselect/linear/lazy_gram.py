@@ -53,16 +53,8 @@ class Scanned(Protocol):
 class LazyGram:
     """Sums of products of D columns around their means, some rows of them.
 
-    Parameters
-    ----------
-    scans : of the table
-    members : the columns of each of the J groups
-    levels : number of a group of levels of which no rows are read; None if there is none
-
-    Attributes
-    ----------
-    promise : shape (J,), what each group promises; the most promising are read ahead
-    rows_fetched : rows read so far
+    Of a group of `levels` no rows are read. `promise`, shape (J,), is what each group promises; the
+    most promising are read ahead. `rows_fetched` counts the rows read so far.
     """
 
     def __init__(self, scans: Scanned, members: Sequence[Index], levels: int | None = None) -> None:
@@ -185,15 +177,10 @@ class LazyGram:
 
 @dataclass(frozen=True)
 class WideLinear(Linear):
-    """The linear problem on a Gram that is read as it is needed.
+    """The linear problem on a Gram that is read as it is needed; the G of `Linear` is empty.
 
-    Parameters
-    ----------
-    sums : LazyGram
-    inverse : shape (D,), from the sums to correlations, 0 for constant columns
-    weight : of all rows
-
-    The G of `Linear` is empty.
+    `inverse`, shape (D,), takes the sums to correlations, 0 for constant columns; `weight` is of
+    all rows.
     """
 
     sums: Any = None

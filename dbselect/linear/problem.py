@@ -59,35 +59,24 @@ Index = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Linear:
-    """The problem on unit-variance columns: everything that does not change.
+    """The problem on unit-variance columns: everything that does not change."""
 
-    Parameters
-    ----------
-    G : shape (D, D), correlations; a constant column has a zero row
-    c : shape (D,), correlations with the target; of K responses shape (K, D), times the
-        root of the share of each
-    ridge : shape (D,), added to the diagonal of G
-    unit : shape (D,), what a step of 1 is in the units that the caller compares
-        columns in: 1, or the standard deviation of columns that are not to be scaled
-    spread : shape (D,), standard deviation of each column, 1 for constant ones
-    constant : shape (D,), whether a column is constant
-    mean : shape (D,)
-    target_mean : mean of the target; of K responses shape (K,)
-    target_spread : what the target is divided by, its standard deviation; of K responses
-        shape (K, 1), over the root of the share of each
-    share : what each response counts, shape (K,); 1 for one
-    """
-
-    G: Matrix
+    G: Matrix  # shape (D, D), correlations; a constant column has a zero row
+    # shape (D,), correlations with the target; of K responses shape (K, D), times the root of the
+    # share of each
     c: Vector
-    ridge: Vector
+    ridge: Vector  # shape (D,), added to the diagonal of G
+    # shape (D,), what a step of 1 is in the units that the caller compares columns in: 1, or the
+    # standard deviation of columns that are not to be scaled
     unit: Vector
-    spread: Vector
-    constant: npt.NDArray[np.bool_]
-    mean: Vector
-    target_mean: Any
+    spread: Vector  # shape (D,), standard deviation of each column, 1 for constant ones
+    constant: npt.NDArray[np.bool_]  # shape (D,), whether a column is constant
+    mean: Vector  # shape (D,)
+    target_mean: Any  # mean of the target; of K responses shape (K,)
+    # what the target is divided by, its standard deviation; of K responses shape (K, 1), over the
+    # root of the share of each
     target_spread: Any
-    share: Any = 1.0
+    share: Any = 1.0  # what each response counts, shape (K,); 1 for one
 
     @property
     def deviation(self) -> Vector:
@@ -199,17 +188,9 @@ def linear(
 ) -> Linear:
     """Set up the problem of explaining a target, or K responses, by some columns.
 
-    Parameters
-    ----------
-    gram : Gram that holds the target and the columns
-    target : column to predict, or K of them
-    ridge : >= 0, lambda on unit-variance columns; with ``scale=False`` on the
-        columns as they are
-    scale : of several responses also what each counts (`shares`)
-
-    Raises
-    ------
-    DataError : no usable rows, a constant target, or one that is 0 where it is missing
+    The ridge counts on unit-variance columns, with ``scale=False`` on the columns as they are.
+    `scale` decides as well what each of several responses counts (`shares`). DataError for no
+    usable rows, a constant target, or one that is 0 where it is missing.
     """
     check_usable(gram, [target] if isinstance(target, str) else target)
     numbers = {name: i for i, name in enumerate(gram.columns)}
@@ -246,17 +227,11 @@ def scaled(
     ridge: float,
     scale: bool,
 ) -> Linear:
-    """Scale columns and target to unit variance.
+    """Scale columns and target to unit variance; of K responses the target's arrays have K rows.
 
-    Parameters
-    ----------
-    comoment : shape (D, D), of the columns; overwritten
-    products : shape (D,), comoment of the columns with the target; of K responses shape (K, D)
-    variation : comoment of the target with itself; of K responses shape (K, 1)
-    means : shape (D,) each, the means and what rounding took from them
-    target_mean : mean of the target; of K responses shape (K,)
-    weight : sum of the row weights
-    ridge, scale : as in `linear`
+    `comoment`, shape (D, D), is overwritten; `products`, (D,) or (K, D), is that of the columns
+    with the target, and `variation`, of K responses (K, 1), that of the target with itself; `means`
+    holds the means, shape (D,), and what rounding took from them.
     """
     mean, mean_low = means
     diagonal = np.arange(len(mean))
@@ -277,10 +252,7 @@ def scaled(
 def by_size(members: Sequence[Index]) -> Iterator[tuple[Index, Index]]:
     """Yield the groups of each size together, so that they are computed as one array.
 
-    Yields
-    ------
-    groups : shape (B,), numbers of the groups of one size, increasing
-    columns : shape (B, size)
+    First their numbers, increasing, shape (B,), then their columns, shape (B, size).
     """
     sizes = np.array([len(columns) for columns in members])
     for size in np.unique(sizes):

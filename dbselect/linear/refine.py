@@ -25,12 +25,7 @@ ROUNDS = 3
 
 
 def refined(gram: Gram, target: str, coefficients: dict[str, float]) -> dict[str, float]:
-    """Return coefficients at ridge 0 with the digits that a solver lost.
-
-    Parameters
-    ----------
-    coefficients : those of columns that do not depend on each other
-    """
+    """Return coefficients of independent columns at ridge 0 with the digits that a solver lost."""
     C, c, unit = near_unit(gram, target, list(coefficients))
     factor = scipy.linalg.cho_factor(C, lower=True)
     w = np.array(list(coefficients.values())) / unit
@@ -46,16 +41,10 @@ def refined(gram: Gram, target: str, coefficients: dict[str, float]) -> dict[str
 
 
 def prefix_residuals(gram: Gram, target: str, columns: Sequence[str], coef: Matrix) -> Matrix:
-    """Return c - C w of M models, in the units of the comoments; shape (M, D).
+    """Return c - C w of M models, `coef`, in the units of the comoments; shape (M, D).
 
-    Parameters
-    ----------
-    coef : shape (M, D), in the table's units
-
-    Notes
-    -----
-    The leading bits of C and w have products that add up without rounding; the rest is
-    2^-20 of them, and so is its rounding. Three products of matrices, O(M D^2).
+    The leading bits of C and w have products that add up without rounding; the rest is 2^-20 of
+    them, and so is its rounding. Three products of matrices, O(M D^2).
     """
     C, c, unit = near_unit(gram, target, columns)
     bits = (53 - len(C).bit_length()) // 2
@@ -75,10 +64,7 @@ def _leading(X: Matrix, largest: float | Vector, bits: int) -> Matrix:
 def near_unit(gram: Gram, target: str, columns: Sequence[str]) -> tuple[Matrix, Vector, Vector]:
     """Return the comoments of columns and with the target, in units near their deviations.
 
-    Returns
-    -------
-    C : shape (D, D), diagonal 1/4 to 1; c : shape (D,)
-    unit : shape (D,), powers of two: w in the table's units is w of C times it
+    C has a diagonal of 1/4 to 1; w in the table's units is w of C times the unit, powers of two.
     """
     at = [gram.position(name, "columns") for name in columns]
     y = gram.position(target, "target")

@@ -21,18 +21,11 @@ PANEL = 32
 
 @dataclass(frozen=True)
 class Rotation:
-    """Orthogonal Q' of s + t rows.
+    """Orthogonal Q' of s + t rows."""
 
-    Parameters
-    ----------
-    vectors : shape (s, t), the reflectors where they are not the identity
-    factors : what LAPACK applies them in blocks with
-    signs : shape (t,), what makes the diagonal of T positive
-    """
-
-    vectors: Matrix
-    factors: Matrix
-    signs: Vector
+    vectors: Matrix  # shape (s, t), the reflectors where they are not the identity
+    factors: Matrix  # what LAPACK applies them in blocks with
+    signs: Vector  # shape (t,), what makes the diagonal of T positive
 
     @classmethod
     def of(cls, stacked: Matrix, size: int) -> "Rotation":

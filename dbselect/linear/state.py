@@ -33,12 +33,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas, lapack
 
-from dbselect.linear.elimination import (
-    RANK_ROUNDING,
-    certainly_factored,
-    eliminate,
-    factored,
-)
+from dbselect.linear.elimination import RANK_ROUNDING, certainly_factored, eliminate, factored
 from dbselect.linear.levels.levels import LevelBlock
 from dbselect.linear.problem import RANK_SHARE, Index, Linear, blocks_of, by_size
 from dbselect.linear.rotation import Rotation
@@ -79,14 +74,7 @@ class HeldGroup:
 class State:
     """The selected groups and what every other group would add.
 
-    Parameters
-    ----------
-    problem : Linear
-    members : the columns of each of the J groups
-
-    Attributes
-    ----------
-    b : shape (K, D), the gradient; K = 1 for one response
+    `b`, shape (K, D), is the gradient; K = 1 for one response.
     """
 
     def __init__(self, problem: Linear, members: Sequence[Index]) -> None:
@@ -266,10 +254,8 @@ class State:
     def losses(self) -> Vector:
         """Return loss(g | S) of each of the J groups; 0 for those not selected.
 
-        Notes
-        -----
-        O(|S|^2), after the first call, which inverts L. Aliased columns of other groups
-        that depend on the group stand in for it, as far as they can.
+        O(|S|^2), after the first call, which inverts L. Aliased columns of other groups that depend
+        on the group stand in for it, as far as they can.
         """
         if self._losses is None:
             self._losses = self._each_loss()
@@ -323,12 +309,7 @@ class State:
         return loss
 
     def _weights(self) -> Matrix:
-        """Return what each column of the support weighs in each aliased one of other groups.
-
-        Returns
-        -------
-        shape (|S|, number of aliased columns)
-        """
+        """Return what each column of the support weighs in each aliased one of other groups."""
         weights = self._inverse_factor() @ self._U[:, self._idle]
         owners, aliased_owners = self._owners()
         weights[owners[:, None] == aliased_owners] = 0.0
@@ -461,12 +442,7 @@ class State:
         return copied
 
     def coef(self) -> Vector:
-        """Return w(S) of the selected groups, on unit-variance columns.
-
-        Returns
-        -------
-        shape (D,); of several responses (K, D)
-        """
+        """Return w(S) on unit-variance columns; shape (D,), of several responses (K, D)."""
         coef = np.zeros_like(self.b)
         if len(self._U):
             inverse = self._inverse_factor()
@@ -476,16 +452,10 @@ class State:
     def coefficients(self) -> Matrix:
         """Return w(S) of the groups added so far, after none, one, two, ... of them.
 
-        Returns
-        -------
-        shape (groups added + 1, D), of several responses (groups added + 1, K, D), on
-        unit-variance columns
-
-        Notes
-        -----
-        With ``R = L'^-1``, the inverse of a leading block is the leading block of
-        the inverse, so ``w = R z`` of every prefix is a cumulative sum over the
-        columns of R: one inversion, O(|S|^3 / 3), for all prefixes.
+        On unit-variance columns, shape (groups added + 1, D), of several responses (groups added +
+        1, K, D). With ``R = L'^-1``, the inverse of a leading block is the leading block of the
+        inverse, so ``w = R z`` of every prefix is a cumulative sum over the columns of R: one
+        inversion, O(|S|^3 / 3), for all prefixes.
         """
         rank = len(self._U)
         ends = np.cumsum([0, *(len(held.kept) for held in self._held)])
@@ -497,11 +467,9 @@ class State:
         return coefficients.reshape(len(ends), *self.problem.c.shape)
 
     def response_gains(self) -> Matrix:
-        """Return the gain of each response by each of the groups added so far.
+        """Return the gain of each response by each group added so far; shape (groups added, K).
 
-        Returns
-        -------
-        shape (groups added, K), in shares of the target's variance, `share` in all
+        In shares of the target's variance, `share` in all.
         """
         ends = np.cumsum([len(held.kept) for held in self._held], dtype=np.intp)
         parts = np.split(self._z**2, ends, axis=1)[:-1]  # nothing is left after the last end
@@ -510,13 +478,8 @@ class State:
     def corrections(self, residuals: Matrix) -> Matrix:
         """Return what lacks in `coefficients` that leave ``r = c_S - C_SS w``.
 
-        Parameters
-        ----------
-        residuals : shape (groups added + 1, D), r of every prefix on its own columns
-
-        Returns
-        -------
-        shape (groups added + 1, D), ``C_SS^-1 r``, by two products with ``R = L'^-1``
+        Of every prefix r, on its own columns, gives ``C_SS^-1 r``, by two products with ``R =
+        L'^-1``; both of shape (groups added + 1, D).
         """
         inverse, support = self._inverse_factor(), self.support
         ends = np.cumsum([0, *(len(held.kept) for held in self._held)])
@@ -590,15 +553,9 @@ def _squared(z: Matrix) -> float:
 
 
 def _gains(blocks: Matrix, b: Matrix, floor: Vector) -> Vector:
-    """Return b_g' (C_gg|S)^-1 b_g of B groups of s columns, summed over K responses.
+    """Return b_g' (C_gg|S)^-1 b_g of B groups of s columns, shape (B,), summed over K responses.
 
-    Parameters
-    ----------
-    b : shape (K, B, s)
-
-    Returns
-    -------
-    shape (B,)
+    `b` has shape (K, B, s).
     """
     # b rides along as K more rows: elimination turns them into L^-1 b.
     rows = np.concatenate([blocks, b.transpose(1, 0, 2)], axis=1)

@@ -23,20 +23,12 @@ from dbselect.record.gram import Gram, Matrix, Vector
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """How rows become coordinates in which the columns are orthonormal.
+    """How rows become coordinates in which the columns are orthonormal."""
 
-    Parameters
-    ----------
-    columns : r columns, none of which depends on others
-    rows : shape (r, r), L^-1 in the table's units, lower triangular
-    mean : shape (r,); zeros through the origin
-    constant : 1 / sqrt(W), the coordinate of every row; None through the origin
-    """
-
-    columns: tuple[str, ...]
-    rows: Matrix
-    mean: Vector
-    constant: float | None
+    columns: tuple[str, ...]  # r columns, none of which depends on others
+    rows: Matrix  # shape (r, r), L^-1 in the table's units, lower triangular
+    mean: Vector  # shape (r,); zeros through the origin
+    constant: float | None  # 1 / sqrt(W), the coordinate of every row; None through the origin
 
     @property
     def terms(self) -> list[str]:
@@ -60,16 +52,10 @@ class Whitening:
 
 
 def whitening(gram: Gram, target: str, columns: Sequence[str], *, intercept: bool) -> Whitening:
-    """Return the coordinates of the rows of a Gram.
+    """Return the coordinates of the rows of a Gram; DataError if columns are nearly dependent.
 
-    Parameters
-    ----------
-    gram : about the means, or about the origin for a model without intercept
-    columns : none of which depends on others
-
-    Raises
-    ------
-    DataError : the columns are too nearly dependent
+    The Gram is about the means, or about the origin for a model without intercept. No column may
+    depend on others.
     """
     C, _, unit = near_unit(gram, target, columns)
     at = [gram.position(name, "columns") for name in columns]

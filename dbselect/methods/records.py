@@ -35,15 +35,8 @@ def answered(
 ) -> pl.DataFrame:
     """Return a frame of records with the answer and the status of each in their place.
 
-    Parameters
-    ----------
-    grams : DataFrame with a column ``gram``
-    name, dtype : of the column of the answers
-    answer : records -> struct of the answer and why there is none
-
-    Raises
-    ------
-    ArgumentError : it is no such frame, or has a column of that name
+    `answer` takes records to a struct of the answer and why there is none; `name` is the column of
+    the answers. ArgumentError if there is no column ``gram``, or one of that name.
     """
     if not isinstance(grams, pl.DataFrame):
         raise ArgumentError(f"grams is {shown(grams)}; it must be a DataFrame as of gram_by")
@@ -58,14 +51,7 @@ def answered(
 
 
 def by_blocks(records: pl.Series, answer: Callable[[pa.Array], pa.Array], dtype: Any) -> pl.Series:
-    """Return what a function of Arrow records answers, as a Series.
-
-    Parameters
-    ----------
-    records : Series of records
-    answer : some of the records -> one value each
-    dtype : of the answers
-    """
+    """Return what a function of Arrow records, one value each, answers, as a Series."""
     share = READ_BYTES / max(records.estimated_size(), 1)
     size = max(1, int(len(records) * share))
     starts = range(0, max(len(records), 1), size)
@@ -82,12 +68,7 @@ def asked_of(
     options: Mapping[str, Any],
     ask: Callable[[pa.Array, dict[str, Any]], pa.StructArray],
 ) -> pa.StructArray:
-    """Ask the compiled library, each record by itself where costs are in the order of its groups.
-
-    Parameters
-    ----------
-    ask : records, what is asked by name -> a row for each
-    """
+    """Ask the compiled library, each record alone where costs are in the order of its groups."""
     own = {"groups": problem.groups, **problem.changed(), **options}
     if problem.groups is not None or not isinstance(problem.costs, pl.Series) or not len(records):
         costs = problem.costs

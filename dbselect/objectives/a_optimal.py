@@ -28,11 +28,8 @@ Index = npt.NDArray[np.intp]
 class AOptimal:
     """The objective over a fixed set of candidates, for sets given at once.
 
-    Parameters
-    ----------
-    X : shape (n, d), the candidate rows
-    beta2 : > 0, prior precision of each coefficient
-    sigma2 : > 0, variance of the noise
+    `X`, shape (n, d), holds the candidate rows; `beta2` > 0 is the prior precision of each
+    coefficient, `sigma2` > 0 the variance of the noise.
 
     Examples
     --------
@@ -54,18 +51,10 @@ class AOptimal:
         return float((squares / (self.sigma2 * self.beta2 + squares)).sum() / self.beta2)
 
     def gains(self, rows: Sequence[int] | Index) -> Vector:
-        """Return ``f(S + a) - f(S - a)`` of every candidate a: what it adds to the others.
+        """Return ``f(S + a) - f(S - a)`` of every candidate a, what it adds to others; shape (n,).
 
-        With ``M = I + s / beta2 X_S X_S'``, a row of S has P x_a = [M^-1 X_S]_a / beta2 and
-        1 - s x_a'P x_a = [M^-1]_aa.
-
-        Returns
-        -------
-        shape (n,)
-
-        Notes
-        -----
-        O(n d^2 + |S|^2 (|S| + d)) time, 16 n d bytes.
+        With ``M = I + s / beta2 X_S X_S'``, a row of S has P x_a = [M^-1 X_S]_a / beta2 and 1 - s
+        x_a'P x_a = [M^-1]_aa. O(n d^2 + |S|^2 (|S| + d)) time, 16 n d bytes.
         """
         at = np.asarray(rows, dtype=np.intp)
         X = self.X[at]
@@ -88,13 +77,7 @@ class AOptimal:
 
 
 class ChosenRows(SetFunction):
-    """Chosen candidates, and what every other one would add: A-optimality as an `Objective`.
-
-    Parameters
-    ----------
-    candidates : AOptimal
-    held : numbers of the rows chosen
-    """
+    """Chosen candidates, and what every other one would add: A-optimality as an `Objective`."""
 
     def __init__(self, candidates: AOptimal, held: Sequence[int] = ()) -> None:
         self.candidates = candidates

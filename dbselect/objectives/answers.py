@@ -32,10 +32,8 @@ _FIELDS = {"score": pa.string(), "columns": pa.list_(pa.string()), "answer": pa.
 class Answers:
     """The answers of a score, by the set of columns.
 
-    Parameters
-    ----------
-    score : columns -> answer
-    name, cache, executor, check : as of `Score`; answers under other names stay in the file
+    `name`, `cache`, `executor` and `check` are those of `Score`; answers under other names stay in
+    the file.
     """
 
     def __init__(
@@ -92,10 +90,8 @@ class Answers:
     def ask(self, sets: Iterable[Sequence[str]]) -> None:
         """Ask for the sets that are not known; what was answered is kept, however it ends.
 
-        Raises
-        ------
-        ScoreError : no set was answered, and nothing was known
-        Ended : a limit is reached, or the score failed; then with a ScoreWarning
+        ScoreError if no set was answered, and nothing was known; Ended if a limit is reached, or
+        the score failed, then with a ScoreWarning.
         """
         new = {frozenset(one): list(one) for one in sets if frozenset(one) not in self.known}
         if not new:

@@ -14,25 +14,16 @@ from dbselect.record.gram import Vector
 
 @dataclass(frozen=True, eq=False)
 class CrossValidated:
-    """Columns -> score on each fold, which can be sent to another process.
+    """Columns -> score on each fold, which can be sent to another process."""
 
-    Parameters
-    ----------
-    estimator : as of ``cross_val_score``
-    X, y : rows
-    folds : (train, test) of each
-    scoring : as of ``cross_val_score``
-    columns : names of the columns of X
-    name : made of all of these
-    """
-
-    estimator: Any
+    estimator: Any  # as of ``cross_val_score``
+    # X, y: rows
     X: Any
     y: Any
-    folds: list[Any]
-    scoring: Any
-    columns: list[str]
-    name: str
+    folds: list[Any]  # (train, test) of each
+    scoring: Any  # as of ``cross_val_score``
+    columns: list[str]  # names of the columns of X
+    name: str  # made of all of these
 
     @property
     def label(self) -> str:

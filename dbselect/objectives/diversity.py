@@ -114,16 +114,7 @@ class Sum(Generic[First]):
 def coverage_of(G: Matrix, members: Sequence[Index], similarity: float, weight: float) -> Coverage:
     """Cover the clusters of columns whose correlation is, on average, above `similarity`.
 
-    Parameters
-    ----------
-    G : shape (D, D), correlations; zero rows for constant columns
-    members : the columns of each of the n candidates
-    similarity : in (0, 1), absolute correlation
-    weight : >= 0
-
-    Notes
-    -----
-    Average linkage, O(D^2 log D).
+    `G`, shape (D, D), has zero rows for constant columns. Average linkage, O(D^2 log D).
     """
     labels = np.zeros(len(G), dtype=np.intp)
     if len(G) > 1:

@@ -323,10 +323,7 @@ def std_error(after: Vector, before: Vector) -> float:
 def set_by_set(objective: Objective, limits: Mapping[str, Any]) -> Score:
     """Return any objective as a score, of which many sets can be asked side by side.
 
-    Parameters
-    ----------
-    objective : without selected candidates; copies of it are asked, in threads or processes
-    limits : as of `Score.searched`
+    It has no selected candidates; copies of it are asked, in threads or processes.
     """
     groups = {str(one): [str(one)] for one in range(objective.size)}
     score = Score(partial(_value_with, objective), groups, empty=objective.value, check=False)

@@ -23,14 +23,9 @@ class Point:
 
 
 class Smooth(Protocol):
-    """A convex function f of coefficients on D columns.
+    """A convex function f of coefficients on D columns."""
 
-    Attributes
-    ----------
-    ceiling : no curvature worth a try is above
-    """
-
-    ceiling: float
+    ceiling: float  # no curvature worth a try is above
 
     def at(self, x: Vector) -> Point:
         """Return f and its gradient."""
@@ -43,24 +38,16 @@ class Smooth(Protocol):
 
 
 class Correlated(Smooth, Protocol):
-    """One that knows the correlations of its columns, from which starts are made.
+    """One that knows the correlations of its columns, from which starts are made."""
 
-    Attributes
-    ----------
-    G : shape (D, D), correlations of the columns
-    c : shape (D,) or (K, D), minus the gradient at 0; all vectors have this shape
-    """
-
-    G: Matrix
-    c: Vector
+    G: Matrix  # shape (D, D), correlations of the columns
+    c: Vector  # shape (D,) or (K, D), minus the gradient at 0; all vectors have this shape
 
 
 class LeastSquares:
     """``f(x) = 1/2 x'Gx - c'x``: half the share of the variance left, less 1/2; with a ridge G + R.
 
-    Parameters
-    ----------
-    problem : Linear; of K responses f is the sum over them
+    Of K responses f is the sum over them.
     """
 
     def __init__(self, problem: Linear) -> None:
@@ -97,13 +84,7 @@ class LeastSquares:
 
 
 class RowSquares:
-    """``f(x) = 1/2 |Ax - y|^2`` on rows as they are, without a Gram.
-
-    Parameters
-    ----------
-    rows : A, shape (n, D)
-    target : y, shape (n,)
-    """
+    """``f(x) = 1/2 |Ax - y|^2`` on rows as they are, shape (n, D), without a Gram."""
 
     def __init__(self, rows: Matrix, target: Vector) -> None:
         self.rows, self.target = rows, target

@@ -14,32 +14,18 @@ from dbselect.errors import ArgumentError, shown
 
 @dataclass(frozen=True)
 class Kind:
-    """What a value may be.
+    """What a value may be."""
 
-    Parameters
-    ----------
-    words : what the value must do, as an error says it: ``"be a number >= 0"``
-    allows : value -> whether it is allowed
-    sql : the type in SQL; None: it has none
-    parse : a text of the command line -> value; None: the command line does not take it
-    several : whether the value is a list of what `parse` returns
-    each : what every value of a mapping of names must be
-    """
-
-    words: str
-    allows: Callable[[Any], bool]
-    sql: str | None = None
+    words: str  # what the value must do, as an error says it: ``"be a number >= 0"``
+    allows: Callable[[Any], bool]  # value -> whether it is allowed
+    sql: str | None = None  # the type in SQL; None: it has none
+    # a text of the command line -> value; None: the command line does not take it
     parse: Callable[[str], Any] | None = None
-    several: bool = False
-    each: "Kind | None" = None
+    several: bool = False  # whether the value is a list of what `parse` returns
+    each: "Kind | None" = None  # what every value of a mapping of names must be
 
     def check(self, name: str, value: Any) -> None:
-        """Refuse a value that is not allowed.
-
-        Raises
-        ------
-        ArgumentError : names the argument, the value and what is allowed
-        """
+        """Refuse a value that is not allowed: the error names argument, value and what is."""
         if not self.allows(value):
             raise ArgumentError(f"{name} is {shown(value)}; it must {self.words}")
         if self.each is not None:

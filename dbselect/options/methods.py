@@ -12,24 +12,17 @@ from dbselect.options.option import REQUIRED, Option, options_of
 
 @dataclass(frozen=True)
 class Method:
-    """A method of a problem.
+    """A method of a problem."""
 
-    Parameters
-    ----------
-    about : what it does, in words of a list of commands
-    options : TypedDict of its options
-    returns : ``"sequence"``, ``"model"``, ``"proof"``, ``"penalised"``, ``"fit"``, ``"selection"``
-        or ``"other"``: the kind of its result, which decides its form in SQL
-    first : what it takes before its options, by name
-    in_sql : whether SQL and Polars have it, of a record
-    fields : fields of a problem without rows that its answer depends on; None: all of them
-    """
-
-    about: str
-    options: type
+    about: str  # what it does, in words of a list of commands
+    options: type  # TypedDict of its options
+    # ``"sequence"``, ``"model"``, ``"proof"``, ``"penalised"``, ``"fit"``, ``"selection"`` or
+    # ``"other"``: the kind of its result, which decides its form in SQL
     returns: str
+    # what it takes before its options, by name
     first: Mapping[str, Option] = field(default_factory=dict)
-    in_sql: bool = True
+    in_sql: bool = True  # whether SQL and Polars have it, of a record
+    # fields of a problem without rows that its answer depends on; None: all of them
     fields: tuple[str, ...] | None = None
 
     @property

@@ -24,20 +24,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Option:
-    """One option.
+    """One option."""
 
-    Parameters
-    ----------
-    default : what it is unless it is given; `REQUIRED`: it has to be given
-    kind : what it may be; None is allowed as well where it is the default
-    text : what it does, in words that follow ``name :``
-    in_engines : whether SQL and Polars take it for a Gram record
-    """
-
-    default: Any
-    kind: Kind
-    text: str
-    in_engines: bool = True
+    default: Any  # what it is unless it is given; `REQUIRED`: it has to be given
+    kind: Kind  # what it may be; None is allowed as well where it is the default
+    text: str  # what it does, in words that follow ``name :``
+    in_engines: bool = True  # whether SQL and Polars take it for a Gram record
 
     def check(self, name: str, value: Any) -> None:
         """Refuse a value that the option does not allow."""
@@ -65,16 +57,8 @@ def _option(hint: Any) -> Option:
 def checked_options(table: type[T], method: str, options: Mapping[str, Any]) -> T:
     """Return all options of a method: those given, checked, and the defaults of the others.
 
-    Parameters
-    ----------
-    table : TypedDict of the method's options
-    method : its name, for errors
-    options : those given, by name
-
-    Raises
-    ------
-    OptionError : an option is unknown, or one without a default is not given
-    ArgumentError : a value is not allowed
+    OptionError for an unknown option, or one without a default that is not given; ArgumentError for
+    a value that is not allowed.
     """
     known: dict[str, Option] = options_of(cast(type, table))
     check_known(method, options, known)
@@ -142,14 +126,9 @@ def shows(
 ) -> Callable[[F], F]:
     """Give a function the signature and the documented parameters of its options.
 
-    The signature that `help` shows has no types, which the texts say; type checkers read those
-    of the function and of the tables.
-
-    Parameters
-    ----------
-    tables : TypedDicts of the options that the function takes as keywords
-    first : lines of the docstring for its other parameters
-    like : function whose docstring it has, but for the parameters
+    The signature that `help` shows has no types, which the texts say; type checkers read those of
+    the function and of the tables. `first` are lines of the docstring for parameters that are not
+    in the tables, `like` a function whose docstring it has, but for the parameters.
     """
 
     def decorate(function: F) -> F:

@@ -99,23 +99,13 @@ REFUSED: dict[str, dict[str, str]] = {
 
 
 def require_single_target(target: Any) -> None:
-    """Refuse a list of responses.
-
-    Raises
-    ------
-    ArgumentError : shows the list, and names the methods that take one
-    """
+    """Refuse a list of responses: the error shows it, and names the methods that take one."""
     if isinstance(target, list | tuple):
         raise ArgumentError(f"target is {shown(list(target))}; {_ONE}")
 
 
 def refuse(problem: "Problem", method: str) -> None:
-    """Refuse a problem with a field that cannot mean anything to a method.
-
-    Raises
-    ------
-    ArgumentError : names the field, its value and the reason
-    """
+    """Refuse a problem with a field that means nothing to a method: name, value and reason."""
     reasons = REFUSED[method]
     for field, value in _asked(problem).items():
         if field in reasons:

@@ -15,15 +15,10 @@ FIRST_ROWS, LAST_ROWS = 8, 3
 
 @dataclass(frozen=True, eq=False)
 class Glance:
-    """A summary of a result: a table and a curve.
+    """A summary of a result: a table and a curve."""
 
-    Parameters
-    ----------
-    table : the most informative rows
-    curve : x and y, each of shape (n,), and what they are, in words; None for no curve
-    """
-
-    table: pl.DataFrame
+    table: pl.DataFrame  # the most informative rows
+    # x and y, each of shape (n,), and what they are, in words; None for no curve
     curve: tuple[Any, Any, str] | None = None
 
 

@@ -31,12 +31,7 @@ def cell_text(value: Any, digits: int = 4) -> str:
 
 
 def html_table(table: pl.DataFrame, first: int, last: int) -> str:
-    """Return the first and the last rows of a table, and between them how many are not shown.
-
-    Parameters
-    ----------
-    first, last : rows at the start and at the end
-    """
+    """Return the first and the last rows of a table, and between them how many are not shown."""
     numbers = [dtype.is_numeric() for dtype in table.dtypes]
     kinds = ["right" if number else "left" for number in numbers]
     head = "".join(
@@ -54,12 +49,9 @@ def html_table(table: pl.DataFrame, first: int, last: int) -> str:
 
 
 def small_curve(x: Any, y: Any, words: str) -> str:
-    """Return a step curve as SVG in the colour of the text around it.
+    """Return a step curve, its points in order, as SVG in the colour of the text around it.
 
-    Parameters
-    ----------
-    x, y : shape (n,), in the order in which they are reached; n > 0
-    words : description for screen readers
+    `words` describe it for screen readers.
     """
     kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), CURVE_POINTS)).astype(int))
     across, up = (_placed(np.asarray(one, dtype=float)[kept]) for one in (x, y))

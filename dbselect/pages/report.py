@@ -25,24 +25,16 @@ DIGITS = 3
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A part of a report.
+    """A part of a report."""
 
-    Parameters
-    ----------
-    title : its heading
-    paragraphs : sentences, as text
-    charts : what `chart.js` draws: kind "points", "line" or "bars", x and y of shape (n,), of bars
-        n + 1 edges in x; titles of both axes; words for screen readers
-    table : rows that can be sorted by each column; None for no table
-    curves : beside each row of the table a small curve, SVG
-    code : language -> text to copy; its element is called by the language in small letters
-    """
-
-    title: str
-    paragraphs: Sequence[str] = ()
+    title: str  # its heading
+    paragraphs: Sequence[str] = ()  # sentences, as text
+    # what `chart.js` draws: kind "points", "line" or "bars", x and y of shape (n,), of bars n + 1
+    # edges in x; titles of both axes; words for screen readers
     charts: Sequence[dict[str, Any]] = ()
-    table: pl.DataFrame | None = None
-    curves: Sequence[str] = ()
+    table: pl.DataFrame | None = None  # rows that can be sorted by each column; None for no table
+    curves: Sequence[str] = ()  # beside each row of the table a small curve, SVG
+    # language -> text to copy; its element is called by the language in small letters
     code: dict[str, str] = field(default_factory=dict)
 
     def html(self) -> str:
@@ -70,14 +62,9 @@ def page(
 ) -> str:
     """Return the page.
 
-    Parameters
-    ----------
-    title : of the page
-    question : what was asked, in sentences
-    data : what `report.js` shows
-    sections : what follows the slider
-    refused : why costs cannot be edited, until the module runs
-    module : the compiled search in base64; empty without it
+    `question` says in sentences what was asked, `data` is what `report.js` shows, `sections` follow
+    the slider. Costs cannot be edited, as `refused` says, until the module runs: the compiled
+    search in base64, empty without it.
     """
     several = ["of"] if data["responses"] else []
     texts, numbers = ["term", "group"], ["coefficient", "standard error", "p"]

@@ -9,12 +9,7 @@ NAME_LENGTH = 32
 
 
 def listed(names: Sequence[str], nothing: str = "nothing") -> str:
-    """Return names in words: ``a, b`` or ``a, b, ... and 198 more``.
-
-    Parameters
-    ----------
-    nothing : what stands there if there is no name
-    """
+    """Return names in words: ``a, b`` or ``a, b, ... and 198 more``; `nothing` without any."""
     shown = [
         name if len(name) <= NAME_LENGTH else name[: NAME_LENGTH - 3] + "..."
         for name in names[:LISTED]

@@ -20,12 +20,7 @@ class Summary(pl.DataFrame):
 
     @classmethod
     def of(cls, terms: pl.DataFrame, facts: Callable[[], dict[str, Any]]) -> "Summary":
-        """Return terms with facts.
-
-        Parameters
-        ----------
-        facts : returns name -> value; computed when they are printed
-        """
+        """Return terms with facts, which are computed when they are printed."""
         found = cls(terms)
         found._facts = facts
         return found

@@ -22,10 +22,7 @@ FAINTEST_AND_FULL = [0.03, 0.85]
 def limits_grid(frame: pl.DataFrame, title: str, told: Sequence[str]) -> Any:
     """Return the picture of models within two limits.
 
-    Parameters
-    ----------
-    frame : one row a model: max_columns, max_groups, columns, groups, spent, explained, r2
-    title, told : as of `style.finished`
+    A row of the frame is a model: max_columns, max_groups, columns, groups, spent, explained, r2.
     """
     alt = altair()
     x = alt.X("max_groups:O", title="most groups").axis(labelAngle=0)
@@ -42,11 +39,8 @@ def limits_grid(frame: pl.DataFrame, title: str, told: Sequence[str]) -> Any:
 def between(frame: pl.DataFrame, order: Sequence[str], title: str, told: Sequence[str]) -> Any:
     """Return the picture of how groups correlate.
 
-    Parameters
-    ----------
-    frame : one row a pair: group, other, correlation, strength (its size), columns
-    order : groups, neighbours alike
-    title, told : as of `style.finished`
+    A row of the frame is a pair: group, other, correlation, strength (its size), columns. In the
+    order neighbours are alike.
     """
     alt = altair()
     x = alt.X("other:N", title=None).sort(list(order)).axis(labelAngle=-45, labelLimit=140)
@@ -61,10 +55,8 @@ def between(frame: pl.DataFrame, order: Sequence[str], title: str, told: Sequenc
 def frequencies_of_sizes(frame: pl.DataFrame, title: str, told: Sequence[str]) -> Any:
     """Return the picture of how often each group is among the first so many.
 
-    Parameters
-    ----------
-    frame : one row a group and size: group, stable, size, frequency; the most frequent group first
-    title, told : as of `style.finished`
+    A row of the frame is a group and size: group, stable, size, frequency; the most frequent group
+    first.
     """
     alt = altair()
     order = frame["group"].unique(maintain_order=True).to_list()

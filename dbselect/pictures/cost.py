@@ -21,16 +21,10 @@ TITLE = "spent, in the unit of cost"
 
 @dataclass(frozen=True)
 class CostAxis:
-    """Where costs lie on the axis.
+    """Where costs lie on the axis."""
 
-    Parameters
-    ----------
-    most : the end of the axis
-    constant : c of ``log(1 + spent / c)``; None for a linear axis
-    """
-
-    most: float
-    constant: float | None
+    most: float  # the end of the axis
+    constant: float | None  # c of ``log(1 + spent / c)``; None for a linear axis
 
     def place(self, spent: Any) -> Any:
         """Return where costs lie, from 0 to 1."""
@@ -68,13 +62,7 @@ class CostAxis:
 
 
 def cost_axis(frame: pl.DataFrame, value: str) -> CostAxis:
-    """Return the axis on which a curve is seen.
-
-    Parameters
-    ----------
-    frame : of the curve that counts, columns spent and value
-    value : name of the height
-    """
+    """Return the axis for the columns spent and `value` of a curve's frame."""
     points = frame.select("spent", value).drop_nulls()
     spent, height = points["spent"].to_numpy(), points[value].to_numpy()
     most = max(float(spent.max(initial=0.0)), 0.0) or 1.0

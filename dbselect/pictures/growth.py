@@ -17,13 +17,9 @@ def growth(
 ) -> Any:
     """Return the picture of a path.
 
-    Parameters
-    ----------
-    frame : one row a penalty and unit, the largest unit first: penalty, its name, cost, size,
-        spent, r2
-    title, told : as of `style.finished`
-    unit : what a line is, ``"group"`` or ``"column"``, and the column of its name
-    size : the column of what is drawn, and how its axis is called
+    A row of the frame is a penalty and unit, the largest unit first: penalty, its name, cost, size,
+    spent, r2. `unit` is what a line is, ``"group"`` or ``"column"``, and the column of its name;
+    `size` the column of what is drawn, and how its axis is called.
     """
     alt = altair()
     coloured = frame[unit].unique(maintain_order=True).to_list()[: len(COLOURS)]

@@ -13,17 +13,10 @@ LETTER, LONGEST, LINE, APART = 6.5, 110.0, 13.0, 5.0
 def placed(
     points: Iterable[tuple[int, float, float, bool]], names: Sequence[str | None]
 ) -> pl.Series:
-    """Return the names that have room, and NULL for the others.
+    """Return the names that have room, and NULL for the others, as a Series called label.
 
-    Parameters
-    ----------
-    points : of each the row, where its name begins across and at which height, both in pixels,
-        and whether the name ends there instead; those that count most first
-    names : of all rows, shape (n,)
-
-    Returns
-    -------
-    Series of String, shape (n,), called label
+    A point has its row, where its name begins across and at which height, both in pixels, and
+    whether the name ends there instead; those that count most come first. `names` are of all rows.
     """
     boxes: list[tuple[float, float, float]] = []
     labels: list[str | None] = [None] * len(names)

@@ -14,10 +14,7 @@ def options_beside(
 ) -> Any:
     """Return the picture of one score an option.
 
-    Parameters
-    ----------
-    frame : one row an option: options, value, low, high, choice or NULL
-    heights, title, told, tips : as of `steps.step_curves`
+    A row of the frame is an option: options, value, low, high, choice or NULL.
     """
     alt = altair()
     x, y = alt.X("options:N", title=None), heights.encoding(heights.ends(frame))

@@ -11,10 +11,7 @@ from dbselect.pictures.style import COLOURS, HEIGHT, MOST_ROWS, WIDTH, altair, f
 def order_over_time(steps: pl.DataFrame, target: str) -> Any:
     """Return the picture of the step in which each window buys each group.
 
-    Parameters
-    ----------
-    steps : one row a window and step: first, last, step, group, cost, spent, gain, r2
-    target : for the title
+    A row is a window and step: first, last, step, group, cost, spent, gain, r2.
     """
     alt = altair()
     order = steps.group_by("group").agg(pl.col("step").mean()).sort("step", "group")["group"]

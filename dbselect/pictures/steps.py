@@ -32,20 +32,13 @@ Tip = str | Sequence[str]
 
 @dataclass(frozen=True)
 class Heights:
-    """What is drawn against cost.
+    """What is drawn against cost."""
 
-    Parameters
-    ----------
-    value : its column
-    title : of the axis
-    share : whether it is a share of what can be explained: in percent, the axis from 0
-    more : whether more of it is better
-    """
-
-    value: str
-    title: str
+    value: str  # its column
+    title: str  # of the axis
+    # whether it is a share of what can be explained: in percent, the axis from 0
     share: bool = False
-    more: bool = True
+    more: bool = True  # whether more of it is better
 
     def ends(self, frame: pl.DataFrame) -> tuple[float, float]:
         """Return the ends of the axis."""
@@ -76,15 +69,11 @@ def step_curves(
 ) -> Any:
     """Return the picture of step curves.
 
-    Parameters
-    ----------
-    frame : one row a curve and step: step, spent and what `heights` draws, NULL where it is not
-        drawn. Where there are such columns, group names the step, low and high end a band, and
-        choice says what the step is chosen for; each may be NULL
-    title, told : as of `style.finished`
-    line : column of the curves' names, the first the one whose steps are named; None for one
-    tips : what hovering shows
-    mark : cost at which a dotted line stands
+    A row of the frame is a curve and step: step, spent and what `heights` draws, NULL where it is
+    not drawn. Where there are such columns, group names the step, low and high end a band, and
+    choice says what the step is chosen for; each may be NULL. `line` is the column of the curves'
+    names, the first the one whose steps are named, None for one curve; `tips` are what hovering
+    shows; a dotted line stands at the cost `mark`.
     """
     alt = altair()
     drawn = frame.filter(pl.col(heights.value).is_not_null())
@@ -146,9 +135,7 @@ def thinned(
 ) -> pl.DataFrame:
     """Return rows spread evenly, the first and the last among them, where there are too many.
 
-    Parameters
-    ----------
-    always : which rows are kept beside these; None for none
+    The rows that `always` means are kept beside these.
     """
     if frame.height <= most:
         return frame

@@ -30,12 +30,7 @@ MOST_ROWS = 5000
 
 
 def altair() -> ModuleType:
-    """Import altair.
-
-    Raises
-    ------
-    EngineError : it is not installed
-    """
+    """Import altair; EngineError if it is not installed."""
     try:
         import altair as alt
     except ImportError:
@@ -46,11 +41,8 @@ def altair() -> ModuleType:
 def finished(chart: Any, frame: pl.DataFrame, title: str, told: Sequence[str]) -> Any:
     """Return a chart on its frame, with a title and a description for screen readers.
 
-    Parameters
-    ----------
-    chart : of altair, without data
-    frame : all that is drawn; ``chart.data`` of the result
-    told : what the picture shows, in sentences: below the title and in the description
+    The chart has no data; the frame is all that is drawn, ``chart.data`` of the result. `told` says
+    what the picture shows, in sentences: below the title and in the description.
     """
     alt = altair()
     heading = alt.TitleParams(title, subtitle=list(told), anchor="start")
@@ -81,10 +73,7 @@ def finished(chart: Any, frame: pl.DataFrame, title: str, told: Sequence[str]) -
 def told_apart(field: str, names: Sequence[str], title: str | None = None) -> dict[str, Any]:
     """Return the encodings that distinguish lines, by colour and dash in one legend.
 
-    Parameters
-    ----------
-    field : column of the names
-    names : in the order of the legend
+    `field` is the column of the names, which the legend has in their order.
     """
     alt = altair()
     kinds = range(len(names))

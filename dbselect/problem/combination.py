@@ -11,12 +11,7 @@ from dbselect.record.policies import check_policies
 
 
 def check_combination(family: Family, fields: Mapping[str, Any]) -> None:
-    """Refuse fields that cannot mean anything for a family, or together.
-
-    Raises
-    ------
-    ArgumentError : names the field, its value and the reason
-    """
+    """Refuse fields that mean nothing for a family, or together: field, value and reason."""
     check_policies(fields["null_policy"])
     if not (family.is_linear and fields["offset"] is None):
         require_single_target(fields["target"])

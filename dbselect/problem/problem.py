@@ -14,11 +14,7 @@ import polars as pl
 from dbselect.errors import ArgumentError, ColumnError, GroupError, shown
 from dbselect.families import Family, parse
 from dbselect.methods.fits.fit import fit
-from dbselect.methods.penalised.group_lasso import (
-    group_lasso,
-    group_lasso_path,
-    sparse_group_lasso,
-)
+from dbselect.methods.penalised.group_lasso import group_lasso, group_lasso_path, sparse_group_lasso
 from dbselect.methods.penalised.lasso import lasso, lasso_path
 from dbselect.methods.sequences.anytime import anytime_sequence
 from dbselect.methods.sequences.backward import backward

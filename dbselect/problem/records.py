@@ -8,13 +8,7 @@ from dbselect.families import parse
 from dbselect.options.fields import ProblemOptions
 from dbselect.options.methods import METHODS, OF_RECORDS
 from dbselect.options.names import PROBLEM_FIELDS
-from dbselect.options.option import (
-    REQUIRED,
-    check_known,
-    is_default,
-    options_of,
-    plain,
-)
+from dbselect.options.option import REQUIRED, check_known, is_default, options_of, plain
 from dbselect.options.refusals import require_single_target
 from dbselect.problem.problem import Problem
 
@@ -24,14 +18,9 @@ def of_records(
 ) -> tuple[Problem, dict[str, Any]]:
     """Return the problem of a method of records, without rows, and its options not at defaults.
 
-    Parameters
-    ----------
-    options : groups, costs, fields of the problem and options of the method, by name
-
-    Raises
-    ------
-    OptionError : an option is unknown, or one without a default is not given
-    ArgumentError : a value is not allowed, or needs rows, which a record does not hold
+    `options` are groups, costs, fields of the problem and options of the method. OptionError for an
+    unknown one, or one without a default that is not given; ArgumentError for a value that is not
+    allowed, or needs rows, which a record does not hold.
     """
     require_single_target(target)
     asked = (OF_RECORDS | METHODS)[method]

@@ -29,17 +29,11 @@ CUBIC = 3
 
 @dataclass(frozen=True)
 class Poly:
-    """Legendre polynomials P_1, ..., P_degree of (x - center) / scale.
+    """Legendre polynomials P_1, ..., P_degree of (x - center) / scale."""
 
-    Parameters
-    ----------
-    column : a number field
-    degree : >= 1
-    center, scale : middle and half of the range of the values that were read
-    """
-
-    column: str
-    degree: int
+    column: str  # a number field
+    degree: int  # >= 1
+    # center, scale: middle and half of the range of the values that were read
     center: float
     scale: float
 
@@ -55,16 +49,10 @@ class Poly:
 
 @dataclass(frozen=True)
 class Spline:
-    """Cubic B-splines without the last: with an intercept, it follows from the others.
+    """Cubic B-splines without the last: with an intercept, it follows from the others."""
 
-    Parameters
-    ----------
-    column : a number field
-    knots : at least two, ascending
-    """
-
-    column: str
-    knots: tuple[float, ...]
+    column: str  # a number field
+    knots: tuple[float, ...]  # at least two, ascending
 
     @property
     def names(self) -> list[str]:
@@ -93,14 +81,9 @@ class Spline:
 
 @dataclass(frozen=True)
 class Log:
-    """The natural logarithm of a number above 0, as an exposure has it.
+    """The natural logarithm of a number above 0, as an exposure has it."""
 
-    Parameters
-    ----------
-    column : a number field
-    """
-
-    column: str
+    column: str  # a number field
 
     @property
     def names(self) -> list[str]:

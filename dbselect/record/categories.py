@@ -12,23 +12,16 @@ Level = str | int | bool
 
 @dataclass(frozen=True)
 class Category:
-    """A column whose levels become columns of 0 and 1.
+    """A column whose levels become columns of 0 and 1."""
 
-    Parameters
-    ----------
-    column : a field of text, ENUM, Categorical, boolean or integer type
-    levels : values that have a column each, in the order of these
-    rest : whether one more column, the last, is 1 for all other values; without it
-        they are 0 in every column
-    null_policy : what becomes of a NULL: ``"skip"``, ``"mean"`` or ``"indicator"``
-    shares : of models: the mean of each column of `marked_names` over the rows of the fit; None
-        if it is not known, as in Gram records. Categories are equal whatever these are
-    """
-
-    column: str
-    levels: tuple[Level, ...]
+    column: str  # a field of text, ENUM, Categorical, boolean or integer type
+    levels: tuple[Level, ...]  # values that have a column each, in the order of these
+    # whether one more column, the last, is 1 for all other values; without it they are 0 in every
+    # column
     rest: bool
-    null_policy: str = "skip"
+    null_policy: str = "skip"  # what becomes of a NULL: ``"skip"``, ``"mean"`` or ``"indicator"``
+    # of models: the mean of each column of `marked_names` over the rows of the fit; None if it is
+    # not known, as in Gram records. Categories are equal whatever these are
     shares: tuple[float, ...] | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -22,18 +22,12 @@ SUFFIX = ".missing"
 
 @dataclass(frozen=True)
 class Leaf:
-    """One flattened column.
+    """One flattened column."""
 
-    Parameters
-    ----------
-    name : flattened name
-    path : the top-level field, then names of children and numbers of elements
-    type : Arrow type
-    """
-
-    name: str
+    name: str  # flattened name
+    # the top-level field, then names of children and numbers of elements
     path: tuple[str | int, ...]
-    type: pa.DataType
+    type: pa.DataType  # Arrow type
 
     @property
     def field(self) -> str:
@@ -98,11 +92,7 @@ def with_indicators(
 ) -> list[str]:
     """Return some columns, each with its indicator ``x.missing`` after it.
 
-    Parameters
-    ----------
-    columns : those requested
-    names : the columns there are
-    named : those requested by name, which are not placed after another
+    Those `named` are not placed after another; `names` are all there are.
     """
     found: list[str] = []
     for column in columns:
@@ -115,23 +105,13 @@ def with_indicators(
 def match(
     patterns: Sequence[str], names: Sequence[str], what: str, exact_only: Sequence[str] = ()
 ) -> list[str]:
-    """Columns that some patterns mean, in the order of the patterns.
+    """Return the columns, of `names`, that some patterns mean, in the order of the patterns.
 
-    A pattern is a column, a nested field at any depth (all of its columns), or a
-    glob in which ``*`` stands for any text and ``?`` for one character; a glob's
-    columns come in the order of `names`.
-
-    Parameters
-    ----------
-    patterns : names and globs
-    names : the columns there are
-    what : the argument that the patterns come from, for errors
-    exact_only : columns that only their own name means, no field and no glob
-
-    Raises
-    ------
-    ArgumentError : `patterns` is not a list of texts
-    ColumnError : a pattern means no column, or a column is named twice
+    A pattern is a column, a nested field at any depth (all of its columns), or a glob in which
+    ``*`` stands for any text and ``?`` for one character; a glob's columns come in the order of
+    `names`. Only their own name means the columns `exact_only`. ArgumentError, by the argument
+    `what`, if patterns are no list of texts; ColumnError if one means no column, or a column is
+    named twice.
     """
     if isinstance(patterns, str) or not all(isinstance(pattern, str) for pattern in patterns):
         raise ArgumentError(f"{what} is {patterns!r}; it must be a list of column names and globs")
@@ -159,18 +139,9 @@ def match(
 
 
 def check_roles(columns: Sequence[str] | None, roles: Mapping[str, str | None]) -> None:
-    """Refuse columns requested by name that have another role already.
+    """Raise ColumnError for columns requested by name that have another role already.
 
-    A glob leaves them out.
-
-    Parameters
-    ----------
-    columns : names and globs; None for all
-    roles : what a column is -> its name, None if there is none
-
-    Raises
-    ------
-    ColumnError : a name among the columns has a role
+    A glob leaves them out. `roles` takes what a column is to its name, None if there is none.
     """
     for role, name in roles.items():
         if columns is not None and name is not None and name in columns:
@@ -178,12 +149,7 @@ def check_roles(columns: Sequence[str] | None, roles: Mapping[str, str | None]) 
 
 
 def position(column: str, names: Sequence[str], what: str) -> int:
-    """Return the index of a column among the columns there are.
-
-    Raises
-    ------
-    ColumnError : there is no such column
-    """
+    """Return the index of a column among the columns there are; ColumnError if it is not."""
     if not isinstance(column, str):
         raise ColumnError(f"{what} is {column!r}; it must be the name of a column")
     if column in names:
@@ -199,13 +165,7 @@ def position(column: str, names: Sequence[str], what: str) -> int:
 
 
 def leaf_of(name: Any, known: Mapping[str, Leaf], what: str) -> Leaf:
-    """Return the column that an argument names.
-
-    Raises
-    ------
-    ArgumentError : the name is no text
-    ColumnError : there is no such column
-    """
+    """Return the column that an argument names; an error for no text and for no column."""
     if not isinstance(name, str):
         raise ArgumentError(f"{what} is {name!r}; it must be the name of a column")
     if name not in known:
@@ -214,13 +174,7 @@ def leaf_of(name: Any, known: Mapping[str, Leaf], what: str) -> Leaf:
 
 
 def lacking(columns: Sequence[str], names: Sequence[str]) -> str:
-    """Describe columns that a table lacks, with names of it that are near.
-
-    Parameters
-    ----------
-    columns : that it lacks
-    names : that it has
-    """
+    """Describe columns that a table lacks, with near names of those that it has."""
     shown = list(columns)[:10]
     more = f" and {len(columns) - len(shown)} more" if len(columns) > len(shown) else ""
     near = [difflib.get_close_matches(str(name), names, n=1) for name in shown]

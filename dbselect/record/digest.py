@@ -26,12 +26,7 @@ _END = 8
 
 
 def check_version(version: Any, what: str) -> None:
-    """Refuse what a newer release has written.
-
-    Raises
-    ------
-    RecordError : it has another version than this release reads
-    """
+    """Raise RecordError for what a newer release has written."""
     if version != VERSION:
         raise RecordError(
             f"{what} has format {version!r}, and this release of dbselect reads format {VERSION}; "

@@ -24,18 +24,13 @@ MOST_COLUMNS = 100_000_000
 
 @dataclass(frozen=True)
 class Entries:
-    """A field of entries, as a fit met it.
+    """A field of entries, as a fit met it."""
 
-    Parameters
-    ----------
-    column : the field
-    width : its columns are those of the numbers below this, 0 where a row has none; a number
-        from here on is one that the fit has not seen
-    children : names of number and value in the STRUCTs of a LIST; empty of a MAP
-    """
-
-    column: str
+    column: str  # the field
+    # its columns are those of the numbers below this, 0 where a row has none; a number from here on
+    # is one that the fit has not seen
     width: int
+    # names of number and value in the STRUCTs of a LIST; empty of a MAP
     children: tuple[str, ...] = ()
 
     def name(self, at: int) -> str:
@@ -81,19 +76,13 @@ def children_of(type_: pa.DataType) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Listed:
-    """Entries of rows, one after the other.
+    """Entries of rows, one after the other."""
 
-    Parameters
-    ----------
-    at, value : number and value of each, NaN for one that is missing
-    ends : shape (n + 1,), where the entries of each row begin and end
-    there : shape (n,), which rows have a field, possibly an empty one
-    """
-
+    # at, value: number and value of each, NaN for one that is missing
     at: npt.NDArray[np.int64]
     value: npt.NDArray[np.float64]
-    ends: npt.NDArray[np.int64]
-    there: Mask
+    ends: npt.NDArray[np.int64]  # shape (n + 1,), where the entries of each row begin and end
+    there: Mask  # shape (n,), which rows have a field, possibly an empty one
 
     @property
     def row(self) -> npt.NDArray[np.intp]:
@@ -102,12 +91,7 @@ class Listed:
 
 
 def entries_in(name: str, field: pa.Array) -> Listed:
-    """Return the entries of a field.
-
-    Raises
-    ------
-    DataError : an entry has no number or a negative one
-    """
+    """Return the entries of a field; DataError for one without a number or a negative one."""
     ends = field.offsets.to_numpy().astype(np.int64)
     if pa.types.is_map(field.type):
         keys, items = field.keys, field.items
@@ -123,20 +107,14 @@ def entries_in(name: str, field: pa.Array) -> Listed:
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """What the entries of a row add up to, each times the coefficient of its column.
+    """What the entries of a row add up to, each times the coefficient of its column."""
 
-    Parameters
-    ----------
-    field : as the fit met it
-    coefficients : number -> coefficient; of another number below `field.width` it is 0
-    other : what an entry counts that the fit has not seen: 0, or None where the sum is missing
-    refuses : whether such an entry is an error
-    """
-
-    field: Entries
+    field: Entries  # as the fit met it
+    # number -> coefficient; of another number below `field.width` it is 0
     coefficients: Mapping[int, float]
+    # what an entry counts that the fit has not seen: 0, or None where the sum is missing
     other: float | None = None
-    refuses: bool = False
+    refuses: bool = False  # whether such an entry is an error
 
     def refusal(self, shown: str) -> str:
         """Return what is wrong with an entry that the fit has not seen."""
@@ -148,9 +126,8 @@ class Weighed:
     def values(self, field: pa.Array) -> npt.NDArray[np.float64]:
         """Return the sums of rows, NaN where one is missing; shape (n,).
 
-        Raises
-        ------
-        DataError : an entry that the fit has not seen, where that is an error; as `entries_in`
+        DataError as `entries_in`, and for an entry that the fit has not seen, where that is an
+        error.
         """
         rows = entries_in(self.field.column, field)
         known = np.array(sorted(self.coefficients), dtype=np.int64)

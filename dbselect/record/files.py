@@ -29,9 +29,7 @@ def write_parquet(table: pa.Table, path: str | Path) -> None:
 def read_parquet(path: str | Path, what: str) -> pa.Table:
     """Read a table, and compare its checksums and its digest, if it has them.
 
-    Raises
-    ------
-    SourceError : there is no such file, it is not Parquet, or it is damaged
+    SourceError if there is no such file, it is not Parquet, or it is damaged.
     """
     import pyarrow.parquet as pq
 
@@ -48,13 +46,7 @@ def read_parquet(path: str | Path, what: str) -> pa.Table:
 def read_row(path: str | Path, columns: Sequence[str], what: str) -> dict[str, pa.Scalar]:
     """Return a Parquet file of one row, by column.
 
-    Parameters
-    ----------
-    columns : that it must have
-
-    Raises
-    ------
-    SourceError : there is no such file, no such column or not exactly one row, or it is damaged
+    SourceError if there is no such file, no such column or not exactly one row, or it is damaged.
     """
     table = read_parquet(path, what)
     missing = [name for name in columns if name not in table.column_names]
@@ -67,12 +59,7 @@ def read_row(path: str | Path, columns: Sequence[str], what: str) -> dict[str, p
 
 
 def check_digest(path: str | Path, what: str) -> None:
-    """Refuse a damaged Parquet file before an engine reads it.
-
-    Raises
-    ------
-    SourceError : it cannot be read, or does not have the digest that was written with it
-    """
+    """Raise SourceError for a damaged or unreadable Parquet file before an engine reads it."""
     try:
         damaged = digest.is_damaged(Path(path))
     except OSError as error:
@@ -97,9 +84,7 @@ def write_json(record: Mapping[str, Any], path: str | Path) -> None:
 def read_json(path: str | Path) -> Any:
     """Read a record, and compare its digest where it has one, as those of older releases have not.
 
-    Raises
-    ------
-    SourceError : there is no such file, it is not JSON, or it is damaged
+    SourceError if there is no such file, it is not JSON, or it is damaged.
     """
     try:
         record = json.loads(Path(path).read_text())
@@ -109,12 +94,7 @@ def read_json(path: str | Path) -> Any:
 
 
 def unsealed(record: Any, path: str | Path) -> Any:
-    """Return what was read of JSON without its digest, which is compared.
-
-    Raises
-    ------
-    SourceError : the record is damaged
-    """
+    """Return what was read of JSON without its digest, which is compared: else SourceError."""
     if isinstance(record, dict):
         expected = record.pop(digest.FIELD, None)
         if expected is not None and expected != digest.of_json(record):

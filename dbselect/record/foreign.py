@@ -44,12 +44,7 @@ def in_memory(frame: Any) -> pl.DataFrame:
 
 
 def check_names(schema: pl.Schema) -> None:
-    """Refuse names that Arrow cannot pass on: a library that does ends the process.
-
-    Raises
-    ------
-    ColumnError : a column or a field of a struct has a NUL in its name
-    """
+    """Raise ColumnError for names with a NUL: some libraries end the process by them."""
     for name, dtype in schema.items():
         if "\0" in name:
             raise ColumnError(
@@ -85,12 +80,7 @@ def _has_no_type(dtype: Any) -> bool:
 
 
 def _of_objects(column: Any) -> pl.Series:
-    """Return a column of objects of pandas.
-
-    Raises
-    ------
-    ArgumentError : they are of types that no column has together
-    """
+    """Return a column of objects of pandas; ArgumentError if no column has types like these."""
     name, missing = str(column.name), column.isna().to_numpy()
     if missing.all():
         return pl.Series(name, [None] * len(missing), dtype=pl.Null)

@@ -73,12 +73,7 @@ def is_record(type_: pa.DataType) -> bool:
 
 
 def check_type(records: pa.Array) -> None:
-    """Refuse a column that holds something else than records.
-
-    Raises
-    ------
-    RecordError : it is no struct, or lacks a field
-    """
+    """Raise RecordError for a column of something else than records."""
     if records.null_count == len(records):
         return
     if not pa.types.is_struct(records.type):
@@ -498,11 +493,8 @@ class Gram(files.Stored, InNotebooks):
 def aligned(grams: Sequence[Gram]) -> list[Gram]:
     """Return Grams with the columns of all, 0 where one lacks a level or an indicator.
 
-    Where values are missing beside an indicator they have the same numbers.
-
-    Raises
-    ------
-    RecordError : their columns or terms differ in more than levels, indicators and these numbers
+    Where values are missing beside an indicator they have the same numbers. RecordError if columns
+    or terms differ in more than levels, indicators and these numbers.
     """
     first = grams[0]
     own = [gram.terms.means for gram in grams]
@@ -517,17 +509,9 @@ def aligned(grams: Sequence[Gram]) -> list[Gram]:
 def as_fitted(gram: Gram, columns: Sequence[str], terms: Terms) -> Gram:
     """Return the Gram of other rows for the columns of a fit, as these rows have them.
 
-    A level or an indicator of the fit that the rows lack is 0 in all of them. Rows of a
-    level that the fit has not seen are 0 in all its levels.
-
-    Parameters
-    ----------
-    columns, terms : of the fit
-
-    Raises
-    ------
-    ColumnError : the rows lack another column
-    RecordError : columns of equal names do not mean the same in both
+    A level or an indicator of the fit that the rows lack is 0 in all of them. Rows of a level that
+    the fit has not seen are 0 in all its levels. ColumnError if the rows lack another column,
+    RecordError if columns of equal names do not mean the same in both.
     """
     check_read_alike(gram.terms.of(columns), terms.of(columns))
     lacking = zeros(gram.terms, terms) - set(gram.columns)

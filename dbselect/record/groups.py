@@ -43,18 +43,11 @@ Costs: TypeAlias = Mapping[str, float] | Labelled | pl.Series
 
 @dataclass(frozen=True)
 class Groups:
-    """J groups of some columns, each with a cost > 0; a column may lie in several.
+    """J groups of some columns, each with a cost > 0; a column may lie in several."""
 
-    Parameters
-    ----------
-    columns : name of each group -> its columns, in order
-    costs : shape (J,), in the caller's unit
-    unused : columns that lie in no group
-    """
-
-    columns: dict[str, list[str]]
-    costs: npt.NDArray[np.float64]
-    unused: tuple[str, ...] = ()
+    columns: dict[str, list[str]]  # name of each group -> its columns, in order
+    costs: npt.NDArray[np.float64]  # shape (J,), in the caller's unit
+    unused: tuple[str, ...] = ()  # columns that lie in no group
 
     @cached_property
     def names(self) -> list[str]:
@@ -95,21 +88,11 @@ def groups_of(
 ) -> Groups:
     """Match groups and costs to the features of a table.
 
-    Parameters
-    ----------
-    features : columns other than the target
-    groups : name -> columns or globs, whose indicators ``x.missing`` follow them unless
-        a group names these; None makes every top-level field a group
-    costs : name -> cost > 0; None makes every cost 1
-    target : the column to predict, or several, which belong to no group
-    terms : how the columns of the table became the features
-    sharing : whether a column may lie in several groups
-
-    Raises
-    ------
-    GroupError : an empty group, a column in two groups that may not share it, a cost that is
-        missing, surplus or not a number > 0
-    ColumnError : an unknown column
+    Indicators ``x.missing`` follow the columns of a group unless a group names these; without
+    groups every top-level field is one. Costs are > 0, by default 1. Targets belong to no group;
+    `terms` say how the columns of the table became the features; `sharing` is whether a column may
+    lie in several groups. GroupError for an empty group, a column in two groups that may not share
+    it, a cost that is missing, surplus or not a number > 0; ColumnError for an unknown column.
     """
     targets = [target] if isinstance(target, str) else target
     if groups is None:
@@ -186,12 +169,7 @@ def _costs_meant(name: str, means: Any) -> str:
 
 
 def numbers_of(always: Iterable[str], groups: Groups) -> list[int]:
-    """Return the numbers of the groups to take first.
-
-    Raises
-    ------
-    GroupError : a group is unknown, or named twice
-    """
+    """Return the numbers of groups to take first; GroupError for an unknown or repeated one."""
     named = list(always)
     first = [groups.number(name, "always") for name in named]
     if len(set(first)) < len(first):
@@ -219,9 +197,7 @@ def costs_of(names: list[str], costs: Costs | None) -> npt.NDArray[np.float64]:
 def costs_by_name(costs: Costs, names: Sequence[str]) -> dict[str, float]:
     """Return the costs as they are given, each checked but not whether its group is there.
 
-    Parameters
-    ----------
-    names : of the groups in order, for costs without labels
+    Costs without labels are in the order of `names`, those of the groups.
     """
     given = _mapping_of(costs, names)
     for name in given:

@@ -48,20 +48,12 @@ _PATH = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 @dataclass(frozen=True, eq=False)
 class Number:
-    """A number field, or a date, which counts from 1970.
+    """A number field, or a date, which counts from 1970."""
 
-    Parameters
-    ----------
-    name : the column of the model
-    path : where it lies in the table
-    unit : of a date ``"days"`` or ``"seconds"``
-    missing : what its columns are where it is missing, column -> number; None if that is
-        missing, too
-    """
-
-    name: str
-    path: tuple[Any, ...]
-    unit: str | None = None
+    name: str  # the column of the model
+    path: tuple[Any, ...]  # where it lies in the table
+    unit: str | None = None  # of a date ``"days"`` or ``"seconds"``
+    # what its columns are where it is missing, column -> number; None if that is missing, too
     missing: Mapping[str, float] | None = None
 
     @property
@@ -75,13 +67,7 @@ class Number:
         return tuple(dict.fromkeys([self.name, *(self.missing or ())]))
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
-        """Return what the field adds to a predictor.
-
-        Parameters
-        ----------
-        coefficients : column -> coefficient
-        unknown : what becomes of a level that the fit has not seen; a number is none
-        """
+        """Return what the field adds to a predictor; a number is no level, so none is unknown."""
         value = self.value()
         if self.missing is None:
             return value * coefficients[self.name]
@@ -95,9 +81,7 @@ class Number:
     def there(self, unseen: bool) -> Formula | None:
         """Return what is missing where the field is not available; None if it always is.
 
-        Parameters
-        ----------
-        unseen : whether a level that the fit has not seen is available
+        `unseen` is whether a level that the fit has not seen is available.
         """
         return self.value() if self.missing is None else None
 
@@ -121,17 +105,11 @@ class Number:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """A field of text, booleans or whole numbers, whose levels are columns of 0 and 1.
+    """A field of text, booleans or whole numbers, whose levels are columns of 0 and 1."""
 
-    Parameters
-    ----------
-    category : its levels
-    names : those of its columns that the model has
-    path, missing : as in `Number`
-    """
-
-    category: Category
-    names: tuple[str, ...]
+    category: Category  # its levels
+    names: tuple[str, ...]  # those of its columns that the model has
+    # path, missing: as in `Number`
     path: tuple[Any, ...]
     missing: Mapping[str, float] | None = None
 
@@ -160,9 +138,7 @@ class Levels:
     def _mean_effect(self, coefficients: Mapping[str, float]) -> float | None:
         """Return what the levels add in the mean over the rows of the fit.
 
-        Raises
-        ------
-        ArgumentError : their shares are not known
+        ArgumentError if their shares are not known.
         """
         self.check_shares("mean")
         return self.category.mean_effect(coefficients)
@@ -197,17 +173,11 @@ class Levels:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A number field, of which polynomials, splines or its logarithm are columns.
+    """A number field, of which polynomials, splines or its logarithm are columns."""
 
-    Parameters
-    ----------
-    basis : polynomials, splines or the logarithm
-    names : those of its columns that the model has
-    path, missing : as in `Number`
-    """
-
-    basis: Basis
-    names: tuple[str, ...]
+    basis: Basis  # polynomials, splines or the logarithm
+    names: tuple[str, ...]  # those of its columns that the model has
+    # path, missing: as in `Number`
     path: tuple[Any, ...]
     missing: Mapping[str, float] | None = None
 
@@ -252,18 +222,11 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """A field that lists the entries of a row which are not 0, each a column.
+    """A field that lists the entries of a row which are not 0, each a column."""
 
-    Parameters
-    ----------
-    field : as the fit met it
-    numbers : those of its columns that the model has -> number of the entry
-    missing : as in `Number`: a row without the field is left out
-    """
-
-    field: Entries
-    numbers: Mapping[str, int]
-    missing: None = None
+    field: Entries  # as the fit met it
+    numbers: Mapping[str, int]  # those of its columns that the model has -> number of the entry
+    missing: None = None  # as in `Number`: a row without the field is left out
 
     @property
     def source(self) -> str:
@@ -317,13 +280,9 @@ def check_missing_columns(value: Any) -> None:
 
 
 def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) -> list[Input]:
-    """Return the fields of a table that some columns come of, in their order.
+    """Return the fields of a table that some columns of a model come of, in their order.
 
-    Parameters
-    ----------
-    columns : of a model
-    terms : how the fields became columns
-    nested : as in `Predicting.expr`
+    `terms` say how they became columns; `nested` is as in `Predicting.expr`.
     """
     if nested is False:
         return [Number(name, (name,)) for name in columns]
@@ -391,11 +350,8 @@ def _where_missing(
 ) -> dict[str, float] | None:
     """Return what columns of a field are where it is missing; None if rows were left out.
 
-    Parameters
-    ----------
-    mark : the column that would be 1 there
-    names : those of the field
-    columns : those of the model
+    `mark` is the column that would be 1 there; `names` are those of the field, `columns` of the
+    model.
     """
     own = {n: terms.means[n] for n in names if n in terms.means and n in columns}
     return {mark: 1.0, **own} if mark in columns else own or None

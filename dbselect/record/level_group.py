@@ -23,18 +23,12 @@ LEVEL_GROUP_TYPE = pa.struct(
 
 @dataclass(frozen=True, eq=False)
 class LevelGroup:
-    """Sums for a group of indicator columns of which each row has at most one.
+    """Sums for a group of indicator columns of which each row has at most one."""
 
-    Parameters
-    ----------
-    group : its name
-    weight : shape (L,), of the rows of each level
-    sums : shape (L, K + 1), sums by level of the K columns of the other groups and of the target,
-        around the means of all rows
-    """
-
-    group: str
-    weight: Vector
+    group: str  # its name
+    weight: Vector  # shape (L,), of the rows of each level
+    # shape (L, K + 1), sums by level of the K columns of the other groups and of the target, around
+    # the means of all rows
     sums: Matrix
 
     def to_struct(self) -> dict[str, Any]:
@@ -44,28 +38,17 @@ class LevelGroup:
 
     @classmethod
     def from_struct(cls, record: Mapping[str, Any]) -> "LevelGroup":
-        """Read what `to_struct` gave.
-
-        Raises
-        ------
-        LookupError, TypeError, ValueError : the record is damaged
-        """
+        """Read what `to_struct` gave; LookupError, TypeError or ValueError if it is damaged."""
         weight, sums = (np.array(record[name], dtype=float) for name in ("weight", "sums"))
         if not (np.isfinite(weight).all() and np.isfinite(sums).all() and len(weight)):
             raise ValueError("a number of its levels is not finite, or it has none")
         return cls(str(record["group"]), weight, sums.reshape(len(weight), -1))
 
     def check(self, groups: Mapping[str, Sequence[str]], total: float) -> None:
-        """Refuse what does not belong to a Gram.
+        """Raise ValueError where this does not belong to a Gram with these groups, itself included.
 
-        Parameters
-        ----------
-        groups : all groups, this one among them -> their columns
-        total : weight of all rows
-
-        Raises
-        ------
-        ValueError : it has other levels or columns, or weights that no rows have
+        It has other levels or columns then, or weights that no rows have; all of these weigh
+        `total`.
         """
         others = sum(len(columns) for name, columns in groups.items() if name != self.group)
         shape = (len(groups[self.group]), others + 1)

@@ -91,10 +91,8 @@ def marks_of(gram: Gram) -> dict[str, dict[str, str]]:
 def fill_jointly(grams: Sequence[Gram], marks: Mapping[str, str]) -> list[Gram]:
     """Put the mean that all records have together in the place of missing values.
 
-    Parameters
-    ----------
-    grams : of the same columns
-    marks : column -> its indicator, which the results do not have
+    The records have the same columns. `marks` takes a column to its indicator, which the results do
+    not have.
     """
     names = grams[0].columns
     at = np.array([names.index(name) for name in marks], dtype=np.intp)
@@ -138,11 +136,7 @@ def _filled(terms: Terms, means: Mapping[str, float]) -> Terms:
 def fill(gram: Gram, means: Mapping[str, float], marks: Mapping[str, str]) -> Gram:
     """Put given numbers in the place of missing values, and leave their indicators out.
 
-    Parameters
-    ----------
-    gram : with some constant where a value is missing, and a column that is 1 there
-    means : column -> the number to put there
-    marks : column -> its indicator
+    The Gram has some constant where a value is missing, and a column, its mark, that is 1 there.
     """
     at, on = (
         np.array([gram.columns.index(name) for name in names], dtype=np.intp)

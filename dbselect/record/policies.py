@@ -15,16 +15,9 @@ FILLS = ("mean", "indicator")
 def policies_of(null_policy: Any, columns: Sequence[str]) -> list[str]:
     """Return the policy of each column.
 
-    Parameters
-    ----------
-    null_policy : a policy, or a mapping of names and globs to policies, of which the last
-        that means a column holds; ``"skip"`` for a column that none means
-    columns : the columns of the Gram
-
-    Raises
-    ------
-    ArgumentError : there is no such policy
-    ColumnError : a pattern means no column, or an indicator would have a column's name
+    Given is a policy, or a mapping of names and globs to policies, of which the last that means a
+    column holds; ``"skip"`` for a column that none means. ArgumentError if there is no such policy;
+    ColumnError if a pattern means no column, or an indicator would have a column's name.
     """
     given = null_policy if isinstance(null_policy, Mapping) else {"*": null_policy}
     policies = dict.fromkeys(columns, "skip")
@@ -49,13 +42,7 @@ def check_policies(null_policy: Any) -> None:
 
 
 def check_missing(columns: Sequence[str], missing: Mapping[str, int]) -> None:
-    """Refuse missing values in columns of policy ``"error"``.
-
-    Parameters
-    ----------
-    columns : those of that policy
-    missing : column -> rows in which it is missing, if there are any
-    """
+    """Refuse missing values, counted by column, in columns of policy ``"error"``."""
     for name in columns:
         if count := missing.get(name, 0):
             raise DataError(

@@ -23,11 +23,8 @@ def row_counts(rows: int, skipped: int, searched: int | None = None) -> str:
 def is_saturated(rows: int, coefficients: float, ridge: float) -> bool:
     """Whether a model has a coefficient a row, so that it fits any target exactly.
 
-    Parameters
-    ----------
-    rows : rows used
-    coefficients : of one response, the intercept included, aliased ones not
-    ridge : >= 0; a model with a ridge fits no target exactly
+    Coefficients are those of one response, the intercept included, aliased ones not. A model with a
+    ridge fits no target exactly.
     """
     return ridge == 0 and coefficients >= rows
 
@@ -43,17 +40,9 @@ def too_few(rows: int, skipped: int) -> bool:
 
 
 def warn_of_skipped(rows: int, skipped: int, missing: Mapping[str, int], *, weighted: bool) -> None:
-    """Warn where more rows are left out than `SKIPPED_SHARE` of them.
+    """Give a SkippedRowsWarning where more rows are left out than `SKIPPED_SHARE` of them.
 
-    Parameters
-    ----------
-    rows, skipped : rows used, and left out
-    missing : of each column whose missing values leave rows out, the rows without a value
-    weighted : whether rows have weights
-
-    Warns
-    -----
-    SkippedRowsWarning : more than half of the rows are left out
+    `missing` has, of each column whose missing values leave rows out, the rows without a value.
     """
     if not too_few(rows, skipped):
         return

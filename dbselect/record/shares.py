@@ -13,12 +13,9 @@ def shares_of(
 ) -> dict[str, float]:
     """Return the mean of each column of a category over the rows of a Gram.
 
-    Parameters
-    ----------
-    gram : also one through the origin, with raw moments and means of 0: the square of an
-        indicator is itself, and the mean of a column that was filled is in the terms
-    by_level : levels that the Gram lacks
-    names : their columns
+    It may be one through the origin, with raw moments and means of 0: the square of an indicator is
+    itself, and the mean of a column that was filled is in the terms. `by_level` are levels that it
+    lacks, with these names.
     """
     if not gram.weight:
         return {}

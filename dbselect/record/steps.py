@@ -57,24 +57,14 @@ class Choice(Enum):
 
 @dataclass(frozen=True)
 class Step:
-    """One group added (or removed), as the search saw it.
+    """One group added (or removed), as the search saw it."""
 
-    Parameters
-    ----------
-    action : ``"add"`` or ``"remove"``
-    group : number of the group
-    score : what the rule maximised
-    gain : change of `explained`
-    explained : share of the target's variance explained after the step
-    choice : among which groups it was chosen
-    """
-
-    action: str
-    group: int
-    score: float
-    gain: float
-    explained: float
-    choice: Choice = Choice.FREE
+    action: str  # ``"add"`` or ``"remove"``
+    group: int  # number of the group
+    score: float  # what the rule maximised
+    gain: float  # change of `explained`
+    explained: float  # share of the target's variance explained after the step
+    choice: Choice = Choice.FREE  # among which groups it was chosen
 
 
 Found = TypeVar("Found")
@@ -209,12 +199,8 @@ def serving_order(spent: Vector) -> list[int]:
 def next_group(step: int, spent: Vector, groups: Sequence[str | None]) -> str | None:
     """Return the group to compute after the prefix that served a row; None at the end.
 
-    It is the one that is added next; where the steps are tried by `serving_order` from all
-    groups on, the one whose removal led to this prefix.
-
-    Parameters
-    ----------
-    groups : of each step, that of step 0 being None
+    It is the one that is added next; where the steps are tried by `serving_order` from all groups
+    on, the one whose removal led to this prefix. That of step 0 is None.
     """
     grows = np.concatenate([[False], np.diff(spent) > 0])
     order = serving_order(spent)
@@ -229,13 +215,7 @@ def best_of_size(
 ) -> int:
     """Return the step within a budget whose model explains the most with so many groups.
 
-    Parameters
-    ----------
-    spent, explained : shape (steps + 1,)
-
-    Raises
-    ------
-    ArgumentError : no prefix has `size` groups
+    `spent` and `explained` have shape (steps + 1,). ArgumentError if no prefix has `size` groups.
     """
     sizes = np.cumsum([0, *(1 if step.action == "add" else -1 for step in steps)])
     within = [step for step, cost in enumerate(spent) if fits(cost, budget)]

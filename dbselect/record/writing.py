@@ -28,15 +28,11 @@ _KINDS = {
 def replacing(path: str | Path) -> Iterator[Path]:
     """Give a temporary path beside `path` to write to; it takes the name at the end.
 
-    Other processes see the old file, or none, or the new one, also after the power fails. A
-    link stays one: what it leads to is replaced. The new file has the mode of the old. If the
-    block fails, the temporary file is removed and `path` stays as it was; what a killed
-    process left beside it is removed by the next that writes there.
-
-    Raises
-    ------
-    SourceError : at the path is something else than a regular file
-    OSError : it cannot be written
+    Other processes see the old file, or none, or the new one, also after the power fails. A link
+    stays one: what it leads to is replaced. The new file has the mode of the old. If the block
+    fails, the temporary file is removed and `path` stays as it was; what a killed process left
+    beside it is removed by the next that writes there. SourceError if something else than a regular
+    file is there, OSError if it cannot be written.
     """
     target = check_place(path)
     with _temporary(target) as (temporary, handle):
@@ -49,12 +45,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def check_place(path: str | Path) -> Path:
-    """Return where a file is to be written, links followed.
-
-    Raises
-    ------
-    SourceError : something else than a regular file is there
-    """
+    """Return where a file is to be written, links followed; SourceError for no regular file."""
     target = Path(os.path.realpath(path))
     try:
         kind = stat.S_IFMT(target.stat().st_mode)

@@ -32,44 +32,21 @@ _F_TEST = {"df": pl.Int64, "df_residual": pl.Int64, "statistic": pl.Float64, "p_
 class Diagnosed:
     """A least-squares model of a record, with diagnostics from the record."""
 
-    # To a type checker properties, which a model has as fields.
+    # Fields of a model.
+    target: str
+    intercept: float
+    coefficients: dict[str, float]
+    aliased: tuple[str, ...]
+    rows: int
+    r2: float
+    fit: FittedRows | None  # the rows it was fitted to
+    terms: Terms
+
     if TYPE_CHECKING:
-
-        @property
-        def target(self) -> str:
-            """The column that is predicted."""
-
-        @property
-        def intercept(self) -> float:
-            """In the target's unit."""
-
-        @property
-        def coefficients(self) -> dict[str, float]:
-            """Column -> coefficient."""
 
         @property
         def columns(self) -> list[str]:
             """The columns of the model."""
-
-        @property
-        def aliased(self) -> tuple[str, ...]:
-            """Columns that depend linearly on columns before them."""
-
-        @property
-        def rows(self) -> int:
-            """Rows it was fitted to."""
-
-        @property
-        def r2(self) -> float:
-            """1 - RSS/TSS on these rows."""
-
-        @property
-        def fit(self) -> FittedRows | None:
-            """The rows it was fitted to."""
-
-        @property
-        def terms(self) -> Terms:
-            """How the columns of the table became those of the model."""
 
     def vif(self) -> pl.DataFrame:
         """Return by how much each column's dependence on the others inflates its variance.

@@ -22,13 +22,7 @@ SAME_SHARE = 1e-9
 
 
 def drawn(sequence: Any, bound: bool, held_out: Any) -> Any:
-    """Return the picture of `Prefixes.plot`.
-
-    Parameters
-    ----------
-    sequence : of any family
-    bound, held_out : as of `Prefixes.plot`
-    """
+    """Return the picture of `Prefixes.plot`."""
     FLAG.check("bound", bound)
     steps = sequence.steps.with_columns(why=pl.Series(_reasons(sequence)))
     told = [f"{sequence._summary[1]}, spent {sequence.spent[-1]:g}; {sequence.stop.value}."]
@@ -98,12 +92,7 @@ def _is_validated(held_out: Any) -> bool:
 
 
 def held_out_curve(held_out: Any) -> pl.DataFrame:
-    """Return the curve on other rows, with a band where there are several folds.
-
-    Parameters
-    ----------
-    held_out : as of `Prefixes.plot`
-    """
+    """Return the curve on other rows, with a band where there are several folds."""
     if isinstance(held_out, Mapping):
         named = [
             held_out_curve(one).with_columns(curve=pl.lit(name)) for name, one in held_out.items()

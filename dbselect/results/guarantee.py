@@ -62,12 +62,7 @@ def guaranteed(
     spent: Vector,
     cost: float | None,
 ) -> Guarantee:
-    """Return the promise of `Prefixes.guarantee`, of a problem of any number of responses.
-
-    Parameters
-    ----------
-    spent : shape (steps + 1,)
-    """
+    """Return the promise of `Prefixes.guarantee`, of a problem of any number of responses."""
     if rule not in RULES:
         raise ArgumentError(f"rule is {rule!r}; guarantees exist for the rules {list(RULES)}")
     if cost is not None and not (isinstance(cost, numbers.Real) and 0 < cost < math.inf):
@@ -99,12 +94,7 @@ def certified(
     explained: Vector,
     budgets: Iterable[float] | None,
 ) -> pl.DataFrame:
-    """Return the bounds of `Prefixes.certificate`, of a problem of any number of responses.
-
-    Parameters
-    ----------
-    spent, explained : shape (steps + 1,)
-    """
+    """Return the bounds of `Prefixes.certificate`, of a problem of any number of responses."""
     if not isinstance(budgets, Iterable | None):
         raise ArgumentError(f"budgets is {budgets!r}; it must be a list of numbers >= 0")
     limits = list(spent if budgets is None else budgets)

@@ -202,10 +202,5 @@ class JointSequence(Prefixes[JointModel]):
 
 
 def by_response(values: Mapping[str, npt.ArrayLike]) -> pl.Series:
-    """Return a column of structs with a value for each response.
-
-    Parameters
-    ----------
-    values : response -> shape (n,)
-    """
+    """Return a column of structs with a value, of shape (n,), for each response."""
     return pl.DataFrame(dict(values)).to_struct()

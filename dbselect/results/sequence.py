@@ -195,12 +195,8 @@ def build(
 ) -> Sequence:
     """Return the sequence of some steps, in the table's units.
 
-    With ``w`` on unit-variance columns, RSS/TSS = 1 - z'z - w' diag(ridge) w.
-
-    Parameters
-    ----------
-    coef : shape (steps + 1, D), w of every prefix on unit-variance columns
-    aliased : column numbers
+    `coef`, shape (steps + 1, D), is w of every prefix on unit-variance columns, with which RSS/TSS
+    = 1 - z'z - w' diag(ridge) w. Aliased columns are numbers.
     """
     explained = np.array([0.0] + [step.explained for step in records])
     in_units = coef * (own.target_spread / own.spread)

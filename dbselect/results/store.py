@@ -167,9 +167,7 @@ def to_table(record: Mapping[str, Any], type_: pa.StructType) -> pa.Table:
 def as_arrow(value: Any, type_: pa.DataType) -> Any:
     """Return plain data with lists of pairs for mappings, as Arrow takes maps.
 
-    Raises
-    ------
-    TypeError : a map is something else, of which Arrow would end the process
+    TypeError if a map is something else, of which Arrow would end the process.
     """
     if pa.types.is_map(type_) and not isinstance(value, Mapping | None):
         raise TypeError(f"a mapping is a {type(value).__name__}")
@@ -187,12 +185,7 @@ def as_arrow(value: Any, type_: pa.DataType) -> Any:
 
 
 def sequence_parts(record: Any, apart: str | None = None) -> dict[str, Any]:
-    """Return what a `Sequence` is made of, from a record.
-
-    Parameters
-    ----------
-    apart : a group whose columns its Gram lacks
-    """
+    """Return what a `Sequence` is made of, from a record whose Gram lacks the group `apart`."""
     found = mapping_of(record, SEQUENCE_TYPE)
     try:
         return _parts(found, Gram.from_struct(found["gram"]), apart)
@@ -262,11 +255,9 @@ def _parts(record: Mapping[str, Any], gram: Gram, apart: str | None = None) -> d
 
 
 def search_parts(record: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what a sequence of any family has of its search, from a record.
+    """Return what a sequence of any family has of its search, from a record and its steps.
 
-    Parameters
-    ----------
-    steps : the steps of the record, that of the model without columns first
+    The first is that of the model without columns.
     """
     names = [group["name"] for group in record["groups"]]
     groups = Groups(

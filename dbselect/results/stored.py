@@ -68,13 +68,7 @@ def read(path: str | Path) -> Any:
 
 
 def of_record(record: Any, path: str | Path) -> Any:
-    """Return the result that a record holds.
-
-    Parameters
-    ----------
-    record : mapping of plain data
-    path : where it was read, for errors
-    """
+    """Return the result that a record of plain data holds; errors name the path it has."""
     if isinstance(record, dict):
         if {*record} == {"kind", "fields"}:
             return of_fields(record)

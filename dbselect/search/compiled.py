@@ -35,19 +35,10 @@ _FIELDS = ("ridge", "scale", "intercept", "seed")
 def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence | None:
     """Return what the compiled library finds; None where Python is to search.
 
-    Python searches where there are several responses or very many columns, where it alone has
-    the method or the rule, and where the library refuses the record: the error is then Python's.
-
-    Parameters
-    ----------
-    search : a linear problem of which nothing is selected
-    rule : name of the result
-    turn : is called after every step
-
-    Warns
-    -----
-    ConditionWarning : the columns selected at the end are nearly dependent
-    DependenceWarning : a column that is left out as dependent may explain much
+    Python searches where there are several responses or very many columns, where it alone has the
+    method or the rule, and where the library refuses the record: the error is then Python's.
+    Nothing of the search is selected; `rule` names the result, `turn` is called after every step. A
+    ConditionWarning or DependenceWarning tells of columns that are nearly dependent at the end.
     """
     call, groups, own = search.call, search.groups, search.linear
     if not _is_for_library(search):
@@ -82,12 +73,8 @@ def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence |
 def compiled_choice(search: "GramSearch", turn: Turn) -> tuple[list[int], list[float]] | str:
     """Return the groups that the compiled library chooses, and the notes of the way there.
 
-    Where it refuses the record: why.
-
-    Parameters
-    ----------
-    search : a linear problem of one response of which nothing is selected
-    turn : is called after every turn
+    Where it refuses the record: why. The problem has one response, and nothing is selected; `turn`
+    is called after every turn.
     """
 
     def turned(_group: int, _is_added: bool, explained: float) -> None:
@@ -109,12 +96,8 @@ def compiled_descents(
 ) -> list[Descent] | None:
     """Return where descents from ridge solutions end within some limits; None where it refuses.
 
-    Parameters
-    ----------
-    search : a linear problem of one response
-    limits : most columns and most groups
-    options : of every descent, but for its start
-    turn : is called after every descent
+    The problem has one response. Limits are most columns and most groups, `options` those of every
+    descent, but for its start; `turn` is called after every descent.
     """
     record, _, target, asked = _asked(search)
     own = {name: asked[name] for name in ("groups", "ridge", "scale", "intercept")}

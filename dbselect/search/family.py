@@ -47,28 +47,17 @@ SCORING_SHARE = 1e-4
 
 @dataclass(frozen=True)
 class Made:
-    """The columns that a table becomes.
+    """The columns that a table becomes."""
 
-    Parameters
-    ----------
-    terms : how, with the numbers that stand where values are missing
-    names : columns of every Gram; None: all that come of the terms
-    """
-
-    terms: Terms | None = None
-    names: Sequence[str] | None = None
+    terms: Terms | None = None  # how, with the numbers that stand where values are missing
+    names: Sequence[str] | None = None  # columns of every Gram; None: all that come of the terms
 
 
 def family_table(problem: "Problem", columns: Sequence[str] | None = None) -> Table:
     """Return the table of a problem whose models are fitted in passes.
 
-    Parameters
-    ----------
-    columns : names and globs that are read; default: those that groups name
-
-    Raises
-    ------
-    SourceError : the source is a Gram, which holds no rows
+    `columns`, names and globs, are read; by default those that groups name. SourceError if the
+    source is a Gram, which holds no rows.
     """
     gram_given(problem)
     return table_of(problem, columns)
@@ -79,14 +68,9 @@ def passes_of(
 ) -> Passes:
     """Check what the columns of a table are, and learn what they become.
 
-    Parameters
-    ----------
-    columns : names and globs of the model; default: all but target, weight and offset
-    made : what they become, where that is known of a table of the same columns
-
-    Raises
-    ------
-    ColumnError : a column is unknown, or has a type that its role does not take
+    `columns` are names and globs of the model, by default all but target, weight and offset; `made`
+    is what they become, where that is known of a table of the same columns. ColumnError for a
+    column that is unknown, or has a type that its role does not take.
     """
     offset = Offset(problem.offset, problem.exposure)
     target = problem.targets[0]
@@ -181,10 +165,7 @@ def _classes(passes: Passes, leaf: Leaf) -> list[Any]:
 def _levels(passes: Passes, leaf: Leaf, positive: Any) -> list[Any]:
     """Read the two levels of a binomial target; the last is the one that counts as 1.
 
-    Raises
-    ------
-    DataError : there are not two levels
-    ArgumentError : `positive` is neither of them
+    DataError if there are not two levels, ArgumentError if `positive` is neither of them.
     """
     found = passes.values_of(leaf, 2)
     if len(found) != 2:
@@ -231,9 +212,7 @@ def settled_problem(
 ) -> tuple[GlmProblem, GlmFit]:
     """Return what does not change from pass to pass, and the model without columns.
 
-    Raises
-    ------
-    DataError : there is nothing to explain
+    DataError if there is nothing to explain.
     """
     family = data.roles.family
     point, model = data.start()

@@ -12,7 +12,7 @@ from dbselect.linear.problem import Linear, check_filled, check_usable, linear
 from dbselect.linear.refine import prefix_residuals, refined
 from dbselect.linear.state import State
 from dbselect.record.gram import Gram, Matrix
-from dbselect.record.groups import Groups, groups_of, numbers_of
+from dbselect.record.groups import groups_of, numbers_of
 from dbselect.record.missing import features_of
 from dbselect.record.rows import clip_share, is_saturated
 from dbselect.record.shares import shares_of
@@ -40,24 +40,13 @@ REFINED_ROUNDS = 2
 
 @dataclass(eq=False)
 class GramSearch(Search):
-    """A linear problem on its Gram matrix.
+    """A linear problem on its Gram matrix."""
 
-    Parameters
-    ----------
-    call, groups, first : as in `Search`
-    gram : of the rows; through the origin where the models are
-    linear : the problem on unit-variance columns; of several responses also for one in a list
-    state : the selected groups; changed by a walk
-    adds_only : whether a walk only adds groups, so that the models of all prefixes are known
-        at its end
-    """
-
-    call: Call
-    groups: Groups
-    first: list[int]
-    gram: Gram
-    linear: Linear
     state: State
+    gram: Gram  # of the rows; through the origin where the models are
+    # the problem on unit-variance columns; of several responses also for one in a list
+    linear: Linear
+    # whether a walk only adds groups, so that the models of all prefixes are known at its end
     adds_only: bool = False
 
     @property
@@ -199,15 +188,9 @@ def gram_search(
 ) -> GramSearch:
     """Read the Gram of a problem, match its groups and set up the search.
 
-    Parameters
-    ----------
-    several : whether the method takes a list of responses
-    sharing : whether groups may share columns, as a walk that gives none back allows
-    adds_only : as in `GramSearch`
-
-    Notes
-    -----
-    O(D^2) after the Gram, which is read once for a problem; 24 D^2 bytes.
+    `several`: the method takes a list of responses; `sharing`: groups may share columns, as a walk
+    that gives none back allows. O(D^2) after the Gram, which is read once for a problem; 24 D^2
+    bytes.
     """
     gram, unread = gram_of_problem(problem)
     targets = problem.targets
@@ -226,15 +209,13 @@ def gram_search(
     responses: Any = targets if joint else targets[0]
     own = linear(gram, responses, groups.members, problem.ridge, problem.scale)
     state = State(own, groups.positions)
-    return GramSearch(call, groups, first, gram, own, state, adds_only)
+    return GramSearch(call, groups, first, state, gram, own, adds_only)
 
 
 def prefix_coefficients(search: GramSearch) -> Matrix:
     """Return the coefficients of the groups added so far, after none, one, two, ... of them.
 
-    Returns
-    -------
-    shape (steps + 1, D), refined where the columns are nearly dependent
+    Shape (steps + 1, D), refined where the columns are nearly dependent.
     """
     return _refined(search, search.target, search.linear, search.state.coefficients())
 

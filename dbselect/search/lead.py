@@ -27,16 +27,10 @@ _TARGET = "target of the score"
 
 @dataclass(eq=False)
 class Lead:
-    """Which groups to ask, by their gain in a linear model.
+    """Which groups to ask, by their gain in a linear model."""
 
-    Parameters
-    ----------
-    state : of the linear model, its groups those of the score
-    share : of the largest gain per cost that a group has to reach
-    """
-
-    state: State
-    share: float
+    state: State  # of the linear model, its groups those of the score
+    share: float  # of the largest gain per cost that a group has to reach
     _none: State = field(init=False)
 
     def __post_init__(self) -> None:

@@ -27,13 +27,7 @@ T = TypeVar("T")
 def asked(
     problem: "Problem", method: str, table: type[T], options: Mapping[str, Any]
 ) -> tuple[T, Call]:
-    """Check what a method is asked, and return its options and the call that its result keeps.
-
-    Parameters
-    ----------
-    table : of the method's options
-    options : those given, by name
-    """
+    """Check what a method is asked, and return its options and the call that its result keeps."""
     known = checked_options(table, method, options)
     refuse(problem, method)
     check_slow(problem.source, method, cast(Mapping[str, Any], known))
@@ -41,12 +35,7 @@ def asked(
 
 
 def call_of(problem: "Problem", method: str, options: Mapping[str, Any]) -> Call:
-    """Return the call that a result keeps.
-
-    Parameters
-    ----------
-    options : those of the method that are not at their defaults
-    """
+    """Return the call that a result keeps, with those options that are not at their defaults."""
     source = problem.source
     if isinstance(source, GlmObjective):
         costs = source.call.problem.costs if problem.costs is None else problem.costs
@@ -71,13 +60,8 @@ def open_search(
 ) -> GramSearch | LazySearch | RowSearch | ScoreSearch:
     """Set up the search of a problem.
 
-    Parameters
-    ----------
-    options : of the method
-    lazy : whether the method can do with rows of the Gram
-    several : whether it takes a list of responses
-    sharing : whether its groups may share columns
-    adds_only : whether it only adds groups
+    What the method can do: `lazy`, with rows of the Gram; `several`, with a list of responses;
+    `sharing`, with groups that share columns; `adds_only`, it only adds groups.
     """
     if isinstance(problem.source, Score):
         return score_search(problem, call, options)

@@ -39,20 +39,10 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class PassSearch(Search):
-    """A generalised linear model that is fitted in passes over its table.
+    """A generalised linear model that is fitted in passes over its table."""
 
-    Parameters
-    ----------
-    call, groups, first : as in `Search`
-    data : the table after its first pass
-    state : the selected groups; changed by a walk
-    """
-
-    call: Call
-    groups: Groups
-    first: list[int]
-    data: Data
     state: PassState
+    data: Data  # the table after its first pass
 
     @contextmanager
     def progress(self, total: int | None, unit: str, callback: Callback | None) -> Iterator[Turn]:
@@ -115,10 +105,8 @@ def pass_search(
 ) -> PassSearch:
     """Open a table, match its groups and make the first pass.
 
-    Parameters
-    ----------
-    budget, most : of the walk, which the groups to take first have to fit
-    tol, max_iter : of the fits; None for the defaults of a sequence
+    Groups to take first have to fit `budget` and `most`. `tol` and `max_iter` are of the fits; None
+    for the defaults of a sequence.
     """
     passes, groups = opened(problem)
     first = numbers_of(problem.always, groups)
@@ -129,7 +117,7 @@ def pass_search(
             data, groups, problem.ridge, scale=problem.scale, tol=tol or STEP_TOL,
             max_iter=max_iter or MAX_ITER,
         )  # fmt: skip
-    return PassSearch(call, groups, first, data, PassState(settled, null, data.read))
+    return PassSearch(call, groups, first, PassState(settled, null, data.read), data)
 
 
 def fitted_in_passes(
@@ -143,11 +131,8 @@ def fitted_in_passes(
 ) -> GlmModel:
     """Fit all columns at once, in passes over the table.
 
-    Parameters
-    ----------
-    columns : names and globs; default: all but target, weight and offset
-    groups_of : the passes -> the groups of their columns
-    tol, max_iter : of the fit; None for the defaults of a fit
+    `columns` are names and globs, by default all but target, weight and offset; `groups_of` takes
+    the passes to the groups of their columns. None for `tol` or `max_iter` is the default of a fit.
     """
     passes: Passes = passes_of(problem, family_table(problem, columns), columns)
     groups = groups_of(passes)

@@ -8,7 +8,8 @@ turns an interrupt into the sequence so far.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from dbselect.errors import ArgumentError
 from dbselect.record.groups import Groups
@@ -23,21 +24,19 @@ from dbselect.sources.progress import Callback, Turn, turns
 Walk = Callable[[Record], Stop]
 
 
+@dataclass(eq=False)
 class Search(ABC):
-    """A problem that is set up: groups, the state that a walk changes, and what comes of it.
+    """A problem that is set up: groups, the state that a walk changes, and what comes of it."""
 
-    Attributes
-    ----------
-    call : what is asked
-    groups : J groups, matched to the columns
-    first : numbers of the groups to take first
-    state : the selected groups, an `objectives.contract.Objective`; none at the start
-    """
+    call: Call  # what is asked
+    groups: Groups  # J groups, matched to the columns
+    first: list[int]  # numbers of the groups to take first
 
-    call: Call
-    groups: Groups
-    first: list[int]
-    state: Any
+    if TYPE_CHECKING:  # a field, or made when it is first asked for
+
+        @property
+        def state(self) -> Any:
+            """The selected groups, an `Objective`: none at first; a walk changes them."""
 
     @abstractmethod
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
@@ -61,12 +60,7 @@ class Search(ABC):
 
     @abstractmethod
     def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> Any:
-        """Return the sequence of some steps.
-
-        Parameters
-        ----------
-        kept : of the state before the first step and after each
-        """
+        """Return the sequence of some steps; `kept` is of the states before and after each."""
 
     @abstractmethod
     def model(self, state: Any) -> Any:
@@ -96,11 +90,8 @@ class Search(ABC):
     ) -> AnySequence:
         """Run a walk and return its sequence; where it is ended from within, the steps so far.
 
-        Parameters
-        ----------
-        rule : what the result calls the search
-        callback : of the caller
-        total, unit : of the turns that progress counts
+        `rule` is what the result calls the search; progress counts turns in `unit`, `total` of
+        them.
         """
         steps: list[Step] = []
         kept = [self.kept()]

@@ -58,17 +58,11 @@ TEXT_COLUMNS = 16
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """The table that a search looked at some rows of.
+    """The table that a search looked at some rows of."""
 
-    Parameters
-    ----------
-    problem : what is asked
-    passes : over all rows
-    searched, of : rows drawn, and rows of the table
-    """
-
-    problem: "Problem"
-    passes: Passes
+    problem: "Problem"  # what is asked
+    passes: Passes  # over all rows
+    # searched, of: rows drawn, and rows of the table
     searched: int
     of: int
 
@@ -160,17 +154,8 @@ class GlmObjective(GlmState):
 
 @dataclass(eq=False)
 class RowSearch(Search):
-    """A generalised linear model on rows in memory.
+    """A generalised linear model on rows in memory."""
 
-    Parameters
-    ----------
-    call, groups, first : as in `Search`
-    state : the selected groups; changed by a walk
-    """
-
-    call: Call
-    groups: Groups
-    first: list[int]
     state: GlmObjective
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
@@ -210,9 +195,7 @@ class RowSearch(Search):
 def row_search(problem: "Problem", call: Call) -> RowSearch:
     """Read the rows of a problem into memory, or take those of an objective.
 
-    Warns
-    -----
-    SampleWarning : the table has more rows than are held, and the search looks at some of them
+    SampleWarning if the table has more rows than are held, and the search looks at some of them.
     """
     source = problem.source
     if not isinstance(source, GlmObjective):
@@ -263,12 +246,7 @@ def _taken(problem: "Problem", table: Table, head: Passes) -> Sample:
 
 
 def _whole(problem: "Problem", table: Table, named: Sequence[str] | None, taken: Sample) -> Whole:
-    """Return the table whose rows are too many to hold.
-
-    Raises
-    ------
-    SourceError : it can be read only once
-    """
+    """Return the table whose rows are too many to hold; SourceError if it can be read only once."""
     searched = len(taken.table)
     if not table.again:
         raise SourceError(
@@ -293,9 +271,7 @@ def refitted(
 ) -> tuple[list[GlmFit], Data, Any]:
     """Fit several sets of groups to all rows, side by side in the same passes.
 
-    Parameters
-    ----------
-    members : columns of the sets' groups; default: those of `groups`
+    `members` are columns of the sets' groups, by default those of `groups`.
     """
     with whole.passes.shown():
         data = data_of(whole.problem, whole.passes, groups.members)

@@ -11,7 +11,7 @@ from dbselect.objectives.contract import is_objective
 from dbselect.objectives.score import Score, std_error
 from dbselect.options.kinds import one_of
 from dbselect.record.gram import Vector
-from dbselect.record.groups import Groups, numbers_of
+from dbselect.record.groups import numbers_of
 from dbselect.record.steps import Ended, Step, Stop, held_after
 from dbselect.results.call import Call
 from dbselect.results.scored.model import ScoreModel
@@ -30,17 +30,8 @@ OF_SCORES = ("executor", "max_queries", "time_limit", "shortlist")
 
 @dataclass(eq=False)
 class ScoreSearch(Search):
-    """Any function of columns.
+    """Any function of columns."""
 
-    Parameters
-    ----------
-    call, groups, first : as in `Search`
-    state : the selected groups; changed by a walk
-    """
-
-    call: Call
-    groups: Groups
-    first: list[int]
     state: Score
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
@@ -105,12 +96,7 @@ class ScoreSearch(Search):
 
 
 def score_search(problem: "Problem", call: Call, given: Mapping[str, object]) -> ScoreSearch:
-    """Return the search of a score.
-
-    Parameters
-    ----------
-    given : options of the method
-    """
+    """Return the search of a score."""
     source, options = cast(Score, problem.source), cast(Mapping[str, Any], given)
     if source.held:
         raise ArgumentError(f"score has {len(source.held)} groups selected; it must have none")
@@ -129,12 +115,7 @@ def score_search(problem: "Problem", call: Call, given: Mapping[str, object]) ->
 
 
 def check_slow(source: Any, method: str, options: Mapping[str, Any]) -> None:
-    """Refuse a score where rows are needed, and options of slow answers where nothing is asked.
-
-    Raises
-    ------
-    ArgumentError : names the source, or the option
-    """
+    """Refuse a score where rows are needed, and options of slow answers where nothing is asked."""
     if isinstance(source, Score):
         if "max_queries" not in options:
             raise ArgumentError(

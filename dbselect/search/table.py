@@ -24,12 +24,8 @@ if TYPE_CHECKING:
 def gram_of_problem(problem: "Problem") -> tuple[Gram, list[str]]:
     """Return the Gram of a problem, which is read once, and the columns that were not read.
 
-    Of a table only the columns that the groups name are read, so that a missing value in
-    another column leaves no row out.
-
-    Raises
-    ------
-    ArgumentError : the source is a Gram, and a field of the problem needs rows
+    Of a table only the columns that the groups name are read, so that a missing value in another
+    column leaves no row out. ArgumentError if the source is a Gram, and a field needs rows.
     """
     if "gram" not in problem._read:
         problem._read["gram"] = _gram_of(problem)
@@ -51,10 +47,8 @@ def _gram_of(problem: "Problem") -> tuple[Gram, list[str]]:
 def gram_given(problem: "Problem") -> Gram | None:
     """Return the Gram that a source is, None if it is a table.
 
-    Raises
-    ------
-    ArgumentError : it is a Gram, and a field of the problem needs rows
-    SourceError : the problem has no source, or one of a family is a Gram
+    ArgumentError if it is a Gram, and a field of the problem needs rows; SourceError if the problem
+    has no source, or one of a family is a Gram.
     """
     source = problem.source
     if source is None:
@@ -85,9 +79,7 @@ def gram_given(problem: "Problem") -> Gram | None:
 def table_of(problem: "Problem", patterns: Sequence[str] | None) -> Table:
     """Return the table of a problem; where rows are to be drawn, those that were.
 
-    Parameters
-    ----------
-    patterns : columns and globs that are read; None for all
+    `patterns` are columns and globs that are read; None for all.
     """
     table = _opened(problem, patterns)
     if problem.rows is None:
@@ -132,9 +124,7 @@ def patterns_read(problem: "Problem") -> list[str] | None:
 def referenced_columns(problem: "Problem") -> list[str] | None:
     """Return the columns and globs that groups name; None if there are no groups.
 
-    Raises
-    ------
-    ArgumentError : the source is an array, whose columns have no names
+    ArgumentError if the source is an array, whose columns have no names.
     """
     if isinstance(problem.source, np.ndarray):
         raise ArgumentError(

@@ -28,19 +28,10 @@ def backward_search(
 ) -> Stop:
     """Remove groups until only those of `always` are left, or the rest fits a budget.
 
-    Parameters
-    ----------
-    state : Objective with the groups to begin with; changed in place
-    groups : Groups, whose costs count
-    usefulness : state -> what each selected group is worth, before the cost
-    record : takes every step, as soon as the state has made it
-    budget : what is held may cost; None: nothing is held in the end
-    max_steps : limit on the removals
-    always : numbers of groups that stay
-
-    Notes
-    -----
-    A step costs O(D |S|) once the state is updated, and O(D |S|^2) at most for that.
+    `state` has the groups to begin with, and is changed in place; `usefulness` takes it to what
+    each selected group is worth, before the cost. Without a budget nothing else is held in the end.
+    `record` takes every step, as soon as the state has made it. A step costs O(D |S|) once the
+    state is updated, and O(D |S|^2) at most for that.
     """
     steps = 0
     while len(state.held) > len(always):

@@ -29,13 +29,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.linear.bounds import gamma
-from dbselect.linear.problem import (
-    Index,
-    Linear,
-    blocks_of,
-    by_size,
-    inverse_root,
-)
+from dbselect.linear.problem import Index, Linear, blocks_of, by_size, inverse_root
 from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.steps import ROUNDING_GAIN
@@ -131,22 +125,16 @@ class OnGlm(Enum):
 
 @dataclass(frozen=True)
 class Rule:
-    """A criterion, what it means for the guarantee, its other forms, and its cost limit.
+    """A criterion, what it means for the guarantee, its other forms, and its cost limit."""
 
-    Parameters
-    ----------
-    criterion : state -> criterion
-    gamma : problem, columns of each group -> the constant of Theorem 3.2
-    on_glm : its form for a generalised linear model; None: it has none
-    doubling : whether a step may at most double the cost (Algorithm 2)
-    compiled : whether the compiled library has its twin; many records of a rule that it does
-        not have are searched one by one
-    """
-
-    criterion: Callable[[State], Criterion]
+    criterion: Callable[[State], Criterion]  # state -> criterion
+    # problem, columns of each group -> the constant of Theorem 3.2
     gamma: Callable[[Linear, Sequence[Index]], float]
+    # its form for a generalised linear model; None: it has none
     on_glm: OnGlm | None = OnGlm.GRADIENT
-    doubling: bool = False
+    doubling: bool = False  # whether a step may at most double the cost (Algorithm 2)
+    # whether the compiled library has its twin; many records of a rule that it does not have are
+    # searched one by one
     compiled: bool = False
 
 

@@ -49,47 +49,30 @@ O = TypeVar("O", bound=Objective)  # noqa: E741 - the objective
 
 @dataclass(frozen=True)
 class Run(Generic[O]):
-    """How k candidates were selected.
+    """How k candidates were selected."""
 
-    Parameters
-    ----------
-    objective : with k candidates selected
-    history : the best value after each adaptive round
-    queries : sets whose value was computed
-    opt, alpha : the guess that won
-    stalled : sets taken because a filter step removed no candidate
-    completed : candidates taken because too few passed the filter
-    bound : upper bound on the value of any set; None if not computed
-    stop : what ended it before k were selected, so that this is the best set so far; None if none
-    """
-
-    objective: O
-    history: list[float]
-    queries: int
+    objective: O  # with k candidates selected
+    history: list[float]  # the best value after each adaptive round
+    queries: int  # sets whose value was computed
+    # opt, alpha: the guess that won
     opt: float | None = None
     alpha: float | None = None
-    stalled: int = 0
-    completed: int = 0
-    bound: float | None = None
+    stalled: int = 0  # sets taken because a filter step removed no candidate
+    completed: int = 0  # candidates taken because too few passed the filter
+    bound: float | None = None  # upper bound on the value of any set; None if not computed
+    # what ended it before k were selected, so that this is the best set so far; None if none
     stop: Stop | None = None
 
 
 @dataclass(frozen=True)
 class Practice:
-    """What is done beside Algorithm 1.
+    """What is done beside Algorithm 1."""
 
-    Parameters
-    ----------
-    restarts : X starts anew for each set
-    takes_best : the best of the sets is taken, of which one is the best by the last means; else
-        the first
-    completes : a set is always full
-    alphas : guesses; none for the paper's own, ``(1 + eps)^-i`` for i to ln(n) / eps
-    """
-
-    restarts: bool = True
+    restarts: bool = True  # X starts anew for each set
+    # the best of the sets is taken, of which one is the best by the last means; else the first
     takes_best: bool = True
-    completes: bool = True
+    completes: bool = True  # a set is always full
+    # guesses; none for the paper's own, ``(1 + eps)^-i`` for i to ln(n) / eps
     alphas: tuple[float, ...] = ALPHAS
 
 
@@ -98,47 +81,29 @@ PRACTICE, LITERAL = Practice(), Practice(False, False, False, ())
 
 @dataclass(frozen=True)
 class DashAsk:
-    """What is asked of a run.
+    """What is asked of a run."""
 
-    Parameters
-    ----------
-    k : how many of the n candidates to select
-    rounds : r, number of sets; None: `default_rounds`, and then no run takes more adaptive
-        rounds than greedy, which is k
-    samples : m, sets that an expectation is a mean of
-    epsilon : in (0, 1), slack of the thresholds and ratio of the guesses
-    opt : > 0, best value of k candidates; None to guess
-    alpha : in (0, 1], differential submodularity; None to guess
-    """
-
-    k: int
+    k: int  # how many of the n candidates to select
+    # r, number of sets; None: `default_rounds`, and then no run takes more adaptive rounds than
+    # greedy, which is k
     rounds: int | None = None
-    samples: int = 5
-    epsilon: float = 0.1
-    opt: float | None = None
-    alpha: float | None = None
+    samples: int = 5  # m, sets that an expectation is a mean of
+    epsilon: float = 0.1  # in (0, 1), slack of the thresholds and ratio of the guesses
+    opt: float | None = None  # > 0, best value of k candidates; None to guess
+    alpha: float | None = None  # in (0, 1], differential submodularity; None to guess
     seed: int = 0
     practice: Practice = PRACTICE
 
 
 @dataclass(frozen=True, eq=False)
 class Question(Generic[O]):
-    """Random sets of some candidates beside those held, and what every candidate adds to them.
+    """Random sets of some candidates beside those held, and what every candidate adds to them."""
 
-    Parameters
-    ----------
-    objective : with those held
-    left : X
-    sets : sampled from X; none at all for one candidate
-    first : the best by the last means; empty if it is not asked
-    drawn : numbers drawn after the sets
-    """
-
-    objective: O
-    left: Index
-    sets: list[list[int]]
-    first: list[int]
-    drawn: int
+    objective: O  # with those held
+    left: Index  # X
+    sets: list[list[int]]  # sampled from X; none at all for one candidate
+    first: list[int]  # the best by the last means; empty if it is not asked
+    drawn: int  # numbers drawn after the sets
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -192,9 +157,7 @@ def dash_search(
 ) -> Generator[Question[O], Look[O], Run[O]]:
     """Select k candidates under one guess, a question a round.
 
-    Parameters
-    ----------
-    alone : gains of the candidates alone, where they were asked in a round of their own
+    `alone` are the gains of the candidates alone, where they were asked in a round of their own.
     """
     k, epsilon, practice = ask.k, ask.epsilon, ask.practice
     rounds = ask.rounds or default_rounds(objective.size, k)
@@ -264,14 +227,10 @@ def best_guess(
 ) -> Run[O]:
     """Run DASH under all guesses of OPT and alpha side by side, and return the best run.
 
-    OPT is ``(1 + eps)^i max_a f(a)``, at most f(all) or what is known to be no less, alpha
-    ``(1 + eps)^-i``: all pairs. A guess of OPT that anything asked has reached is too low and is
-    left out; of runs that tie, the first wins. What is given is not guessed. The adaptive rounds
-    are those of the longest run.
-
-    Parameters
-    ----------
-    together : maps a function over the questions of a round
+    OPT is ``(1 + eps)^i max_a f(a)``, at most f(all) or what is known to be no less, alpha ``(1 +
+    eps)^-i``: all pairs. A guess of OPT that anything asked has reached is too low and is left out;
+    of runs that tie, the first wins. What is given is not guessed. The adaptive rounds are those of
+    the longest run. `together` maps a function over the questions of a round.
     """
     n, practice = objective.size, ask.practice
     bound, opts, alone, queries = None, [ask.opt or 0.0], None, 0
@@ -362,22 +321,13 @@ def _better(best: Run[O], other: Run[O]) -> Run[O]:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a choice of candidates one by one may take.
+    """What a choice of candidates one by one may take."""
 
-    Parameters
-    ----------
-    k : most candidates
-    first : candidates to take first, within k and the budget
-    budget : limit on the summed cost; None = no limit
-    costs : shape (n,), > 0; None where nothing has a cost
-    start : candidates that exchanges begin with, the first ones among them
-    """
-
-    k: int
-    first: tuple[int, ...] = ()
-    budget: float | None = None
-    costs: Vector | None = None
-    start: tuple[int, ...] = ()
+    k: int  # most candidates
+    first: tuple[int, ...] = ()  # candidates to take first, within k and the budget
+    budget: float | None = None  # limit on the summed cost; None = no limit
+    costs: Vector | None = None  # shape (n,), > 0; None where nothing has a cost
+    start: tuple[int, ...] = ()  # candidates that exchanges begin with, the first ones among them
 
     def fitting(self, taken: Sequence[int], size: int) -> Mask:
         """Return which of the n candidates may be added to those taken."""

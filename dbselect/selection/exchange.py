@@ -29,16 +29,10 @@ def improved(
     always: Sequence[int],
     told: Callable[[float], None] = lambda _: None,
 ) -> list[float]:
-    """Exchange and add candidates until neither raises the value; `state` changes in place.
+    """Exchange and add candidates until neither raises the value, which is returned after each.
 
-    Parameters
-    ----------
-    open_to : candidates held -> which others may be added to them; shape (n,)
-    always : candidates that stay
-
-    Returns
-    -------
-    the value after each change
+    `state` changes in place, but keeps `always`. `open_to` takes the candidates held to which
+    others may be added to them; shape (n,).
     """
     values = []
     while _add(state, open_to) or _exchange(state, open_to, always):
@@ -50,11 +44,8 @@ def improved(
 def climbed(state: Objective, open_to: OpenTo, always: Sequence[int], costs: Vector) -> Objective:
     """Add what gains most per cost while anything gains, exchange and add, and drop what does harm.
 
-    For values that may fall with a group. `state` changes in place.
-
-    Parameters
-    ----------
-    costs : shape (n,), of the first additions
+    For values that may fall with a group. `state` changes in place; costs count in the first
+    additions.
     """
     while _add(state, open_to, costs):
         pass

@@ -19,12 +19,7 @@ from dbselect.selection.exchange import LEAST_RISE
 
 
 class Beaten:
-    """What every set seen so far cost and explained.
-
-    Parameters
-    ----------
-    costs : shape (J,)
-    """
+    """What every set seen so far cost and explained."""
 
     def __init__(self, costs: Vector) -> None:
         self._costs = costs

@@ -76,27 +76,18 @@ def foba_search(
     max_steps: int | None = None,
     always: Sequence[int] = (),
 ) -> Stop:
-    """Add and remove groups until none gains `epsilon`.
+    """Add and remove groups until none gains `epsilon`, a share of the target's variance.
 
-    Parameters
-    ----------
-    state : Objective without selected groups; changed in place
-    groups : Groups, whose costs count
-    criterion : state -> what adding each group is worth, before the cost
-    usefulness : state -> what each selected group is worth, before the cost
-    record : takes every step, as soon as the state has made it
-    epsilon : >= 0, share of the target's variance that a group must gain
-    allowance : what a removal may lose
-    budget : limit on the summed cost: only groups that still fit are candidates
-    max_groups : the search ends as soon as so many are held, and none of them may go
-    max_steps : limit on additions and removals together
-    always : numbers of groups to take first, which stay
+    `state` has no selected groups, and is changed in place; `criterion` takes it to what adding
+    each group is worth, `usefulness` to what each selected group is worth, both before the cost.
+    `allowance` is what a removal may lose. Only groups that still fit the budget are candidates.
+    The search ends as soon as `max_groups` are held, and none of them may go; `max_steps` counts
+    additions and removals together. `always` are taken first, and stay. `record` takes every step,
+    as soon as the state has made it.
 
-    Notes
-    -----
-    Besides `always` at most 1 / ((1 - nu) epsilon) additions: each, with the removal that
-    undoes it, gains (1 - nu) epsilon, and F is 1 at most. For the paper's nu = 0.5 that is
-    its 2 / epsilon. A step costs O(D |S|) once the state is updated.
+    Besides `always` at most 1 / ((1 - nu) epsilon) additions: each, with the removal that undoes
+    it, gains (1 - nu) epsilon, and F is 1 at most. For the paper's nu = 0.5 that is its 2 /
+    epsilon. A step costs O(D |S|) once the state is updated.
     """
     limit = np.inf if max_steps is None else max_steps
     forced = list(always)

@@ -40,27 +40,12 @@ def greedy_search(
     always: Sequence[int] = (),
     record: Record = lambda _: None,
 ) -> tuple[list[Step], Stop]:
-    """Select groups until nothing fits; `state` ends with all of them selected.
+    """Select groups until nothing fits; return the steps and why there are no more.
 
-    Parameters
-    ----------
-    state : without selected groups; changed in place
-    groups : Groups, whose costs count
-    criterion : state -> one score a group, before the cost
-    cost_limit : summed cost so far -> the largest cost of a candidate
-    budget : limit on the summed cost
-    max_groups : limit on the number of groups, `always` included
-    always : numbers of groups to take first
-    record : takes every step as soon as it is made
-
-    Returns
-    -------
-    steps : one for each selected group, in order
-    stop : why there are no more
-
-    Notes
-    -----
-    A step costs O(D |S| |g|), a full sequence O(D^3).
+    `state` begins without groups and ends with all that are selected; `criterion` takes it to one
+    score a group, before the cost, and `cost_limit` the summed cost so far to the largest cost of a
+    candidate. `max_groups` counts `always`, which are taken first. `record` takes every step as
+    soon as it is made. A step costs O(D |S| |g|), a full sequence O(D^3).
     """
     waiting = np.ones(len(groups.costs), dtype=bool)
     forced = list(always)
@@ -89,10 +74,7 @@ def greedy_search(
 def doubling(costs: Vector, first: float | None = None) -> CostLimit:
     """Let each step at most double the cost; begin with costs up to `first`.
 
-    Parameters
-    ----------
-    costs : shape (J,)
-    first : c_min of Algorithm 2; default: the cheapest cost there is
+    That is c_min of Algorithm 2, by default the cheapest cost there is.
     """
     start = float(costs.min()) if first is None else first
     return lambda spent: spent if spent > 0 else start

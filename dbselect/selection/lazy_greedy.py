@@ -23,20 +23,9 @@ def lazy_greedy(
 ) -> tuple[list[int], list[Any], Vector]:
     """Take k rows one by one, each with the largest gain; ties go to the lowest number.
 
-    Parameters
-    ----------
-    design : without rows
-    read : gives all rows, by increasing number; called once if they fit in memory, else up to k
-        times
-    k : at most as many as there are rows
-
-    Returns
-    -------
-    rows and their keys, in order; gains, shape (k,)
-
-    Raises
-    ------
-    SourceError : another reading gave other rows
+    `read` gives all rows, by increasing number; it is called once if they fit in memory, else up to
+    k times, and SourceError is raised if another reading gave other rows. Returns the rows and
+    their keys, in order, and their gains.
     """
     rows: list[int] = []
     names: list[Any] = []

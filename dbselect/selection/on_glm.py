@@ -14,18 +14,11 @@ from dbselect.selection.criteria import OnGlm, Rule
 
 @dataclass(frozen=True, eq=False)
 class Gradient:
-    """The gradient of the deviance, in the form of a linear problem for the criteria.
+    """The gradient of the deviance, in the form of a linear problem for the criteria."""
 
-    Parameters
-    ----------
-    problem : of the correlations of the columns
-    members : the columns of each of the J groups
-    b : shape (P, D), a response for each predictor, the intercept minimised out
-    """
-
-    problem: Linear
-    members: Sequence[Index]
-    b: Matrix
+    problem: Linear  # of the correlations of the columns
+    members: Sequence[Index]  # the columns of each of the J groups
+    b: Matrix  # shape (P, D), a response for each predictor, the intercept minimised out
     apart: tuple[()] = ()
 
     @property

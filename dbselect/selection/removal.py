@@ -39,11 +39,7 @@ def least_useful(
 ) -> tuple[int, float]:
     """Return the selected group that is worth least per cost, and what it is worth.
 
-    Of groups that are worth nothing, the most expensive: a copy may replace it.
-
-    Parameters
-    ----------
-    kept : groups that stay
+    Of groups that are worth nothing, the most expensive: a copy may replace it. Those kept stay.
     """
     candidates = np.zeros(len(groups.costs), dtype=bool)
     candidates[state.held] = True

@@ -27,18 +27,12 @@ LEAST_FALL = 1e-7
 
 @dataclass(frozen=True)
 class Judge:
-    """A criterion of a set of groups: the lower the better.
+    """A criterion of a set of groups: the lower the better."""
 
-    Parameters
-    ----------
-    of : value and parameters of a set, the intercept included -> criterion
-    parameters : state -> number of parameters of what it holds
-    most : parameters that each group has at most, without what is held
-    """
-
+    # value and parameters of a set, the intercept included -> criterion
     of: Callable[[float, float], float]
-    parameters: Callable[[Any], float]
-    most: Sequence[float]
+    parameters: Callable[[Any], float]  # state -> number of parameters of what it holds
+    most: Sequence[float]  # parameters that each group has at most, without what is held
 
     def __call__(self, state: Objective) -> float:
         """Return the criterion of what a state holds."""
@@ -47,16 +41,10 @@ class Judge:
 
 @dataclass(frozen=True)
 class Move:
-    """A group that may come or go.
+    """A group that may come or go."""
 
-    Parameters
-    ----------
-    bound : no more than the criterion after it
-    action : ``"add"`` or ``"remove"``
-    """
-
-    bound: float
-    action: str
+    bound: float  # no more than the criterion after it
+    action: str  # ``"add"`` or ``"remove"``
     group: int
 
 
@@ -75,22 +63,13 @@ def step_search(
 ) -> Stop:
     """Add and remove groups until no single move lowers the criterion.
 
-    Parameters
-    ----------
-    state : Objective without selected groups; changed in place
-    groups : Groups, whose costs count for the budget only
-    judge : the criterion
-    record : takes every step, as soon as the state has made it; its score is the fall
-    start : numbers of groups to take after `always`, which may go
-    adds, removes : which moves there are
-    budget : limit on the summed cost: only groups that still fit are added
-    max_steps : limit on the moves after the start
-    always : numbers of groups to take first, which stay
+    `state` has no selected groups, and is changed in place; costs count for the budget only, which
+    the groups added have to fit. `always` are taken first and stay; those of `start` come after and
+    may go. `max_steps` limits the moves after the start. `record` takes every step, whose score is
+    the fall, as soon as the state has made it.
 
-    Notes
-    -----
-    A step takes the gains, the losses and some trials of single moves, one where groups are
-    single columns. It ends, as the criterion falls with every step.
+    A step takes the gains, the losses and some trials of single moves, one where groups are single
+    columns. It ends, as the criterion falls with every step.
     """
     now = judge(state)
 

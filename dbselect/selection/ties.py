@@ -26,9 +26,7 @@ def best_first(scores: Vector) -> npt.NDArray[np.intp]:
 def levelled(sizes: Vector) -> Vector:
     """Return sizes >= 0 in which those that tie are equal, and those that are rounding 0.
 
-    Parameters
-    ----------
-    sizes : shape (n,); what is below `TIE_SHARE` of the largest is rounding
+    What is below `TIE_SHARE` of the largest is rounding.
     """
     order = np.argsort(-sizes, kind="stable")
     falling = sizes[order]

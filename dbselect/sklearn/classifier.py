@@ -1,5 +1,6 @@
 """A classifier that buys groups of features for a budget."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from dbselect.sklearn.weights import rows_that_count
 FAMILIES = ("auto", "binomial", "multinomial")
 
 
+@dataclass(eq=False, repr=False)
 class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):
     """Logistic regression on the groups that a budget buys.
 
@@ -60,36 +62,20 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):
     (['no', 'yes'], [[0.25, 0.75]])
     """
 
-    def __init__(
-        self,
-        budget: float | None = None,
-        *,
-        groups: Any = None,
-        costs: Any = None,
-        rule: str = "score",
-        ridge: float = 0.0,
-        scale: bool = True,
-        max_groups: int | None = None,
-        always: Any = None,
-        family: str = "auto",
-        cv: Any = None,
-        choice: str = "best",
-        class_weight: Any = None,
-        null_policy: str = "indicator",
-    ) -> None:
-        self.budget = budget
-        self.groups = groups
-        self.costs = costs
-        self.rule = rule
-        self.ridge = ridge
-        self.scale = scale
-        self.max_groups = max_groups
-        self.always = always
-        self.family = family
-        self.cv = cv
-        self.choice = choice
-        self.class_weight = class_weight
-        self.null_policy = null_policy
+    budget: float | None = None
+    _: KW_ONLY
+    groups: Any = None
+    costs: Any = None
+    rule: str = "score"
+    ridge: float = 0.0
+    scale: bool = True
+    max_groups: int | None = None
+    always: Any = None
+    family: str = "auto"
+    cv: Any = None
+    choice: str = "best"
+    class_weight: Any = None
+    null_policy: str = "indicator"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Search, and fit the groups that are bought.

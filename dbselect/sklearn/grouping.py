@@ -15,15 +15,9 @@ PREFIX = "prefix"
 def columns_of_groups(groups: Any, names: Sequence[str]) -> dict[str, list[str]]:
     """Return the columns and globs of each group.
 
-    Parameters
-    ----------
-    groups : None, each column alone; ``"prefix"``, the columns of a transformer together; or
-        name -> a column, a glob, a number from 0, or a list of these
-    names : the columns there are
-
-    Raises
-    ------
-    ArgumentError : `groups` is something else, or has a number that is no column's
+    Given is None, each column alone; ``"prefix"``, the columns of a transformer together; or a
+    mapping of names to a column, a glob, a number from 0, or a list of these. ArgumentError for
+    anything else, or a number that is no column's.
 
     Examples
     --------

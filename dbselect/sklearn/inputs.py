@@ -20,15 +20,8 @@ def validated(
 ) -> tuple[Rows, Any]:
     """Return rows and target of a fit, and keep number and names of the columns.
 
-    Parameters
-    ----------
-    numeric : whether y is numbers
-    several : whether y may have several columns
-
-    Raises
-    ------
-    ValueError : shapes or values are not as scikit-learn wants them; missing values are allowed
-        in X
+    `numeric` is whether y is numbers, `several` whether it may have several columns. ValueError if
+    shapes or values are not as scikit-learn wants them; missing values are allowed in X.
     """
     checks: dict[str, Any] = {"multi_output": several, "y_numeric": numeric}
     if not has_text(X):
@@ -72,12 +65,7 @@ def dense(X: Rows) -> Matrix:
 
 
 def complete(found: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return predictions, all of which are there.
-
-    Raises
-    ------
-    DataError : one is not
-    """
+    """Return predictions, all of which are there; else DataError."""
     lacking = np.flatnonzero(np.isnan(found.reshape(len(found), -1)).any(axis=1))
     if lacking.size:
         raise DataError(

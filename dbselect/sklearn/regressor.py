@@ -1,5 +1,6 @@
 """A regressor that buys groups of features for a budget."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from dbselect.sklearn.weights import rows_that_count
 FAMILIES = ("gaussian", "poisson")
 
 
+@dataclass(eq=False, repr=False)
 class AnytimeRegressor(RegressorMixin, AnytimeEstimator):
     """Least squares, or Poisson regression, on the groups that a budget buys.
 
@@ -63,36 +65,20 @@ class AnytimeRegressor(RegressorMixin, AnytimeEstimator):
     (['x0'], [20.5])
     """
 
-    def __init__(
-        self,
-        budget: float | None = None,
-        *,
-        groups: Any = None,
-        costs: Any = None,
-        rule: str = "fr",
-        ridge: float = 0.0,
-        scale: bool = True,
-        max_groups: int | None = None,
-        always: Any = None,
-        fit_intercept: bool = True,
-        family: str = "gaussian",
-        cv: Any = None,
-        choice: str = "best",
-        null_policy: str = "indicator",
-    ) -> None:
-        self.budget = budget
-        self.groups = groups
-        self.costs = costs
-        self.rule = rule
-        self.ridge = ridge
-        self.scale = scale
-        self.max_groups = max_groups
-        self.always = always
-        self.fit_intercept = fit_intercept
-        self.family = family
-        self.cv = cv
-        self.choice = choice
-        self.null_policy = null_policy
+    budget: float | None = None
+    _: KW_ONLY
+    groups: Any = None
+    costs: Any = None
+    rule: str = "fr"
+    ridge: float = 0.0
+    scale: bool = True
+    max_groups: int | None = None
+    always: Any = None
+    fit_intercept: bool = True
+    family: str = "gaussian"
+    cv: Any = None
+    choice: str = "best"
+    null_policy: str = "indicator"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Search, and fit the groups that are bought.

@@ -1,6 +1,7 @@
 """Selectors of columns: anytime, FoBa and SGHT."""
 
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -87,6 +88,7 @@ class GramSelector(SelectorMixin, BaseEstimator):
         return taking_gaps(tags)
 
 
+@dataclass(eq=False, repr=False)
 class AnytimeSelector(GramSelector, Portable):
     """Columns of the groups that a budget buys, by `dbselect.anytime_sequence`.
 
@@ -124,34 +126,19 @@ class AnytimeSelector(GramSelector, Portable):
     (['x0'], [1, 2, 3, 4])
     """
 
-    def __init__(
-        self,
-        budget: float | None = None,
-        *,
-        groups: Any = None,
-        costs: Any = None,
-        rule: str = "fr",
-        ridge: float = 0.0,
-        scale: bool = True,
-        max_groups: int | None = None,
-        always: Any = None,
-        fit_intercept: bool = True,
-        cv: Any = None,
-        choice: str = "best",
-        null_policy: str = "indicator",
-    ) -> None:
-        self.budget = budget
-        self.groups = groups
-        self.costs = costs
-        self.rule = rule
-        self.ridge = ridge
-        self.scale = scale
-        self.max_groups = max_groups
-        self.always = always
-        self.fit_intercept = fit_intercept
-        self.cv = cv
-        self.choice = choice
-        self.null_policy = null_policy
+    budget: float | None = None
+    _: KW_ONLY
+    groups: Any = None
+    costs: Any = None
+    rule: str = "fr"
+    ridge: float = 0.0
+    scale: bool = True
+    max_groups: int | None = None
+    always: Any = None
+    fit_intercept: bool = True
+    cv: Any = None
+    choice: str = "best"
+    null_policy: str = "indicator"
 
     def _choose(self, training: Training, splits: Splits | None) -> None:
         self.sequence_ = self._search(training)
@@ -169,6 +156,7 @@ class AnytimeSelector(GramSelector, Portable):
         return uninterrupted(self._problem(training).anytime_sequence(**options))
 
 
+@dataclass(eq=False, repr=False)
 class FoBaSelector(GramSelector, Portable):
     """Columns of the groups that `dbselect.foba` holds in the end.
 
@@ -195,36 +183,20 @@ class FoBaSelector(GramSelector, Portable):
     [True, False]
     """
 
-    def __init__(
-        self,
-        epsilon: float = 0.0,
-        *,
-        nu: float = 0.5,
-        groups: Any = None,
-        costs: Any = None,
-        rule: str = "fr",
-        backward: str = "loss",
-        max_steps: int | None = None,
-        ridge: float = 0.0,
-        scale: bool = True,
-        budget: float | None = None,
-        always: Any = None,
-        fit_intercept: bool = True,
-        null_policy: str = "indicator",
-    ) -> None:
-        self.epsilon = epsilon
-        self.nu = nu
-        self.groups = groups
-        self.costs = costs
-        self.rule = rule
-        self.backward = backward
-        self.max_steps = max_steps
-        self.ridge = ridge
-        self.scale = scale
-        self.budget = budget
-        self.always = always
-        self.fit_intercept = fit_intercept
-        self.null_policy = null_policy
+    epsilon: float = 0.0
+    _: KW_ONLY
+    nu: float = 0.5
+    groups: Any = None
+    costs: Any = None
+    rule: str = "fr"
+    backward: str = "loss"
+    max_steps: int | None = None
+    ridge: float = 0.0
+    scale: bool = True
+    budget: float | None = None
+    always: Any = None
+    fit_intercept: bool = True
+    null_policy: str = "indicator"
 
     def _choose(self, training: Training, splits: Splits | None) -> None:
         options: dict[str, Any] = {
@@ -235,6 +207,7 @@ class FoBaSelector(GramSelector, Portable):
         self.step_ = longest_within(self.sequence_.spent, None)
 
 
+@dataclass(eq=False, repr=False)
 class SGHTSelector(GramSelector):
     """At most so many columns in at most so many groups, by `dbselect.sght`.
 
@@ -261,38 +234,21 @@ class SGHTSelector(GramSelector):
     [True, False]
     """
 
-    def __init__(
-        self,
-        max_columns: int | None = None,
-        max_groups: int | None = None,
-        *,
-        groups: Any = None,
-        costs: Any = None,
-        ridge: float = 0.0,
-        scale: bool = True,
-        variant: str = "ista",
-        start: Any = "ridge",
-        refit: bool = True,
-        polish: bool = True,
-        tol: float = 1e-8,
-        max_iter: int = 500,
-        fit_intercept: bool = True,
-        null_policy: str = "indicator",
-    ) -> None:
-        self.max_columns = max_columns
-        self.max_groups = max_groups
-        self.groups = groups
-        self.costs = costs
-        self.ridge = ridge
-        self.scale = scale
-        self.variant = variant
-        self.start = start
-        self.refit = refit
-        self.polish = polish
-        self.tol = tol
-        self.max_iter = max_iter
-        self.fit_intercept = fit_intercept
-        self.null_policy = null_policy
+    max_columns: int | None = None
+    max_groups: int | None = None
+    _: KW_ONLY
+    groups: Any = None
+    costs: Any = None
+    ridge: float = 0.0
+    scale: bool = True
+    variant: str = "ista"
+    start: Any = "ridge"
+    refit: bool = True
+    polish: bool = True
+    tol: float = 1e-8
+    max_iter: int = 500
+    fit_intercept: bool = True
+    null_policy: str = "indicator"
 
     def _choose(self, training: Training, splits: Splits | None) -> None:
         problem = self._problem(training)

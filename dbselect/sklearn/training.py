@@ -31,22 +31,13 @@ PART_BYTES = 64 * 1024**2
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Rows with what is to be predicted.
+    """Rows with what is to be predicted."""
 
-    Parameters
-    ----------
-    X : shape (n, d), an array, a sparse matrix in CSR form, or a frame
-    y : shape (n, K)
-    weight : shape (n,), > 0; None = 1 each
-    names : d names
-    null_policy : what happens to missing values
-    """
-
-    X: Rows
-    y: npt.NDArray[Any]
-    weight: Vector | None
-    names: list[str]
-    null_policy: str = "indicator"
+    X: Rows  # shape (n, d), an array, a sparse matrix in CSR form, or a frame
+    y: npt.NDArray[Any]  # shape (n, K)
+    weight: Vector | None  # shape (n,), > 0; None = 1 each
+    names: list[str]  # d names
+    null_policy: str = "indicator"  # what happens to missing values
 
     @property
     def targets(self) -> list[str]:
@@ -121,12 +112,7 @@ class Training:
 
 
 class GramCache:
-    """A thread-safe cache of the last Grams used, limited in bytes.
-
-    Parameters
-    ----------
-    most_bytes : of all that are kept
-    """
+    """A thread-safe cache of the last Grams used, limited in bytes."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes

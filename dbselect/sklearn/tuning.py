@@ -27,14 +27,10 @@ EQUAL = 1e-6
 
 
 def splits_of(cv: Any, y: Any, kept: Index, *, classifier: bool = False) -> Splits | None:
-    """Return the splits of the rows that count; None where `cv` is None.
+    """Return the splits, as of GridSearchCV, of the rows that count; None where `cv` is None.
 
-    Parameters
-    ----------
-    cv : as of GridSearchCV
-    y : of all rows, of which `cv` may number
-    kept : numbers of the rows that count, by which the result numbers
-    classifier : whether folds have shares of the classes alike
+    `cv` may number all rows, of which y is; the result numbers those `kept`. Of a classifier the
+    folds have shares of the classes alike.
     """
     if cv is None:
         return None
@@ -54,23 +50,11 @@ def chosen_step(
 ) -> tuple[int, pl.DataFrame]:
     """Return the step whose budget is best on the rows held out, and what each scored.
 
-    Parameters
-    ----------
-    sequence : of all rows; what its prefixes cost are the candidates
-    training : all rows
-    splits : rows to fit to and rows to judge, in pairs
-    search : rows -> sequence
-    choice : ``"best"``, or ``"one_standard_error"``, the cheapest within a standard error of it
-
-    Returns
-    -------
-    step, and a DataFrame: step, spent, mean and std_error of the share of the variance, or of
-    the null deviance, that is explained of rows held out. It is a share of what there is in all
-    rows, as a fold may have one value only
-
-    Raises
-    ------
-    ArgumentError : another choice, or fewer than two splits
+    The candidates are what the prefixes of `sequence`, of all rows, cost. The choice is ``"best"``,
+    or ``"one_standard_error"``, the cheapest within a standard error of it. The frame has step,
+    spent, mean and std_error of the share of the variance, or of the null deviance, that is
+    explained of rows held out. It is a share of what there is in all rows, as a fold may have one
+    value only. ArgumentError for another choice, or fewer than two splits.
     """
     check_choice(choice)
     if len(splits) < 2:
@@ -92,12 +76,7 @@ def chosen_step(
 
 
 def check_choice(choice: Any) -> None:
-    """Refuse another choice than `CHOICES`.
-
-    Raises
-    ------
-    ArgumentError : it is another
-    """
+    """Raise ArgumentError for another choice than `CHOICES`."""
     if choice not in CHOICES:
         raise ArgumentError(f"choice is {choice!r}; it must be one of {list(CHOICES)}")
 

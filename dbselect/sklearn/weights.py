@@ -13,15 +13,7 @@ from dbselect.sources.rows import Index
 def rows_that_count(X: Any, sample_weight: Any) -> tuple[Index, Vector | None]:
     """Return the numbers of the rows whose weight is not 0, and their weights, None if all count 1.
 
-    Parameters
-    ----------
-    X : shape (n, d)
-    sample_weight : shape (n,), a number, or None
-
-    Raises
-    ------
-    ValueError : weights of another shape, or negative
-    DataError : all weights are 0
+    ValueError for weights of another shape, or negative; DataError if all are 0.
     """
     if sample_weight is None:
         return np.arange(X.shape[0]), None

@@ -54,13 +54,7 @@ def points_of(grid: Any) -> list[dict[str, Any]]:
 def checked_method(method: Any, names: Any, what: str = "method") -> MethodOf:
     """Return a method: its name, also for a function of dbselect, or another function.
 
-    Parameters
-    ----------
-    names : Literal of the methods that may be named, or a list of them
-
-    Raises
-    ------
-    ArgumentError : it is neither one of some methods nor a function
+    `names` are a Literal of the methods that may be named, or a list; ArgumentError for others.
     """
     if getattr(method, "__module__", "").startswith("dbselect."):
         method = name_of_method(method)

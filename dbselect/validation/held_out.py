@@ -52,17 +52,11 @@ CHOICES = ("best", "one_standard_error")
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """How the M prefixes of a result do on the rows of a fold.
+    """How the M prefixes of a result do on the rows of a fold."""
 
-    Parameters
-    ----------
-    rows : of the fold
-    variance : of the target there, or the deviance of its mean
-    measures : those of `MEASURES` that the family has, each of shape (M,); NaN for no number
-    """
-
-    rows: int
-    variance: float
+    rows: int  # of the fold
+    variance: float  # of the target there, or the deviance of its mean
+    # those of `MEASURES` that the family has, each of shape (M,); NaN for no number
     measures: dict[str, Vector]
 
     @property
@@ -78,12 +72,9 @@ def on_gram(
     *,
     scales: Mapping[str, float] = MappingProxyType({}),
 ) -> HeldOut:
-    """Judge linear models on the Gram of a fold.
+    """Judge linear models on the Gram of a fold, which may lack a group of very many levels.
 
-    Parameters
-    ----------
-    levels : what the Gram lacks of a group of very many levels
-    scales : variance of each response on all folds; their errors are added in these units
+    `scales` has the variance of each response on all folds; their errors are added in these units.
     """
     if levels is not None:
         mse, variance = _beside_levels(result, held, levels)
@@ -199,9 +190,7 @@ def tables(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the scores of all segments and points, and their means with the reasons.
 
-    Parameters
-    ----------
-    outcomes : number of the segment and of the point, scores, and why some are missing
+    An outcome is the number of the segment and of the point, scores, and why some are missing.
     """
     reasons = pl.DataFrame(
         [(segment, point, reason) for segment, point, _, reason in outcomes],
@@ -232,10 +221,8 @@ def _std_error(name: str) -> pl.Expr:
 def with_choices(table: pl.DataFrame) -> pl.DataFrame:
     """Add a column for each choice, true for the candidate of a segment that it takes.
 
-    Parameters
-    ----------
-    table : segment, spent, columns, variance, mse or deviance and its standard error; null
-        for no scores
+    The table has segment, spent, columns, variance, mse or deviance and its standard error; null
+    for no scores.
     """
     segment = "segment"
     error = pl.coalesce("mse", "deviance")

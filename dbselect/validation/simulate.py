@@ -91,10 +91,8 @@ def simulate(
 class _Market:
     """Rows, and which groups a look-up of them would bring.
 
-    Attributes
-    ----------
-    order : numbers of the groups in the order of the sequence
-    there : shape (n, J), whether a look-up succeeds
+    `order` numbers the groups in the order of the sequence; `there`, shape (n, J), is whether a
+    look-up succeeds.
     """
 
     def __init__(

@@ -25,18 +25,8 @@ Numbers = npt.NDArray[np.float64]
 def unseen_in(gram: Gram, terms: Terms) -> list[Category]:
     """Return the categories of which rows of a Gram have a level that the fit has not seen.
 
-    Parameters
-    ----------
-    gram : of the rows
-    terms : of what is judged
-
-    Raises
-    ------
-    DataError : the shares of the levels in the rows of the fit are not known
-
-    Warns
-    -----
-    UnknownLevelWarning : there are such rows
+    `terms` are of what is judged. An UnknownLevelWarning tells of such rows; DataError if the
+    shares of the levels in the rows of the fit are not known.
     """
     mean = dict(zip(gram.columns, gram.mean.tolist(), strict=True))
     own = {one.column: one for one in gram.terms.categories}
@@ -52,15 +42,9 @@ def unseen_in(gram: Gram, terms: Terms) -> list[Category]:
 
 
 def warn_of_share(category: Category, known: float) -> bool:
-    """Warn where a share of the rows below 1 has a level that the fit has seen.
+    """Return, and warn, whether less than all rows have a level that the fit has seen.
 
-    Returns
-    -------
-    Whether it is so
-
-    Raises
-    ------
-    DataError : the shares of the levels in the rows of the fit are not known
+    DataError if the shares of the levels in the rows of the fit are not known.
     """
     if category.rest or 1.0 - known <= ROUNDING_SHARE:
         return False
@@ -87,17 +71,9 @@ def with_mean_effects(
 ) -> tuple[list[str], Numbers, Numbers]:
     """Return models by which a row that is 0 in all columns of a category has its mean effect.
 
-    Parameters
-    ----------
-    columns : D columns
-    intercept : shape (..., K)
-    coef : shape (..., D, K)
-    categories : those that may be 0 so
-    marks : whether a column of what is missing is one that rows may have
-
-    Returns
-    -------
-    columns, others of the categories added; intercept; coef
+    Intercepts have shape (..., K), coefficients (..., D, K); the columns that are returned have
+    others of the categories added. `marks` is whether a column of what is missing is one that rows
+    may have.
     """
     own = {one: one.marked_names if marks else one.names for one in categories}
     names = list(dict.fromkeys([*columns, *(name for each in own.values() for name in each)]))

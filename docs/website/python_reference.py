@@ -318,7 +318,8 @@ def _title(name: str) -> str:
 def _body(name: str, thing: Any, page: str) -> Iterator[str]:
     if inspect.isclass(thing):
         # Results are made by calls: what they are made of is what they hold.
-        titles = {"Parameters": "Fields"} if is_dataclass(thing) else {}
+        is_result = is_dataclass(thing) and not name.startswith("sklearn.")
+        titles = {"Parameters": "Fields"} if is_result else {}
         yield from documented(
             inspect.getdoc(thing), page, defaults(thing), _picture(name, page), titles
         )

@@ -83,11 +83,9 @@ def _loaded(name: str) -> Command:
 
 
 def every_command(named: Container[str] | None = None) -> argparse.ArgumentParser:
-    """Return the parser, with the arguments of commands that are named.
+    """Return the parser, with the arguments of commands that are named; by default of all.
 
-    Parameters
-    ----------
-    named : words among which are names of commands, of others no module is loaded; default: all
+    `named` may hold other words as well; modules of other commands are not loaded.
     """
     from importlib.metadata import version
 

@@ -28,12 +28,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 
 
 def add_problem(parser: argparse.ArgumentParser, *, fields: Iterable[str] | None = None) -> None:
-    """Add the options of a problem.
-
-    Parameters
-    ----------
-    fields : names of those that make sense; default: all
-    """
+    """Add the options of a problem; `fields` names those that make sense, by default all."""
     from dbselect.options.fields import ProblemOptions
     from dbselect.options.option import options_of
 

@@ -14,16 +14,11 @@ from dbselect.doors.cli.terminal import RED, coloured
 
 @dataclass(frozen=True)
 class Command:
-    """What a module of a command has; libraries are loaded by `run`, not by its module.
+    """What a module of a command has; libraries are loaded by `run`, not by its module."""
 
-    Parameters
-    ----------
-    add : adds the arguments to the parser of the command
-    run : executes the command
-    """
-
+    # adds the arguments to the parser of the command
     add: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], None]
+    run: Callable[[argparse.Namespace], None]  # executes the command
 
 
 class Parser(argparse.ArgumentParser):

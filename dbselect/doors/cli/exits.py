@@ -72,13 +72,7 @@ def check_max_skipped(options: argparse.Namespace) -> None:
 
 
 def check_skipped(options: argparse.Namespace, rows: Any, skipped: Any) -> None:
-    """Refuse a result that more rows were left out of than allowed.
-
-    Parameters
-    ----------
-    options : with ``max_skipped``, None for no limit
-    rows, skipped : rows used, and left out
-    """
+    """Refuse a result that left out more rows than ``options.max_skipped``; None: no limit."""
     limit = options.max_skipped
     if limit is not None and skipped > _most(limit, rows + skipped):
         raise TooManySkippedError(

@@ -31,11 +31,8 @@ def add_out(
 ) -> None:
     """Add ``--out``, and ``--json`` for what is printed.
 
-    Parameters
-    ----------
-    what : is written
-    endings : that the name may have; none for any, and for nothing on standard output
-    required : whether there is nothing to print instead
+    The name may have the given endings; without any, any, and then nothing is printed. It is
+    required where there is nothing to print instead.
     """
     told = f" ({', '.join(endings)}), or - for standard output" if endings else ""
     parser.add_argument("--out", required=required, metavar="FILE", help=f"file for {what}{told}")

@@ -24,14 +24,10 @@ def show(
     left: str,
     held_out: pl.DataFrame | None = None,
 ) -> None:
-    """Check, write and print a sequence.
+    """Check, write and print a sequence of any family.
 
-    Parameters
-    ----------
-    options : as parsed, with ``out``, ``json`` and ``max_skipped``
-    sequence : of any family
-    left : what to call what was left
-    held_out : scores of the steps on rows that they have not seen
+    `left` is what to call what was left, `held_out` the scores of the steps on rows that they have
+    not seen; `options` have ``out``, ``json`` and ``max_skipped``.
     """
     start: Any = sequence.model(0)
     check_skipped(options, start.rows, start.skipped)

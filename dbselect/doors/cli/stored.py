@@ -28,12 +28,7 @@ def stored_sequence(path: str) -> Any:
 
 
 def stored_predictor(path: str) -> AnytimePredictor:
-    """Read a predictor, or make it of the Gram of a linear sequence.
-
-    Raises
-    ------
-    SourceError : there is no such file, or it holds something else
-    """
+    """Read a predictor, or make it of the Gram of a linear sequence; else SourceError."""
     found = _stored(path)
     if isinstance(found, Sequence):
         return found.problem.on_gram(found.gram).predictor()

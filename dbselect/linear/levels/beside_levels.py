@@ -14,18 +14,11 @@ from dbselect.record.level_group import LevelGroup
 
 @dataclass(frozen=True)
 class BesideLevels(Linear):
-    """A problem of some columns and a group of levels, whose block is not made.
+    """A problem of some columns and a group of levels, whose block is not made."""
 
-    Parameters
-    ----------
-    others : the problem of the other columns
-    place : shape (D - L,), where these stand
-    beside : the products of the levels with them
-    """
-
-    others: Any = None
-    place: Any = None
-    beside: Any = None
+    others: Any = None  # the problem of the other columns
+    place: Any = None  # shape (D - L,), where these stand
+    beside: Any = None  # the products of the levels with them
 
     @property
     def variances(self) -> Vector:
@@ -60,11 +53,7 @@ def beside_levels(
 ) -> BesideLevels:
     """Set up the problem of groups one of which has levels that a Gram lacks.
 
-    Parameters
-    ----------
-    gram : of the columns of the other groups and the target
-    levels : of the rows of the Gram
-    ridge, scale : as in `linear.problem.linear`
+    The Gram is of the columns of the other groups and the target, `levels` of its rows.
     """
     own = groups.positions[groups.number(levels.group, "levels")]
     place = np.delete(np.arange(len(groups.members)), own)

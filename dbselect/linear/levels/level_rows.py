@@ -22,12 +22,8 @@ def fitted_rows_of(
 ) -> FittedRows:
     """Return the rows of the model on the selected groups of a state, for its standard errors.
 
-    Parameters
-    ----------
-    gram : of the rows, which lacks the columns of levels
-    names : of the columns of the problem
-    state : of the model alone
-    ridge, chosen : as in `FittedRows`
+    The Gram lacks the columns of levels; `names` are all columns of the problem; the state is of
+    the model alone.
     """
     if not (isinstance(state, LevelState) and state.is_within):
         return FittedRows(gram, ridge, chosen)

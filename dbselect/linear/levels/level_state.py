@@ -25,13 +25,9 @@ from dbselect.record.gram import Matrix, Vector
 
 
 class LevelState(State):
-    """The selected groups and what every other would add, one of which is levels.
+    """The selected groups and what every other would add, where the one numbered `group` is levels.
 
-    Parameters
-    ----------
-    problem : `WideLinear` or `BesideLevels`, which give the products of levels by ``by_level``
-    members : the columns of each of the J groups
-    group : number of the group of levels
+    The problem, `WideLinear` or `BesideLevels`, gives the products of levels by ``by_level``.
     """
 
     problem: Any

@@ -35,28 +35,18 @@ DENSE_VALUES = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class ByLevel:
-    """The products of L levels with the D columns of a problem, around their means.
+    """The products of L levels with the D columns of a problem, around their means."""
 
-    Parameters
-    ----------
-    dense : shape (L, n), sums by level of some columns, which are around their means
-    place : shape (n,), which columns these are
-    listed : CSC matrix, shape (L, m), sums of the columns from number `first` on, around 0;
-        None if there are none
-    first : a number of a column
-    weight : shape (L,), of the rows of each level
-    mean : shape (D,)
-    scale : shape (D,), from the sums to correlations, 0 for constant columns
-    levels : shape (L,), which columns the levels are; their products with each other count as 0
-    """
-
-    dense: Matrix
-    place: Index
+    dense: Matrix  # shape (L, n), sums by level of some columns, which are around their means
+    place: Index  # shape (n,), which columns these are
+    # CSC matrix, shape (L, m), sums of the columns from number `first` on, around 0; None if there
+    # are none
     listed: Any
-    first: int
-    weight: Vector
-    mean: Vector
-    scale: Vector
+    first: int  # a number of a column
+    weight: Vector  # shape (L,), of the rows of each level
+    mean: Vector  # shape (D,)
+    scale: Vector  # shape (D,), from the sums to correlations, 0 for constant columns
+    # shape (L,), which columns the levels are; their products with each other count as 0
     levels: Index
 
     @cached_property
@@ -85,15 +75,9 @@ class ByLevel:
         return found
 
     def products(self, weights: Matrix) -> Matrix:
-        """Return the correlations of combinations of levels with all columns.
+        """Return the correlations of k combinations of levels, shape (L, k), with all columns.
 
-        Parameters
-        ----------
-        weights : shape (L, k)
-
-        Returns
-        -------
-        shape (k, D), 0 at the levels
+        Shape (k, D), 0 at the levels.
         """
         weights = weights * self.scale[self.levels][:, None]
         found = np.zeros((weights.shape[1], len(self.scale)))
@@ -107,12 +91,7 @@ class ByLevel:
         return found
 
     def squares(self, weights: Vector) -> Vector:
-        """Return the weighted sum over levels of the squares of the correlations; shape (D,).
-
-        Parameters
-        ----------
-        weights : shape (L,), >= 0
-        """
+        """Return the sum over levels, weighted, of the squared correlations; shape (D,)."""
         weights = weights * self.scale[self.levels] ** 2
         found = np.zeros(len(self.scale))
         found[self.place] = np.einsum("l,lj,lj->j", weights, self.dense, self.dense)
@@ -131,22 +110,13 @@ class ByLevel:
 
 @dataclass(frozen=True, eq=False)
 class LevelBlock:
-    """The block of a group of levels, and its inverse.
+    """The block of a group of levels, and its inverse."""
 
-    Parameters
-    ----------
-    columns : shape (L,)
-    kept : shape (L,), which of them are not aliased
-    over : shape (L,), 1 / d, and 0 for aliased ones
-    tilt : shape (L,), t
-    gap : g
-    """
-
-    columns: Index
-    kept: Any
-    over: Vector
-    tilt: Vector
-    gap: float
+    columns: Index  # shape (L,)
+    kept: Any  # shape (L,), which of them are not aliased
+    over: Vector  # shape (L,), 1 / d, and 0 for aliased ones
+    tilt: Vector  # shape (L,), t
+    gap: float  # g
 
     @classmethod
     def of(
@@ -154,12 +124,8 @@ class LevelBlock:
     ) -> "LevelBlock":
         """Return the levels that some columns of a problem are.
 
-        Where every row has a level, the last one is aliased unless there is a ridge.
-
-        Parameters
-        ----------
-        without : numbers of levels that are aliased, as columns before them need these
-        ridge : whether that of the problem counts
+        Where every row has a level, the last one is aliased unless there is a ridge, that of the
+        problem. Levels `without` are aliased, as columns before them need these.
         """
         share, spread = problem.mean[columns], problem.spread[columns]
         penalty = problem.ridge[columns] if ridge else np.zeros(len(columns))
@@ -190,16 +156,10 @@ class LevelBlock:
 class WithinLevels(Linear):
     """What is left of a problem once levels are held: its columns within levels.
 
-    Parameters
-    ----------
-    whole : the problem, whose columns' units it keeps
-    held : the levels
-    beside : their products with all columns
-    left : shape (D,), what is left of the variances, without the ridge
-    lost : columns of which only rounding is left
-    nearly : shape (D,) each, what is left and the square of the gradient, that rounding included
-
-    Columns of which nothing is left, and the levels, are constant in it.
+    `beside` has their products with all columns; `left`, shape (D,), what is left of the variances,
+    without the ridge; of the columns `lost` only rounding is left. `nearly`, shape (D,) each, is
+    what is left and the square of the gradient, that rounding included. Columns of which nothing is
+    left, and the levels, are constant in it; its units are those of the whole problem.
     """
 
     whole: Any = None

@@ -79,14 +79,8 @@ def answers_of(
 ) -> pa.StructArray:
     """Ask each record, by a method of the compiled library that returns no sequence.
 
-    Parameters
-    ----------
-    options : of the method, columns among them
-
-    Raises
-    ------
-    ColumnError, GroupError, ArgumentError : as `fit`; an unusable record raises nothing
-    RecordError : the array holds something else than records
+    Columns are among the options. Arguments raise as in `fit`; an unusable record raises nothing,
+    an array of something else than records RecordError.
     """
     check_type(records)
     lists = {

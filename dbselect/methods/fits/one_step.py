@@ -32,13 +32,8 @@ _WEIGHT = "__dbselect_weight"
 def working_gram(problem: "Problem") -> Gram:
     """Return the Gram of the working response at the fit on all groups, named as the target.
 
-    Raises
-    ------
-    ArgumentError : several classes, an offset or an exposure
-
-    Notes
-    -----
-    The passes of a fit, and one more with the rows in memory.
+    The passes of a fit, and one more with the rows in memory. ArgumentError for several classes, an
+    offset or an exposure.
     """
     if problem.offset is not None or problem.exposure is not None:
         raise ArgumentError("approximate is True; one step takes neither offset nor exposure")

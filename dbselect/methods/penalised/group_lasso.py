@@ -8,11 +8,7 @@ import numpy as np
 from dbselect.errors import ArgumentError
 from dbselect.methods.penalised.penalties import adapted, factors_of, found_path, selected
 from dbselect.options.option import shows
-from dbselect.options.table import (
-    GroupLassoOptions,
-    GroupLassoPathOptions,
-    SparseGroupLassoOptions,
-)
+from dbselect.options.table import GroupLassoOptions, GroupLassoPathOptions, SparseGroupLassoOptions
 from dbselect.record.steps import Choice, Record, Step, Stop, fits
 from dbselect.results.every import AnySequence
 from dbselect.results.model import Model

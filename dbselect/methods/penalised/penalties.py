@@ -34,30 +34,19 @@ def penalties_of(known: Mapping[str, Any]) -> Vector | None:
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """What penalties are multiplied by.
+    """What penalties are multiplied by."""
 
-    Parameters
-    ----------
-    columns : shape (D,)
-    groups : shape (J,)
-    own : columns whose factor is not that of their group
-    """
-
-    columns: Vector
-    groups: Vector
-    own: list[str]
+    columns: Vector  # shape (D,)
+    groups: Vector  # shape (J,)
+    own: list[str]  # columns whose factor is not that of their group
 
 
 def factors_of(groups: Groups, given: Mapping[str, float] | None, always: Sequence[int]) -> Factors:
     """Match factors to groups and columns; 1 each by default, 0 of the groups taken first.
 
-    The factor of a group is that of its columns, unless a glob or a field names them, and
-    that unless they are named themselves.
-
-    Raises
-    ------
-    ColumnError : a name is neither a group nor a column
-    ArgumentError : a name is a group and a column of another
+    The factor of a group is that of its columns, unless a glob or a field names them, and that
+    unless they are named themselves. ColumnError for a name that is neither a group nor a column,
+    ArgumentError for one that is a group and a column of another.
     """
     given = given or {}
     members = groups.members
@@ -116,19 +105,10 @@ def found_path(
 ) -> Path:
     """Return the path of a problem that is set up.
 
-    Parameters
-    ----------
-    weights : norm, absolute and square of a penalty of 1, as in `selection.penalised.path`
-
-    Raises
-    ------
-    ArgumentError : nothing is penalised
-    RecordError : a record that no rows can have
-
-    Warns
-    -----
-    ConvergenceWarning : rounding or the limit on steps kept a point from its optimality conditions
-    ConditionWarning : columns are so nearly dependent that coefficients keep fewer than six digits
+    `weights` are norm, absolute and square of a penalty of 1, as in `selection.penalised.path`.
+    ArgumentError if nothing is penalised, RecordError for a record that no rows can have.
+    ConvergenceWarning if rounding or the limit on steps kept a point from its optimality
+    conditions.
     """
     if not (weights[0].any() or weights[1].any()):
         raise ArgumentError("penalty_factors are 0 for all columns; a path penalises some")

@@ -86,20 +86,10 @@ def searched(
 ) -> pa.StructArray:
     """Search each record by a method that the compiled library has.
 
-    Parameters
-    ----------
-    records : Arrow structs
-    problem : of one response, without rows
-    options : of the method, those that are not at their defaults
-
-    Returns
-    -------
-    struct of ``sequence``, ``status`` and ``stop``, a row for each record
-
-    Raises
-    ------
-    ColumnError, GroupError, ArgumentError : as `anytime_sequence`; none of unusable records
-    RecordError : the array holds something else than records
+    The problem has one response and no rows; `options` are those not at their defaults. Returns a
+    struct of ``sequence``, ``status`` and ``stop``, a row for each record. Arguments raise as in
+    `anytime_sequence`; an unusable record raises nothing, an array of something else than records
+    RecordError.
     """
     check_type(records)
     rule = RULES.get(options.get("rule", "fr"))

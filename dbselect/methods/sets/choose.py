@@ -40,17 +40,10 @@ def choice_of(
 ) -> Selected[Any]:
     """Run a search for k candidates and return what it chose, with the model if there is one.
 
-    Parameters
-    ----------
-    known : options of the method, `k` and `diversity` among them
-    run : objective, limits -> what was chosen
-    limits_of : the limits of groups with names and costs
-    in_library : search of one Gram -> what the compiled library chose; None where `run` is to
-    lazy, sharing : as in `search.open.open_search`
-
-    Raises
-    ------
-    ArgumentError : k exceeds the candidates, or `diversity` is over others
+    `known` holds the method's options, `k` and `diversity` among them; `limits_of` takes groups
+    with names and costs to the limits of `run`. `in_library` returns what the compiled library
+    chose, None where `run` is to. ArgumentError if k exceeds the candidates, or `diversity` is over
+    others.
     """
     search: Search | None = None
     source = problem.source

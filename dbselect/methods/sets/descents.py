@@ -85,11 +85,8 @@ def descents_of(
     """Descend for every pair of limits, from projections of the same vectors.
 
     Where it is cheap, what a descent keeps is polished by exchanges, and so are columns that
-    forward steps choose; the better of the two is returned.
-
-    Warns
-    -----
-    ConvergenceWarning : a descent ran out of steps, and no exchanges followed
+    forward steps choose; the better of the two is returned. ConvergenceWarning if a descent ran out
+    of steps, and no exchanges followed.
     """
     best = None
     if task.search is not None and known["start"] == "ridge":
@@ -333,12 +330,7 @@ def _fit(search: GramSearch, target: str | list[str], refit: bool, descent: Desc
 def _parts(
     search: GramSearch, target: str, refit: bool, found: _Fit, problem: Linear, coef: Vector
 ) -> dict[str, Any]:
-    """Return the parts of the `Model` of one response.
-
-    Parameters
-    ----------
-    problem, coef : of this response alone, coef on unit-variance columns
-    """
+    """Return the parts of the `Model` of one response; `coef` is on unit-variance columns."""
     columns = found.columns
     own = coef * (problem.target_spread / problem.spread)
     r2 = coef @ (2.0 * problem.c - problem.G @ coef)

@@ -33,10 +33,8 @@ def sght_on_rows(
 ) -> tuple[Model, Descent, Groups]:
     """Descend on the rows of a table; return the model, how it went, and the groups.
 
-    Notes
-    -----
-    The rows are held as doubles; a step costs O(n D), each L that it tries one projection
-    and O(n s1).
+    The rows are held as doubles; a step costs O(n D), each L that it tries one projection and O(n
+    s1).
     """
     asked = problem.changed()
     if not problem.is_linear or len(problem.targets) > 1 or gram_given(problem) is not None:

@@ -114,13 +114,9 @@ def anytime_tables(
 
 
 class _Search:
-    """The tables bought so far, and what every other one would gain.
+    """The tables bought so far, and what every other one, an offer, would gain.
 
-    Parameters
-    ----------
-    facts : with the columns of the tables bought
-    groups, costs : of the facts' own columns
-    offers : tables that might be bought
+    `facts` have the columns of the tables bought; `groups` and `costs` are of their own columns.
     """
 
     def __init__(
@@ -276,10 +272,8 @@ class _Search:
     def _gain_of(self, offer: CandidateTable, gram: Gram, at: Sequence[int]) -> float:
         """Return what a table gains beside the columns held.
 
-        Parameters
-        ----------
-        gram : of the target and the columns held
-        at : where they stand in the facts' Gram
+        The Gram is of the target and these columns, which stand `at` these places in the facts'
+        Gram.
         """
         assert offer.own is not None
         both = side_by_side(gram, offer.own, offer.cross[at])
@@ -302,9 +296,7 @@ class _Search:
     def sequence(self, stop: Stop) -> AnytimeSequence:
         """Return the sequence of what was bought, which is searched once more on its Gram.
 
-        Raises
-        ------
-        ArgumentError, DataError : nothing was bought, and the facts have no groups
+        An error if nothing was bought, and the facts have no groups.
         """
         columns = {name: self._columns[name] for name in self._costs if name in self._columns}
         if not columns:

@@ -72,26 +72,20 @@ Candidates: TypeAlias = Mapping[str, Candidate | tuple[TableSource, Key, float]]
 
 @dataclass(eq=False)
 class CandidateTable:
-    """A candidate, and what is known of its columns so far.
-
-    Parameters
-    ----------
-    own : Gram of its p columns alone, over the rows of the facts; None until it is read
-    cross : shape (d, p), comoments of the first d columns of the facts' Gram with them
-    centred : shape (K, p), its values for each key less their means; None if they are not
-        kept in memory
-    score : gain per cost when it was looked at last
-    """
+    """A candidate, and what is known of its columns so far."""
 
     name: str
     candidate: Candidate
     table: Any
     key: Fields
     unmatched: UnmatchedName
+    # Gram of its p columns alone, over the rows of the facts; None until it is read
     own: Gram | None = None
+    # shape (d, p), comoments of the first d columns of the facts' Gram with them
     cross: Matrix = field(default_factory=lambda: np.zeros((0, 0)))
+    # shape (K, p), its values for each key less their means; None if they are not kept in memory
     centred: Matrix | None = None
-    score: float = math.inf
+    score: float = math.inf  # gain per cost when it was looked at last
 
     def complete(self, facts: Facts) -> Mask:
         """Read the table and return the keys of the facts that it has all values of."""
@@ -101,13 +95,7 @@ class CandidateTable:
     def read(self, facts: Facts, room: int) -> int:
         """Add the products with the facts' present columns; read the table if need be.
 
-        Parameters
-        ----------
-        room : bytes that its values may take in memory
-
-        Returns
-        -------
-        what is left of the room
+        Its values may take `room` bytes in memory; returns what is left of that.
         """
         known = len(self.cross)
         if self.own is not None and known == len(facts.gram.columns):
@@ -152,20 +140,13 @@ def candidate_tables(
 ) -> list[CandidateTable]:
     """Open all candidates; no row is read.
 
-    Raises
-    ------
-    ColumnError : a field of a key is unknown, or of another kind than in the facts
+    ColumnError for a field of a key that is unknown, or of another kind than in the facts.
     """
     return [_offer(name, given, facts, unmatched) for name, given in candidates.items()]
 
 
 def candidates_of(candidates: Any) -> dict[str, Candidate]:
-    """Return the candidates by name.
-
-    Raises
-    ------
-    ArgumentError, GroupError : it is no mapping of names to candidates
-    """
+    """Return the candidates by name; refuse anything but a mapping of names to candidates."""
     if not isinstance(candidates, Mapping) or not candidates:
         raise ArgumentError(
             f"candidates is {shown(candidates)}; it must map names to (table, key, cost)"

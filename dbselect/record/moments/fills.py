@@ -35,10 +35,8 @@ PARTS = 1024
 def with_joint_fills(grams: Sequence["Gram"], own: Sequence[Mapping[str, float]]) -> list["Gram"]:
     """Let Grams have the numbers where values are missing that one of all their rows has.
 
-    Parameters
-    ----------
-    grams : of the same columns and terms but for these numbers
-    own : of each Gram, column -> the number that stands there now, 0 where it has none
+    They have the same columns and terms but for these numbers; `own` takes columns of each to the
+    number that stands there now, 0 where it has none.
     """
     first = grams[0]
     marked, at, on = _marked(first)
@@ -58,10 +56,8 @@ def with_joint_fills(grams: Sequence["Gram"], own: Sequence[Mapping[str, float]]
 def with_fills(gram: "Gram", own: Mapping[str, float], means: Mapping[str, float]) -> "Gram":
     """Return a Gram with given numbers where values are missing beside an indicator.
 
-    Parameters
-    ----------
-    own, means : column -> the number that stands there now, and the one to put there; 0 for
-        a column that is not there
+    `own` has the numbers that stand there now, `means` those to put there; 0 for a column that is
+    not there.
     """
     marked, at, on = _marked(gram)
     step = np.array([means.get(name, 0.0) - own.get(name, 0.0) for name in marked])
@@ -92,9 +88,7 @@ def _joint(grams: Sequence["Gram"], at: _Index, on: _Index, here: _Array) -> _Ar
 def fills_beside(weight: _Array, mean: _Array, comoment: _Array) -> _Array:
     """Return what stands where values are missing: 0, or means that are far from it.
 
-    Parameters
-    ----------
-    weight, mean, comoment : shape (p,), of the values that are present in each column
+    Weight, mean and comoment, shape (p,), are of the values that are present in each column.
     """
     is_far = np.abs(mean) * np.sqrt(weight) > FAR * np.sqrt(comoment)
     deviation = np.sqrt(_ratio(comoment, weight))

@@ -30,10 +30,7 @@ def fault(
 ) -> str | None:
     """Return what is wrong with moments, column by column and two by two (Cauchy and Schwarz).
 
-    Parameters
-    ----------
-    mean, mean_low : shape (d,) each, the means and what rounding took from them
-    comoment : shape (d, d), of a record whose variances are not negative
+    `mean_low` is what rounding took from the means; no variance in `comoment`, (d, d), is negative.
     """
     variance = np.diagonal(comoment)
     last_bit = np.maximum(np.finfo(np.float64).eps * np.abs(mean), np.nextafter(0.0, 1.0))

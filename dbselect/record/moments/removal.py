@@ -26,10 +26,8 @@ INDICATOR_ROUNDING = 1e-9
 def checked(whole: "Gram", comoment: npt.NDArray[np.float64], rows: int) -> npt.NDArray[np.float64]:
     """Return the comoments of what is left of a Gram, without what is rounding in them.
 
-    Raises
-    ------
-    RecordError : the part varies more than the whole, or what is left of a column is rounding
-        of what is taken away
+    RecordError if the part varies more than the whole, or what is left of a column is rounding of
+    what is taken away.
     """
     if rows == 1:  # one row varies by nothing
         return np.zeros_like(comoment)

@@ -20,14 +20,7 @@ def union(
 ) -> tuple[list[str], Terms]:
     """Return the columns of two records together, in the order of the first, and their terms.
 
-    Parameters
-    ----------
-    columns, terms : of the one record
-    others, other_terms : of the other
-
-    Raises
-    ------
-    RecordError : they differ in more than the levels of categories and indicators
+    RecordError if they differ in more than the levels of categories and indicators.
     """
     joint = union_of_terms(terms, other_terms)
     columns, others = marked(columns, terms, joint), marked(others, other_terms, joint)
@@ -67,13 +60,9 @@ def marked(columns: Sequence[str], own: Terms, joint: Terms) -> list[str]:
 
 
 def union_of_terms(one: Terms, two: Terms) -> Terms:
-    """Return terms with the levels and indicators of both.
+    """Return terms with the levels and indicators of both; RecordError for another difference.
 
     What stands where values are missing beside an indicator is for `with_joint_fills`.
-
-    Raises
-    ------
-    RecordError : they differ in something else
     """
     if one == two:
         return one
@@ -111,17 +100,9 @@ def union_of_terms(one: Terms, two: Terms) -> Terms:
 def check_read_alike(own: Terms, fitted: Terms) -> None:
     """Refuse rows whose columns do not mean what columns of the same names mean in a fit.
 
-    What only one of the two has is no difference: a number may take the place of a date of
-    the fit, and rows without missing values need no mean. A date for a number is one.
-
-    Parameters
-    ----------
-    own : terms of the rows
-    fitted : terms of the fit
-
-    Raises
-    ------
-    RecordError : curves, units of dates, means, or levels beside a column ``other`` differ
+    What only one of the two has is no difference: a number may take the place of a date of the fit,
+    and rows without missing values need no mean. A date for a number is one. RecordError if curves,
+    units of dates, means, or levels beside a column ``other`` differ.
     """
     bases = {each.column: each for each in own.bases}
     categories = {each.column: each for each in own.categories}

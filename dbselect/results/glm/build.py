@@ -24,24 +24,17 @@ from dbselect.results.glm.sequence import GlmSequence, Precision
 
 @dataclass(frozen=True, eq=False)
 class Prefix:
-    """What is kept of the fit of a prefix; its matrices are not.
+    """What is kept of the fit of a prefix; its matrices are not."""
 
-    Parameters
-    ----------
-    intercept : shape (K,)
-    coef : shape (D, K)
-    deviance, explained, status, passes : of the fit
-    degrees : parameters, effective ones with a ridge
-    dispersion, errors : errors of shape (K, 1 + D), as in `Precision`
-    """
-
-    intercept: Vector
-    coef: Matrix
+    intercept: Vector  # shape (K,)
+    coef: Matrix  # shape (D, K)
+    # deviance, explained, status, passes: of the fit
     deviance: float
     explained: float
     status: Status
     passes: int
-    degrees: float
+    degrees: float  # parameters, effective ones with a ridge
+    # dispersion, errors: errors of shape (K, 1 + D), as in `Precision`
     dispersion: float
     errors: Matrix
 
@@ -57,14 +50,9 @@ def model_of(
     spent: float = 0.0,
     rows_searched: int | None = None,
 ) -> GlmModel:
-    """Return the model of a fit.
+    """Return the model of a fit; its columns with coefficients are in the model's order.
 
-    Parameters
-    ----------
-    columns : those that have coefficients, in the model's order
-    call : what is asked
-    groups, spent : groups held, and their cost
-    rows_searched : rows that the search looked at, where that were not all
+    `rows_searched` is given where a search did not look at all rows.
     """
     family = data.roles.family
     if fit.status is Status.SEPARATED:
@@ -108,13 +96,7 @@ def sequence_of(
     stop: Stop,
     rows_searched: int | None = None,
 ) -> GlmSequence:
-    """Return the sequence of some steps, each with the fit after it.
-
-    Parameters
-    ----------
-    last : the fit after the last step
-    empty : the fit without columns
-    """
+    """Return the sequence of some steps, each with the fit after it; `empty` is without columns."""
     steps = [step for step, _ in taken]
     prefixes = [empty, *(prefix for _, prefix in taken)]
     for number, (step, prefix) in enumerate(taken, 1):
@@ -163,12 +145,7 @@ def _terms(data: Data) -> Terms:
 
 
 def _warn_of_separation(where: str) -> None:
-    """Warn where a likelihood has no maximum.
-
-    Parameters
-    ----------
-    where : of which model, in words
-    """
+    """Warn where, in words, a likelihood has no maximum."""
     warn_caller(
         f"{where} some columns determine the target of some rows (separation), so the "
         "coefficients diverge; these are from the last pass, and a ridge > 0 gives finite ones",

@@ -28,20 +28,12 @@ from dbselect.results.refit import Refitted
 
 @dataclass(frozen=True, eq=False)
 class StandardErrors:
-    """How sure coefficients of greatest likelihood are, by the information of the last pass.
+    """How sure coefficients of greatest likelihood are, by the information of the last pass."""
 
-    Parameters
-    ----------
-    values : shape (K, 1 + d), of intercept and columns of each predictor; NaN if aliased
-    ridge : as of the model; with a ridge they are not valid
-    chosen : whether the rows also chose the columns
-    dispersion : the factor of the variance that is in the errors
-    """
-
-    values: Matrix
-    ridge: float
-    chosen: bool
-    dispersion: float
+    values: Matrix  # shape (K, 1 + d), of intercept and columns of each predictor; NaN if aliased
+    ridge: float  # as of the model; with a ridge they are not valid
+    chosen: bool  # whether the rows also chose the columns
+    dispersion: float  # the factor of the variance that is in the errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,9 +358,7 @@ def predicted(target: str, levels: Sequence[Any]) -> str:
 def wald(intercept: float, coefficients: Mapping[str, float], errors: Vector) -> pl.DataFrame:
     """Return term, estimate, std_error, statistic and p_value; NULL where not defined.
 
-    Parameters
-    ----------
-    errors : shape (1 + d,), that of the intercept first; NaN of aliased columns
+    `errors`, shape (1 + d,), begins with that of the intercept; NaN of aliased columns.
     """
     values = np.array([intercept, *coefficients.values()])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -387,13 +377,7 @@ def wald(intercept: float, coefficients: Mapping[str, float], errors: Vector) ->
 def on_table(
     classes: Sequence[Any], intercept: Vector, coef: Matrix, columns: Sequence[str]
 ) -> tuple[Any, Any]:
-    """Return intercept and coefficients as a `GlmModel` has them.
-
-    Parameters
-    ----------
-    intercept : shape (K,)
-    coef : shape (d, K)
-    """
+    """Return intercept, shape (K,), and coefficients, (d, K), as a `GlmModel` has them."""
     each = [dict(zip(columns, own.tolist(), strict=True)) for own in coef.T]
     if not classes:
         return float(intercept[0]), each[0]

@@ -27,19 +27,13 @@ from dbselect.results.prefixes import Prefixes
 
 @dataclass(frozen=True, eq=False)
 class Precision:
-    """How sure the coefficients of every prefix are, by the information of its last pass.
+    """How sure the coefficients of every prefix are, by the information of its last pass."""
 
-    Parameters
-    ----------
-    degrees : shape (steps + 1,), rank or effective number of parameters, those of the
-        intercept included
-    dispersion : shape (steps + 1,), as `GlmModel.dispersion`
-    errors : shape (steps + 1, K, 1 + D), standard errors of intercept and columns of each
-        predictor in the table's units; NaN where a column is aliased or not held
-    """
-
+    # shape (steps + 1,), rank or effective number of parameters, those of the intercept included
     degrees: Vector
-    dispersion: Vector
+    dispersion: Vector  # shape (steps + 1,), as `GlmModel.dispersion`
+    # shape (steps + 1, K, 1 + D), standard errors of intercept and columns of each predictor in the
+    # table's units; NaN where a column is aliased or not held
     errors: npt.NDArray[np.float64]
 
 

@@ -26,15 +26,10 @@ DIGITS = 10
 def steps_of(sequence: Any, held_out: pl.DataFrame | None) -> dict[str, Any]:
     """Return what the slider shows of each step.
 
-    Parameters
-    ----------
-    held_out : step, value, low, high of the curve on other rows; None if there is none
-
-    Returns
-    -------
-    dict: slack, stop; terms, each with its group; responses, or classes, if
-    there are several; steps, each with what it spent and its rows, NULL where they are left
-    out; certainty, a sentence on the standard errors
+    `held_out` has step, value, low, high of the curve on other rows. The result: slack, stop;
+    terms, each with its group; responses, or classes, if there are several; steps, each with what
+    it spent and its rows, NULL where they are left out; certainty, a sentence on the standard
+    errors.
     """
     owner = {column: name for name, own in sequence.groups.columns.items() for column in own}
     terms = [INTERCEPT, *sequence.columns]

@@ -25,9 +25,7 @@ BETTER = 5e-4
 def opening_of(sequence: Any, held_out: Any, held: pl.DataFrame | None) -> dict[str, Any]:
     """Return the step and the budget that a page opens at, and why; no reason for the last step.
 
-    Parameters
-    ----------
-    held_out, held : what judged other rows, and its curve; None for nothing
+    `held_out` judged other rows, with the curve `held`; both None for nothing.
     """
     spent = sequence.spent
     step, why = longest_within(spent, None), ""

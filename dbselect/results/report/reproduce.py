@@ -20,13 +20,7 @@ _WIDTH = 92
 
 
 def code_of(sequence: Any, parts: dict[str, Any], opening: dict[str, Any]) -> Section:
-    """Return the section with the code of the model that a page opens at.
-
-    Parameters
-    ----------
-    parts : of the code, as `code_parts` returns them
-    opening : step and budget
-    """
+    """Return the section with the code, from `code_parts`, of the model that a page opens at."""
     last = opening["step"] == longest_within(sequence.spent, None)
     model = f"model = seq.at({'' if last else opening['budget']})"
     of = [parts["of"], *([] if parts["target"] is None else [repr(parts["target"])])]
@@ -52,10 +46,8 @@ def code_of(sequence: Any, parts: dict[str, Any], opening: dict[str, Any]) -> Se
 def code_parts(sequence: Any, source: Any) -> dict[str, Any]:
     """Return the lines of Python that ask the same problem again, in parts that a page may change.
 
-    Returns
-    -------
-    dict: before and after, whole lines; of, target, fields and method, options, arguments as
-    text; groups, what each is made of; columns, each in SQL, None where terms made them
+    before and after, whole lines; of, target, fields and method, options, arguments as text;
+    groups, what each is made of; columns, each in SQL, None where terms made them.
     """
     call = sequence.call
     problem = call.problem

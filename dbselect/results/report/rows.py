@@ -65,14 +65,7 @@ class Checked:
 
 
 def checked_rows(model: Any, source: Any, title: str) -> list[Section]:
-    """Return the pictures of calibration and of residuals or ranks, one section a prediction.
-
-    Parameters
-    ----------
-    model : of any family
-    source : a table, as in `dbselect.gram`
-    title : of the sections
-    """
+    """Return the pictures of calibration and of residuals or ranks, one section a prediction."""
     found: dict[str, Checked] = {}
     waiting = 0
     for name, every_prediction, every_target in _predictions(model, source):

@@ -42,13 +42,7 @@ def check_page(path: Any) -> None:
 def report_page(
     sequence: Any, source: Any, held_out: Any, segments: Any, title: str | None, unit: str
 ) -> str:
-    """Return the page of `Prefixes.report`.
-
-    Parameters
-    ----------
-    sequence : of any family
-    source, held_out, segments, title, unit : as of `Prefixes.report`
-    """
+    """Return the page of `Prefixes.report`."""
     listed_segments = None if segments is None else _segments(segments)
     held = None if held_out is None else held_out_curve(held_out)
     opening = opening_of(sequence, held_out, held)

@@ -176,7 +176,7 @@ class LazySearch(Search):
             own = beside_levels(gram, target, groups, levels, asked.ridge, asked.scale)
             number = groups.number(levels.group, "groups")
             state = LevelState(own, groups.positions, number)
-        return GramSearch(self.call, groups, [], gram, own, state), levels
+        return GramSearch(self.call, groups, [], state, gram, own), levels
 
     def _level_group(self, others: Index, *, is_read: bool) -> LevelGroup:
         """Return the sums by level of some other columns and the target."""

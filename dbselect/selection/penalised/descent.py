@@ -66,42 +66,26 @@ Enough = Callable[[Smooth, Point, Point, float], bool]
 
 @dataclass(frozen=True)
 class Variant:
-    """A row of the paper's Table 1.
+    """A row of the paper's Table 1."""
 
-    Parameters
-    ----------
-    first : where L starts
-    enough : where L stops growing
-    accelerated : whether steps start ahead of the last point
-    """
-
-    first: First
-    enough: Enough
-    accelerated: bool = False
+    first: First  # where L starts
+    enough: Enough  # where L stops growing
+    accelerated: bool = False  # whether steps start ahead of the last point
 
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Where a descent ended.
+    """Where a descent ended."""
 
-    Parameters
-    ----------
-    x : shape (D,) or (K, D), on unit-variance columns
-    history : f at the start and after every step
-    converged : whether it ended because steps no longer changed f
-    start : what it started from
-    polished : f after the exchanges, that of `x`; None without any
-    exchanges : whole changes of columns that came after the steps (`selection.polish`);
-        None if none were tried
-    projections : step lengths tried, each with one; None where they were not counted
-    """
-
-    x: Vector
-    history: Vector
-    converged: bool
-    start: str = ""
-    polished: float | None = None
+    x: Vector  # shape (D,) or (K, D), on unit-variance columns
+    history: Vector  # f at the start and after every step
+    converged: bool  # whether it ended because steps no longer changed f
+    start: str = ""  # what it started from
+    polished: float | None = None  # f after the exchanges, that of `x`; None without any
+    # whole changes of columns that came after the steps (`selection.polish`); None if none were
+    # tried
     exchanges: int | None = None
+    # step lengths tried, each with one; None where they were not counted
     projections: int | None = None
 
     @property
@@ -117,20 +101,13 @@ class Descent:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to descend, and when to stop.
-
-    Parameters
-    ----------
-    variant : Variant
-    tol : share of the objective by which a step must change it
-    max_iter : most steps
-    literal : as the source has it: no jump to the minimum on a settled support, no L below 1,
-        and the last point, not the best
-    """
+    """How to descend, and when to stop."""
 
     variant: Variant
-    tol: float
-    max_iter: int
+    tol: float  # share of the objective by which a step must change it
+    max_iter: int  # most steps
+    # as the source has it: no jump to the minimum on a settled support, no L below 1, and the last
+    # point, not the best
     literal: bool = False
 
 
@@ -139,10 +116,7 @@ def descend(
 ) -> Descent:
     """Take steps until the objective changes by at most `tol` of itself.
 
-    Parameters
-    ----------
-    start : shape (D,) or (K, D), within the limits
-    limits : most columns, most groups
+    The start, shape (D,) or (K, D), is within the limits: most columns, most groups.
     """
     variant = settings.variant
     before = now = best = problem.at(start)

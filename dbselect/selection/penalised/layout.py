@@ -16,35 +16,18 @@ Grouping = npt.ArrayLike | Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A partition of entries into J groups; entries in no group come after all groups.
+    """A partition of entries into J groups; entries in no group come after all groups."""
 
-    Parameters
-    ----------
-    order : shape (p,), the entries by group, then by index; None where they stand so
-    starts : shape (J + 1,), where each group starts in that order, and the last ends
-    """
-
-    order: Index | None
-    starts: Index
+    order: Index | None  # shape (p,), the entries by group, then by index; None where they stand so
+    starts: Index  # shape (J + 1,), where each group starts in that order, and the last ends
 
 
 def layout_of(groups: Grouping, width: int) -> Layout:
-    """Return where the entries of each group stand.
+    """Return where the entries of each group stand in a vector of `width` entries.
 
-    Parameters
-    ----------
-    groups : shape (p,), the group of each entry, 0, 1, ..., J - 1; or the indices of
-        each group, as a list or by name
-    width : p, entries of the vector
-
-    Raises
-    ------
-    GroupError : groups overlap, are empty or do not fit the vector
-
-    Notes
-    -----
-    O(p) for entries that stand group by group, else a sort, which NumPy does by
-    counting for up to 65,536 groups.
+    `groups` is the group of each entry, 0, 1, ..., J - 1; or the indices of each group, as a list
+    or by name. GroupError if groups overlap, are empty or do not fit the vector. O(p) for entries
+    that stand group by group, else a sort, which NumPy does by counting for up to 65,536 groups.
     """
     if isinstance(groups, Mapping):
         members, names = list(groups.values()), [f"'{name}'" for name in groups]

@@ -21,35 +21,21 @@ from dbselect.record.gram import Matrix, Vector
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """The minimum at each of L penalties.
+    """The minimum at each of L penalties."""
 
-    Parameters
-    ----------
-    asked : what is minimised
-    penalties : shape (L,), falling
-    w : shape (L, D), in the unit of the problem
-    coef : shape (L, D), on unit-variance columns
-    lengths : shape (L, J), ||w_g|| in the unit of the problem
-    r2 : shape (L,), 1 - RSS/TSS
-    gap : shape (L,), duality gaps: how far at most from the minimum, the target having
-        variance 1
-    violation : shape (L,), how far at most a group is from its optimality condition, in
-        correlations
-    entered : numbers of the groups that are ever not 0, in the order of entry
-    entered_at : for each of these, the number of the first penalty at which it is not 0
-    condition : the largest condition number at any penalty: what rounding does to coefficients
-    """
-
-    asked: Penalised
-    penalties: Vector
-    w: Matrix
-    coef: Matrix
-    lengths: Matrix
-    r2: Vector
+    asked: Penalised  # what is minimised
+    penalties: Vector  # shape (L,), falling
+    w: Matrix  # shape (L, D), in the unit of the problem
+    coef: Matrix  # shape (L, D), on unit-variance columns
+    lengths: Matrix  # shape (L, J), ||w_g|| in the unit of the problem
+    r2: Vector  # shape (L,), 1 - RSS/TSS
+    # shape (L,), duality gaps: how far at most from the minimum, the target having variance 1
     gap: Vector
+    # shape (L,), how far at most a group is from its optimality condition, in correlations
     violation: Vector
-    entered: list[int]
-    entered_at: list[int]
+    entered: list[int]  # numbers of the groups that are ever not 0, in the order of entry
+    entered_at: list[int]  # for each of these, the number of the first penalty at which it is not 0
+    # the largest condition number at any penalty: what rounding does to coefficients
     condition: float
 
     def degrees(self) -> Vector:
@@ -70,23 +56,14 @@ def path(
 ) -> Path:
     """Return the path over falling penalties.
 
-    Parameters
-    ----------
-    problem : Linear; norms are taken in its `unit`
-    members : columns of each of the J groups, which follow one another
-    weights : norm, shape (J,), absolute, (D,), and square, (J,), of a penalty of 1
-    grid : penalties, falling, or how many from the least one on at which every group is 0,
-        and the last as a share of the first
-    turn : is called after each penalty
+    Norms are taken in the `unit` of the problem; the columns of the groups follow one another.
+    `weights` are norm, shape (J,), absolute, (D,), and square, (J,), of a penalty of 1; `grid`
+    holds penalties, falling, or how many from the least one on at which every group is 0, and the
+    last as a share of the first; `turn` is called after each. RecordError if the columns are such
+    as no rows have.
 
-    Raises
-    ------
-    RecordError : the columns are such as no rows have
-
-    Notes
-    -----
-    Some six Newton steps a penalty, O(|S|^3 / 3) each for |S| columns that are not 0; 16 D^2
-    bytes, less 8 where the unit is 1.
+    Some six Newton steps a penalty, O(|S|^3 / 3) each for |S| columns that are not 0; 16 D^2 bytes,
+    less 8 where the unit is 1.
     """
     unit = problem.unit
     G = problem.G if (unit == 1.0).all() else problem.G * unit * unit[:, None]

@@ -28,15 +28,10 @@ GROUPS_TRIED = 8
 
 @dataclass(frozen=True, eq=False)
 class Within:
-    """What may be held.
+    """What may be held."""
 
-    Parameters
-    ----------
-    group : shape (D,), the group of each column
-    most_columns, most_groups : s1, s2
-    """
-
-    group: Index
+    group: Index  # shape (D,), the group of each column
+    # most_columns, most_groups: s1, s2
     most_columns: int
     most_groups: int
 

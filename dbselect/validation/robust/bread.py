@@ -36,22 +36,14 @@ WEIGHT_ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class SandwichPlan:
-    """What the rows are read for.
+    """What the rows are read for."""
 
-    Parameters
-    ----------
-    predictors : the model's, then the coordinates
-    constant : the coordinate of every row, or None
-    back : what brings coefficients of white coordinates to those of terms; None if A is summed
-    terms : that are not aliased
-    chosen : whether the rows also chose the columns
-    """
-
-    predictors: LinearPredictors
-    constant: float | None
+    predictors: LinearPredictors  # the model's, then the coordinates
+    constant: float | None  # the coordinate of every row, or None
+    # what brings coefficients of white coordinates to those of terms; None if A is summed
     back: Matrix | None
-    terms: list[str]
-    chosen: bool
+    terms: list[str]  # that are not aliased
+    chosen: bool  # whether the rows also chose the columns
 
 
 def of_linear(model: Model) -> SandwichPlan:
@@ -178,9 +170,7 @@ def check_rows(
 def whitener(sums: MeatSums, wanted: SandwichPlan) -> tuple[Matrix, Matrix]:
     """Return what makes coordinates white, W with ``W A W' = 1``, and what makes terms of them.
 
-    Raises
-    ------
-    DataError : the columns of a family are too nearly dependent
+    DataError if the columns of a family are too nearly dependent.
     """
     if wanted.back is not None:
         return np.eye(len(wanted.terms)), wanted.back
@@ -192,9 +182,7 @@ def whitener(sums: MeatSums, wanted: SandwichPlan) -> tuple[Matrix, Matrix]:
 def check_gradient(sums: MeatSums, gradient: Vector, found: Model | GlmModel) -> None:
     """Refuse rows at which the coefficients are not those of a fit.
 
-    Parameters
-    ----------
-    gradient : of white coordinates: how far the coefficients are from those of the rows
+    The gradient, of white coordinates, is how far they are from those of the rows.
     """
     noise = sums.left / sums.rows
     allowed = OTHER_ROWS**2 * noise + ROUNDING_SHARE**2 * sums.squares

@@ -8,13 +8,7 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError, warn_of_choice
-from dbselect.linear.inference import (
-    INTERCEPT,
-    Deviations,
-    t_quantile,
-    tests,
-    with_ends,
-)
+from dbselect.linear.inference import INTERCEPT, Deviations, t_quantile, tests, with_ends
 from dbselect.options.kinds import COLUMN, SHARE
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record.gram import Matrix
@@ -146,10 +140,7 @@ def robust_errors(
 ) -> RobustErrors:
     """Read the rows of a fit once more, for standard errors that hold if their errors differ.
 
-    Parameters
-    ----------
-    model : Model of least squares, or GlmModel of one predictor
-    data, weight, cov_type, cluster : as of `Model.robust_errors`, which has the method
+    The model is of least squares, or a GlmModel of one predictor.
     """
     kind = check_kind(cov_type, cluster)
     COLUMN.or_none().check("weight", weight)

@@ -46,16 +46,12 @@ class ClusterSums:
     """Sums of numbers over the rows of each cluster.
 
     Keys are kept as they are: no two clusters can be taken for one.
-
-    Parameters
-    ----------
-    keys, sums : of parts of the rows; a key may be in several
-    settled : number of keys when they were last put together
     """
 
+    # keys, sums: of parts of the rows; a key may be in several
     keys: list[pl.Series] = field(default_factory=list)
     sums: list[Matrix] = field(default_factory=list)
-    settled: int = 0
+    settled: int = 0  # number of keys when they were last put together
 
     def add(self, key: pl.Series, scores: Matrix) -> None:
         """Add rows; parts are put together once they are twice as long as then."""
@@ -87,34 +83,22 @@ class ClusterSums:
 
 @dataclass(eq=False)
 class MeatSums:
-    """Sums over some rows.
+    """Sums over some rows."""
 
-    Parameters
-    ----------
-    information : A, shape (r + 1, r + 1); zeros where it is known
-    meat : B, of rows on their own
-    gradient : shape (r + 1,), sum of s u
-    clusters : of rows in clusters
-    left : sum of w W r^2
-    squares : sum of w y^2
-    rows, skipped, weight : that are used, and left out
-    missing : rows, as None, and of each column those in which it is missing
-    exact : rows with leverage 1
-    lost : rows that are used and have no cluster
-    """
-
-    information: Matrix
-    meat: Matrix
-    gradient: Vector
-    clusters: ClusterSums = field(default_factory=ClusterSums)
-    left: float = 0.0
-    squares: float = 0.0
+    information: Matrix  # A, shape (r + 1, r + 1); zeros where it is known
+    meat: Matrix  # B, of rows on their own
+    gradient: Vector  # shape (r + 1,), sum of s u
+    clusters: ClusterSums = field(default_factory=ClusterSums)  # of rows in clusters
+    left: float = 0.0  # sum of w W r^2
+    squares: float = 0.0  # sum of w y^2
+    # rows, skipped, weight: that are used, and left out
     rows: int = 0
     skipped: int = 0
     weight: float = 0.0
+    # rows, as None, and of each column those in which it is missing
     missing: Counter[str | None] = field(default_factory=Counter)
-    exact: int = 0
-    lost: int = 0
+    exact: int = 0  # rows with leverage 1
+    lost: int = 0  # rows that are used and have no cluster
 
     def add(self, other: "MeatSums") -> None:
         """Add the sums over other rows."""
@@ -134,32 +118,21 @@ class MeatSums:
 
 @dataclass(frozen=True)
 class Scoring:
-    """What to sum over the rows of a table; plain data.
+    """What to sum over the rows of a table; plain data."""
 
-    Parameters
-    ----------
-    predictors : the model's, then r coordinates
-    constant : the coordinate that all rows have; None if there is none
-    family, levels : of the model
-    white : whether A is 1
-    power : k, what a row's square is divided by 1 - h so often
-    target : path
-    weight, cluster : paths or None
-    columns : those that are read, and the target: name -> path
-    needed : those of them whose missing values leave rows out
-    """
-
-    predictors: LinearPredictors
-    constant: float | None
+    predictors: LinearPredictors  # the model's, then r coordinates
+    constant: float | None  # the coordinate that all rows have; None if there is none
+    # family, levels: of the model
     family: str
     levels: tuple[Any, ...]
-    white: bool
-    power: int
+    white: bool  # whether A is 1
+    power: int  # k, what a row's square is divided by 1 - h so often
     target: Path
+    # weight, cluster: paths or None
     weight: Path | None
     cluster: Path | None
-    columns: Mapping[str, Path]
-    needed: tuple[str, ...]
+    columns: Mapping[str, Path]  # those that are read, and the target: name -> path
+    needed: tuple[str, ...]  # those of them whose missing values leave rows out
 
     @property
     def width(self) -> int:
@@ -226,13 +199,7 @@ class ScoredRows(SummedRows):
     def _summed(
         self, sums: MeatSums, u: Matrix, working: Vector, score: Vector, key: pl.Series | None
     ) -> None:
-        """Sum over the rows that are used.
-
-        Parameters
-        ----------
-        working : w W of each row
-        score : s of each row
-        """
+        """Sum over the rows that are used; of each `working` is w W, and `score` is s."""
         asked = self.scoring
         sums.gradient = score @ u
         if not asked.white:

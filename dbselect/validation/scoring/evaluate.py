@@ -196,9 +196,7 @@ def evaluate(
 def _on(found: Sequence | Model, gram: Gram, unseen: Names[Category]) -> pl.DataFrame:
     """Return what each prefix explains of one response.
 
-    Parameters
-    ----------
-    unseen : categories of which rows have a level that the fit has not seen
+    Of the categories `unseen` rows have a level that the fit has not seen.
     """
     reason = unusable(gram, found.target)
     if reason is not None:
@@ -326,11 +324,8 @@ def squared_errors(
 ) -> tuple[Vector, float]:
     """Return the mean squared error of each prefix, shape (M,), and the target's variance.
 
-    Parameters
-    ----------
-    sequence : Sequence of M prefixes, or one Model
-    gram : Gram of the other data, of at least one row
-    unseen : categories of which rows have a level that the fit has not seen
+    The Gram is of at least one other row; of the categories `unseen` rows have a level that the fit
+    has not seen.
     """
     coef, intercept = coefficients_of(sequence)
     columns = list(sequence.columns)

@@ -128,13 +128,7 @@ class Evaluation(InNotebooks):
 def measured(
     found: Measurable, data: Any, metric: Any, weight: str | None, key: str | None
 ) -> Evaluation:
-    """Read a table once and measure every prefix on the rows that all of them can predict.
-
-    Parameters
-    ----------
-    found : of M prefixes, or one model
-    data, metric, weight, key : as of `evaluate`
-    """
+    """Read a table once and measure every prefix on the rows that all of them can predict."""
     asked = requests_of(metric)
     family = getattr(found, "family", "gaussian")
     check_family(asked, family)

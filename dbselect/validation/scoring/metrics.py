@@ -35,18 +35,11 @@ ZERO_ONE = ("gaussian", *CLASSES)
 
 @dataclass(frozen=True, eq=False)
 class RowsSeen:
-    """n rows as M prefixes see them.
+    """n rows as M prefixes see them."""
 
-    Parameters
-    ----------
-    family : of the prefixes
-    eta : K linear predictors, shape (K, n, M)
-    y : R responses, shape (R, n, 1); of classes 1 in the row's own
-    """
-
-    family: FamilyFormulas
-    eta: Numbers
-    y: Numbers
+    family: FamilyFormulas  # of the prefixes
+    eta: Numbers  # K linear predictors, shape (K, n, M)
+    y: Numbers  # R responses, shape (R, n, 1); of classes 1 in the row's own
 
     @cached_property
     def means(self) -> Numbers:
@@ -73,24 +66,15 @@ class RowsSeen:
 
 @dataclass(frozen=True)
 class Metric:
-    """What is measured.
+    """What is measured."""
 
-    Parameters
-    ----------
-    families : for which it is defined
-    counts : what a row adds, shape (n, M), to a mean; where the order of rows counts, nothing
-    is_ranked : whether the order of rows counts
-    finished : mean -> metric; None where the mean is it
-    more : whether more is better
-    zero_one : whether a number that is predicted must be 0 or 1
-    """
-
-    families: tuple[str, ...]
+    families: tuple[str, ...]  # for which it is defined
+    # what a row adds, shape (n, M), to a mean; where the order of rows counts, nothing
     counts: Callable[[RowsSeen], Numbers]
-    is_ranked: bool = False
-    finished: Callable[[Any], Any] | None = None
-    more: bool = False
-    zero_one: bool = False
+    is_ranked: bool = False  # whether the order of rows counts
+    finished: Callable[[Any], Any] | None = None  # mean -> metric; None where the mean is it
+    more: bool = False  # whether more is better
+    zero_one: bool = False  # whether a number that is predicted must be 0 or 1
 
 
 def correct(family: FamilyFormulas, eta: Sequence[Formula], y: Sequence[Formula]) -> Formula | None:
@@ -156,18 +140,11 @@ _NAME = re.compile(r"(\w+?)(?:@([1-9]\d*))?")
 
 @dataclass(frozen=True)
 class MetricRequest:
-    """A metric as it was asked for.
+    """A metric as it was asked for."""
 
-    Parameters
-    ----------
-    name : as it was given, ``"ndcg@10"``
-    kind : its key in `METRICS`
-    most : places of a query that count; None = all
-    """
-
-    name: str
-    kind: str
-    most: int | None
+    name: str  # as it was given, ``"ndcg@10"``
+    kind: str  # its key in `METRICS`
+    most: int | None  # places of a query that count; None = all
 
     @property
     def metric(self) -> Metric:
@@ -176,12 +153,7 @@ class MetricRequest:
 
 
 def requests_of(metric: Any) -> list[MetricRequest]:
-    """Read the names of metrics.
-
-    Raises
-    ------
-    ArgumentError : there is no such metric, or one is named twice
-    """
+    """Read the names of metrics; ArgumentError for an unknown one, or one named twice."""
     names = list(metric) if isinstance(metric, list | tuple) else [metric]
     if not names or len(set(names)) < len(names):
         raise ArgumentError(f"metric is {metric!r}; it must be a name, or a list of different ones")

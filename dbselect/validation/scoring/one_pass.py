@@ -29,48 +29,31 @@ from dbselect.validation.scoring.summed_rows import SummedRows
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """What is kept of n rows whose order counts.
+    """What is kept of n rows whose order counts."""
 
-    Parameters
-    ----------
-    score : shape (R, n, M)
-    y : shape (R, n)
-    weight : shape (n,)
-    key : n values; None if there is no key
-    """
-
-    score: Numbers
-    y: Numbers
-    weight: Vector
-    key: pl.Series | None
+    score: Numbers  # shape (R, n, M)
+    y: Numbers  # shape (R, n)
+    weight: Vector  # shape (n,)
+    key: pl.Series | None  # n values; None if there is no key
 
 
 @dataclass(eq=False)
 class RowSums:
-    """Sums over some rows.
+    """Sums over some rows."""
 
-    Parameters
-    ----------
-    known : shape (C,), weight of the rows whose level of each category the fit has seen
-    of_kind : kind of metric -> shape (M,), the sum of what the rows add
-    rows, skipped : that are used, and left out
-    missing : rows, as None, and of each column those in which it is missing
-    refused : rows whose target is not allowed
-    weight : of the rows used
-    mean, squares : of the target, and the sum of its squared deviations
-    ranked : what is kept of rows whose order counts
-    """
-
-    known: Vector
-    of_kind: Mapping[str, Vector]
+    known: Vector  # shape (C,), weight of the rows whose level of each category the fit has seen
+    of_kind: Mapping[str, Vector]  # kind of metric -> shape (M,), the sum of what the rows add
+    # rows, skipped: that are used, and left out
     rows: int = 0
     skipped: int = 0
+    # rows, as None, and of each column those in which it is missing
     missing: Counter[str | None] = field(default_factory=Counter)
-    refused: int = 0
-    weight: float = 0.0
+    refused: int = 0  # rows whose target is not allowed
+    weight: float = 0.0  # of the rows used
+    # mean, squares: of the target, and the sum of its squared deviations
     mean: float = 0.0
     squares: float = 0.0
-    ranked: list[Ranked] = field(default_factory=list)
+    ranked: list[Ranked] = field(default_factory=list)  # what is kept of rows whose order counts
 
     def add(self, other: "RowSums") -> None:
         """Add the sums over other rows; those of the target by Chan's formula."""
@@ -91,35 +74,24 @@ class RowSums:
 
 @dataclass(frozen=True)
 class Judging:
-    """What to sum over the rows of a table; plain data.
+    """What to sum over the rows of a table; plain data."""
 
-    Parameters
-    ----------
-    predictors : K of each of M prefixes
-    known : C predictors that are 1 where the fit has seen a category's level; None of no category
-    family, classes, levels : of the prefixes
-    target : path
-    weight, key : paths or None
-    columns : those that are read, and the target: name -> path
-    needed : those of them whose missing values leave rows out
-    kinds : metrics that are means
-    is_ranked : whether the order of the rows counts
-    zero_one : whether the target must be 0 or 1
-    """
-
-    predictors: LinearPredictors
+    predictors: LinearPredictors  # K of each of M prefixes
+    # C predictors that are 1 where the fit has seen a category's level; None of no category
     known: LinearPredictors | None
+    # family, classes, levels: of the prefixes
     family: str
     classes: tuple[Any, ...]
     levels: tuple[Any, ...]
     target: Path
+    # weight, key: paths or None
     weight: Path | None
     key: Path | None
-    columns: Mapping[str, Path]
-    needed: tuple[str, ...]
-    kinds: tuple[str, ...]
-    is_ranked: bool
-    zero_one: bool
+    columns: Mapping[str, Path]  # those that are read, and the target: name -> path
+    needed: tuple[str, ...]  # those of them whose missing values leave rows out
+    kinds: tuple[str, ...]  # metrics that are means
+    is_ranked: bool  # whether the order of the rows counts
+    zero_one: bool  # whether the target must be 0 or 1
 
     #: Bytes of a state that travels: sums are few, and rows are not fewer once merged.
     size: int = 0

@@ -21,22 +21,10 @@ Counts = npt.NDArray[np.intp]
 
 
 def auc(score: Vector, positive: Vector, weight: Vector) -> float:
-    """Return the probability that a positive row is scored above a negative one.
+    """Return the probability that a positive row, 1 and not 0, is scored above a negative one.
 
-    Parameters
-    ----------
-    score : shape (n,)
-    positive : shape (n,), 1 or 0
-    weight : shape (n,)
-
-    Raises
-    ------
-    DataError : all rows are of one class
-
-    Notes
-    -----
     A tie counts one half, and each pair by the product of its weights, as in scikit-learn's
-    ``roc_auc_score``. O(n log n).
+    ``roc_auc_score``. O(n log n). DataError if all rows are of one class.
 
     Examples
     --------
@@ -60,20 +48,10 @@ def auc(score: Vector, positive: Vector, weight: Vector) -> float:
 def ndcg(scores: Iterable[Vector], gain: Vector, query: Counts, most: int | None) -> Matrix:
     """Return the normalised discounted cumulative gain of each query; shape (M, Q).
 
-    Parameters
-    ----------
-    scores : of M rankings, each of shape (n,); one at a time is in memory
-    gain : shape (n,), >= 0
-    query : shape (n,), 0 to Q - 1, each with rows
-    most : places that count; None = all
+    `scores` are of M rankings, one at a time in memory; the gain is >= 0, `query` 0 to Q - 1, each
+    with rows; `most` places count, None for all. Place p, from 1, is discounted by ``1 / log2(1 +
+    p)``. A query without any gain has 0, as in scikit-learn's ``ndcg_score``. O(M n log n).
 
-    Notes
-    -----
-    Place p, from 1, is discounted by ``1 / log2(1 + p)``. A query without any gain has 0, as
-    in scikit-learn's ``ndcg_score``. O(M n log n).
-
-    References
-    ----------
     Jarvelin, Kekalainen (2002), ACM TOIS 20; McSherry, Najork (2008), ECIR, of ties.
 
     Examples

@@ -52,20 +52,15 @@ Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class RowScores:
-    """How M prefixes do on some rows, each number a mean over their weight.
+    """How M prefixes do on some rows, each number a mean over their weight."""
 
-    Parameters
-    ----------
-    rows, skipped : that are used, and left out
-    deviance : shape (M,)
-    null_deviance : of the model without columns that is best on these rows; 0 if it is exact
-    accuracy : shape (M,), share of the rows whose class is foreseen; None if there are no classes
-    """
-
+    # rows, skipped: that are used, and left out
     rows: int
     skipped: int
-    deviance: Vector
+    deviance: Vector  # shape (M,)
+    # of the model without columns that is best on these rows; 0 if it is exact
     null_deviance: float
+    # shape (M,), share of the rows whose class is foreseen; None if there are no classes
     accuracy: Vector | None
 
     @property
@@ -79,20 +74,9 @@ class RowScores:
 def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = None) -> RowScores:
     """Read a table once and judge every prefix on the rows that all of them can predict.
 
-    Parameters
-    ----------
-    found : GlmSequence of M prefixes, or one GlmModel
-    source, weight : as in `fit`
-
-    Raises
-    ------
-    SourceError, ColumnError : as `fit`
-    DataError : no usable rows, or a value of the target that the model does not allow
-
-    Warns
-    -----
-    UnknownLevelWarning : as `evaluate`
-    SkippedRowsWarning : more than half of the rows are left out
+    Raises as `fit`; DataError for no usable rows, or a value of the target that the model does not
+    allow. UnknownLevelWarning as `evaluate`; SkippedRowsWarning if more than half of the rows are
+    left out.
     """
     family = family_of(found.family, found.classes or found.levels)
     apart = [found.target, *found.offsets.names]
@@ -136,9 +120,7 @@ def _of_target(
 ) -> Weighted:
     """Return the columns that decide which rows are used and describe the target on them.
 
-    Parameters
-    ----------
-    names : columns, which also show which rows have a level that the fit has not seen
+    Those of `names` also show which rows have a level that the fit has not seen.
     """
     family = roles.family
     added = {f"{RESPONSE}{r}": one for r, one in enumerate(y)}
@@ -175,10 +157,7 @@ def _scores(
 ) -> Iterator[tuple[str, Formula]]:
     """Yield the columns by formula, in the order of the prefixes.
 
-    Parameters
-    ----------
-    names : D columns
-    constants, coefs : of M prefixes, shapes (M, K) and (M, D, K)
+    Of M prefixes on D columns `constants` has shape (M, K), `coefs` (M, D, K).
     """
     columns = [passes.column(name) for name in names]
     offset = roles.offsets.formula(passes.column)

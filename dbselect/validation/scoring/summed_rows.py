@@ -11,26 +11,19 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class SummedRows(ABC):
-    """Sums over the rows so far, as `sources.partial.partial_aggregates` asks for them.
-
-    Parameters
-    ----------
-    sums : over no rows at first; others are added by their ``add``
-    """
+    """Sums over the rows so far, as `sources.partial.partial_aggregates` asks for them."""
 
     #: Rows that are looked at together; None for a batch as it comes.
     at_once: ClassVar[int | None] = None
 
-    sums: Any = field(kw_only=True)
+    sums: Any = field(kw_only=True)  # over no rows at first; others are added by their ``add``
     _lock: Any = field(default_factory=Lock, kw_only=True)
 
     def add(self, batch: Any) -> None:
         """Add some rows; may be called from several threads at once.
 
-        Raises
-        ------
-        DataError : an infinite value, or a negative weight
-        SourceError : a prediction is not finite
+        DataError for an infinite value, or a negative weight; SourceError if a prediction is not
+        finite.
         """
         for part in pa.table(batch).to_batches(max_chunksize=self.at_once):
             if part.num_rows:

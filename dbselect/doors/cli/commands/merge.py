@@ -7,14 +7,7 @@ from dbselect.doors.cli.arguments import UNSET
 from dbselect.doors.cli.command import Command
 from dbselect.doors.cli.commands.gram import told_gram, told_records
 from dbselect.doors.cli.exits import add_max_skipped, check_skipped
-from dbselect.doors.cli.out import (
-    NESTED,
-    RECORDS,
-    add_out,
-    check_ending,
-    write_frame,
-    write_record,
-)
+from dbselect.doors.cli.out import NESTED, RECORDS, add_out, check_ending, write_frame, write_record
 from dbselect.errors import RecordError, unknown
 
 if TYPE_CHECKING:

@@ -4,13 +4,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from dbselect.doors.cli.arguments import (
-    SOURCE,
-    UNSET,
-    add_null_policy,
-    add_problem,
-    options_given,
-)
+from dbselect.doors.cli.arguments import SOURCE, UNSET, add_null_policy, add_problem, options_given
 from dbselect.doors.cli.command import Command
 from dbselect.doors.cli.commands.gram import told_gram
 from dbselect.doors.cli.commands.method import add_method, answer_asked, problem_of
