@@ -27,7 +27,6 @@ from dbselect.results.model import Model
 from dbselect.results.paths.lasso_paths import GroupLassoPath, LassoPath
 from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence as LinearSequence
-from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.types import Source
 from dbselect.validation.cross_validation import CrossValidation
 from dbselect.validation.grid import MethodOf
@@ -39,7 +38,6 @@ Groups = GroupColumns | None
 T = TypeVar("T")
 
 
-@one_snapshot
 def ask(
     method: Callable[..., T], source: Any, target: Any, groups: Any, costs: Any,
     options: Mapping[str, Any], *first: Any,

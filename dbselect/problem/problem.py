@@ -48,6 +48,7 @@ from dbselect.record.terms import Terms
 from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.search.open import call_of, open_search
 from dbselect.sources.request import NullPolicy
+from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.types import Source
 from dbselect.validation.cross_validate import cross_validate
 from dbselect.validation.drift import drift_between
@@ -236,6 +237,7 @@ class Problem:
     foba_epsilon = foba_epsilon
     simulate = simulate
 
+    @one_snapshot
     def objective(self) -> "Objective":
         """Return how much groups explain, an objective for searches of your own.
 
@@ -251,6 +253,7 @@ class Problem:
         found: Objective = open_search(self, call_of(self, "greedy", {})).state
         return found
 
+    @one_snapshot
     def predictor(self, *, approximate: bool = False) -> AnytimePredictor:
         """Return what predicts a row from any of its groups, and names the next to buy.
 
@@ -271,6 +274,9 @@ class Problem:
         )
 
 
+for _name, _method in [*vars(Problem).items()]:
+    if inspect.isfunction(_method) and _method.__module__ != __name__:
+        setattr(Problem, _name, one_snapshot(_method))
 setattr(Problem, "__signature__", without_types(inspect.signature(Problem)))  # noqa: B010
 Problem.__doc__ = with_parameters(
     Problem.__doc__ or "", [*FIRST, *option_lines(options_of(ProblemOptions))]

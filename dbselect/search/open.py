@@ -16,7 +16,6 @@ from dbselect.search.lazy.width import is_lazy
 from dbselect.search.rows import GlmObjective, RowSearch, row_search
 from dbselect.search.score import ScoreSearch, check_slow, score_search
 from dbselect.search.table import gram_given, patterns_read
-from dbselect.sources.snapshots import one_snapshot
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -47,7 +46,6 @@ def call_of(problem: "Problem", method: str, options: Mapping[str, Any]) -> Call
     return Call.of(problem, method, options, of_gram)
 
 
-@one_snapshot
 def open_search(
     problem: "Problem",
     call: Call,

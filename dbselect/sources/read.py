@@ -177,7 +177,6 @@ def check_no_rows(weight: Any, null_policy: Any, **preparation: Any) -> None:
             raise ArgumentError(f"{name} is {value!r}; it is for tables, a Gram has its columns")
 
 
-@one_snapshot
 def read_columns(
     source: TableSource,
     columns: Sequence[str] | None = None,

@@ -33,6 +33,7 @@ from dbselect.sources.joins.facts import Facts, Fields
 from dbselect.sources.joins.joined_gram import side_by_side
 from dbselect.sources.joins.left_join import Mask
 from dbselect.sources.open import PROGRESS_DELAY, open_table
+from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.target import check_numeric
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 MEMORY = 2**30
 
 
+@one_snapshot
 def anytime_tables(
     problem: "Problem", candidates: Candidates, **options: Unpack[TablesOptions]
 ) -> AnytimeSequence:

@@ -1,7 +1,8 @@
 """DuckDB relations: by the aggregate where the extension is loaded, else as Arrow batches."""
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import duckdb
@@ -15,23 +16,38 @@ from dbselect.record.columns import Leaf, leaves
 from dbselect.record.formulas import Plan, quote, translate
 from dbselect.sources.engines.arrow import Batched, batch_rows
 from dbselect.sources.request import FOLD, Folding, Request
+from dbselect.sources.snapshots import hold
 
 
 class RelationTable(Batched):
-    """A relation of any connection, also one that refuses extensions."""
+    """A relation of any connection, also one that refuses extensions.
 
-    def __init__(self, relation: duckdb.DuckDBPyRelation, schema: pa.Schema | None = None) -> None:
+    Before DuckDB 2.0 a relation does not have its connection, which a call then cannot hold.
+    """
+
+    def __init__(
+        self,
+        relation: duckdb.DuckDBPyRelation,
+        schema: pa.Schema | None = None,
+        connection: duckdb.DuckDBPyConnection | None = None,
+    ) -> None:
         self._relation = relation
+        self._connection = connection or getattr(relation, "_con", None)
         self.schema = _schema_of(relation) if schema is None else schema
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields as Arrow batches, in the order that DuckDB gives the rows."""
+        self._hold()
         wanted = self._relation.select(", ".join(quote(field) for field in fields))
         try:
             with wanted.to_arrow_reader(batch_rows(self.schema, fields)) as reader:
                 yield from reader
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise SourceError(f"DuckDB cannot read the relation: {error}") from error
+
+    def _hold(self) -> None:
+        if self._connection is not None:
+            hold(self._connection, _transaction)
 
     def extended(self, fields: list[str], steps: Plan) -> "RelationTable":
         """Return the fields, and columns by formula."""
@@ -44,7 +60,7 @@ class RelationTable(Batched):
             ]
             relation = relation.select(", ".join(["*", *more]))
             known += [pa.field(name, pa.float64()) for name in layer]
-        return RelationTable(relation, pa.schema(known))
+        return RelationTable(relation, pa.schema(known), self._connection)
 
     def aggregate(self, request: Request) -> pl.DataFrame | None:
         """Compute the records in DuckDB: the keys and ``gram``.
@@ -79,6 +95,7 @@ class RelationTable(Batched):
         return "struct_pack(" + ", ".join(_arguments(request.columns, self.schema)) + ")"
 
     def _aggregated(self, columns: str, keys: str, weight: str | None) -> pl.DataFrame | None:
+        self._hold()
         try:
             result = self._relation.aggregate(columns, keys)
         except (duckdb.CatalogException, duckdb.BinderException):
@@ -98,10 +115,35 @@ class RelationTable(Batched):
             raise KeyboardInterrupt from error
 
 
+@contextmanager
+def _transaction(connection: Any) -> Iterator[None]:
+    run = connection.sql  # which leaves the result that the caller may be fetching
+    try:
+        # Outside of a transaction each query has a number of its own. A BEGIN inside of one would
+        # end that of the caller.
+        first, second = (run("SELECT txid_current()").fetchall() for _ in range(2))
+        if first != second:
+            run("BEGIN")
+    except duckdb.Error:  # which the reading of the rows reports
+        first = second = None
+    if first == second:
+        yield
+        return
+    try:
+        yield
+    finally:
+        try:
+            run("COMMIT")
+        except duckdb.TransactionException as error:
+            if "aborted" not in str(error):
+                raise
+            run("ROLLBACK")
+
+
 def from_query(connection: duckdb.DuckDBPyConnection, query: str) -> RelationTable | None:
     """Return the relation of a query; None if the connection lacks a table of it."""
     try:
-        return RelationTable(connection.sql(query))
+        return RelationTable(connection.sql(query), None, connection)
     except duckdb.CatalogException:
         return None
 

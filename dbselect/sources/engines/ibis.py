@@ -1,6 +1,7 @@
 """Tables of ibis: local engines hand over their rows, all others sum where the rows are."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import polars as pl
@@ -55,8 +56,17 @@ class RemoteTable(IbisTable):
                 DriverWarning,
             )
             self._is_told = True
-        hold(self._expression)
+        self._hold()
         yield from super().batches(fields)
+
+    def _hold(self) -> None:
+        """Have the queries of a call see one state."""
+        engine = self._expression.get_backend()
+        # What ibis registers first, such as tables in memory, is written.
+        engine._run_pre_execute_hooks(self._expression)
+        begin = _TRANSACTIONS.get(engine.name)
+        if begin is not None:
+            hold(engine, begin)
 
     @one_snapshot
     def aggregate(self, request: Request) -> pl.DataFrame | None:
@@ -70,7 +80,7 @@ class RemoteTable(IbisTable):
         if request.terms.bases:
             self._why = "the curves of basis are no sums of columns"
             return None
-        hold(self._expression)
+        self._hold()
         try:
             return records_of(self._expression, request)
         except NotSummedError as reason:
@@ -87,8 +97,44 @@ class RemoteTable(IbisTable):
         """
         from dbselect.sources.engines.expressions import counts_of
 
-        hold(self._expression)
+        self._hold()
         return counts_of(self._expression, leaf, limit, most)
+
+
+@contextmanager
+def _postgres(engine: Any) -> Iterator[None]:
+    from psycopg.pq import TransactionStatus
+
+    connection = engine.con
+    if connection.info.transaction_status != TransactionStatus.IDLE:
+        # The isolation of a transaction that has begun is its own.
+        yield
+        return
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
+@contextmanager
+def _sqlite(engine: Any) -> Iterator[None]:
+    connection = engine.con
+    given = [
+        *getattr(engine, "_con_args", ["a file"]),
+        *getattr(engine, "_con_kwargs", {}).values(),
+    ]
+    is_in_memory = all(one in (None, ":memory:") for one in given)
+    if connection.in_transaction or is_in_memory:  # which nobody else writes
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.rollback()
+
+
+#: Engines with a transaction of one state -> what holds it.
+_TRANSACTIONS = {"postgres": _postgres, "sqlite": _sqlite}
 
 
 def from_expression(expression: Any) -> Table:

@@ -34,6 +34,7 @@ from dbselect.sources.lazy import lazy
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.learn import MAX_LEVELS
 from dbselect.sources.read import gram as read_gram
+from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.types import TableSource
 
 Counts = npt.NDArray[np.int64]
@@ -326,6 +327,7 @@ class KeySums:
         return replace(self, used=used, weight=weight, sums=sums, gram=gram, products=products)
 
 
+@one_snapshot
 def key_sums(
     source: TableSource,
     key: str | Sequence[str],

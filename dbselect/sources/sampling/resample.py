@@ -27,9 +27,11 @@ from dbselect.sources.request import (
     columns_of,
 )
 from dbselect.sources.sampling.drawn import RECORD, TIMES, DrawName, DrawnTable, Draws
+from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.types import TableSource
 
 
+@one_snapshot
 def resample(
     source: TableSource | Sequence[Any],
     columns: Sequence[str] | None = None,

@@ -16,6 +16,7 @@ from dbselect.record.rows import row_counts
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
 from dbselect.sources.partial.partial_aggregates import gather
+from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.with_bar import with_bar
 from dbselect.validation.robust.bread import (
     SandwichPlan,
@@ -130,6 +131,7 @@ class RobustErrors(InNotebooks):
         return with_ends(found, t_quantile(level, self.free))
 
 
+@one_snapshot
 def robust_errors(
     model: Model | GlmModel,
     data: Any,

@@ -34,6 +34,7 @@ from dbselect.results.selected import AnyModel, Selected, model_in
 from dbselect.results.sequence import Sequence
 from dbselect.sources.open import stored_gram
 from dbselect.sources.read import gram as read_gram
+from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.wide.many_levels import has_many
 from dbselect.validation.scoring.measured import Evaluation, Measurable, measured
 from dbselect.validation.scoring.row_scores import RowScores, row_scores
@@ -61,6 +62,7 @@ def evaluate(
 ) -> Evaluation: ...
 
 
+@one_snapshot
 def evaluate(
     sequence: AnySequence | AnyModel | Selected[Any] | AnytimePredictor,
     data: Any,

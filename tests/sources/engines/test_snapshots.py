@@ -5,13 +5,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
 from warehouses import Warehouse, opened
 
 import dbselect as ds
-from dbselect.sources import snapshots
+from dbselect.sources.engines import ibis as of_ibis
 
 #: What ibis asks of pandas.
 pytestmark = pytest.mark.filterwarnings("ignore:The .future.infer_string")
@@ -85,6 +86,110 @@ def test_a_call_reads_one_state_of_postgresql(write, call):
         warehouse.connection.con.execute(f"DELETE FROM {table.get_name()}")
 
 
+def counted(table: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with a count to predict, and whether it is a large one."""
+    counts = (table["y"].abs() / 20).floor()
+    return table.with_columns(counts.alias("c"), (counts > 3).cast(pl.Float64).alias("high"))
+
+
+#: Each reads the table several times.
+METHODS = {
+    "poisson": lambda table: ds.fit(table, "c", ["a", "b"], family="poisson").deviance,
+    "anytime": lambda table: (
+        ds.Problem(table, "high", {"a": ["a"], "b": ["b"]}, family="binomial")
+        .anytime_sequence()
+        .steps["explained"][-1]
+    ),
+    "lazy": lambda table: ds.Problem(table, "y", gram="lazy").anytime_sequence().r2[2],
+    "folds": lambda table: (
+        ds.Problem(table, "c", {"a": ["a"], "b": ["b"]}, family="poisson")
+        .cross_validate("anytime_sequence", folds=2, key="n")
+        .table["deviance"][-1]
+    ),
+    "evaluate": lambda table: ds.evaluate(
+        ds.fit(counted(rows()), "c", ["a", "b"], family="poisson"), table
+    )["deviance"][0],
+    "resample": lambda table: ds.io.resample(table, ["a", "k"], records=2, key="n")[
+        "gram"
+    ].struct.field("mean")[0][0],
+}
+CHANGE = "UPDATE {} SET a = 30 * high - a, c = 9 - c, y = b - y"
+
+
+def check_states(table, both: list[pl.DataFrame], calls: int) -> None:
+    """Check that what methods find is what they find of one of two states."""
+    for name, call in METHODS.items():
+        expected = [call(state) for state in both]
+        assert abs(expected[0] - expected[1]) > 1e-3, name
+        for _ in range(calls):
+            found = call(table)
+            assert min(abs(found - each) for each in expected) < 1e-6, name
+
+
+def two_states() -> list[pl.DataFrame]:
+    frame = counted(rows()).with_row_index("n").with_columns(pl.col("n").cast(pl.Int64))
+    frame = frame.with_columns(c=pl.col("c").clip(0, 9))
+    a, c, high, y, b = map(pl.col, ["a", "c", "high", "y", "b"])
+    return [frame, frame.with_columns(a=30 * high - a, c=9 - c, y=b - y)]
+
+
+@pytest.mark.system
+@pytest.mark.filterwarnings("ignore::dbselect.errors.DriverWarning")
+def test_methods_of_several_passes_read_one_state_of_postgresql():
+    both = two_states()
+    with opened("postgres") as warehouse:
+        table = warehouse.load(both[0])
+        with written(warehouse, table.get_name(), [CHANGE]):
+            check_states(table, both, 6)
+
+
+@pytest.mark.slow
+def test_methods_of_several_passes_read_one_state_of_duckdb():
+    both = two_states()
+    connection = duckdb.connect()
+    connection.register("frame", both[0].to_arrow())
+    connection.execute("CREATE TABLE t AS FROM frame")
+    writer, stop = connection.cursor(), threading.Event()
+
+    def write() -> None:
+        while not stop.wait(0.001):
+            writer.execute(CHANGE.format("t"))
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        check_states(connection.table("t"), both, 6)
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_connection_of_duckdb_is_the_callers_after_a_call():
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT range AS x, -range AS y FROM range(5)")
+    relation, writer = connection.table("t"), connection.cursor()
+
+    def insert(_: object) -> None:
+        """Write from a callback, once on the connection of the call and once on another."""
+        connection.execute("CREATE TABLE own AS SELECT 1 AS one")
+        writer.execute("INSERT INTO t VALUES (9, 9)")
+
+    assert ds.anytime_sequence(relation, "y", callback=insert).r2[-1] > 0.99
+    assert ds.gram(relation).rows == 6
+    assert connection.table("own").fetchall() == [(1,)]
+    assert not connection.sql("FROM duckdb_views() WHERE NOT internal").fetchall()
+    # A transaction of the caller is neither ended nor left.
+    connection.execute("BEGIN")
+    connection.execute("DELETE FROM t WHERE x < 3")
+    assert ds.fit(relation, "y").rows == 3
+    connection.execute("ROLLBACK")
+    assert ds.gram(relation).rows == 6
+    # Nor does a call that fails leave one open.
+    with pytest.raises(ds.errors.SourceError):
+        ds.gram(relation.select("x, error('no')::DOUBLE AS y"))
+    connection.execute("BEGIN")
+
+
 @pytest.mark.system
 def test_a_transaction_of_the_caller_stays_open():
     with opened("postgres") as warehouse:
@@ -136,7 +241,7 @@ def test_values_that_change_between_queries_are_noticed(tmp_path, monkeypatch, c
     writer.isolation_level = None
     connection = ibis.sqlite.connect(path)
     terms = ds.terms(connection.table("t"), ["k", "h"])
-    monkeypatch.setattr(snapshots, "_TRANSACTIONS", {})
+    monkeypatch.setattr(of_ibis, "_TRANSACTIONS", {})
     asked, refused = 0, ""
 
     def change_at(_: str) -> None:
