@@ -41,12 +41,7 @@ class OnlyReadError(BusyError):
 
 
 class DatabaseFile:
-    """Records in a file of DuckDB, open only while they are read or written.
-
-    Parameters
-    ----------
-    path : the file; it is made at the first step
-    """
+    """Records in a file of DuckDB, open only while they are read or written."""
 
     folder: Path | None = None
 
@@ -167,15 +162,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 class DatabaseTable:
-    """Records in a table of a connection, in DuckLake or any other attached catalog.
-
-    Parameters
-    ----------
-    connection : without an open transaction
-    table : its name, ``catalog.schema.name`` where it has more parts; it is made at the
-        first step
-    shown : the store, for errors; default: the name
-    """
+    """Records in a table, ``catalog.schema.name``, of a connection without an open transaction."""
 
     folder: Path | None = None
     unfinished: Path | None = None

@@ -15,12 +15,7 @@ from dbselect.sources.engines.lakes import delta_table, is_delta
 
 
 class DeltaFolder:
-    """Records in a Delta table.
-
-    Parameters
-    ----------
-    path : its folder, or its address on an object store; it is made at the first step
-    """
+    """Records in a Delta table, in a folder or at an address of an object store."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = path

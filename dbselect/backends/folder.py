@@ -33,12 +33,7 @@ RECORDS = re.compile(r"records-(\d{8,})-[0-9a-f]{8}\.parquet")
 
 
 class Records(ABC):
-    """Records in files of a place, which a numbered list names.
-
-    Parameters
-    ----------
-    shown : the place, for errors
-    """
+    """Records in files of a place, which a numbered list names."""
 
     folder: Path | None = None
     unfinished: Path | None = None
@@ -122,12 +117,7 @@ class Records(ABC):
         return [(int(match[1]), name) for match, name in found if match]
 
     def _check_free(self) -> None:
-        """Refuse a folder of other files; leftovers of a killed writer belong to the store.
-
-        Raises
-        ------
-        SourceError : it holds something else, hidden files apart
-        """
+        """Refuse a folder of other files; leftovers of a killed writer belong to the store."""
         other = [
             name for name in sorted(self._names())
             if not name.startswith(".") and not LIST.fullmatch(name) and not RECORDS.fullmatch(name)
@@ -162,12 +152,7 @@ class Records(ABC):
 
 
 class Folder(Records):
-    """Records in a folder of this machine.
-
-    Parameters
-    ----------
-    path : the folder; it is made at the first step
-    """
+    """Records in a folder of this machine, which is made at the first step."""
 
     def __init__(self, path: Path) -> None:
         if path.exists() and not path.is_dir():
@@ -211,13 +196,7 @@ def _name_of(number: int) -> str:
 
 
 def _files_of(text: bytes, shown: str) -> dict[str, list[str]]:
-    """Return the files of a list, with the parts whose records they have.
-
-    Raises
-    ------
-    ValueError : it names a file that is not the store's
-    RecordError : it was written by a newer version
-    """
+    """Return the files of a list, with the parts whose records they have."""
     told = dict(json.loads(text))
     check_version(told.get(FORMAT, VERSION), f"the store '{shown}'")
     files: dict[str, list[str]] = dict(told["files"])

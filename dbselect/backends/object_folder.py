@@ -10,12 +10,7 @@ from dbselect.sources.objects import reached, versions_below
 
 
 class ObjectFolder(Records):
-    """Records at an address of an object store.
-
-    Parameters
-    ----------
-    url : ``s3://bucket/stats``, ``gs://...``, ``az://...``
-    """
+    """Records at an address of an object store."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url.rstrip("/"))

@@ -11,17 +11,12 @@ from dbselect.errors import BusyError
 
 @dataclass(frozen=True)
 class Shelved:
-    """The state of a store.
+    """The state of a store."""
 
-    Parameters
-    ----------
-    frame : the keys, ``part``, ``fingerprint``, ``reading`` and ``gram``, NULL for a part
-        without rows; None of a store that has never been written
-    mark : version with which the place detects later writes
-    """
-
+    #: The keys, ``part``, ``fingerprint``, ``reading`` and ``gram``, NULL for a part without
+    #: rows; None of a store that has never been written
     frame: pl.DataFrame | None
-    mark: Any = None
+    mark: Any = None  # version with which the place detects later writes
 
     @property
     def fingerprints(self) -> dict[str, str]:
@@ -47,17 +42,11 @@ class Shelf(Protocol):
         """Return the state."""
 
     def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
-        """Take the records of some parts out and put new ones in.
-
-        Parameters
-        ----------
-        before : the state that this is a step from
-        gone : parts of which no old record stays
-        new : records, with the columns of the state
+        """Take the records of parts that are gone out and put new ones in.
 
         Raises
         ------
-        BusyError : another process has written since
+        BusyError : another process has written since `before`
         SourceError : nothing can be written
         """
 

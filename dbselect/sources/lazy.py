@@ -13,8 +13,6 @@ from dbselect.sources.request import Table
 def lazy(table: Table) -> pl.LazyFrame:
     """Return the rows of a table as Polars reads them: only the fields that are used.
 
-    Notes
-    -----
     Nothing is read until the frame is collected; a table that can be read only once can be
     collected only once.
     """
@@ -37,12 +35,7 @@ def lazy(table: Table) -> pl.LazyFrame:
 
 
 def collected(frame: pl.LazyFrame) -> pl.DataFrame:
-    """Read a frame with the streaming engine.
-
-    Raises
-    ------
-    SourceError : Polars, or the engine that gives it the rows, cannot
-    """
+    """Read a frame with the streaming engine."""
     try:
         return frame.collect(engine="streaming")
     except pl.exceptions.PolarsError as error:

@@ -38,13 +38,7 @@ def is_installed() -> bool:
 
 
 def versions_below(url: str) -> dict[str, str]:
-    """Return the files below an address, by their names there, with sizes and ETags.
-
-    Raises
-    ------
-    ArgumentError : obstore is not installed
-    SourceError : the store does not answer
-    """
+    """Return the files below an address, by their names there, with sizes and ETags."""
     with reached(url) as (obstore, store):
         found = (one for chunk in obstore.list(store, chunk_size=SOME) for one in chunk)
         return {one["path"]: _version(one) for one in found}

@@ -33,15 +33,10 @@ PROGRESS_DELAY = 2
 
 @dataclass(frozen=True)
 class Engine:
-    """The reader of a kind of source.
+    """The reader of a kind of source."""
 
-    Parameters
-    ----------
-    reads : source -> whether it is of this kind; imports nothing
-    opened : source, columns -> Table; imports the engine
-    """
-
-    reads: Callable[[Any], bool]
+    reads: Callable[[Any], bool]  # source -> whether it is of this kind; imports nothing
+    #: Source, columns -> Table; imports the engine
     opened: Callable[[Any, Sequence[str] | None], Table]
 
 
@@ -119,12 +114,7 @@ ENGINES = [
 
 
 def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Table:
-    """Find the engine of a source; each is imported only where it is used.
-
-    Parameters
-    ----------
-    source, columns, on : as in `dbselect.gram`
-    """
+    """Find the engine of a source, as of `dbselect.gram`; it is imported only where it is used."""
     if on is not None:
         from dbselect.sources.engines.files import FilesTable
 
@@ -143,12 +133,7 @@ def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Ta
 def stored_gram(source: Any, opened: Callable[[], Table] | None = None) -> Gram | None:
     """Return the Gram of a record, of several in a list, or of a table that holds records.
 
-    None if the source is something else.
-
-    Parameters
-    ----------
-    opened : opens the table of the source for a caller that also needs it; default: the
-        table is opened here
+    None if the source is something else. A caller that also needs the table passes what opens it.
     """
     if isinstance(source, Gram):
         return source

@@ -73,18 +73,12 @@ KEPT = f"{PREFIX}kept"
 
 @dataclass(frozen=True)
 class Weighted:
-    """A Gram to compute in a pass: of the table's columns, and more.
+    """A Gram to compute in a pass: of the table's columns, and more."""
 
-    Parameters
-    ----------
-    added : name -> formula, the columns after those of the table
-    factor : what multiplies the row weight; None = 1
-    columns : those of the table to read; None = all
-    """
-
+    #: Name -> formula, the columns after those of the table
     added: Mapping[str, Formula] = field(default_factory=dict)
-    factor: Formula | None = None
-    columns: Sequence[str] | None = None
+    factor: Formula | None = None  # what multiplies the row weight; None = 1
+    columns: Sequence[str] | None = None  # those of the table to read; None = all
 
 
 class Passes:
@@ -212,13 +206,7 @@ class Passes:
         return sorted(found)
 
     def check_skipped(self, gram: Gram, names: Sequence[str]) -> None:
-        """Warn if more than half of the rows are left out; one more pass finds the causes.
-
-        Parameters
-        ----------
-        gram : of a pass
-        names : the columns whose missing values leave rows out
-        """
+        """Warn if more than half of the rows are left out; one more pass finds the causes."""
         if too_few(gram.rows, gram.skipped):
             inputs = inputs_as_fitted(names, self.terms)
             needed = [one.source for one in inputs if one.missing is None]
@@ -238,13 +226,7 @@ class Passes:
         return {name: found[name] for name in names}
 
     def read(self, wanted: Sequence[Weighted]) -> list[Gram]:
-        """Make one pass and return a Gram for each request.
-
-        Raises
-        ------
-        DataError : an infinite value or a negative weight
-        SourceError : the engine cannot read the table
-        """
+        """Make one pass and return a Gram for each request."""
         formulas: dict[str, Formula] = {}
         requests = []
         for number, one in enumerate(wanted):

@@ -23,21 +23,13 @@ from dbselect.sources.objects import is_installed, is_listed, is_url, version_at
 
 @dataclass(frozen=True)
 class FilesMeant:
-    """The files that a path means.
+    """The files that a path means."""
 
-    Parameters
-    ----------
-    shown : the path
-    root : folder below which the files have their names; empty if these are whole addresses
-    names : of the files, sorted
-    format : of all of them
-    versions : name -> size and ETag of a file on an object store
-    """
-
-    shown: str
-    root: str
-    names: tuple[str, ...]
-    format: Format
+    shown: str  # the path
+    root: str  # folder below which the files have their names; empty if these are whole addresses
+    names: tuple[str, ...]  # of the files, sorted
+    format: Format  # of all of them
+    #: Name -> size and ETag of a file on an object store
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def address(self, name: str) -> str:
@@ -60,16 +52,12 @@ class FilesMeant:
 def meant(path: str | Path, own: Path | None = None) -> Any:
     """Return the files of a path, a folder or a glob, or the Delta or Iceberg table that it is.
 
-    Parameters
-    ----------
-    path : on this machine, or an address; other addresses than those of object stores are
-        left to the engine as they are
-    own : a folder whose files are left out
+    Addresses other than those of object stores are left to the engine as they are. Files in a
+    folder of the caller's `own` are left out.
 
     Raises
     ------
     SourceError : no file is there, or some are of a Delta or Iceberg table, or of several formats
-    ArgumentError : a library that lists or opens them is not installed
     """
     text = str(Path(path).expanduser()) if str(path).startswith("~") else str(path)
     if not text:
@@ -143,11 +131,10 @@ def _listing(
     above: Iterable[str | Path],
     versions: Mapping[str, str] | None = None,
 ) -> FilesMeant:
-    """Return the listing of some files.
+    """Return the listing of the files that are there.
 
     Parameters
     ----------
-    there : names of files that the path matches
     kind : folder below the root -> as `lakes.lake_of`
     above : folders around the root
     """

@@ -49,12 +49,7 @@ def turns(
 ) -> Iterator[Turn]:
     """Count the turns of a search on a terminal, and report each to the callback.
 
-    Parameters
-    ----------
-    total : how many turns there can be; None if unknown
-    unit : what a turn is
-    callback : called after each turn; None = no call
-    bar : whether there is a bar; where passes over a table have one there is no other
+    Where passes over a table have a bar there is no other.
     """
     done = 0
     with progress(total, unit) as shown:

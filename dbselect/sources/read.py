@@ -223,10 +223,7 @@ def check_left_out(
 ) -> None:
     """Warn of columns left out that a caller requests by a glob, or by default.
 
-    Parameters
-    ----------
-    why : no column of text that was left out could be taken
-    way : to take one named ``{name}``
+    Says why no text could be taken, and the way to take one named ``{name}``.
     """
     for name in request.left_out:
         if columns is not None and name in columns:

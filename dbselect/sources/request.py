@@ -40,18 +40,11 @@ class Table(Protocol):
 
 @dataclass(frozen=True)
 class Folding:
-    """Into how many folds the rows fall, and what decides it.
+    """Into how many folds the rows fall, and what decides it."""
 
-    Parameters
-    ----------
-    k : number of folds
-    key : field whose values decide; None for the columns of the Gram
-    seed : 0 to 2^63 - 1
-    """
-
-    k: int
-    key: str | None
-    seed: int
+    k: int  # number of folds
+    key: str | None  # field whose values decide; None for the columns of the Gram
+    seed: int  # 0 to 2^63 - 1
 
 
 @dataclass(frozen=True)
@@ -256,11 +249,7 @@ def wanted_of(
 ) -> list[Leaf]:
     """Return the columns that a caller wants, those of text among them.
 
-    Parameters
-    ----------
-    every : the columns that there are
-    columns : names and globs; None for all that a Gram can be made of
-    apart : fields that are not taken without being named
+    Fields that are `apart` are not taken without being named.
     """
     usable = {name: leaf for name, leaf in every.items() if leaf.is_numeric or leaf.is_text}
     if columns is None:
@@ -315,12 +304,7 @@ def _made(
 
 
 def folding_of(fold: Any, key: Any, seed: Any, name: str = "fold") -> Folding | None:
-    """Return the folding that the arguments of a call describe; None for no folds.
-
-    Parameters
-    ----------
-    name : of the argument that is the number of folds
-    """
+    """Return the folding that the arguments of a call describe; None for no folds."""
     check_seed(seed)
     if fold is None:
         if key is not None:

@@ -30,18 +30,12 @@ UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 class TableRows:
     """Some columns of a table, read in order; rows with a NULL or NaN are left out.
 
-    Parameters
-    ----------
-    source, columns : as in `dbselect.gram`
-    key : field that names the rows; it is left out of the default `columns`
-    scale : whether rows are scaled to norm 1; a row of zeros stays one
+    A key names the rows and is left out of the default columns. Scaled rows have norm 1; a row of
+    zeros stays one.
 
     Attributes
     ----------
-    names, leaves : d columns
     terms : how fields become columns: dates, and fields that look nested
-    table : which is open
-    again : whether the table can be read more than once
     skipped : rows left out by the last reading
     missing : column -> rows of that reading in which it is NULL or NaN
     """

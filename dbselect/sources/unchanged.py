@@ -21,14 +21,9 @@ Stamp = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Unchanged:
-    """What some files were when they were opened.
+    """What some files were when they were opened."""
 
-    Parameters
-    ----------
-    seen : path -> stamp
-    """
-
-    seen: Mapping[str, Stamp] = field(default_factory=dict)
+    seen: Mapping[str, Stamp] = field(default_factory=dict)  # path -> stamp
 
     @contextmanager
     def held(self) -> Generator[None]:

@@ -9,14 +9,7 @@ from dbselect.sources.request import Consumer
 
 
 def with_bar(table: Any, rows: int | None, title: str | None = None) -> Scan:
-    """Return what reads a table, with a bar on a terminal after two seconds.
-
-    Parameters
-    ----------
-    table : Table, or a part of one that is read alike
-    rows : how many there are; None if unknown
-    title : text of the bar before its count
-    """
+    """Return what reads a table, with a bar on a terminal after two seconds."""
 
     def scan(fields: list[str], consume: Consumer) -> None:
         lock = Lock()  # batches are consumed on several threads, and the bar is one

@@ -13,10 +13,6 @@ from dbselect.store.files import rows_of_file, version_of
 class DeltaFiles:
     """The files of a Delta table at the version that it was opened at, by its log.
 
-    Parameters
-    ----------
-    table : DeltaTable of deltalake, here or on an object store
-
     Raises
     ------
     SourceError : rows are not in the files alone (deletion vectors)

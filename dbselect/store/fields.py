@@ -45,16 +45,10 @@ def kinds_of_fields(leaves: Iterable[Leaf]) -> Fields:
 
 @dataclass(frozen=True)
 class PartFields:
-    """The fields that parts were read with, and the policy for those of others.
+    """The fields that parts were read with, and the policy for those of others."""
 
-    Parameters
-    ----------
-    policy : ``new_columns`` of `GramStore.refresh`
-    known : part -> fields that it was read with
-    """
-
-    policy: NewColumns
-    known: Mapping[str, Fields]
+    policy: NewColumns  # ``new_columns`` of `GramStore.refresh`
+    known: Mapping[str, Fields]  # part -> fields that it was read with
     every: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,10 +65,6 @@ class PartFields:
 
         A part that is known keeps its own: rows that were there before a column have no value
         in it, and would be left out.
-
-        Raises
-        ------
-        ColumnError : there are others than before, and the policy is ``"error"``
         """
         changes = self.changes(now)
         if changes and self.policy == "error":

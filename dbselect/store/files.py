@@ -69,13 +69,7 @@ class Files(Protocol):
 
 
 class ListedFiles:
-    """The files that a path, a folder or a glob means, here or on an object store.
-
-    Parameters
-    ----------
-    path : as it was given
-    own : folder of the store, whose files are left out
-    """
+    """The files that a path, a folder or a glob means, without those of the store itself."""
 
     def __init__(self, path: str | Path, own: Path | None) -> None:
         self.shown = str(path)
@@ -122,14 +116,9 @@ def _types_of(names: Collection[str]) -> dict[str, pl.DataType]:
 def rows_of_file(
     path: str, name: str, types: Mapping[str, pl.DataType], others: Collection[str] = ()
 ) -> pl.LazyFrame:
-    """Return the rows of a Parquet file, and the keys of the folders in its name.
+    """Return the rows of a Parquet file, and the keys of the folders in its name, of these types.
 
-    Parameters
-    ----------
-    path : of the file, here or elsewhere
-    name : of the file below the table
-    types : of the keys
-    others : paths of files like it; the path of each row is then its ``FILE``
+    With others like it, the path of each row is its ``FILE``.
     """
     hive = {key: types[key] for key in partition_of(name)}
     above = partition_of(path if is_url(path) else Path(path).absolute().as_posix()).keys() - hive
@@ -143,17 +132,7 @@ def rows_of_file(
 
 
 def files_of(source: Any, own: Path | None = None) -> Files | None:
-    """Return the files of Parquet that a source means, None if it is something else.
-
-    Parameters
-    ----------
-    source : the table
-    own : folder of the store, whose files are left out
-
-    Raises
-    ------
-    SourceError : as `meant`
-    """
+    """Return the files of Parquet that a source means, None if it is something else."""
     table = meant(source, own) if isinstance(source, str | Path) else source
     if isinstance(table, FilesMeant):
         if not table.root:
@@ -174,14 +153,7 @@ def files_of(source: Any, own: Path | None = None) -> Files | None:
 
 
 class FileParts:
-    """A table whose parts are files.
-
-    Parameters
-    ----------
-    files : which
-    reading : how
-    fields : those that each part was read with
-    """
+    """A table whose parts are files."""
 
     looked_at = True
 

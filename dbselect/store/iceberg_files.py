@@ -4,12 +4,7 @@ from typing import Any
 
 
 class IcebergFiles:
-    """The files of an Iceberg table at the snapshot that it was opened at.
-
-    Parameters
-    ----------
-    table : of pyiceberg
-    """
+    """The files of an Iceberg table at the snapshot that it was opened at."""
 
     root: str | None = None
 

@@ -19,13 +19,7 @@ TICK = timedelta(microseconds=1)
 
 
 def keys_between(keys: pl.Series, first: Any, last: Any) -> pl.Series:
-    """Return which keys lie from `first` to `last`, both included; NULL never does.
-
-    Parameters
-    ----------
-    keys : of one type
-    first, last : of the type of the keys, or a text for dates and times; None for no limit
-    """
+    """Return which keys lie from `first` to `last`, both included; None is no limit."""
     if keys.dtype == pl.Boolean:
         raise ArgumentError(f"the key '{keys.name}' is Boolean and has no windows; cut by `where`")
     low = None if first is None else _end(keys, first, "first")[0]

@@ -23,13 +23,7 @@ ENDING = ".unfinished"
 
 
 class Journal:
-    """The records of a refresh under way.
-
-    Parameters
-    ----------
-    folder : where they are kept; None: nowhere
-    reading : how they are read; those of other options are left alone
-    """
+    """The records of a refresh under way; those that were read otherwise are left alone."""
 
     def __init__(self, folder: Path | None, reading: Reading) -> None:
         self._folder = folder

@@ -26,13 +26,7 @@ NAMED = 10
 
 
 def window_of(grams: Sequence[Gram], reading: Reading) -> Gram:
-    """Return the Gram of the rows of some parts.
-
-    Parameters
-    ----------
-    grams : of the parts, at least one
-    reading : how they were read
-    """
+    """Return the Gram of the rows of some parts."""
     return settled(merged(alike(grams, reading)), reading)
 
 
@@ -144,13 +138,7 @@ def with_nulls(grams: Sequence[Gram], reading: Reading) -> list[Gram]:
 
 
 def _with_null(gram: Gram, name: str, other: Gram, skips: bool) -> Gram:
-    """Return a Gram with a column of the table that has no value in any row.
-
-    Parameters
-    ----------
-    other : a Gram that has the column
-    skips : whether a row without a value is left out
-    """
+    """Return a Gram with a column, as another has it, that has no value in any row."""
     terms, read = gram.terms, gram.rows + gram.skipped
     category = [replace(c, levels=()) for c in other.terms.categories if c.column == name]
     mark = category[0].missing if category else name + SUFFIX
@@ -204,11 +192,8 @@ def trimmed(gram: Gram, reading: Reading) -> Gram:
 def settled_pair(one: Gram, two: Gram, reading: Reading) -> tuple[Gram, Gram]:
     """Return the Grams of two windows, with the means of the first where values are missing.
 
-    These are what a model of the first puts there when it predicts the second.
-
-    Parameters
-    ----------
-    one, two : sums of the records, not settled, of the same columns
+    These are what a model of the first puts there when it predicts the second. Both are sums of
+    records, not settled, of the same columns.
     """
     first, second = settled(one, reading), trimmed(two, reading)
     columns = to_be_filled(second, reading)
@@ -261,10 +246,6 @@ class Sliding:
     Parts are never subtracted, which would cost digits: those that came lately are one sum,
     and of the older ones every sum up to the end of the window is there. Each part is added
     three times at most, however long the window.
-
-    Parameters
-    ----------
-    grams : of the parts, in order, of the same columns
 
     References
     ----------

@@ -69,13 +69,9 @@ def labelled(
     reading: Reading,
     fields: Mapping[str, str] | None = None,
 ) -> pl.DataFrame:
-    """Return records as a store keeps them.
+    """Return keys and ``gram`` as a store keeps them.
 
-    Parameters
-    ----------
-    records : keys and ``gram``
-    part, fingerprint : a text for all records, or a Series of one each
-    fields : of the table that the records were made of
+    Part and fingerprint are a text for all records, or a Series of one each.
     """
     by = list(reading.by)
     told = {PART: part, FINGERPRINT: fingerprint, READING: reading.to_json(fields)}

@@ -30,12 +30,7 @@ POLICIES = {"keep": one_of(Keep), "new_columns": one_of(NewColumns)}
 
 @dataclass(frozen=True)
 class Reading:
-    """The options of `GramStore.refresh`, stored beside each record.
-
-    Parameters
-    ----------
-    by, columns, weight, null_policy, max_levels, terms, keep, new_columns : as there
-    """
+    """The options of `GramStore.refresh`, stored beside each record."""
 
     by: tuple[str, ...]
     columns: tuple[str, ...] | None = None
@@ -86,12 +81,7 @@ class Reading:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` gave.
-
-        Raises
-        ------
-        RecordError : it is something else
-        """
+        """Read what `to_json` gave."""
         try:
             told = json.loads(text)
             check_version(told.pop(FORMAT, VERSION), "the store")
@@ -117,13 +107,7 @@ def fields_from(text: str) -> dict[str, str] | None:
 
 
 def agreed(said: Mapping[str, Any], kept: Reading) -> Reading:
-    """Return the reading options of a store; refuse different ones.
-
-    Parameters
-    ----------
-    said : options that the caller passes
-    kept : those of the store
-    """
+    """Return the reading options of a store; refuse others that a caller passes."""
     for name, value in said.items():
         was = getattr(kept, name)
         if value != was and name not in POLICIES:

@@ -85,13 +85,7 @@ class Refreshed:
 
 
 def check_dropped(most: int | None, gone: int, known: int, found: int) -> None:
-    """Refuse to drop too many parts.
-
-    Parameters
-    ----------
-    most : that may be dropped; None: not all of several
-    gone, known, found : parts that the table lacks, that the store has, that the table has
-    """
+    """Refuse to drop too many parts; without a limit, all of several."""
     # A table of one part, as of the last day, may have another each night.
     if most is None and gone == known > bool(found):
         what = "none of these parts" if found else "no rows"
@@ -109,15 +103,7 @@ def check_dropped(most: int | None, gone: int, known: int, found: int) -> None:
 def partitions_of(
     source: Any, reading: Reading, fields: PartFields, own: Path | None = None
 ) -> Partitions:
-    """Return the parts of a table.
-
-    Parameters
-    ----------
-    source : the table
-    reading : how it is read
-    fields : those that each part was read with
-    own : folder of the store, whose files are none of a table that lies around it
-    """
+    """Return the parts of a table, without files of the store's own folder."""
     files = files_of(source, own)
     if files is not None:
         return FileParts(files, reading, fields)
@@ -142,17 +128,7 @@ def refreshed(
     max_dropped: int | None,
     skips: bool,
 ) -> Refreshed:
-    """Bring the records of a store to the state of its table.
-
-    Parameters
-    ----------
-    shelf : where the records lie
-    before : its state
-    source : the table
-    reading : how it is read
-    max_dropped : most parts that are dropped; None: not all
-    skips : whether a file that cannot be read is left for the next refresh
-    """
+    """Bring the records of a store to the state of its table, as `GramStore.refresh`."""
     known = before.fingerprints
     # What was put belongs to no table; what could not be read is tried again.
     of_table = {part: told for part, told in known.items() if not told.startswith(PUT)}
@@ -234,12 +210,8 @@ def _read(
 ) -> tuple[dict[str, str], list[pl.DataFrame]]:
     """Return the fingerprints of a table, and records of all parts that have new ones.
 
-    Parameters
-    ----------
-    known : part -> fingerprint in the store
-    journal : keeps what is read of a long refresh
-    check : refuses the parts there are, before any is read
-    skipping : how they are read, where one that cannot be is left for the next refresh
+    The parts there are can be refused by `check`, before any is read. With `skipping`, one that
+    cannot be read is left for the next refresh.
     """
     frames = journal.read()
     for _ in range(ATTEMPTS):

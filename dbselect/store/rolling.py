@@ -117,14 +117,7 @@ class OverTime:
 
 
 def ends_of_windows(keys: pl.Series, days: int, every: int) -> list[tuple[Any, Any]]:
-    """Return the first and last key of windows, of which the last ends with the last key.
-
-    Parameters
-    ----------
-    keys : whole numbers, dates or times, which count as their dates
-    days : length of a window: days, or units of whole numbers
-    every : from one window to the next
-    """
+    """Return the first and last key of windows, of which the last ends with the last key."""
     for name, value in (("days", days), ("every", every)):
         if value is None:
             raise ArgumentError(f"{name} is None; it must be a whole number >= 1")

@@ -51,15 +51,7 @@ MOST_ASKED = 1000
 
 
 class RowParts:
-    """A table whose parts are the rows of equal keys.
-
-    Parameters
-    ----------
-    source : as the caller gave it
-    table : the source, opened
-    reading : how it is read
-    fields : those that each part was read with
-    """
+    """A table whose parts are the rows of equal keys."""
 
     looked_at = False
     shown = "the table"
@@ -143,20 +135,12 @@ class RowParts:
 
 @dataclass(frozen=True)
 class KeyHashes:
-    """A work: how many rows each key has, and hashes of them.
+    """A work: how many rows each key has, and hashes of them."""
 
-    Parameters
-    ----------
-    by : the keys
-    columns : lists of columns; there is a hash by each
-    schema : of the fields that are read
-    kinds : column -> its name and kind, which the fingerprint depends on
-    """
-
-    by: tuple[str, ...]
-    columns: tuple[tuple[str, ...], ...]
-    schema: pa.Schema
-    kinds: Mapping[str, Any]
+    by: tuple[str, ...]  # the keys
+    columns: tuple[tuple[str, ...], ...]  # lists of columns; there is a hash by each
+    schema: pa.Schema  # of the fields that are read
+    kinds: Mapping[str, Any]  # column -> its name and kind, which the fingerprint depends on
 
     @property
     def size(self) -> int:
@@ -235,13 +219,6 @@ class HashSums:
 
 class Watched:
     """A table that hashes the rows it hands on, and hands on those of some keys only.
-
-    Parameters
-    ----------
-    table : the table
-    schema : its fields that are handed on
-    work : hashes the rows
-    wanted : keys whose rows are kept
 
     Attributes
     ----------

@@ -24,12 +24,7 @@ MOST_ROWS, MOST_VALUES = 131_072, 1 << 25
 
 
 class Batched(ABC):
-    """A table that an engine returns in batches, here read by several threads.
-
-    Attributes
-    ----------
-    schema, rows, again : as of `Table`
-    """
+    """A table that an engine returns in batches, here read by several threads."""
 
     schema: pa.Schema
     rows: int | None = None
@@ -46,12 +41,7 @@ class Batched(ABC):
 
 
 class StreamTable(Batched):
-    """A one-shot stream of record batches.
-
-    Parameters
-    ----------
-    source : object with ``__arrow_c_stream__``
-    """
+    """A one-shot stream of record batches, of an object with ``__arrow_c_stream__``."""
 
     def __init__(self, source: Any) -> None:
         self._source = source

@@ -31,13 +31,9 @@ def run(query: Any) -> pl.DataFrame:
 
 
 def run_text(table: Any, keys: Sequence[str], sums: Mapping[str, str]) -> pl.DataFrame:
-    """Run a query of very many sums, which ibis takes seconds to put together.
+    """Run a query of very many sums, in SQL with columns in braces.
 
-    Parameters
-    ----------
-    table : of ibis
-    keys : columns that make groups
-    sums : name in the result -> SQL, with columns in braces
+    ibis takes seconds to put together so many.
     """
     engine = table.get_backend()
 

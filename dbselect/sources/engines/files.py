@@ -24,13 +24,7 @@ from dbselect.sources.unchanged import unchanged_of
 
 
 class FilesTable:
-    """Parquet files, each read by a task, under names that all machines see.
-
-    Parameters
-    ----------
-    source : a path, a folder, a glob, or a list of paths
-    session : of Spark
-    """
+    """Parquet files, each read by a task of Spark, under names that all machines see."""
 
     def __init__(self, source: Any, session: Any) -> None:
         if not (is_of(session, "pyspark") and hasattr(session, "createDataFrame")):
@@ -63,20 +57,12 @@ class FilesTable:
 
 @dataclass(frozen=True)
 class FileWork:
-    """A work on files, which are given by their numbers.
+    """A work on files, which are given by their numbers."""
 
-    Parameters
-    ----------
-    work : on their rows
-    paths : of all files
-    fields : to read
-    schema : that every file must fit
-    """
-
-    work: Work
-    paths: Sequence[str]
-    fields: list[str]
-    schema: pa.Schema
+    work: Work  # on their rows
+    paths: Sequence[str]  # of all files
+    fields: list[str]  # to read
+    schema: pa.Schema  # that every file must fit
 
     @property
     def size(self) -> int:
@@ -124,13 +110,7 @@ def of_file(path: str) -> LazyTable:
 
 
 def paths_of(source: Any) -> list[str]:
-    """Return the files of a path, a folder or a glob, or a list as it is, sorted.
-
-    Raises
-    ------
-    ArgumentError : a source that tasks cannot read by themselves
-    SourceError : there is no file, or it is no Parquet
-    """
+    """Return the files of a path, a folder or a glob, or a list as it is, sorted."""
     is_list = isinstance(source, list | tuple) and bool(source)
     if is_list and all(isinstance(one, str | Path) for one in source):
         return sorted(str(one) for one in source)

@@ -24,23 +24,15 @@ _STREAM = b"\xff" * 4
 
 @dataclass(frozen=True)
 class Format:
-    """How files of a kind are read.
+    """How files of a kind are read."""
 
-    Parameters
-    ----------
-    name : of the kind
-    scan : files, whether the engine expands them as a glob, whether folders ``name=value`` are
-        columns -> the rows
-    counted : whether files store their number of rows
-    foldered : whether folders ``name=value`` can be columns
-    nested : whether a column can be a struct, as a Gram record is
-    """
-
-    name: str
+    name: str  # of the kind
+    #: Files, whether the engine expands them as a glob, whether folders ``name=value`` are
+    #: columns -> the rows
     scan: Callable[[list[str], bool, bool], pl.LazyFrame]
-    counted: bool = True
-    foldered: bool = True
-    nested: bool = True
+    counted: bool = True  # whether files store their number of rows
+    foldered: bool = True  # whether folders ``name=value`` can be columns
+    nested: bool = True  # whether a column can be a struct, as a Gram record is
 
 
 def _parquet(paths: list[str], is_glob: bool, hive: bool) -> pl.LazyFrame:

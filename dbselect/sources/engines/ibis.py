@@ -90,10 +90,8 @@ class RemoteTable(IbisTable):
     def counts_of(self, leaf: Leaf, limit: int | None, most: int | None) -> pl.DataFrame:
         """Count the rows of each value of a column: ``value`` and ``rows``.
 
-        Parameters
-        ----------
-        limit : 0 returns the smallest and the largest value only
-        most : of more values than this, only one more is returned
+        A limit of 0 returns the smallest and the largest value only; of more than `most` values,
+        one more is returned.
         """
         from dbselect.sources.engines.expressions import counts_of
 

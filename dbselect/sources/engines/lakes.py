@@ -57,13 +57,7 @@ def kinds_among(names: Iterable[str]) -> dict[str, str]:
 
 
 def opened_lake(path: str) -> Any | None:
-    """Open the table that a folder is, or that a metadata file of Iceberg describes; None if none.
-
-    Raises
-    ------
-    ArgumentError : deltalake or pyiceberg is not installed
-    SourceError : the table cannot be read
-    """
+    """Open the table that a folder is, or a metadata file of Iceberg describes; None if none."""
     if path.endswith(ICEBERG_FILE):
         return iceberg_table(path)
     kind = lake_of(path.rstrip("/"))
@@ -73,13 +67,7 @@ def opened_lake(path: str) -> Any | None:
 
 
 def delta_table(path: str | Path) -> Any:
-    """Open a Delta table.
-
-    Raises
-    ------
-    ArgumentError : deltalake is not installed
-    SourceError : the folder holds no Delta table
-    """
+    """Open a Delta table."""
     try:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
@@ -94,13 +82,7 @@ def delta_table(path: str | Path) -> Any:
 
 
 def iceberg_table(path: str) -> Any:
-    """Open an Iceberg table of a metadata file, or of a folder that names the current one.
-
-    Raises
-    ------
-    ArgumentError : pyiceberg is not installed
-    SourceError : the folder does not name it, as where a catalog does
-    """
+    """Open an Iceberg table of a metadata file, or of a folder that names the current one."""
     try:
         from pyiceberg.table import StaticTable
     except ImportError:

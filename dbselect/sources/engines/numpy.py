@@ -12,13 +12,7 @@ from dbselect.sources.engines.arrow import BATCH_ROWS, Batched
 
 
 class ArrayTable(Batched):
-    """The rows of an array of shape (n, d).
-
-    Parameters
-    ----------
-    array : shape (n, d), numeric or boolean
-    names : d names
-    """
+    """The rows of an array of shape (n, d), numeric or boolean."""
 
     def __init__(self, array: npt.NDArray[Any], names: Sequence[str] | None) -> None:
         if names is None or isinstance(names, str):

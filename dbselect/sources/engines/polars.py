@@ -31,14 +31,7 @@ WHOLE = pl.Decimal(38, 0)
 
 
 class LazyTable:
-    """A table that Polars reads.
-
-    Parameters
-    ----------
-    frame : LazyFrame, in which 128-bit integers become decimals, and beyond 38 digits an error
-    rows : number of rows, if it is known without reading them
-    files : what it is read from, as far as that is known
-    """
+    """A table that Polars reads; 128-bit integers become decimals, beyond 38 digits an error."""
 
     def __init__(
         self, frame: pl.LazyFrame, rows: int | None = None, files: Unchanged | None = None
@@ -168,12 +161,7 @@ def plain_dtype(dtype: Any) -> Any:
 
 
 def from_path(path: str | Path) -> LazyTable:
-    """Open a file, a folder, a glob, or a Delta or Iceberg table; the name says the format.
-
-    Raises
-    ------
-    SourceError : no file is there, or its format does not match its name
-    """
+    """Open a file, a folder, a glob, or a Delta or Iceberg table; the name says the format."""
     found = meant(path)
     return from_listing(found) if isinstance(found, FilesMeant) else from_lake(found)
 
@@ -187,16 +175,7 @@ def from_lake(table: Any) -> LazyTable:
 
 
 def from_listing(listing: FilesMeant) -> LazyTable:
-    """Open files of one format; folders ``name=value`` below their root are columns.
-
-    Raises
-    ------
-    SourceError : a file is gone, or its format does not match its name
-
-    Warns
-    -----
-    LeftOutWarning : folders ``name=value`` of text, which are no columns
-    """
+    """Open files of one format; folders ``name=value`` below their root are columns."""
     form = listing.format
     try:
         files = unchanged_of(listing.here)

@@ -35,18 +35,9 @@ def release() -> str:
 def ran(
     kind: str, release_there: str, sent: bytes, batches: Iterator[pa.RecordBatch]
 ) -> tuple[bytes | None, str | None]:
-    """Run a work on the rows of a task, or on the states of others.
+    """Run a pickled work on the rows of a task, or merge ``state`` and ``error`` of others.
 
-    Parameters
-    ----------
-    kind : ``"partial"`` or ``"merge"``
-    release_there : version of dbselect that pickled the work
-    sent : the work
-    batches : rows, or ``state`` and ``error`` of other tasks
-
-    Returns
-    -------
-    The state, None for no rows; and the error, None if there is none, its class first
+    Returns the state, None for no rows; and the error, None if there is none, its class first.
     """
     if release_there != release():
         return None, (

@@ -141,17 +141,11 @@ def _paths_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
 
 @dataclass(frozen=True)
 class _Block:
-    """Documents of a block of lines, and the features that they name.
+    """Documents of a block of lines, and the features that they name."""
 
-    Parameters
-    ----------
-    query : shape (n,)
-    relevance : shape (n,)
-    document, feature, value : shape (m,), of every feature named: which document, number, value
-    """
-
-    query: npt.NDArray[np.int64]
-    relevance: Vector
+    query: npt.NDArray[np.int64]  # shape (n,)
+    relevance: Vector  # shape (n,)
+    #: shape (m,), of every feature named: which document, number, value
     document: npt.NDArray[np.int64]
     feature: npt.NDArray[np.int64]
     value: Vector
@@ -169,14 +163,9 @@ OTHERS = [(QUERY, pa.int64()), (RELEVANCE, pa.float64())]
 
 @dataclass(frozen=True)
 class _Columns:
-    """Features as columns.
+    """Features as columns."""
 
-    Parameters
-    ----------
-    width : F
-    """
-
-    width: int
+    width: int  # F
 
     @classmethod
     def of(cls, paths: Sequence[Path], features: int | None) -> "_Columns":
@@ -195,16 +184,10 @@ class _Columns:
 
 @dataclass(frozen=True)
 class _Field:
-    """Features as one field of entries.
+    """Features as one field of entries."""
 
-    Parameters
-    ----------
-    name : of the field
-    width : F; None for any
-    """
-
-    name: str
-    width: int | None
+    name: str  # of the field
+    width: int | None  # F; None for any
 
     def __post_init__(self) -> None:
         """Refuse what is no name of another field."""

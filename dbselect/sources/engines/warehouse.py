@@ -38,36 +38,22 @@ ROUNDING = 1e-10
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts and approximate means of each of G groups, from the first query.
+    """Counts and approximate means of each of G groups, from the first query."""
 
-    Parameters
-    ----------
-    keys : the groups, one a row
-    rows, skipped, weight : shape (G,)
-    missing : column of the table -> shape (G,), rows in which it is missing
-    gaps : the same of the rows used
-    centres : column of numbers -> shape (G,), about its mean
-    """
-
-    keys: pl.DataFrame
+    keys: pl.DataFrame  # the groups, one a row
+    #: shape (G,)
     rows: npt.NDArray[np.int64]
     skipped: npt.NDArray[np.int64]
     weight: Vector
+    #: Column of the table -> shape (G,), rows in which it is missing
     missing: Mapping[str, npt.NDArray[np.int64]]
-    gaps: Mapping[str, npt.NDArray[np.int64]]
-    centres: Mapping[str, Vector]
+    gaps: Mapping[str, npt.NDArray[np.int64]]  # the same of the rows used
+    centres: Mapping[str, Vector]  # column of numbers -> shape (G,), about its mean
 
 
 def records_of(table: Any, request: Request) -> pl.DataFrame:
-    """Return the keys of each group and its record, ``gram``.
+    """Return the keys of each group and its record, ``gram``, of a request without folds and bases.
 
-    Parameters
-    ----------
-    table : of ibis, on any engine
-    request : without folds and bases
-
-    Notes
-    -----
     Of d numbers and c categories: 1 + q + c + c (c - 1) / 2 queries, each over the whole
     table, where q is 1 up to d = 51 and about (d / 36)^2 / 2 beyond.
     """
@@ -173,10 +159,7 @@ def _check_same(before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> No
 def _check_sums(before: Matrix, now: Matrix, size: Matrix) -> None:
     """Refuse a table whose rows have other values than a query before has found.
 
-    Parameters
-    ----------
-    before, now : sums of equal columns in two queries
-    size : of the absolute values that each adds, at most
+    The size is that of the absolute values that each sum adds, at most.
     """
     if (np.abs(before - now) > ROUNDING * size).any():
         raise SourceError(
@@ -210,19 +193,13 @@ class _Index:
 
 @dataclass(frozen=True)
 class _Products:
-    """Sums over the rows used, of G groups and p parts.
+    """Sums over the rows used, of G groups and p parts."""
 
-    Parameters
-    ----------
-    centre, sums : shape (G, p), where distances are measured from, and their sums
-    comoment : shape (G, p, p)
-    size : shape (G, p), of the absolute values of these rows together, at most
-    """
-
+    #: shape (G, p), where distances are measured from, and their sums
     centre: Matrix
     sums: Matrix
-    comoment: npt.NDArray[np.float64]
-    size: Matrix
+    comoment: npt.NDArray[np.float64]  # shape (G, p, p)
+    size: Matrix  # shape (G, p), of the absolute values of these rows together, at most
 
 
 def _grams(rows: Rows, counts: Counts) -> Iterator[tuple[Gram, dict[str, float]]]:
@@ -393,12 +370,7 @@ def _by_level(
 def _cross_table(
     centred: Centred, a: int, b: int, index: _Index, counts: Counts, totals: Sequence[Matrix]
 ) -> npt.NDArray[np.float64]:
-    """Return the weight of each pair of levels, shape (G, La, Lb).
-
-    Parameters
-    ----------
-    totals : of each of the two, the weight of each level, shapes (G, La) and (G, Lb)
-    """
+    """Return the weight of each pair of levels, (G, La, Lb); `totals` are those of each level."""
     levels = [total.shape[1] for total in totals]
     table = np.zeros((len(counts.weight), *levels))
     frame = centred.by_levels([a, b], [])

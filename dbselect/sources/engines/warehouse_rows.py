@@ -33,29 +33,16 @@ LARGEST = float(np.finfo(np.float64).max)
 
 @dataclass(frozen=True)
 class Part:
-    """A column of numbers, or the indicator of one.
+    """A column of numbers, or the indicator of one."""
 
-    Parameters
-    ----------
-    name : of the column of the Gram
-    column : number of the request's column that it is, or belongs to
-    policy : of that column
-    is_mark : whether it is the indicator
-    """
-
-    name: str
-    column: int
-    policy: str
-    is_mark: bool = False
+    name: str  # of the column of the Gram
+    column: int  # number of the request's column that it is, or belongs to
+    policy: str  # of that column
+    is_mark: bool = False  # whether it is the indicator
 
 
 class Rows:
-    """Columns of a table as expressions of ibis.
-
-    Parameters
-    ----------
-    table : of ibis
-    request : without folds and bases
+    """Columns of a table as expressions of ibis, for a request without folds and bases.
 
     Attributes
     ----------
@@ -181,14 +168,7 @@ class Rows:
 
 
 class Centred:
-    """The rows used, as distances from about the mean of their group.
-
-    Parameters
-    ----------
-    rows : of the table
-    parts : columns of numbers and their indicators
-    centres : column of numbers -> about its mean, of the only group
-    """
+    """The rows used, as distances from about the mean of their group, `centres` if only one."""
 
     def __init__(self, rows: Rows, parts: Sequence[Part], centres: Mapping[str, Vector]) -> None:
         self.rows = rows

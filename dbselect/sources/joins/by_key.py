@@ -24,10 +24,8 @@ def rows_of(
 ) -> pl.LazyFrame:
     """Return the rows of the facts as a Gram has them.
 
-    Returns
-    -------
-    LazyFrame of the key, ``WEIGHT``, 0 in rows that the Gram leaves out, whether a row is
-    in it, and its columns less their means, called by their numbers
+    Each has its key, ``WEIGHT``, 0 where the Gram leaves it out, whether it is in the Gram, and the
+    columns less their means, called by their numbers.
     """
     names = names_of(gram)
     inputs = {name: one for one in inputs_as_fitted(gram.columns, gram.terms) for name in one.names}
@@ -65,9 +63,7 @@ def product_names(gram: Gram) -> list[str]:
 def summed(rows: pl.LazyFrame, fields: Sequence[str], gram: Gram, products: bool) -> pl.DataFrame:
     """Return, for each key, rows, rows used, weight, and sums of columns and of products.
 
-    Returns
-    -------
-    DataFrame of the key, ``rows``, ``used``, ``weight`` and numbered columns, ascending
+    They are called ``rows``, ``used``, ``weight`` and by numbers; keys ascend.
     """
     names, w = names_of(gram), pl.col(WEIGHT)
     pairs = zip(*np.tril_indices(len(names)), strict=True) if products else ()
@@ -86,18 +82,9 @@ def summed(rows: pl.LazyFrame, fields: Sequence[str], gram: Gram, products: bool
 
 
 def pairs(rows: pl.LazyFrame, one: pl.DataFrame, two: pl.DataFrame, few: bool) -> Any:
-    """Return how much weight each pair of two keys has.
+    """Return how much weight each pair of two keys has, as a sparse array of shape (K1, K2).
 
-    Parameters
-    ----------
-    rows : the fields of both keys and ``WEIGHT``
-    one, two : the K1 and the K2 keys
-    few : whether there are so few pairs that it pays to add rows up first
-
-    Returns
-    -------
-    sparse array of shape (K1, K2), in which a pair may stand several times; 16 bytes for
-    each row, or with `few` for each pair
+    A pair may stand several times: 16 bytes for each row. With `few` rows are added up first.
     """
     if few:
         fields = dict.fromkeys([*one.columns, *two.columns])

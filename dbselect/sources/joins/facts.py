@@ -30,12 +30,6 @@ _KEPT = "__dbselect_kept"
 class Facts:
     """Facts, their Gram, and their sums by each key, which grow with tables that are added.
 
-    Parameters
-    ----------
-    source : a table that can be read again
-    columns : names and globs of its own columns
-    weight : column of row weights
-
     Attributes
     ----------
     gram : of the own columns and those of all tables added
@@ -95,12 +89,10 @@ class Facts:
     def add(
         self, key: Fields, own: Gram, cross: Matrix, centred: Matrix, others: Collection[Fields]
     ) -> None:
-        """Add the columns of a table to the Gram, and to the sums by its key and others.
+        """Add p columns of a table to the Gram, and to the sums by its key and others.
 
         Parameters
         ----------
-        key : by which it was looked up
-        own : Gram of its p columns
         cross : shape (d, p), their comoments with the columns there are
         centred : shape (K, p), its values less their means
         others : further keys that are still needed; each reads the facts once together with

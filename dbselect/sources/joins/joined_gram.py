@@ -19,19 +19,10 @@ from dbselect.sources.read import seen
 def weighed(
     found: LookedUp, rows: npt.NDArray[np.int64], weight: Vector, facts: Gram
 ) -> tuple[Gram, Matrix]:
-    """Return the Gram of the columns alone, over the rows of the facts, and their values.
+    """Return the Gram of p columns alone, over the rows of the facts, and their values.
 
-    Indicators of what is never missing, and levels that no row has, are dropped.
-
-    Parameters
-    ----------
-    found : the columns for each of K keys, whose values are overwritten
-    rows, weight : shape (K,), rows read and the weight of those used
-    facts : Gram of the same rows
-
-    Returns
-    -------
-    Gram of p columns, and an array of shape (K, p): values less the means
+    Indicators of what is never missing, and levels that no row has, are dropped. The values,
+    shape (K, p) and less their means, overwrite those of `found`.
     """
     terms = _filled(found, weight)
     centred, mean, low = _centred(found.values, weight)
@@ -58,12 +49,7 @@ def weighed(
 
 
 def side_by_side(one: Gram, two: Gram, cross: Matrix) -> Gram:
-    """Return the Gram of the columns of two, of the same rows.
-
-    Parameters
-    ----------
-    cross : shape (d, p), the comoments of the columns of one with those of the other
-    """
+    """Return the Gram of the columns of two, of the same rows; `cross`: comoments, (d, p)."""
     _check_apart(two.columns, one.columns)
     return replace(
         one,
@@ -93,10 +79,7 @@ def _filled(found: LookedUp, weight: Vector) -> Terms:
 def _centred(values: Matrix, weight: Vector) -> tuple[Matrix, Vector, Vector]:
     """Return columns less their weighted means, and these as the sums of two doubles.
 
-    Parameters
-    ----------
-    values : shape (K, p), column by column; overwritten
-    weight : shape (K,), of which some is > 0
+    The values, shape (K, p), are overwritten, column by column.
     """
     total, there = weight.sum(), weight > 0
     first = weight @ values / total

@@ -232,22 +232,12 @@ class KeySums:
         return self.with_values(self.look_up(table, key, given), given.unmatched)
 
     def look_up(self, table: TableSource, key: Key | None, given: LookUp) -> LookedUp:
-        """Return the values of a table for each key.
-
-        Raises
-        ------
-        ColumnError, ArgumentError, DataError : as `extend`
-        """
+        """Return the values of a table for each key."""
         kinds = check_keys(self.keys.columns, self.keys.schema, "the sums")
         return look_up(self.keys, kinds, table, key, given)
 
     def with_values(self, found: LookedUp, unmatched: UnmatchedName) -> "KeySums":
-        """Return the sums and the Gram with columns that were looked up.
-
-        Raises
-        ------
-        ColumnError, DataError, RecordError : as `extend`
-        """
+        """Return the sums and the Gram with columns that were looked up."""
         base = self
         if unmatched != "indicator":
             complete = self.check_complete(found, unmatched)
@@ -264,12 +254,7 @@ class KeySums:
         return replace(sums, products=np.hstack([base.products, *more]))
 
     def check_complete(self, found: LookedUp, unmatched: UnmatchedName) -> Mask:
-        """Return the keys of which nothing is missing; refuse others where that is an error.
-
-        Raises
-        ------
-        DataError : rows that are used lack a value, and `unmatched` is ``"error"``
-        """
+        """Return the keys of which nothing is missing; refuse others where that is an error."""
         complete = found.complete
         left = int(self.used[~complete].sum())
         if left and unmatched == "error":
@@ -277,17 +262,9 @@ class KeySums:
         return complete
 
     def beside(self, own: Gram, cross: Matrix, sums: Matrix) -> "KeySums":
-        """Return the sums of these columns and of others, without products.
+        """Return the sums of these d columns and of p others, without products.
 
-        Parameters
-        ----------
-        own : Gram of p columns, of the same rows
-        cross : shape (d, p), their comoments with these
-        sums : shape (K, p), sums of the columns less their means
-
-        Raises
-        ------
-        ColumnError : a column is in both
+        The comoments of both, `cross`, have shape (d, p), the sums of the others (K, p).
         """
         gram = side_by_side(self.gram, own, cross)
         return replace(self, gram=gram, sums=np.hstack([self.sums, sums]), products=None)

@@ -52,23 +52,15 @@ class LookUp:
 
 @dataclass(frozen=True, eq=False)
 class LookedUp:
-    """The values of a table for each of K keys.
+    """The values of a table for each of K keys."""
 
-    Parameters
-    ----------
-    columns : p names of the columns of the Gram
-    values : shape (K, p), column by column; 0 where something is missing
-    missing : column of the table -> shape (K,), where it is NULL or NaN, or has no row;
-        columns without any are not in it
-    terms : how the columns of the table became these
-    texts : columns of text, whose levels that no row has are to be dropped
-    """
-
-    columns: list[str]
-    values: Matrix
+    columns: list[str]  # p names of the columns of the Gram
+    values: Matrix  # shape (K, p), column by column; 0 where something is missing
+    #: Column of the table -> shape (K,), where it is NULL or NaN, or has no row; columns without
+    #: any are not in it
     missing: dict[str, Mask]
-    terms: Terms
-    texts: list[str]
+    terms: Terms  # how the columns of the table became these
+    texts: list[str]  # columns of text, whose levels that no row has are to be dropped
 
     @property
     def complete(self) -> Mask:
@@ -82,15 +74,7 @@ class LookedUp:
 def look_up(
     keys: pl.DataFrame, kinds: Sequence[str], source: Any, key: Any, given: LookUp
 ) -> LookedUp:
-    """Read a table, and find the row of each key.
-
-    Parameters
-    ----------
-    keys : the K keys, as `compared` has them, under the names that the facts have
-    kinds : of the fields of the key
-    source : table of any engine, read once
-    key : the fields of the key in the table, in the order of those of `keys`, or a mapping
-    """
+    """Read a table, and find the row of each of K keys, which are as `compared` has them."""
     theirs = fields_in_table(key, list(keys.columns))
     table = open_table(source, None)
     frame = lazy(table)

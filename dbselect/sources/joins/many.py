@@ -39,10 +39,6 @@ def one_a_key(
     ``"mean"`` makes ``x_mean`` of each column of numbers, booleans and dates, over the rows
     that have a value; ``"count"`` makes ``rows``; ``"latest"`` makes ``x_latest`` of each
     column, that of the row whose `order` is largest. Rows without an order are none of these.
-
-    Parameters
-    ----------
-    keys : fields of the key; where one is NULL, the row is in no summary that is looked up
     """
     schema = frame.collect_schema()
     others = [name for name in schema.names() if name not in keys]

@@ -13,26 +13,18 @@ from dbselect.record.gram import Gram, Matrix, Vector, aligned
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """K records of equal columns.
+    """K records of equal columns."""
 
-    Parameters
-    ----------
-    first : one of them, for its columns and terms
-    rows, skipped : shape (K,)
-    weight : shape (K,)
-    mean, mean_low : shape (K, d)
-    lower : shape (K, d (d + 1) / 2), lower triangles of the comoments, row by row
-    missing : column of the table -> rows in which it is missing, in all of them
-    """
-
-    first: Gram
+    first: Gram  # one of them, for its columns and terms
+    #: shape (K,)
     rows: npt.NDArray[np.int64]
     skipped: npt.NDArray[np.int64]
-    weight: Vector
+    weight: Vector  # shape (K,)
+    #: shape (K, d)
     mean: Matrix
     mean_low: Matrix
-    lower: Matrix
-    missing: dict[str, int]
+    lower: Matrix  # shape (K, d (d + 1) / 2), lower triangles of the comoments, row by row
+    missing: dict[str, int]  # column of the table -> rows in which it is missing, in all of them
 
     def total(self) -> tuple[Gram, Matrix]:
         """Return the Gram of all rows, and the mean of each record less that of all.

@@ -38,16 +38,10 @@ def reader_of(request: Request, by: Sequence[str] = ()) -> Reader:
 
 @dataclass(frozen=True)
 class GramWork:
-    """The sums that the records of a request are made of.
+    """The sums that the records of a request are made of."""
 
-    Parameters
-    ----------
-    request : the columns, groups and policies to read with
-    schema : the table's
-    """
-
-    request: Request
-    schema: pa.Schema
+    request: Request  # the columns, groups and policies to read with
+    schema: pa.Schema  # the table's
 
     @property
     def size(self) -> int:
@@ -67,18 +61,11 @@ class GramWork:
 
 @dataclass(frozen=True)
 class GramSums:
-    """Sums under way.
+    """Sums under way."""
 
-    Parameters
-    ----------
-    request : what is summed
-    reader : holds the sums
-    grouping : the groups of the rows; None without groups
-    """
-
-    request: Request
-    reader: Reader
-    grouping: Grouping | None
+    request: Request  # what is summed
+    reader: Reader  # holds the sums
+    grouping: Grouping | None  # the groups of the rows; None without groups
 
     def add(self, batch: Any) -> None:
         """Add some rows; may be called from several threads at once."""
@@ -144,10 +131,7 @@ def check_fits(
 ) -> None:
     """Refuse a part whose fields do not mean what those of the table mean.
 
-    Parameters
-    ----------
-    part : what to call it
-    keys : fields that need the very same type; others may be any number, or any text
+    Keys need the very same type; other fields may be any number, or any text.
     """
     for name in fields:
         if name not in found.names:

@@ -18,12 +18,7 @@ FOLDED = "__dbselect_fold"
 
 
 def folds_of(batch: Any, folding: Folding, columns: list[str]) -> pa.Array:
-    """Return the fold of every row.
-
-    Parameters
-    ----------
-    columns : flattened columns that decide it where there is no key
-    """
+    """Return the fold of every row; without a key, these columns decide it."""
     named = columns if folding.key is None else []
     table = batch if folding.key is None else batch.select([folding.key])
     try:
@@ -33,12 +28,7 @@ def folds_of(batch: Any, folding: Folding, columns: list[str]) -> pa.Array:
 
 
 def warn_of_folds(present: Sequence[int], folding: Folding) -> None:
-    """Warn if fewer folds have rows than requested.
-
-    Parameters
-    ----------
-    present : of each group of the table, how many folds have rows
-    """
+    """Warn if fewer folds have rows than requested, in some group."""
     few = [count for count in present if 0 < count < folding.k]
     if not few:
         return
@@ -53,11 +43,6 @@ def warn_of_folds(present: Sequence[int], folding: Folding) -> None:
 
 class Grouping:
     """The keys of groups that the library numbers.
-
-    Parameters
-    ----------
-    request : with the fields, and the folds, that make groups
-    schema : the table's
 
     Attributes
     ----------

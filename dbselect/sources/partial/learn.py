@@ -102,11 +102,7 @@ def terms_for(
 ) -> Terms:
     """Return the terms that a caller passes, or learn those of options and of texts.
 
-    Parameters
-    ----------
-    texts : columns of text to read, by their names or with all others; those of
-        more than `max_levels` levels, and those of a stream, have no terms
-    categories, basis, max_levels, terms : as in `dbselect.gram`
+    Texts of more than `max_levels` levels, and those of a stream, have no terms.
     """
     if terms is not None:
         if not isinstance(terms, Terms):
@@ -121,20 +117,10 @@ def terms_for(
 def learn(
     table: Table, categories: Any, basis: Any, max_levels: Any, texts: Sequence[str] = ()
 ) -> Terms:
-    """Find the levels of categories and the centers and knots of bases.
+    """Find the levels of categories and the centers and knots of bases, as `terms`.
 
-    Parameters
-    ----------
-    table : read once, unless every category has its levels and there is nothing else
-    categories, basis, max_levels : as in `dbselect.terms`
-    texts : columns that are categories if they have no more than `max_levels` levels
-
-    Raises
-    ------
-    ColumnError : a column is unknown, named twice or of another type
-    ArgumentError : levels, degree or number of splines out of range, or the table
-        could not be read again
-    DataError : a basis of a column with fewer than two values, or an infinite one
+    Texts are categories if they have no more than `max_levels` levels. The table is read once,
+    unless every category has its levels and there is nothing else.
     """
     given = _levels_given(categories)
     curves = _curves(basis)

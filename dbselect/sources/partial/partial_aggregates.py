@@ -82,14 +82,7 @@ def merging(size: int) -> list[int]:
 def gather(
     table: Any, fields: list[str], work: Work, gathered: Gathered, scan: Scan | None = None
 ) -> None:
-    """Gather of all rows of a table, in the processes of its engine if these can.
-
-    Parameters
-    ----------
-    table : Table; with ``reduce`` where an engine has processes for a work
-    gathered : which the work has begun
-    scan : what to call instead of the table's own
-    """
+    """Gather of all rows of a table, in the processes of its engine if it can ``reduce``."""
     reduce = getattr(table, "reduce", None)
     if reduce is None:
         (scan or table.scan)(fields, gathered.add)
@@ -99,12 +92,7 @@ def gather(
 
 
 def tally(table: Any, fields: list[str], count: Callable[[pa.Table], Counter[Any]]) -> Counter[Any]:
-    """Return how often things are met in all rows of a table.
-
-    Parameters
-    ----------
-    count : batch -> Counter, in the form of the table's engine; plain data
-    """
+    """Return how often things are met in all rows of a table; `count` is plain data."""
     tallied = Tallied(count)
     gather(table, fields, Tally(count), tallied)
     return tallied.found
@@ -151,15 +139,10 @@ class Gatherings:
 
 @dataclass(frozen=True)
 class Changed:
-    """A work on rows that are changed before: columns are added, or rows left out.
-
-    Parameters
-    ----------
-    work : Work
-    changes : returns what changes a batch; plain data too
-    """
+    """A work on rows that are changed before: columns are added, or rows left out."""
 
     work: Work
+    #: Returns what changes a batch; plain data too
     changes: Callable[[], Callable[[pa.Table], pa.Table]]
 
     @property
@@ -196,14 +179,9 @@ class Changing:
 
 @dataclass(frozen=True)
 class Tally:
-    """How often things are met in the rows.
+    """How often things are met in the rows."""
 
-    Parameters
-    ----------
-    count : batch -> Counter; plain data too
-    """
-
-    count: Callable[[pa.Table], Counter[Any]]
+    count: Callable[[pa.Table], Counter[Any]]  # batch -> Counter; plain data too
     size: int = 0
 
     @contextmanager

@@ -144,15 +144,10 @@ def read_values(table: Table, values: Mapping[str, Values]) -> None:
 
 @dataclass(frozen=True)
 class Learning:
-    """Counting the values of columns.
+    """Counting the values of columns."""
 
-    Parameters
-    ----------
-    paths : column -> where it lies in the rows
-    limits : column -> `limit` and `most` of its `Values`
-    """
-
-    paths: Mapping[str, tuple[str | int, ...]]
+    paths: Mapping[str, tuple[str | int, ...]]  # column -> where it lies in the rows
+    #: Column -> `limit` and `most` of its `Values`
     limits: Mapping[str, tuple[int | None, int | None]]
 
     @property

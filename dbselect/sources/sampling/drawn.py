@@ -46,22 +46,17 @@ Numbers = npt.NDArray[np.uint64]
 class Draws:
     """How often each row is in each record.
 
-    Parameters
-    ----------
-    kind : ``"poisson"``, a Poisson number of mean 1, independent for each row and record; or
-        ``"halves"``: a fair coin puts each row in record 2 i or in record 2 i + 1
-    records : number of records
-    seed : 0 to 2^63 - 1
-
     Notes
     -----
     A Poisson number is read off 16 bits of a hash, so that its probabilities are multiples of
     2^-16; none is above 8.
     """
 
+    #: ``"poisson"``, a Poisson number of mean 1, independent for each row and record; or
+    #: ``"halves"``: a fair coin puts each row in record 2 i or in record 2 i + 1
     kind: DrawName
-    records: int
-    seed: int
+    records: int  # number of records
+    seed: int  # 0 to 2^63 - 1
 
     def __post_init__(self) -> None:
         one_of(("poisson", "halves")).check("kind", self.kind)
@@ -101,15 +96,8 @@ class Draws:
 class DrawnTable:
     """A table, and the rows of each record with how often they are there.
 
-    Beside the fields of the table it has `TIMES`, which a Gram takes for the weight.
-
-    Parameters
-    ----------
-    table : read in its order
-    draws : which rows are drawn
-    key : field whose values decide in the place of the row's number
-    weight : column of row weights, which the draws multiply
-    hidden : fields that are used for nothing else, and that no reader sees
+    Beside the fields of the table it has `TIMES`, which a Gram takes for the weight. What decides
+    is the number of a row, or its key. Hidden fields are used for nothing else.
     """
 
     def __init__(
@@ -141,10 +129,6 @@ class DrawnTable:
         """Read the table once, and hand the rows of every record over, block by block.
 
         Those of one record come one after the other; several records at a time.
-
-        Parameters
-        ----------
-        consume : takes the number of a record and some of its rows
         """
         deciding = [name for name in (self._key, self._weight) if name is not None]
         read = [name for name in dict.fromkeys([*fields, *deciding]) if name != TIMES]

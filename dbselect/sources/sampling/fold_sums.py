@@ -18,18 +18,11 @@ from dbselect.sources.sampling.folded import in_arrow
 
 @dataclass(frozen=True)
 class ByFold:
-    """A work for each fold, on its rows.
+    """A work for each fold, on its rows."""
 
-    Parameters
-    ----------
-    works : fold -> Work; rows of other folds are left out
-    folding : number of folds, key and seed
-    columns : flattened columns that decide where there is no key
-    """
-
-    works: Mapping[int, Work]
-    folding: Folding
-    columns: list[str]
+    works: Mapping[int, Work]  # fold -> Work; rows of other folds are left out
+    folding: Folding  # number of folds, key and seed
+    columns: list[str]  # flattened columns that decide where there is no key
 
     @property
     def size(self) -> int:

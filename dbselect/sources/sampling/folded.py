@@ -24,19 +24,12 @@ from dbselect.sources.request import Consumer, Folding, Table
 
 @dataclass(frozen=True)
 class RowFolds:
-    """The folds of a table's rows.
+    """The folds of a table's rows."""
 
-    Parameters
-    ----------
-    table : read at every use
-    folding : number of folds, key and seed
-    columns : flattened columns that decide where there is no key
-    hidden : fields that are used for nothing else, and that no reader of a fold sees
-    """
-
-    table: Table
-    folding: Folding
-    columns: Sequence[str]
+    table: Table  # read at every use
+    folding: Folding  # number of folds, key and seed
+    columns: Sequence[str]  # flattened columns that decide where there is no key
+    #: Fields that are used for nothing else, and that no reader of a fold sees
     hidden: Sequence[str] = ()
 
     @property
@@ -59,14 +52,7 @@ class RowFolds:
 
 
 class FoldedTable:
-    """The rows of one fold, or all the others.
-
-    Parameters
-    ----------
-    folds : of the table
-    fold : the number of one; None for no fold, so that all are the others
-    held_out : whether the rows are those of the fold
-    """
+    """The rows of one fold, or all the others; of no fold, all."""
 
     def __init__(self, folds: RowFolds, fold: int | None, *, held_out: bool = False) -> None:
         self._folds = folds

@@ -24,31 +24,16 @@ ROW = "row"
 
 @dataclass(frozen=True)
 class Sample:
-    """The rows chosen.
+    """The rows chosen."""
 
-    Parameters
-    ----------
-    table : their fields, in the order of the table
-    of : rows of the whole table
-    bytes_read : of numbers, as Arrow holds them
-    """
-
-    table: pa.Table
-    of: int
-    bytes_read: int
+    table: pa.Table  # their fields, in the order of the table
+    of: int  # rows of the whole table
+    bytes_read: int  # of numbers, as Arrow holds them
 
 
 def sample(table: Table, fields: Sequence[str], rows: int, seed: int) -> Sample:
     """Read a table once and keep some of its rows, by a hash of where each stands.
 
-    Parameters
-    ----------
-    fields : those to keep of a row
-    rows : >= 1, rows to keep; all if the table has no more
-    seed : 0 to 2^63 - 1
-
-    Notes
-    -----
     O(n) time; at most twice `rows` rows are in memory, and the batches in flight.
     """
     folding = Folding(LIMIT - 1, ROW, seed)

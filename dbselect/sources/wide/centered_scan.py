@@ -15,18 +15,13 @@ FEW = 0.25
 
 @dataclass(frozen=True, eq=False)
 class LaterReading:
-    """The means of D columns from the first reading, at which pieces are centred.
-
-    Parameters
-    ----------
-    rows : WideRows
-    anchor, mean : shape (D + 1,), as in `Totals`
-    kept : shape (D,), ascending, which columns of the rows the D are; None for all
-    """
+    """The means of D columns from the first reading, at which pieces are centred."""
 
     rows: WideRows
+    #: shape (D + 1,), as in `Totals`
     anchor: Vector
     mean: Vector
+    #: shape (D,), ascending, which columns of the rows the D are; None for all
     kept: Index | None = field(default=None, kw_only=True)
 
     @property

@@ -48,41 +48,27 @@ Index = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class ExactSums:
-    """The sums of products of d columns, before which stands one that is 1 in every row.
+    """The sums of products of d columns, before which stands one that is 1 in every row."""
 
-    Parameters
-    ----------
-    columns : d names, the target last
-    rows, skipped : rows used and left out
-    products : shape (d + 1, d + 1), whole numbers: the sum of w x_i x_j is
-        products[i, j] * 2^(exponent[i] + exponent[j] + scale) / (per_one[i] per_one[j])
-    exponent : shape (d + 1,)
-    scale : one power of two for all
-    per_one : shape (d + 1,), units that make one: of decimals a power of ten
-    terms : how the columns of the table became these
-    """
-
-    columns: list[str]
+    columns: list[str]  # d names, the target last
+    #: Rows used and left out
     rows: int
     skipped: int
+    #: shape (d + 1, d + 1), whole numbers: the sum of w x_i x_j is products[i, j] *
+    #: 2^(exponent[i] + exponent[j] + scale) / (per_one[i] per_one[j])
     products: Integers
-    exponent: list[int]
-    scale: int
-    per_one: list[int]
-    terms: Terms
+    exponent: list[int]  # shape (d + 1,)
+    scale: int  # one power of two for all
+    per_one: list[int]  # shape (d + 1,), units that make one: of decimals a power of ten
+    terms: Terms  # how the columns of the table became these
 
 
 def exact_sums(
     source: Any, target: str, columns: Sequence[str] | None = None, weight: str | None = None
 ) -> ExactSums:
-    """Read a table once and sum the products of its columns exactly.
+    """Read a table as `dbselect.gram` does, once, and sum the products of its columns exactly.
 
-    Parameters
-    ----------
-    source : any table that `dbselect.gram` reads, with NULL and NaN as there
-    columns : names and globs besides the target; default: every numeric column. For a
-        NumPy array the names of all its columns
-    weight : column of row weights, >= 0
+    The default columns are all numeric ones; of a NumPy array, `columns` names all.
     """
     named = [target, *([] if weight is None else [weight])]
     wanted = columns

@@ -26,29 +26,18 @@ Nonzeros = tuple[Index, Index, Index, Vector]
 
 @dataclass(frozen=True, eq=False)
 class GroupProducts:
-    """Products within the groups of one size, of a piece.
+    """Products within the groups of one size, of a piece."""
 
-    Parameters
-    ----------
-    dense : shape (B, s, s), of groups that have other columns than entries
-    listed : of groups of entries, around 0; None without entries
-    """
-
-    dense: Matrix
-    listed: Nonzeros | None
+    dense: Matrix  # shape (B, s, s), of groups that have other columns than entries
+    listed: Nonzeros | None  # of groups of entries, around 0; None without entries
 
 
 @dataclass(frozen=True, eq=False)
 class Products(LaterReading):
-    """A later reading: products of some columns with all, and of groups within themselves.
+    """A later reading: products of some columns with all, and of groups within themselves."""
 
-    Parameters
-    ----------
-    columns : shape (k,), those whose products with all columns are summed
-    within : one array of shape (B, s) a size s, the columns of B groups of that size
-    """
-
-    columns: Index
+    columns: Index  # shape (k,), those whose products with all columns are summed
+    #: One array of shape (B, s) a size s, the columns of B groups of that size
     within: tuple[Index, ...] = ()
 
     @property
@@ -82,41 +71,25 @@ class Products(LaterReading):
 
 @dataclass(frozen=True, eq=False)
 class PieceProducts:
-    """Products of a piece.
+    """Products of a piece."""
 
-    Parameters
-    ----------
-    dense : shape (k, n_dense), with the dense columns
-    beside : shape (m, k - k_entries), of dense columns with entries; None without entries
-    met : shape (m,), which entries these are; None for the first m
-    listed : CSR matrix, shape (k_entries, any), of entries with each other, around 0; or None
-    within : those within groups
-    weight : of the rows
-    """
-
-    dense: Matrix
+    dense: Matrix  # shape (k, n_dense), with the dense columns
+    #: shape (m, k - k_entries), of dense columns with entries; None without entries
     beside: Matrix | None
-    met: Index | None
-    listed: Any
-    within: Sequence[GroupProducts]
-    weight: float
+    met: Index | None  # shape (m,), which entries these are; None for the first m
+    listed: Any  # CSR matrix, shape (k_entries, any), of entries with each other, around 0; or None
+    within: Sequence[GroupProducts]  # those within groups
+    weight: float  # of the rows
 
 
 @dataclass(eq=False)
 class ProductSums:
-    """Products of a later reading under way.
-
-    Parameters
-    ----------
-    sums : shape (k, D), of entries with each other around 0
-    within : those within groups, of groups of entries around 0
-    weight : of the rows
-    """
+    """Products of a later reading under way."""
 
     asked: Products
-    sums: Matrix
-    within: list[Matrix]
-    weight: float = 0.0
+    sums: Matrix  # shape (k, D), of entries with each other around 0
+    within: list[Matrix]  # those within groups, of groups of entries around 0
+    weight: float = 0.0  # of the rows
     _lock: Any = field(default_factory=Lock)
 
     def add(self, batch: Any) -> None:
@@ -216,13 +189,7 @@ def _within(X: Matrix, shape: tuple[int, ...]) -> Matrix:
 
 
 def _among(rooted: Any, at: Index) -> Nonzeros:
-    """Return the products around 0 within groups of entries, those that are not 0.
-
-    Parameters
-    ----------
-    rooted : entries times the roots of the weights
-    at : shape (B, s)
-    """
+    """Return the products around 0 within groups of entries at (B, s), those that are not 0."""
     own = taken(rooted, at.ravel())
     found, size = (own.T @ own).tocoo(), at.shape[1]
     inside = found.row // size == found.col // size

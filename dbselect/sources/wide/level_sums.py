@@ -26,14 +26,9 @@ MOST_PAIRS = 1 << 27
 
 @dataclass(frozen=True, eq=False)
 class LevelProducts(LaterReading):
-    """A later reading: the products of the columns of levels with all others.
+    """A later reading: the products of the columns of levels with all others."""
 
-    Parameters
-    ----------
-    levels : shape (L,), ascending, columns of entries of which each row has one at most
-    """
-
-    levels: Index
+    levels: Index  # shape (L,), ascending, columns of entries of which each row has one at most
 
     @property
     def size(self) -> int:
@@ -48,20 +43,11 @@ class LevelProducts(LaterReading):
 
 @dataclass(eq=False)
 class LevelSums:
-    """Sums by level under way.
-
-    Parameters
-    ----------
-    dense : shape (L, n_dense), around the means
-
-    Attributes
-    ----------
-    listed : CSR matrix, shape (L, D - n_dense), of the entries around 0
-    """
+    """Sums by level under way."""
 
     asked: LevelProducts
-    dense: Matrix
-    listed: Any = field(init=False)
+    dense: Matrix  # shape (L, n_dense), around the means
+    listed: Any = field(init=False)  # CSR matrix, shape (L, D - n_dense), of the entries around 0
     _new: list[Any] = field(default_factory=list)
     _lock: Any = field(default_factory=Lock)
 

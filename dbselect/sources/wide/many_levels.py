@@ -40,16 +40,10 @@ def fields_of_levels(patterns: Sequence[str], schema: pa.Schema) -> list[str]:
 
 @dataclass(frozen=True)
 class ManyLevels:
-    """Categories of text whose levels are entries of a row.
-
-    Parameters
-    ----------
-    categories : Category
-    policies : what becomes of what is missing in each
-    """
+    """Categories of text whose levels are entries of a row."""
 
     categories: tuple[Category, ...]
-    policies: tuple[str, ...]
+    policies: tuple[str, ...]  # what becomes of what is missing in each
 
     def __post_init__(self) -> None:
         """Refuse what would need a dense row."""
@@ -74,10 +68,6 @@ class ManyLevels:
         """Return the levels of rows as a CSR matrix, and which rows have all of them.
 
         Also returns of each column in how many rows it is missing.
-
-        Parameters
-        ----------
-        fields : the texts of each category
         """
         n, missing = len(fields[0]), Counter[str]()
         there, parts = np.ones(n, dtype=bool), []

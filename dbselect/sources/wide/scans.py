@@ -20,11 +20,6 @@ from dbselect.sources.with_bar import with_bar
 class Scans:
     """A table that is read again and again for sums of its columns.
 
-    Parameters
-    ----------
-    table : Table
-    rows : how its batches become dense blocks
-
     Attributes
     ----------
     rows : as given; after the first scan with what stands where values are missing

@@ -50,13 +50,7 @@ def entries(name: str, field: pa.Array) -> tuple[Any, Mask]:
 
 
 class Without:
-    """A table whose schema lacks a field.
-
-    Parameters
-    ----------
-    table : Table
-    field : a name
-    """
+    """A table whose schema lacks a field."""
 
     def __init__(self, table: Any, field: str) -> None:
         self._table = table
@@ -80,14 +74,9 @@ class Without:
 
 @dataclass
 class EntryTotals:
-    """Sums of the entries of a field, as they are.
+    """Sums of the entries of a field, as they are."""
 
-    Parameters
-    ----------
-    sums, squares, products : shape (D,), of w v, w v^2 and w v (y - anchor), y the target;
-        D grows with the numbers met
-    """
-
+    #: shape (D,), of w v, w v^2 and w v (y - anchor), y the target; D grows with the numbers met
     sums: Vector
     squares: Vector
     products: Vector
@@ -99,13 +88,7 @@ class EntryTotals:
 
     @classmethod
     def of(cls, rows: Any, weight: Vector, y: Vector) -> "EntryTotals":
-        """Return the sums of some rows.
-
-        Parameters
-        ----------
-        rows : CSR matrix, shape (n, D)
-        y : shape (n,), the target from its anchor
-        """
+        """Return the sums of a CSR matrix of rows, (n, D); y is the target from its anchor."""
         squared = sparse.csr_matrix((rows.data**2, rows.indices, rows.indptr), shape=rows.shape)
         return cls(rows.T @ weight, squared.T @ weight, rows.T @ (weight * y))
 
@@ -123,10 +106,7 @@ class EntryTotals:
     def centred(self, weight: float, y: float) -> tuple[Vector, Vector, Vector]:
         """Return means, and sums of squares and of products with the target around these.
 
-        Parameters
-        ----------
-        weight : of all rows
-        y : mean of the target from its anchor
+        Of all rows, `weight` is the weight and y the mean of the target from its anchor.
         """
         mean = self.sums / weight if weight else np.zeros_like(self.sums)
         squares = np.maximum(self.squares - mean * self.sums, 0.0)

@@ -39,45 +39,30 @@ Index = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """The rows of a run that are used, and counts of the others.
+    """The rows of a run that are used, and counts of the others."""
 
-    Parameters
-    ----------
-    X : shape (n, D + 1), the target last; NaN where a value is missing that nothing stands for
-    weight : shape (n,), > 0
-    has_gaps : whether there is a NaN
-    entries : CSR matrix of the field of entries, shape (n, any); None if there is none
-    skipped : rows left out
-    missing : column of the table -> rows in which it is NULL or NaN
-    """
-
+    #: shape (n, D + 1), the target last; NaN where a value is missing that nothing stands for
     X: Matrix
-    weight: Vector
-    has_gaps: bool
-    entries: Any
-    skipped: int
-    missing: Counter[str]
+    weight: Vector  # shape (n,), > 0
+    has_gaps: bool  # whether there is a NaN
+    entries: Any  # CSR matrix of the field of entries, shape (n, any); None if there is none
+    skipped: int  # rows left out
+    missing: Counter[str]  # column of the table -> rows in which it is NULL or NaN
 
 
 @dataclass(frozen=True)
 class WideRows:
     """How a batch becomes pieces; plain data, which travels to other processes.
 
-    Parameters
-    ----------
-    request : the columns to read, the target among its numbers
-    target : its name
-    paths : category -> its position in a row
-    field : the field of entries (`record.entries`), which are no columns of `names`
-    fills : shape (D + 1,), what stands where values are missing; NaN leaves NaN there, None all
-
     The columns of entries come last: levels of categories that have many, then the field's.
     """
 
-    request: Request
-    target: str
-    paths: Mapping[str, Path]
+    request: Request  # the columns to read, the target among its numbers
+    target: str  # its name
+    paths: Mapping[str, Path]  # category -> its position in a row
+    #: The field of entries (`record.entries`), which are no columns of `names`
     field: pa.Field | None = None
+    #: shape (D + 1,), what stands where values are missing; NaN leaves NaN there, None all
     fills: Any = None
 
     @property
@@ -232,9 +217,7 @@ class WideRows:
     def _entries(self, struct: pa.StructArray, missing: Counter[str]) -> tuple[Any, Mask]:
         """Return the entries of rows, None without such columns, and which rows have all of them.
 
-        Parameters
-        ----------
-        missing : counts what is missing
+        Counts in `missing` what is missing.
         """
         parts, used = [], np.ones(len(struct), dtype=bool)
         if self.many.categories:

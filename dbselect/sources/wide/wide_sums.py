@@ -22,27 +22,19 @@ from dbselect.sources.wide.wide_rows import Mask, Piece, WideRows
 
 @dataclass
 class Totals:
-    """Sums of D columns beside a target, those present of each.
+    """Sums of D columns beside a target, those present of each."""
 
-    Parameters
-    ----------
-    anchor : shape (D + 1,), a value of each column, the target last: means are relative to it, so
-        that a mean far from 0 loses no digits, and a constant column stays exactly constant
-    rows, skipped : used, and left out
-    missing : column of the table -> rows in which it is NULL or NaN
-    weight : shape (D + 1,), weight of the rows in which each is there
-    mean : shape (D + 1,), from the anchor
-    beside : shape (D + 1,), mean of the target in these rows, from its anchor
-    squares, products : shape (D + 1,), sums around the means of each, and with the target
-    """
-
+    #: shape (D + 1,), a value of each column, the target last: means are relative to it, so that
+    #: a mean far from 0 loses no digits, and a constant column stays exactly constant
     anchor: Vector
+    #: Used, and left out
     rows: int
     skipped: int
-    missing: Counter[str]
-    weight: Vector
-    mean: Vector
-    beside: Vector
+    missing: Counter[str]  # column of the table -> rows in which it is NULL or NaN
+    weight: Vector  # shape (D + 1,), weight of the rows in which each is there
+    mean: Vector  # shape (D + 1,), from the anchor
+    beside: Vector  # shape (D + 1,), mean of the target in these rows, from its anchor
+    #: shape (D + 1,), sums around the means of each, and with the target
     squares: Vector
     products: Vector
 
@@ -107,12 +99,7 @@ class Totals:
 
 
 def fills_of(rows: WideRows, totals: Totals) -> Vector:
-    """Return what stands where values are missing; NaN for the mean of those present; (D + 1,).
-
-    Parameters
-    ----------
-    totals : of those present in all rows
-    """
+    """Return what stands where values are missing; NaN for the mean of those present; (D + 1,)."""
     given = rows.request.terms.plain_means
     fills = np.array([*(given.get(name, np.nan) for name in rows.names), np.nan])
     at, on = rows.marks
@@ -122,11 +109,9 @@ def fills_of(rows: WideRows, totals: Totals) -> Vector:
 
 
 def filled(totals: Totals, fills: Vector) -> Totals:
-    """Return totals in which numbers stand where values are missing.
+    """Return totals in which numbers stand where values are missing; NaN fills nothing.
 
-    Parameters
-    ----------
-    fills : shape (n + 1,), of the dense columns, the target last; NaN fills nothing
+    The fills are of the dense columns, the target last.
     """
     entries = np.full(len(totals.mean) - len(fills), np.nan)
     fill = np.concatenate([fills[:-1], entries, fills[-1:]]) - totals.anchor
@@ -183,17 +168,11 @@ class Margins:
 
 @dataclass
 class MarginSums:
-    """Sums of the first reading under way.
-
-    Attributes
-    ----------
-    totals : so far
-    entries : those of the field of entries
-    """
+    """Sums of the first reading under way."""
 
     rows: WideRows
-    totals: Totals = field(init=False)
-    entries: EntryTotals = field(default_factory=EntryTotals.none)
+    totals: Totals = field(init=False)  # so far
+    entries: EntryTotals = field(default_factory=EntryTotals.none)  # those of the field of entries
     _anchored: Mask = field(init=False)
     _lock: Any = field(default_factory=Lock)
 
