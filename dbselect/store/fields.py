@@ -56,9 +56,16 @@ class PartFields:
         object.__setattr__(self, "every", every)
 
     def compared(self, part: str, now: Fields) -> Fields:
-        """Return the fields by which a part is compared with what it was."""
-        own = self.known.get(part)
-        return own if own is not None and own.items() <= now.items() else self.read(part, now)
+        """Return the fields by which a part is compared with what it was: those still there."""
+        own = self.known.get(part, {})
+        shared = {name: kind for name, kind in own.items() if now.get(name) == kind}
+        if not shared or (self.policy == "error" and self.lacks(part, now)):
+            return self.read(part, now)
+        return shared
+
+    def lacks(self, part: str, now: Fields) -> bool:
+        """Whether fields that a part was read with are gone, or of another type."""
+        return not self.known.get(part, {}).items() <= now.items()
 
     def read(self, part: str, now: Fields) -> Fields:
         """Return the fields to read a part with.

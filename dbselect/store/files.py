@@ -169,6 +169,14 @@ class FileParts:
         self._told = self._files.versions()
         return self._told
 
+    def changes(self) -> list[str]:
+        """Return nothing: each file has columns of its own."""
+        return []
+
+    def is_same(self, _: str, before: str | None, now: str) -> bool:
+        """Whether a file is as it was."""
+        return before == now
+
     def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame | Unread]:
         """Yield the records of each file; none of one that is gone or changes meanwhile.
 

@@ -45,6 +45,12 @@ class Partitions(Protocol):
     def fingerprints(self) -> dict[str, str]:
         """Return the fingerprint of each part as it is now."""
 
+    def changes(self) -> list[str]:
+        """Return in words how the columns differ from before, where all parts have the same."""
+
+    def is_same(self, part: str, before: str | None, now: str) -> bool:
+        """Whether a part is as it was, by its fingerprints."""
+
     def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame | Unread]:
         """Yield records of some parts, as `labelled` returns them; none of a part that is gone."""
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -150,13 +151,19 @@ def refreshed(
     # Rows may be as they were when they are read, or go between a look and the next.
     same = [part for part in told if known.get(part) == told[part]]
     fresh = [part for part in told if part not in same]
-    kept = {part for part in of_table if found.get(part) == known[part]}.union(same)
+    there = of_table.keys() & found
+    kept = {part for part in there if parts.is_same(part, known[part], found[part])}
+    renamed = {part: found[part] for part in kept if found[part] != known[part]}
+    kept.update(same)
     left = [part for part in of_table if part not in kept and part not in told]
     retained, dropped = (sorted(left), []) if reading.keep == "all" else ([], left)
     gone = [*dropped, *(part for part in fresh if part in known)]
     new = new.filter(pl.col(PART).is_in(fresh))
     changes = _changes(fields, before, new)
-    write(shelf, before, gone, new, reading)
+    if renamed:
+        by_number = f"{len(renamed)} parts are compared by their number of rows and stay"
+        changes = [*dict.fromkeys([*parts.changes(), *changes]), by_number]
+    write(shelf, before, gone, new, reading, renamed)
     journal.clear()
     return Refreshed(
         [part for part in fresh if part not in known and part not in skipped],
@@ -166,14 +173,23 @@ def refreshed(
 
 
 def write(
-    shelf: Shelf, before: Shelved, gone: list[str], new: pl.DataFrame, reading: Reading
+    shelf: Shelf,
+    before: Shelved,
+    gone: list[str],
+    new: pl.DataFrame,
+    reading: Reading,
+    renamed: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write a step, unless nothing has changed; all records have the options of the last."""
+    """Write a step, unless nothing has changed; all records have the options of the last.
+
+    Parts that are renamed keep their records and have another fingerprint.
+    """
     frame = before.frame
-    if frame is not None and reading_of(before) not in (None, reading):
+    if frame is not None and (renamed or reading_of(before) not in (None, reading)):
         kept = frame.filter(~pl.col(PART).is_in(gone))
         texts = [reading.to_json(fields_from(text)) for text in kept[READING]]
-        new = pl.concat([kept.with_columns(pl.Series(READING, texts, pl.String)), new])
+        told = kept[PART].replace_strict(renamed, default=kept[FINGERPRINT]).alias(FINGERPRINT)
+        new = pl.concat([kept.with_columns(pl.Series(READING, texts, pl.String), told), new])
         gone = list(before.fingerprints)
     if gone or new.height or frame is None:
         shelf.write(before, gone, new)
@@ -220,7 +236,7 @@ def _read(
         fresh = {part: told for frame in frames
                  for part, told in frame.select(PART, FINGERPRINT).iter_rows()}  # fmt: skip
         known_now = {**known, **fresh}
-        wanted = [part for part, told in found.items() if known_now.get(part) != told]
+        wanted = [p for p, told in found.items() if not parts.is_same(p, known_now.get(p), told)]
         stale = [*wanted, *(part for part in fresh if fresh[part] != found.get(part))]
         frames = [frame.filter(~pl.col(PART).is_in(stale)) for frame in frames]
         with warnings.catch_warnings(record=True) as caught:

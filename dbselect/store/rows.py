@@ -67,8 +67,8 @@ class RowParts:
 
     def fingerprints(self) -> dict[str, str]:
         """Return number and hash of the rows of each key, by the fields it was read with."""
-        lists = [self._now, *self._fields.known.values()]
-        usable = {tuple(each): each for each in lists if each.items() <= self._now.items()}
+        known = (self._fields.compared(part, self._now) for part in self._fields.known)
+        usable = {tuple(each): each for each in (self._now, *known)}
         work = self._work(usable.values())
         with work.begin() as sums:
             gather(self._table, work.fields, work, sums, partial(_in_turn, self._table))
@@ -81,6 +81,20 @@ class RowParts:
         compared = {part: self._fields.compared(part, self._now) for part in self._keys[PART]}
         numbers = (at.get(names_in(self._leaves, each), 0) for each in compared.values())
         return {part: row[n] for part, row, n in zip(compared, told, numbers, strict=True)}
+
+    def changes(self) -> list[str]:
+        """Return in words how the columns differ from before."""
+        return self._fields.changes(self._now)
+
+    def is_same(self, part: str, before: str | None, now: str) -> bool:
+        """Whether a part has the rows that it had.
+
+        Rows that were hashed with a column that is gone are compared by their number.
+        """
+        if before == now or before is None or not self._fields.lacks(part, self._now):
+            return before == now
+        (rows, mark), (rows_now, mark_now) = map(_rows_and_mark, (before, now))
+        return rows == rows_now and mark != mark_now
 
     def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame]:
         """Yield the records of all these parts: one pass for those of the same fields."""
@@ -274,6 +288,12 @@ class Watched:
 
     def _with_own(self, fields: list[str]) -> list[str]:
         return list(dict.fromkeys([*fields, *self._work.fields]))
+
+
+def _rows_and_mark(fingerprint: str) -> tuple[str, str]:
+    """Return how many rows a fingerprint is of, and what stands for their columns."""
+    rows, _, rest = fingerprint.partition(" rows of ")
+    return rows, rest.partition(":")[0]
 
 
 def _in_turn(table: Table, fields: list[str], consume: Consumer) -> None:

@@ -187,11 +187,54 @@ def test_a_changed_type_is_said(store, tmp_path):
         assert store.total().rows == 100
 
 
-def test_a_column_that_goes_is_said(store):
+GONE = {
+    "gone": (lambda frame: frame.drop("x"), "column 'x' is gone"),
+    "text": (lambda frame: frame.with_columns(pl.col("x").cast(pl.String)),
+             "column 'x' is text, before number"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("route", ["LazyFrame", "relation", "iceberg"])
+@pytest.mark.parametrize("change", GONE)
+def test_history_stays_where_a_column_goes(tmp_path, store, route, change):
+    without, told = GONE[change]
+    con, names = duckdb.connect(), iter(range(9))
+
+    def table(*frames):
+        whole = pl.concat(frames)
+        if route == "iceberg":
+            return iceberg(tmp_path, whole, f"t{next(names)}")
+        return whole.lazy() if route == "LazyFrame" else con.from_arrow(whole.to_arrow())
+
+    store.refresh(table(day(0), day(1)), by="day")
+    frames = [without(day(n)) for n in range(3)]
+    done = store.refresh(table(*frames))
+    assert (len(done.added), done.changed, done.unchanged) == (1, [], 2)
+    assert done.schema == [told, "2 parts are compared by their number of rows and stay"]
+    # The history of the column is there, and what follows is compared by all that is left.
+    means(store.window(DAYS[0], DAYS[1]), pl.concat([day(0), day(1)]), "x", "y")
+    assert store.versions()["changes"].to_list() == [[], [told]]
+    again = store.refresh(table(*frames))
+    assert (again.unchanged, again.schema) == (3, [])
+    frames[1] = frames[1].with_columns(y=pl.col("y") + 1)
+    restated = store.refresh(table(*frames))
+    assert (len(restated.changed), restated.unchanged) == (1, 2)
+    means(store.window(DAYS[1], DAYS[1]), frames[1], "y")
+    # A column that comes back is compared again where the record has it.
+    other = day(0).with_columns(pl.col("x") + 1)
+    frames = [frame.with_columns(x=day(n)["x"]) for n, frame in enumerate(frames)]
+    back = store.refresh(table(other, *(frame.select(other.columns) for frame in frames[1:])))
+    assert (len(back.changed), back.unchanged) == (1, 2)
+    means(store.window(DAYS[0], DAYS[0]), other, "x", "y")
+
+
+def test_fewer_rows_without_a_column_are_read(store):
     store.refresh(pl.concat([day(0), day(1)]), by="day")
-    done = store.refresh(pl.concat([day(0), day(1), day(2)]).drop("x"))
-    assert "column 'x' is gone" in done.schema
-    assert store.total().columns == ["k.a", "k.b", "y"]
+    done = store.refresh(pl.concat([day(0), day(1)[:49]]).drop("x"))
+    assert (len(done.changed), done.unchanged) == (1, 1)
+    assert store.window(DAYS[1]).columns == ["k.a", "k.b", "y"]
+    with pytest.raises(ds.errors.ColumnError, match="'y' is gone"):
+        store.refresh(pl.concat([day(0), day(1)[:49]]).drop("x", "y"), new_columns="error")
 
 
 def test_a_new_level_is_said(as_table, store):
