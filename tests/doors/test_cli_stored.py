@@ -314,3 +314,45 @@ def test_bash_completes(folder):
     )
     found = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["--budget"]
+
+
+# Models
+
+
+def test_stored_models_predict(folder, capsys):
+    """Against numpy's least squares, and scikit-learn's probabilities of classes."""
+    rows = pl.read_parquet("t.parquet").with_columns(pl.col("a").fill_null(0.0))
+    rows.write_parquet("full.parquet")
+    X = np.column_stack([np.ones(ROWS), rows["a"], rows["b"]])
+    ds.fit(rows, "y", ["a", "b"]).write_parquet("m.parquet")
+    assert main(["predict", "m.parquet", "full.parquet", "--out", "p.parquet"]) == 0
+    expected = X @ np.linalg.lstsq(X, rows["y"].to_numpy(), rcond=None)[0]
+    np.testing.assert_allclose(pl.read_parquet("p.parquet")["prediction"], expected, rtol=1e-10)
+    # What a row lacks leaves it without a prediction, and that is counted.
+    capsys.readouterr()
+    assert main(["predict", "m.parquet", "t.parquet", "--keep", "id", "--out", "p.csv"]) == 0
+    assert "10 without a prediction" in capsys.readouterr().out
+    assert pl.read_csv("p.csv")["prediction"].null_count() == 10
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    ds.fit(rows, "c", ["a", "b"], family="multinomial").write_json("c.json")
+    assert main(["predict", "c.json", "full.parquet", "--keep", "id", "--out", "p.parquet"]) == 0
+    found = pl.read_parquet("p.parquet")
+    assert found.columns == ["id", "prediction.u", "prediction.v", "prediction.w"]
+    other = linear_model.LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+    probabilities = other.fit(X[:, 1:], rows["c"]).predict_proba(X[:, 1:])
+    np.testing.assert_allclose(found.drop("id").to_numpy(), probabilities, atol=1e-6)
+
+
+def test_a_model_takes_no_budget_and_is_sql(folder, capsys):
+    rows = pl.read_parquet("t.parquet")
+    model = ds.fit(rows, "y", ["b"])
+    model.write_parquet("m.parquet")
+    assert main(["predict", "m.parquet", "t.parquet", "--budget", "2"]) == 2
+    assert "--budget is for a sequence, and 'm.parquet' is one model" in capsys.readouterr().err
+    assert main(["sql", "m.parquet"]) == 0
+    query = f"SELECT {capsys.readouterr().out} FROM 't.parquet'"
+    found = [value for (value,) in duckdb.sql(query).fetchall()]
+    np.testing.assert_allclose(found, model.predict(rows), rtol=1e-12)
+    ds.gram(rows, ["b", "y"]).write_parquet("g.parquet")
+    assert main(["predict", "g.parquet", "t.parquet"]) == 2
+    assert "no model" in capsys.readouterr().err

@@ -127,8 +127,10 @@ def add_cv(parser: argparse.ArgumentParser) -> None:
 
 
 def add_prediction(parser: argparse.ArgumentParser) -> None:
-    """Add a sequence and what it may spend."""
-    parser.add_argument("sequence", help="file that 'sequence --out' wrote, - from a pipe")
+    """Add a sequence, or a model, and what it may spend."""
+    parser.add_argument(
+        "sequence", help="file that 'sequence --out' wrote, or of a stored model; - from a pipe"
+    )
     parser.add_argument(
         "--budget", default=UNSET, type=float, help="the longest prefix within it predicts"
     )

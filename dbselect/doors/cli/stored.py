@@ -2,13 +2,15 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from dbselect.doors.cli.out import STDOUT
-from dbselect.errors import SourceError
+from dbselect.errors import ArgumentError, SourceError
 from dbselect.record import files
 from dbselect.record.gram import Gram
 from dbselect.results.prediction.arrived import AnytimePredictor
+from dbselect.results.prediction.predict import Predicting
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.sequence import Sequence
 from dbselect.results.stored import of_record, read
@@ -24,6 +26,16 @@ def stored_sequence(path: str) -> Any:
     found = _stored(path)
     if not isinstance(found, Prefixes):
         raise SourceError(f"'{path}' is no sequence, which 'dbselect sequence --out' writes")
+    return found
+
+
+def stored_model(path: str, given: Mapping[str, Any]) -> Any:
+    """Read a sequence of any kind, or a model, which takes no budget."""
+    found = _stored(path)
+    if not isinstance(found, Prefixes | Predicting):
+        raise SourceError(f"'{path}' is no sequence and no model")
+    if "budget" in given and not isinstance(found, Prefixes):
+        raise ArgumentError(f"--budget is for a sequence, and '{path}' is one model")
     return found
 
 

@@ -1,4 +1,4 @@
-"""``dbselect predict``: the rows of a table with what a sequence predicts for them."""
+"""``dbselect predict``: the rows of a table with what a sequence or a model predicts."""
 
 import argparse
 from collections.abc import Callable, Generator
@@ -48,7 +48,7 @@ def _add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from dbselect.doors.cli.stored import stored_predictor, stored_sequence
+    from dbselect.doors.cli.stored import stored_predictor
     from dbselect.options.kinds import BUDGET
     from dbselect.sources.open import open_table
 
@@ -62,8 +62,7 @@ def _run(options: argparse.Namespace) -> None:
     elif "level" in given:
         raise ArgumentError("--level is for --available, which predicts with intervals")
     else:
-        sequence = stored_sequence(options.sequence)
-        answer, told = _by_prefix(sequence, given.get("budget")), "a shorter prefix"
+        answer, told = _by_stored(options.sequence, given), "a shorter prefix"
     table = open_table(options.source, None)
     kept = _kept(table, options)
     rows = shorter = missing = 0
@@ -78,6 +77,26 @@ def _run(options: argparse.Namespace) -> None:
         check_skipped(options, rows - missing, missing)
     line = f"{options.out}: {rows:,} rows, {shorter:,} by {told}, {missing:,} without a prediction"
     tell(options, [line], {"rows": rows, "shorter": shorter, "missing": missing})
+
+
+def _by_stored(path: str, given: dict[str, Any]) -> "Answer":
+    """Return what predicts rows by a stored model, or by prefixes of a stored sequence."""
+    import polars as pl
+
+    from dbselect.doors.cli.stored import stored_model
+    from dbselect.results.prefixes import Prefixes
+
+    model = stored_model(path, given)
+    if isinstance(model, Prefixes):
+        return _by_prefix(model, given.get("budget"))
+
+    def answer(batch: "pl.DataFrame", given: dict[str, Any]) -> "tuple[pl.DataFrame, int]":
+        found = model.predict(batch, **given)
+        several = getattr(model, "classes", ()) or getattr(model, "responses", ())
+        names = [NAME] if found.ndim == 1 else [f"{NAME}.{each}" for each in several]
+        return pl.DataFrame(found.reshape(-1, len(names)), names, orient="row").fill_nan(None), 0
+
+    return answer
 
 
 def _by_prefix(sequence: Any, budget: float | None) -> "Answer":

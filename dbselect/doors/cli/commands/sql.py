@@ -1,4 +1,4 @@
-"""``dbselect sql``: the prediction of a sequence as the text of an SQL expression."""
+"""``dbselect sql``: the prediction of a sequence or a model as the text of an SQL expression."""
 
 import argparse
 
@@ -18,11 +18,11 @@ def _add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from dbselect.doors.cli.stored import stored_sequence
+    from dbselect.doors.cli.stored import stored_model
     from dbselect.record.writing import replacing
 
     given = options_given(options, ("budget", "dialect", "handle_unknown", "booleans"))
-    text = stored_sequence(options.sequence).sql(**given)
+    text = stored_model(options.sequence, given).sql(**given)
     if options.out in (None, STDOUT):
         print(text)
         return
