@@ -4,8 +4,9 @@ Credentials, regions and endpoints are those of the environment (``AWS_ACCESS_KE
 ``AWS_ENDPOINT_URL``, ...), which Polars and deltalake take, too.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib.util import find_spec
 from itertools import islice
@@ -18,6 +19,8 @@ from dbselect.errors import ArgumentError, SourceError
 SCHEMES = ("s3://", "s3a://", "gs://", "az://", "adl://", "abfs://", "abfss://", "azure://")
 #: A server that does not answer is an error after some seconds, not minutes.
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=15)}
+#: Requests at a time.
+SIDE_BY_SIDE = 32
 #: Names of a folder that are looked at to know what it is: one answer of a server.
 SOME = 1000
 
@@ -59,6 +62,20 @@ def version_at(url: str) -> str | None:
             return _version(obstore.head(store, name))
         except FileNotFoundError:
             return None
+
+
+def fetch(url: str, names: Iterable[str], folder: str) -> None:
+    """Copy files below an address into a folder, side by side, but those that cannot be read."""
+    with reached(url) as (obstore, store), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+
+        def copy(name: str) -> None:
+            path = Path(folder, name)
+            with suppress(obstore.exceptions.BaseError, OSError):
+                content = obstore.get(store, name).bytes()
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+
+        list(pool.map(copy, names))
 
 
 def _version(told: Mapping[str, Any]) -> str:

@@ -43,6 +43,14 @@ class FilesMeant:
         """All paths or addresses."""
         return [self.address(name) for name in self.names]
 
+    def looked(self) -> dict[str, str]:
+        """Look at the files of an object store again, and return versions by address."""
+        if len(self.names) == 1:
+            found = {self.names[0]: version_at(self.addresses[0])}
+        else:
+            found = dict(versions_below(self.root))
+        return {self.address(name): found[name] or "" for name in self.names if name in found}
+
     @property
     def here(self) -> list[str]:
         """The paths of the files on this machine."""

@@ -6,17 +6,24 @@ gives rows of both, or bytes that fit no format. A second pass must find the fil
 
 import os
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from dbselect.errors import SourceError
 
 #: Nanoseconds within which two writes may leave the same time at a file: some ticks of a kernel.
 _TICKS = 20_000_000
-#: The number of a file, its length and when it was written last.
-Stamp = tuple[int, int, int]
+#: What a file is: its number, and what changes with its bytes.
+Stamp = tuple[Any, ...]
+
+
+def _stamps(paths: Iterable[str]) -> dict[str, Stamp]:
+    """Return number, length and time of files of this machine, without those that are gone."""
+    found = ((path, _stamp(path)) for path in paths)
+    return {path: stamp for path, stamp in found if stamp is not None}
 
 
 @dataclass(frozen=True)
@@ -24,12 +31,14 @@ class Unchanged:
     """What some files were when they were opened."""
 
     seen: Mapping[str, Stamp] = field(default_factory=dict)  # path -> stamp
+    look: Callable[[Iterable[str]], Mapping[str, Stamp]] = _stamps
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Read the files. Costs two calls of the system a file."""
+        """Read the files. Costs two looks at each, or at a list of them."""
+        now = self.look(self.seen)
         for path, stamp in self.seen.items():
-            if _stamp(path) != stamp:
+            if now.get(path) != stamp:
                 raise SourceError(f"'{path}' has changed since it was opened; read it once more")
         try:
             yield
@@ -40,9 +49,9 @@ class Unchanged:
         self._check_in_place(None)
 
     def _check_in_place(self, cause: Exception | None) -> None:
+        now = self.look(self.seen)
         for path, stamp in self.seen.items():
-            now = _stamp(path)
-            if now is not None and now[0] == stamp[0] and now != stamp:
+            if path in now and now[path][0] == stamp[0] and now[path] != stamp:
                 raise SourceError(
                     f"'{path}' was written over while it was read; write another file and rename "
                     "it, and read it once more"
@@ -60,9 +69,13 @@ def unchanged_of(paths: Iterable[str]) -> Unchanged:
     return Unchanged(seen)
 
 
-def _stamps(paths: Iterable[str]) -> dict[str, Stamp]:
-    found = ((path, _stamp(path)) for path in paths)
-    return {path: stamp for path, stamp in found if stamp is not None}
+def unchanged_at(versions: Mapping[str, str], look: Callable[[], Mapping[str, str]]) -> Unchanged:
+    """Return files of an object store, address -> ETag, as a look at their names finds them."""
+
+    def stamps(_: Iterable[str]) -> dict[str, Stamp]:
+        return {path: (None, version) for path, version in look().items()}
+
+    return Unchanged({path: (None, version) for path, version in versions.items()}, stamps)
 
 
 def _stamp(path: str) -> Stamp | None:

@@ -7,10 +7,10 @@ from urllib.parse import unquote, urlparse
 import polars as pl
 
 from dbselect.errors import SourceError
-from dbselect.store.files import rows_of_file, version_of
+from dbselect.store.files import ScannedFiles, version_of
 
 
-class DeltaFiles:
+class DeltaFiles(ScannedFiles):
     """The files of a Delta table at the version that it was opened at, by its log.
 
     Raises
@@ -30,8 +30,7 @@ class DeltaFiles:
             ) from error
         self._there: dict[str, str] = {}
         self._is_here = urlparse(self.shown).scheme in ("", "file")
-        self._root = _path(self.shown) if self._is_here else self.shown.rstrip("/")
-        self.root = self._root.rstrip("/") if self._is_here else None
+        self._folder = (_path(self.shown) if self._is_here else self.shown).rstrip("/")
 
     def versions(self) -> dict[str, str]:
         """Return size and time of the files of the version, without those that are gone here."""
@@ -40,19 +39,14 @@ class DeltaFiles:
             files = told.select("path", "size_bytes", "modification_time").iter_rows()
             self._there = {unquote(path): f"{size} bytes at {time}" for path, size, time in files}
             return self._there
-        root = Path(self._root)
+        root = Path(self._folder)
         paths = sorted(Path(_path(uri)) for uri in self._table.file_uris())
         found = {path.relative_to(root).as_posix(): version_of(str(path)) for path in paths}
         return {name: version for name, version in found.items() if version is not None}
 
     def version(self, name: str) -> str | None:
         """Look at one file again; files on an object store stay what they are."""
-        return version_of(f"{self._root}/{name}") if self._is_here else self._there.get(name)
-
-    def rows(self, name: str, *others: str) -> pl.LazyFrame:
-        """Return the rows of a file, with the keys of its folders, of the types of the table."""
-        root = self._root.rstrip("/")
-        return rows_of_file(f"{root}/{name}", name, self._types, [f"{root}/{n}" for n in others])
+        return version_of(f"{self._folder}/{name}") if self._is_here else self._there.get(name)
 
 
 def _path(uri: str) -> str:

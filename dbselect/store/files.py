@@ -10,11 +10,13 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol, Self
 
 import polars as pl
 import pyarrow as pa
@@ -24,7 +26,7 @@ from dbselect.record.foreign import is_of
 from dbselect.record.gram import Gram
 from dbselect.sources.engines import polars
 from dbselect.sources.engines.formats import PARQUET
-from dbselect.sources.objects import is_url, version_at
+from dbselect.sources.objects import fetch, is_installed, is_url, version_at
 from dbselect.sources.open import open_table
 from dbselect.sources.paths import FilesMeant, meant, partition_of
 from dbselect.store.fields import Fields, PartFields, kinds_of_fields, leaves_read, without
@@ -45,18 +47,13 @@ FAILURES = (DbselectError, *polars.FAILURES)
 
 
 class Files(Protocol):
-    """The files of a table.
+    """The files of a table, which is shown in errors."""
 
-    Attributes
-    ----------
-    root : folder on this machine below which files can be scanned together; None if there is none
-    """
-
-    root: str | None
+    shown: str
 
     @property
-    def shown(self) -> str:
-        """The table, for errors."""
+    def root(self) -> str | None:
+        """Folder on this machine below which files can be scanned together, if there is one."""
 
     def versions(self) -> dict[str, str]:
         """Look again, and return by name what changes with the bytes of each file."""
@@ -67,15 +64,53 @@ class Files(Protocol):
     def rows(self, name: str, *others: str) -> Any:
         """Return the rows of a file, or of files below the root that are like it."""
 
+    def near(self, names: Collection[str]) -> AbstractContextManager["Files"]:
+        """Have files of an object store here while they are read."""
 
-class ListedFiles:
+
+class ScannedFiles:
+    """Parquet files below a folder, or below an address, which Polars scans."""
+
+    _folder: str
+    _types: Mapping[str, pl.DataType]
+    _near: str | None = None  # folder with copies of some
+
+    @property
+    def root(self) -> str | None:
+        """The folder on this machine below which files can be scanned together."""
+        return self._near if is_url(self._folder) else self._folder
+
+    def rows(self, name: str, *others: str) -> pl.LazyFrame:
+        """Return the rows of files, with the keys of their folders."""
+        paths = [self._path(each) for each in others]
+        return rows_of_file(self._path(name), name, self._types, paths)
+
+    @contextmanager
+    def near(self, names: Collection[str]) -> Iterator[Self]:
+        """Have files of an object store here while they are read: an answer of it takes long."""
+        if not (is_url(self._folder) and is_installed()):
+            yield self
+            return
+        with TemporaryDirectory(prefix="dbselect-") as folder:
+            fetch(self._folder, names, folder)
+            found = copy(self)
+            found._near = folder
+            yield found
+
+    def _path(self, name: str) -> str:
+        if self.root is not None and (self._near is None or Path(self._near, name).exists()):
+            return str(Path(self.root, name))
+        return f"{self._folder}/{name}"
+
+
+class ListedFiles(ScannedFiles):
     """The files that a path, a folder or a glob means, without those of the store itself."""
 
     def __init__(self, path: str | Path, own: Path | None) -> None:
         self.shown = str(path)
         self._own = own
         self._listing: FilesMeant = meant(path, own)
-        self.root = None if is_url(str(path)) else str(self._listing.root)
+        self._folder = self._listing.root
         self._types: dict[str, pl.DataType] = {}
 
     def versions(self) -> dict[str, str]:
@@ -94,11 +129,6 @@ class ListedFiles:
     def version(self, name: str) -> str | None:
         """Look at one file again; None if it is gone."""
         return version_of(self._listing.address(name))
-
-    def rows(self, name: str, *others: str) -> pl.LazyFrame:
-        """Return the rows of files, with the keys of their folders."""
-        paths = [self._listing.address(each) for each in others]
-        return rows_of_file(self._listing.address(name), name, self._types, paths)
 
 
 def _types_of(names: Collection[str]) -> dict[str, pl.DataType]:
@@ -182,14 +212,34 @@ class FileParts:
 
         Small files are read many at once: a reading costs some milliseconds, however few rows.
         """
-        for batch in self._batches(parts):
-            found = self._together(batch) if len(batch) > 1 else None
+        for run in self._runs(parts):
+            with self._files.near([part for part in run if self._size(part) <= SMALL]) as files:
+                yield from self._read(files, run)
+
+    def _runs(self, parts: Collection[str]) -> Iterator[list[str]]:
+        """Yield files that are read at once; of an object store small ones up to some bytes."""
+        run: list[str] = []
+        size = 0
+        for part in parts:
+            run.append(part)
+            size += self._size(part) if self._size(part) <= SMALL else 0
+            if size >= TOGETHER and self._files.root is None:
+                yield run
+                run, size = [], 0
+        yield run
+
+    def _size(self, part: str) -> int:
+        return int(self._told[part].split()[0])
+
+    def _read(self, files: Files, parts: Collection[str]) -> Iterator[pl.DataFrame | Unread]:
+        for batch in self._batches(files, parts):
+            found = self._together(files, batch) if len(batch) > 1 else None
             if found is not None:
                 yield found
                 continue
             for part in batch:
                 try:
-                    yield self._records(part)
+                    yield self._records(files, part)
                 except FAILURES as error:
                     # Half a file is no table, but that it changes is what counts.
                     if self._files.version(part) == self._told[part]:
@@ -198,16 +248,16 @@ class FileParts:
                         failure.__cause__ = error
                         yield Unread(part, failure)
 
-    def _batches(self, parts: Collection[str]) -> Iterator[list[str]]:
+    def _batches(self, files: Files, parts: Collection[str]) -> Iterator[list[str]]:
         """Yield files that can be read at once: small ones of the same columns and keys."""
         batches: dict[Any, list[str]] = {}
         sizes = Counter[Any]()
         for part in parts:
-            size = int(self._told[part].split()[0])
+            size = self._size(part)
             schema = None
-            if size <= SMALL and self._files.root is not None:
+            if size <= SMALL and files.root is not None:
                 with suppress(*FAILURES):
-                    schema = self._files.rows(part).collect_schema()
+                    schema = files.rows(part).collect_schema()
             if schema is None:
                 yield [part]
                 continue
@@ -220,10 +270,10 @@ class FileParts:
                 sizes.pop(kind)
         yield from batches.values()
 
-    def _together(self, parts: list[str]) -> pl.DataFrame | None:
+    def _together(self, files: Files, parts: list[str]) -> pl.DataFrame | None:
         """Return the records of some files, None where each has to be read by itself."""
         try:
-            table, fields, texts = self._table(parts[0], self._files.rows(*parts))
+            table, fields, texts = self._table(parts[0], files.rows(*parts))
             # A scan would hand on each file by itself.
             rows = table.frame.collect()
             with warnings.catch_warnings(record=True) as caught:
@@ -241,7 +291,7 @@ class FileParts:
             own = [trimmed(gram, self._reading).to_struct() for gram in grams]
             found = found.with_columns(pl.Series(GRAM, own, found.schema[GRAM]))
         # A file without rows is a part, too.
-        at = {str(Path(self._files.root or "", part)): part for part in parts}
+        at = {str(Path(files.root or "", part)): part for part in parts}
         if not {*found[FILE]} <= at.keys():
             return None
         names = [at[path] for path in found[FILE]]
@@ -253,8 +303,8 @@ class FileParts:
         part = pl.Series(names, dtype=pl.String)
         return labelled(found, part, told, self._reading, fields)
 
-    def _records(self, part: str) -> pl.DataFrame:
-        table, fields, _ = self._table(part, self._files.rows(part))
+    def _records(self, files: Files, part: str) -> pl.DataFrame:
+        table, fields, _ = self._table(part, files.rows(part))
         found = read_part(table, self._reading)
         found = found if found.height else found.clear(1)
         return labelled(found, part, self._told[part], self._reading, fields)

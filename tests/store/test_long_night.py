@@ -131,11 +131,11 @@ files.SMALL = 0
 journal.PAUSE = 0.0
 real = files.FileParts._records
 
-def told(self, part):
-    print(part, flush=True)
-    if part == "3.parquet":
+def told(self, *read):
+    print(read[-1], flush=True)
+    if read[-1] == "3.parquet":
         sys.stdin.read()
-    return real(self, part)
+    return real(self, *read)
 
 files.FileParts._records = told
 ds.GramStore(sys.argv[1]).refresh(sys.argv[2], by="day")

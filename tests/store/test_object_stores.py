@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import dbselect as ds
+from dbselect.sources.open import open_table
 
 pytest.importorskip("obstore", reason="object stores are listed by obstore")
 pytest.importorskip("moto.server", reason="moto serves the protocol of S3")
@@ -106,6 +107,41 @@ def test_a_night_reads_what_is_new(table, bucket, tmp_path, place):
     assert (len(done.added), done.changed, done.unchanged) == (1, ["year=2/b.parquet"], 1)
     assert ds.GramStore(where).window(3, 3).rows == 8
     assert store.total().rows == 12
+
+
+def test_small_files_are_read_side_by_side(bucket, tmp_path):
+    frames = [OTHER.with_columns(pl.col("x") * n, k=pl.lit("uvw"[n % 3])) for n in range(40)]
+    frames[7] = frames[7].clear()
+    frames[8] = frames[8].drop("y")
+    for n, frame in enumerate(frames):
+        put(f"{bucket}/small/hour={n // 4}/of a day/{n}.parquet", frame)
+        (here := tmp_path / "small" / f"hour={n // 4}" / "of a day").mkdir(
+            parents=True, exist_ok=True
+        )
+        frame.write_parquet(here / f"{n}.parquet")
+    put(f"{bucket}/small/hour=0/damaged.parquet", b"PAR1")
+    (tmp_path / "small" / "hour=0" / "damaged.parquet").write_bytes(b"PAR1")
+    stores = [ds.GramStore(tmp_path / name) for name in ("there", "here")]
+    for store, source in zip(stores, (f"{bucket}/small", tmp_path / "small"), strict=True):
+        done = store.refresh(source, by=["hour", "day"], on_error="skip")
+        assert (len(done.added), [*done.skipped]) == (40, ["hour=0/damaged.parquet"])
+    there, here = (store.show().drop("fingerprint") for store in stores)
+    assert there.equals(here)
+    assert stores[0].total().comoment.tolist() == stores[1].total().comoment.tolist()
+
+
+@pytest.mark.parametrize("source", ["/t/**/*.parquet", "/t/year=1/a.parquet"])
+def test_a_file_that_changes_between_two_passes_is_named(table, bucket, source):
+    opened = open_table(f"{bucket}{source}", None)
+    assert sum(batch.num_rows for batch in opened.batches(["x"])) in (4, 8)
+    put(f"{table}/year=1/a.parquet", TABLE.with_columns(pl.col("y") * 2))
+    with pytest.raises(ds.errors.SourceError, match=r"year=1/a\.parquet' has changed since"):
+        opened.scan(["x"], print)
+    batches = open_table(f"{bucket}{source}", None).batches(["x"])
+    next(batches)
+    put(f"{table}/year=1/a.parquet", TABLE)
+    with pytest.raises(ds.errors.SourceError, match=r"a\.parquet' was written over while"):
+        list(batches)
 
 
 def test_a_delta_table_is_read_by_its_log(bucket, tmp_path):

@@ -20,7 +20,7 @@ from dbselect.record.formulas import Plan, translate
 from dbselect.sources.engines.lakes import rows_of_lake
 from dbselect.sources.paths import FilesMeant, meant, partition_of
 from dbselect.sources.request import Consumer
-from dbselect.sources.unchanged import Unchanged, unchanged_of
+from dbselect.sources.unchanged import Unchanged, unchanged_at, unchanged_of
 
 #: How Polars fails; it panics where a file is damaged or its data are of an odd type.
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError)
@@ -178,9 +178,12 @@ def from_listing(listing: FilesMeant) -> LazyTable:
     """Open files of one format; folders ``name=value`` below their root are columns."""
     form = listing.format
     try:
-        files = unchanged_of(listing.here)
+        there = {listing.address(name): each for name, each in listing.versions.items()}
+        files = unchanged_at(there, listing.looked) if there else unchanged_of(listing.here)
         frame = _scanned(listing)
-        rows = frame.select(pl.len()).collect().item() if form.counted else None
+        # Of many files on an object store each would be asked.
+        is_counted = form.counted and (listing.here or len(listing.names) == 1)
+        rows = frame.select(pl.len()).collect().item() if is_counted else None
         return LazyTable(frame, rows, files)
     except FAILURES as error:
         reason = f"cannot read '{listing.shown}' as {form.name}: {_why(error)}"
