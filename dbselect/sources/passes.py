@@ -41,6 +41,7 @@ from dbselect.record.gram import Gram
 from dbselect.record.inputs import inputs_as_fitted
 from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
+from dbselect.sources.around import Around
 from dbselect.sources.open import PROGRESS_DELAY, open_table
 from dbselect.sources.partial.gather import GramSums, GramWork
 from dbselect.sources.partial.learn import MAX_LEVELS, terms_for
@@ -300,16 +301,13 @@ class Passes:
             self._bar.update()
 
 
-class _Extended:
+class _Extended(Around):
     """A table of Arrow batches to which NumPy adds columns by formula."""
 
     def __init__(self, table: Table, fields: list[str], formulas: Mapping[str, Formula]) -> None:
-        self._table = table
+        super().__init__(table, table.schema)
         self._fields = fields
         self._formulas = formulas
-        self.schema = table.schema
-        self.rows = table.rows
-        self.again = table.again
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         extend = _extending(self._formulas, fields)
@@ -317,7 +315,7 @@ class _Extended:
 
     @property
     def reduce(self) -> Reduce | None:
-        inner: Reduce | None = getattr(self._table, "reduce", None)
+        inner = super().reduce
         return inner and partial(self._reduce, inner)
 
     def _reduce(self, inner: Reduce, fields: list[str], work: Work) -> Iterable[bytes]:

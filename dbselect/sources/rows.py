@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from dbselect.errors import DataError
 from dbselect.record.columns import Leaf
-from dbselect.record.gram import Matrix
+from dbselect.record.gram import Matrix, Vector
 from dbselect.sources.open import open_table, progress
 from dbselect.sources.read import check_left_out
 from dbselect.sources.request import check_field, request_of
@@ -128,6 +128,18 @@ def values(rows: pa.StructArray, path: tuple[str | int, ...]) -> npt.NDArray[np.
         found = found.cast(pa.int64())
     numbers = pc.cast(found, pa.float64(), safe=False)
     return np.asarray(numbers.to_numpy(zero_copy_only=False)) / unit
+
+
+def weights_of(rows: pa.StructArray, name: str) -> Vector:
+    """Return the weights of rows, NaN for NULL; refuse negative and infinite ones."""
+    found = values(rows, (name,))
+    if (found < 0).any():
+        raise DataError(
+            f"weight '{name}' is negative ({found[found < 0][0]:g}); weights must be >= 0"
+        )
+    if np.isinf(found).any():
+        raise DataError(f"weight '{name}' has an infinite value; values must be finite")
+    return found
 
 
 def usable(X: Matrix, names: Sequence[str], scale: bool) -> tuple[Index, Matrix]:

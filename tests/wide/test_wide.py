@@ -321,7 +321,7 @@ def test_resume_is_of_the_same_groups_and_within_the_limits():
     [
         ({"x": [1.0, float("inf"), 3.0]}, ds.errors.DataError, "column 'x' has an infinite value"),
         ({"y": [1.0, float("-inf"), 3.0]}, ds.errors.DataError, "column 'y' has an infinite value"),
-        ({"w": [1.0, -2.0, 3.0]}, ds.errors.DataError, r"weight 'w' is negative \(-2.0\)"),
+        ({"w": [1.0, -2.0, 3.0]}, ds.errors.DataError, r"weight 'w' is negative \(-2\)"),
         ({"y": [1.0, 1.0, 1.0]}, ds.errors.DataError, "target 'y' is constant"),
         ({"x": [None, None, None]}, ds.errors.DataError, "no usable rows: 3 rows were skipped"),
         ({"y": ["a", "b", "c"]}, ds.errors.ColumnError, "target 'y' is text"),

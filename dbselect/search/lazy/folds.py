@@ -20,6 +20,7 @@ from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.level_group import LevelGroup
 from dbselect.search.lazy.table import MOST_LEVELS_BY_ROW, WideTable, wide_source
 from dbselect.search.table import table_of
+from dbselect.sources.around import without
 from dbselect.sources.partial.grouping import warn_of_folds
 from dbselect.sources.partial.partial_aggregates import gather
 from dbselect.sources.read import with_digits_of
@@ -28,7 +29,7 @@ from dbselect.sources.sampling.fold_sums import ByFold
 from dbselect.sources.sampling.folded import FoldedTable, RowFolds
 from dbselect.sources.wide.gram_rows import Products
 from dbselect.sources.wide.level_sums import LevelProducts
-from dbselect.sources.wide.sparse_rows import EntryTotals, Without
+from dbselect.sources.wide.sparse_rows import EntryTotals
 from dbselect.sources.wide.wide_rows import WideRows
 from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of, joint_anchor
 from dbselect.sources.with_bar import with_bar
@@ -91,12 +92,12 @@ class FoldSums:
         """Make one scan, with a work for each fold."""
         self.count += 1
         folds = self._folds
-        work = ByFold(works, folds.folding, list(folds.columns))
+        work = ByFold([*works.values()], [*works], folds.folding, list(folds.columns))
         scan = with_bar(folds.table, folds.table.rows, f"scan {self.count}")
         fields = list(dict.fromkeys([*self.rows.fields, *folds.fields]))
         with work.begin() as sums:
             gather(folds.table, fields, work, sums, scan)
-            return dict(sums.each)
+            return dict(zip(works, sums.each, strict=True))
 
     def wanted(self, columns: Index) -> bool:
         """Return whether the products of some columns, which are needed now, take no scan."""
@@ -296,7 +297,7 @@ def wide_folds(problem: "Problem", folding: Folding, named: list[str] | None) ->
     """
     table = with_digits_of(folding.key, table_of(problem, named))
     hidden = [folding.key] if named is None and folding.key is not None else []
-    shown = Without(table, hidden[0]) if hidden else table
+    shown = without(table, hidden[0]) if hidden else table
     asked = wide_source(problem, shown, named)
     if asked.rows.sparse is not None and folding.key is None:
         raise ArgumentError(

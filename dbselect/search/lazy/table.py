@@ -28,13 +28,14 @@ from dbselect.search.table import (
     policy_but_for,
     table_of,
 )
+from dbselect.sources.around import without
 from dbselect.sources.partial.learn import MAX_LEVELS
 from dbselect.sources.read import prepared, tell_skipped, without_levels
 from dbselect.sources.request import NullPolicy, Table
 from dbselect.sources.target import check_numeric
 from dbselect.sources.wide.many_levels import MOST_LEVELS, fields_of_levels
 from dbselect.sources.wide.scans import Scans
-from dbselect.sources.wide.sparse_rows import Without, sparse_field
+from dbselect.sources.wide.sparse_rows import sparse_field
 from dbselect.sources.wide.wide_rows import WideRows
 from dbselect.sources.wide.wide_sums import Totals
 
@@ -245,7 +246,7 @@ def wide_source(problem: "Problem", table: Table, patterns: list[str] | None) ->
         )
     check_numeric(table, [target])
     policies = policy_but_for([target], null_policy)
-    plain = table if sparse is None else Without(table, sparse)
+    plain = table if sparse is None else without(table, sparse)
     request, texts = prepared(
         plain, patterns, problem.weight, policies, max_levels=MOST_LEVELS, terms=problem.terms
     )

@@ -7,7 +7,7 @@ and with a key not on the order of the rows either.
 
 import math
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,14 +18,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, DataError
+from dbselect.errors import ArgumentError
 from dbselect.options.kinds import COUNT, one_of
 from dbselect.record.gram import Vector
+from dbselect.sources.around import Around, without
 from dbselect.sources.open import progress
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.values import splitmix
-from dbselect.sources.request import LIMIT, Consumer, Folding, Table, check_seed
-from dbselect.sources.rows import values
+from dbselect.sources.request import LIMIT, Folding, Table, check_seed
+from dbselect.sources.rows import weights_of
 
 #: How rows are drawn.
 DrawName = Literal["poisson", "halves"]
@@ -93,7 +94,7 @@ class Draws:
         return np.searchsorted(below, middles).astype(np.float64)
 
 
-class DrawnTable:
+class DrawnTable(Around):
     """A table, and the rows of each record with how often they are there.
 
     Beside the fields of the table it has `TIMES`, which a Gram takes for the weight. What decides
@@ -108,22 +109,11 @@ class DrawnTable:
         weight: str | None,
         hidden: Sequence[str] = (),
     ) -> None:
-        self._table = table
         self._draws = draws
         self._key = key
         self._weight = weight
-        seen = [field for field in table.schema if field.name not in hidden]
-        self.schema = pa.schema([*seen, pa.field(TIMES, pa.float64())])
-        self.again = table.again
-        self.rows = table.rows
-
-    def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Hand over the rows of the table itself."""
-        self._table.scan(fields, consume)
-
-    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
-        """Give the rows of the table itself, in its order."""
-        yield from self._table.batches(fields)
+        seen = without(table, *hidden).schema
+        super().__init__(table, seen.append(pa.field(TIMES, pa.float64())))
 
     def each(self, fields: list[str], consume: Callable[[int, pa.Table], None]) -> None:
         """Read the table once, and hand the rows of every record over, block by block.
@@ -139,7 +129,10 @@ class DrawnTable:
             ThreadPoolExecutor(workers) as pool,
         ):
             for begun, rows in self._begun(batches):
-                weights = self._weights(rows)
+                weights = None
+                if self._weight is not None:
+                    own = rows.select([self._weight]).to_struct_array()
+                    weights = weights_of(own, self._weight)
 
                 def work(
                     first: int,
@@ -164,20 +157,6 @@ class DrawnTable:
                 numbers = folds_of(rows, Folding(LIMIT - 1, self._key, 0), []).to_numpy()
             yield self._draws.begin(numbers), rows
             start += len(rows)
-
-    def _weights(self, rows: pa.Table) -> Vector | None:
-        """Return the weights of some rows, NaN for NULL; None if there are none."""
-        if self._weight is None:
-            return None
-        found = values(rows.select([self._weight]).to_struct_array(), (self._weight,))
-        if (found < 0).any():
-            raise DataError(
-                f"weight '{self._weight}' is negative ({found[found < 0][0]:g}); weights must "
-                "be >= 0"
-            )
-        if np.isinf(found).any():
-            raise DataError(f"weight '{self._weight}' has an infinite value; values must be finite")
-        return found
 
 
 def _drawn(rows: pa.Table, times: Vector, weights: Vector | None) -> pa.Table:

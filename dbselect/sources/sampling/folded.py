@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbselect.record.columns import leaves
+from dbselect.sources.around import Around, without
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.partial_aggregates import Changed, Reduce, Work, tally
 from dbselect.sources.request import Consumer, Folding, Table
@@ -51,18 +52,15 @@ class RowFolds:
         return sorted(tally(self.table, self.fields, count))
 
 
-class FoldedTable:
+class FoldedTable(Around):
     """The rows of one fold, or all the others; of no fold, all."""
 
     def __init__(self, folds: RowFolds, fold: int | None, *, held_out: bool = False) -> None:
         self._folds = folds
         self._fold = fold
         self._held_out = held_out
-        self.schema = pa.schema(
-            [field for field in folds.table.schema if field.name not in folds.hidden]
-        )
-        self.rows: int | None = None
-        self.again = folds.table.again
+        super().__init__(folds.table, without(folds.table, *folds.hidden).schema)
+        self.rows = None
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields in batches, on as many threads as the table has."""
@@ -73,12 +71,12 @@ class FoldedTable:
             if rows.num_rows:
                 consume(rows)
 
-        self._folds.table.scan(self._with_deciding(fields), consume_kept)
+        self._table.scan(self._with_deciding(fields), consume_kept)
 
     @property
     def reduce(self) -> Reduce | None:
         """What has the processes of the table's engine gather of the rows, if it can."""
-        inner: Reduce | None = getattr(self._folds.table, "reduce", None)
+        inner = super().reduce
         return inner and partial(self._reduce, inner)
 
     def _reduce(self, inner: Reduce, fields: list[str], work: Work) -> Iterable[bytes]:
@@ -87,7 +85,7 @@ class FoldedTable:
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in the order of the table."""
         kept = self._keeping(fields)()
-        with closing(self._folds.table.batches(self._with_deciding(fields))) as batches:
+        with closing(self._table.batches(self._with_deciding(fields))) as batches:
             for batch in batches:
                 yield from kept(pa.Table.from_batches([batch])).to_batches()
 

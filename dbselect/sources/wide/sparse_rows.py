@@ -1,6 +1,5 @@
 """Sums over a field of entries, and the field beside the dense columns of a table."""
 
-from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +10,6 @@ from scipy import sparse
 from dbselect.errors import ArgumentError, DataError
 from dbselect.record.entries import MOST_COLUMNS, Mask, entries_in, is_entries
 from dbselect.record.gram import Vector
-from dbselect.sources.partial.partial_aggregates import Reduce
-from dbselect.sources.request import Consumer
 
 
 def sparse_field(schema: pa.Schema) -> str | None:
@@ -47,29 +44,6 @@ def entries(name: str, field: pa.Array) -> tuple[Any, Mask]:
         there = there.copy()
         there[rows.row[gaps]] = False
     return found, there
-
-
-class Without:
-    """A table whose schema lacks a field."""
-
-    def __init__(self, table: Any, field: str) -> None:
-        self._table = table
-        self.schema = pa.schema([each for each in table.schema if each.name != field])
-        self.rows: int | None = table.rows
-        self.again: bool = table.again
-
-    def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Hand every row's fields to `consume`."""
-        self._table.scan(fields, consume)
-
-    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
-        """Give every row's fields in the order of the table."""
-        return self._table.batches(fields)  # type: ignore[no-any-return]
-
-    @property
-    def reduce(self) -> Reduce | None:
-        """What has the processes of the engine read their rows, if it has some."""
-        return getattr(self._table, "reduce", None)
 
 
 @dataclass

@@ -24,7 +24,7 @@ from dbselect.record.formulas import Path
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.policies import FILLS
 from dbselect.sources.request import Request
-from dbselect.sources.rows import part_of, values
+from dbselect.sources.rows import part_of, values, weights_of
 from dbselect.sources.wide.many_levels import ManyLevels, has_many
 from dbselect.sources.wide.sparse_rows import entries
 
@@ -200,8 +200,8 @@ class WideRows:
         missing.update(self._missing_levels(X))
         weight = np.ones(n)
         if self.request.weight is not None:
-            weight = values(struct, (self.request.weight,))
-            used &= self._weighted(weight)
+            weight = weights_of(struct, self.request.weight)
+            used &= weight > 0
         found, there = self._entries(struct, missing)
         used &= there
         skipped = int((~used).sum())
@@ -271,15 +271,6 @@ class WideRows:
             for at in self._dense
             if (category := self.request.terms.categories[at]).missing in self._names_of(at)
         }
-
-    def _weighted(self, weight: Vector) -> Mask:
-        """Return which rows have a weight."""
-        name = f"weight '{self.request.weight}'"
-        if (weight < 0).any():
-            raise DataError(f"{name} is negative ({weight[weight < 0][0]}); weights must be >= 0")
-        if np.isinf(weight).any():
-            raise DataError(f"{name} has an infinite value; values must be finite")
-        return np.asarray(weight > 0)
 
     def _fill_levels(self, X: Matrix, struct: pa.StructArray) -> None:
         """Write the columns of 0 and 1 of the categories."""
