@@ -148,10 +148,8 @@ def robust_errors(
         raise ArgumentError("data is a Gram and holds no rows; give the table")
     wanted = of_linear(model) if isinstance(model, Model) else of_family(model, kind)
     scoring, table = scoring_of(model, wanted, data, kind, weight, cluster)
-    fields = [scoring.target, *scoring.columns.values(), scoring.weight, scoring.cluster]
-    names = dict.fromkeys(str(path[0]) for path in fields if path is not None)
     with scoring.begin() as scored:
-        gather(table, list(names), scoring, scored, with_bar(table, table.rows))
+        gather(table, scoring.fields, scoring, scored, with_bar(table, table.rows))
         sums = scored.sums
     check_rows(sums, model, weight, cluster)
     return _finished(model, wanted, sums, kind)
