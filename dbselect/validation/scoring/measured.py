@@ -10,6 +10,7 @@ import polars as pl
 from dbselect.errors import ArgumentError, DataError
 from dbselect.glm.offset import Offset
 from dbselect.linear.problem import constant_target, is_constant, no_rows
+from dbselect.options.kinds import one_of
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.pictures.steps import MOST_STEPS, Heights, step_curves, thinned
@@ -102,8 +103,7 @@ class Evaluation(InNotebooks):
         EngineError : altair is not installed
         """
         name = self.metrics[0] if metric is None else metric
-        if name not in self.metrics:
-            raise ArgumentError(f"metric is {name!r}; it must be one of {list(self.metrics)}")
+        one_of(self.metrics).check("metric", name)
         if "step" not in self.table.columns:
             raise ArgumentError("one model is one point; evaluate a sequence for a curve")
         queries = "" if self.queries is None else f" of {self.queries} queries"
