@@ -1,32 +1,21 @@
 """The name ``dbselect`` of frames and expressions; `doors.frames` is loaded at its use."""
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import Any
 
 import polars as pl
 
-if TYPE_CHECKING:
-    from dbselect.doors.frames import ExprNamespace, FrameNamespace, LazyFrameNamespace
+from dbselect._lazy import load
+
+#: What has the name in Polars -> its methods.
+_OWNERS = {
+    "lazyframe": "LazyFrameNamespace", "dataframe": "FrameNamespace", "expr": "ExprNamespace",
+}  # fmt: skip
 
 
-@pl.api.register_lazyframe_namespace("dbselect")  # type: ignore[arg-type]
-def of_lazy_frame(frame: pl.LazyFrame) -> "LazyFrameNamespace":
-    """Return the methods of a LazyFrame."""
-    from dbselect.doors.frames import LazyFrameNamespace
-
-    return LazyFrameNamespace(frame)
+def _methods(name: str, owner: Any) -> Any:
+    return load("doors.frames", name)(owner)
 
 
-@pl.api.register_dataframe_namespace("dbselect")  # type: ignore[arg-type]
-def of_frame(frame: pl.DataFrame) -> "FrameNamespace":
-    """Return the methods of a DataFrame."""
-    from dbselect.doors.frames import FrameNamespace
-
-    return FrameNamespace(frame)
-
-
-@pl.api.register_expr_namespace("dbselect")  # type: ignore[arg-type]
-def of_expression(expr: pl.Expr) -> "ExprNamespace":
-    """Return the methods of an expression."""
-    from dbselect.doors.frames import ExprNamespace
-
-    return ExprNamespace(expr)
+for _kind, _name in _OWNERS.items():
+    getattr(pl.api, f"register_{_kind}_namespace")("dbselect")(partial(_methods, _name))

@@ -7,13 +7,14 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from dbselect.methods.answer_types import TYPES, dtype_of
+from dbselect.methods.answer_types import TYPES
 from dbselect.methods.fits.by import answers_of
 from dbselect.methods.records import by_blocks, statuses
 from dbselect.methods.sequences.by import searched
 from dbselect.options.methods import OF_RECORDS, Method, places_of
 from dbselect.options.option import in_order, option_lines, with_parameters
 from dbselect.problem.records import of_records
+from dbselect.record.gram import dtype_of
 from dbselect.search.compiled import METHODS as COMPILED
 
 

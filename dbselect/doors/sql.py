@@ -1,7 +1,8 @@
 """The door to DuckDB: native aggregates, selection as functions, and macros of named arguments."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -156,46 +157,27 @@ def _spread(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return named | options
 
 
-def _glm_sequences(
-    connections: pa.ChunkedArray,
-    paths: pa.ChunkedArray,
-    tables: pa.ChunkedArray,
-    targets: pa.ChunkedArray,
-    families: pa.ChunkedArray,
-    options: pa.ChunkedArray,
-) -> pa.StructArray:
-    """Answer a chunk of `dbselect_sequence_glm(connection, path, table, target, ...)`."""
-    if len(tables) == 0:
-        return pa.array([], GLM_TYPE)
+def _glm_sequences(*chunks: pa.ChunkedArray) -> pa.StructArray:
+    """Answer a chunk of `dbselect_sequence_glm(connection, path, table, target, family, options)`.
 
-    def answer(table: Any, target: Any, family: Any, given: dict[str, Any]) -> Any:
-        problem, options = _of_table(target, {**given, "family": family})
-        with table as relation:
-            found = sequence_in_passes(problem.on(relation), **options)
-        return to_scalar(found.to_struct())
+    The first two are where the table is read.
+    """
 
-    given = [_flat(column) for column in (connections, paths, tables, targets, families)]
-    return pa.array(_of_tables("anytime_sequence_glm", given, _flat(options), answer), GLM_TYPE)
+    def answer(problem: Problem, options: dict[str, Any]) -> Any:
+        return to_scalar(sequence_in_passes(problem, **options).to_struct())
+
+    found = _of_tables("anytime_sequence_glm", chunks, answer, lambda family: {"family": family})
+    return pa.array(found, GLM_TYPE)
 
 
-def _wide_sequences(
-    connections: pa.ChunkedArray,
-    paths: pa.ChunkedArray,
-    tables: pa.ChunkedArray,
-    targets: pa.ChunkedArray,
-    options: pa.ChunkedArray,
-) -> pa.ListArray:
+def _wide_sequences(*chunks: pa.ChunkedArray) -> pa.ListArray:
     """Answer a chunk of `dbselect_sequence_wide(connection, path, table, target, options)`."""
-    if len(tables) == 0:
-        return pa.array([], pa.list_(STEP_TYPE))
 
-    def answer(table: Any, target: Any, given: dict[str, Any]) -> Any:
-        problem, options = _of_table(target, {**given, "gram": "lazy"})
-        with table as relation:
-            return problem.on(relation).anytime_sequence(**options)
+    def answer(problem: Problem, options: dict[str, Any]) -> Any:
+        return problem.anytime_sequence(**options)
 
-    given = [_flat(column) for column in (connections, paths, tables, targets)]
-    return write_sequences(_of_tables("anytime_sequence_wide", given, _flat(options), answer))
+    found = _of_tables("anytime_sequence_wide", chunks, answer, lambda: {"gram": "lazy"})
+    return write_sequences(found)
 
 
 def _of_table(target: Any, given: Mapping[str, Any]) -> tuple[Problem, dict[str, Any]]:
@@ -207,20 +189,27 @@ def _of_table(target: Any, given: Mapping[str, Any]) -> tuple[Problem, dict[str,
 
 
 def _of_tables(
-    method: str, given: list[pa.Array], options: pa.StructArray, answer: Callable[..., Any]
+    method: str,
+    chunks: Sequence[pa.ChunkedArray],
+    answer: Callable[[Problem, dict[str, Any]], Any],
+    fields: Callable[..., dict[str, Any]],
 ) -> list[Any]:
     """Return an answer for each row, which is found once for rows alike; None without a table.
 
-    `given` holds connections, paths, tables, and what else the answer takes. `answer` is called
-    with a table that can be opened, what else was given, and the options. Errors name `method`.
+    Chunks are connections, paths, tables, targets, what makes more `fields` of the problem, and
+    options. `answer` takes the problem and the options of the method; errors name `method`.
     """
+    *given, options = map(_flat, chunks)
     read = _Options(options)
     found: list[Any] = []
     for start, end in _runs(*given, *options.flatten()):
-        number, path, table, *others = (column[start].as_py() for column in given)
+        number, path, table, target, *others = (column[start].as_py() for column in given)
         one = None
         if table is not None:
-            one = answer(reading(number, path, table), *others, _spread(method, read.at(start)))
+            asked = _spread(method, read.at(start)) | fields(*others)
+            problem, own = _of_table(target, asked)
+            with reading(number, path, table) as relation:
+                one = answer(problem.on(relation), own)
         found += [one] * (end - start)
     return found
 
@@ -230,11 +219,11 @@ def _runs(*arguments: pa.Array) -> list[tuple[int, int]]:
     rows = len(arguments[0])
     # DuckDB fills a column with what is usually one constant.
     varied = [column for column in arguments if not column[1:].equals(column[:-1])]
-    starts = [0] + [
-        row for row in range(1, rows) for column in varied[:1]
-        if any(not column[row].equals(column[row - 1]) for column in varied)
+    starts = [
+        row for row in range(rows)
+        if not row or any(not column[row].equals(column[row - 1]) for column in varied)
     ]  # fmt: skip
-    return list(zip(starts, [*starts[1:], rows], strict=True))
+    return list(pairwise([*starts, rows]))
 
 
 class _Options:

@@ -31,20 +31,12 @@ MEMORY = 2**28
 
 @dataclass(frozen=True, eq=False)
 class Slope:
-    """The deviance at some coefficients, and the gradient of half of it, downwards.
+    """The deviance at some coefficients, and the gradient of half of it, downwards."""
 
-    Parameters
-    ----------
-    deviance : in all
-    settled : decrease of the deviance by the intercept alone, per unit of weight
-    start : shape (P,), the step of the intercept that does that
-    gradient : shape (D, P), per unit of weight, the intercept minimised out
-    """
-
-    deviance: float
-    settled: float
-    start: Vector
-    gradient: Matrix
+    deviance: float  # in all
+    settled: float  # decrease of the deviance by the intercept alone, per unit of weight
+    start: Vector  # shape (P,), the step of the intercept that does that
+    gradient: Matrix  # shape (D, P), per unit of weight, the intercept minimised out
 
 
 @dataclass(eq=False)

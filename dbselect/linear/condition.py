@@ -71,7 +71,7 @@ def warn_of_dropped(state: State, names: Sequence[str], *, is_linear: bool = Tru
     What the column would gain is its gradient squared, over what is left of its variance. Of
     columns that depend on others outright both are rounding, and the gradient the smaller. Where
     the selected columns themselves lose their digits, the warning is about that instead. Near a fit
-    of a family, whose variance is deviance, the problem is not linear.
+    of a family, whose variance is deviance, `is_linear` is False.
     """
     columns, left, squares = state.dependent()
     if not len(columns) or state.problem.ridge[columns].any():

@@ -29,40 +29,26 @@ INTERCEPT = "(intercept)"
 
 @dataclass(frozen=True)
 class Deviations:
-    """Standard errors of the terms of a model.
+    """Standard errors of the terms of a model."""
 
-    Parameters
-    ----------
-    errors : term -> standard error; aliased terms are left out
-    free : n - r, rows that are left to estimate the variance; may be <= 0; infinite for a
-        normal distribution in the place of Student's t
-    spread : column -> its deviation in deviations of the target, where that is known
-    """
-
-    errors: dict[str, float]
+    errors: dict[str, float]  # term -> standard error; aliased terms are left out
+    # n - r, rows that are left to estimate the variance; may be <= 0; infinite for a normal
+    # distribution in the place of Student's t
     free: float
+    # column -> its deviation in deviations of the target, where that is known
     spread: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class FittedRows:
-    """Which rows a model was fitted to, and how.
+    """Which rows a model was fitted to, and how."""
 
-    Parameters
-    ----------
-    gram : Gram of the rows; None where the standard errors are known
-    ridge : as of the model
-    chosen : whether the rows also chose the columns
-    intercept : False for a model through the origin
-    known : the standard errors, where they were computed with the model
-    without : why there is no Gram, where there is none
-    """
-
-    gram: Gram | None
-    ridge: float = 0.0
-    chosen: bool = False
-    intercept: bool = True
-    known: Deviations | None = None
+    gram: Gram | None  # Gram of the rows; None where the standard errors are known
+    ridge: float = 0.0  # as of the model
+    chosen: bool = False  # whether the rows also chose the columns
+    intercept: bool = True  # False for a model through the origin
+    known: Deviations | None = None  # the standard errors, where they were computed with the model
+    # why there is no Gram, where there is none
     without: str = (
         "the model was fitted with exact=True, which keeps no Gram of its rows; fit it without for "
         "what is computed of a Gram"
@@ -71,9 +57,7 @@ class FittedRows:
     def deviations(self, target: str, coefficients: Mapping[str, float]) -> Deviations:
         """Return the standard errors of least-squares coefficients, no column aliased.
 
-        Raises
-        ------
-        ArgumentError : the model has a ridge, or nothing is known of its rows
+        ArgumentError if the model has a ridge, or nothing is known of its rows.
         """
         self.check_least_squares()
         if self.known is not None:
@@ -81,12 +65,7 @@ class FittedRows:
         return _deviations(self.moments, target, dict(coefficients), self.intercept)
 
     def check_least_squares(self) -> None:
-        """Refuse a model with a ridge.
-
-        Raises
-        ------
-        ArgumentError : it has one
-        """
+        """Raise ArgumentError for a model with a ridge."""
         if self.ridge:
             raise ArgumentError(
                 f"ridge is {self.ridge:g}; standard errors are those of least squares, at ridge 0"
@@ -94,12 +73,7 @@ class FittedRows:
 
     @property
     def moments(self) -> Gram:
-        """The Gram about what the fit is about: the means, or the origin.
-
-        Raises
-        ------
-        ArgumentError : the fit kept no Gram
-        """
+        """The Gram about what the fit is about, means or origin; ArgumentError without one."""
         if self.gram is None:
             raise ArgumentError(self.without)
         return self.gram if self.intercept else through_origin(self.gram)
@@ -108,9 +82,7 @@ class FittedRows:
 def through_origin(gram: Gram) -> Gram:
     """Return a Gram with raw second moments in place of centred ones, and means of 0.
 
-    Raises
-    ------
-    DataError : the squares of a column add up to more than a double holds
+    DataError if the squares of a column add up to more than a double holds.
     """
     with np.errstate(over="ignore"):
         raw = gram.comoment + gram.weight * np.outer(gram.mean, gram.mean)
@@ -138,14 +110,8 @@ def covariance(
 ) -> tuple[list[str], Matrix]:
     """Return the terms, and the covariance of their least-squares coefficients.
 
-    Parameters
-    ----------
-    gram : about what the fit is about, as `FittedRows.moments`
-    coefficients : no column aliased
-
-    Returns
-    -------
-    terms, the intercept first if there is one; matrix of their number squared, NaN if n <= rank
+    The Gram is about what the fit is about, as `FittedRows.moments`; no column is aliased. The
+    intercept is the first term if there is one; NaN if n <= rank.
     """
     variance, _ = noise(gram, target, coefficients, intercept)
     roots, alone = _roots(gram, target, list(coefficients), intercept)
@@ -190,12 +156,7 @@ def inverse_factor(C: Matrix) -> Matrix:
 
 
 def tests(estimates: Mapping[str, float], deviations: Deviations) -> pl.DataFrame:
-    """Return term, estimate, std_error, statistic and p_value; NULL where not defined.
-
-    Parameters
-    ----------
-    estimates : term -> estimate
-    """
+    """Return term, estimate, std_error, statistic and p_value; NULL where not defined."""
     known = deviations.free > 0
     errors = np.array([deviations.errors.get(term, np.nan) for term in estimates])
     values = np.array(list(estimates.values()))
@@ -210,12 +171,7 @@ def tests(estimates: Mapping[str, float], deviations: Deviations) -> pl.DataFram
 
 
 def with_ends(summary: pl.DataFrame, quantile: float) -> pl.DataFrame:
-    """Return the estimates of a summary with the ends of their intervals.
-
-    Parameters
-    ----------
-    quantile : standard errors from the estimate to either end
-    """
+    """Return the estimates of a summary with interval ends, `quantile` errors away."""
     reach = pl.col("std_error") * quantile
     ends = {"low": pl.col("estimate") - reach, "high": pl.col("estimate") + reach}
     return summary.drop("statistic", "p_value").with_columns(**ends)

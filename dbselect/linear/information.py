@@ -157,7 +157,7 @@ def fits_of(
     """Return what the criteria need of the models of a sequence, step 0 first.
 
     `state` is without selected groups, and changed in place; `r2`, shape (steps + 1,), is 1 -
-    RSS/TSS. The intercept is a parameter of the model without columns.
+    RSS/TSS. With an intercept the model without columns has a parameter.
     """
     at = gram.position(target, "target")
     none, ridge = float(has_intercept), state.problem.ridge

@@ -1,8 +1,5 @@
-"""The types of what each kind of method answers for a Gram record, in Arrow, SQL and Polars."""
+"""The types of what each kind of method answers for a Gram record, in Arrow."""
 
-from typing import Any
-
-import polars as pl
 import pyarrow as pa
 
 from dbselect.record.steps import STEP_TYPE
@@ -71,16 +68,3 @@ TYPES: dict[str, pa.DataType] = {
         [("df", pa.int64()), ("df_residual", pa.int64()), *_numbers("statistic", "p_value")]
     ),
 }
-
-
-def dtype_of(type_: pa.DataType) -> Any:
-    """Return an Arrow type in Polars, where a MAP is a list of its entries, as records have it."""
-    if isinstance(type_, pa.MapType):
-        entry = {"key": dtype_of(type_.key_type), "value": dtype_of(type_.item_type)}
-        return pl.List(pl.Struct(entry))
-    if isinstance(type_, pa.ListType):
-        return pl.List(dtype_of(type_.value_type))
-    if isinstance(type_, pa.StructType):
-        return pl.Struct({field.name: dtype_of(field.type) for field in type_})
-    found: Any = pl.from_arrow(pa.array([], type_))
-    return found.dtype

@@ -51,20 +51,29 @@ RECORD_TYPE = pa.struct(
     ]
 )
 
+_DTYPES = {
+    pa.int64(): pl.Int64,
+    pa.float64(): pl.Float64,
+    pa.bool_(): pl.Boolean,
+    pa.string(): pl.String,
+    pa.large_string(): pl.String,
+}
+
+
+def dtype_of(type_: pa.DataType) -> Any:
+    """Return an Arrow type in Polars, where a MAP is a list of its entries, as records have it."""
+    if isinstance(type_, pa.MapType):
+        entry = {"key": dtype_of(type_.key_type), "value": dtype_of(type_.item_type)}
+        return pl.List(pl.Struct(entry))
+    if isinstance(type_, pa.ListType | pa.LargeListType):
+        return pl.List(dtype_of(type_.value_type))
+    if isinstance(type_, pa.StructType):
+        return pl.Struct({field.name: dtype_of(field.type) for field in type_})
+    return _DTYPES[type_]
+
+
 #: The record in Polars.
-RECORD_DTYPE = pl.Struct(
-    {
-        "columns": pl.List(pl.String),
-        "rows": pl.Int64,
-        "skipped": pl.Int64,
-        "missing": pl.List(pl.Int64),
-        "weight": pl.Float64,
-        "mean": pl.List(pl.Float64),
-        "mean_low": pl.List(pl.Float64),
-        "comoment": pl.List(pl.Float64),
-        "terms": pl.String,
-    }
-)
+RECORD_DTYPE = dtype_of(RECORD_TYPE)
 
 
 def is_record(type_: pa.DataType) -> bool:

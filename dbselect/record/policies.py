@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.errors import ColumnError, DataError
+from dbselect.options.kinds import one_of
 from dbselect.record.columns import SUFFIX, match
 
 #: What becomes of a missing value: its row is left out, or that is an error; or it is filled.
@@ -22,8 +23,7 @@ def policies_of(null_policy: Any, columns: Sequence[str]) -> list[str]:
     given = null_policy if isinstance(null_policy, Mapping) else {"*": null_policy}
     policies = dict.fromkeys(columns, "skip")
     for pattern, policy in given.items():
-        if not isinstance(policy, str) or policy not in POLICIES:
-            raise ArgumentError(f"null_policy is {policy!r}; it must be one of {list(POLICIES)}")
+        one_of(POLICIES).check("null_policy", policy)
         means = columns if pattern == "*" else match([pattern], columns, "null_policy")
         policies.update(dict.fromkeys(means, policy))
     for name, policy in policies.items():

@@ -7,11 +7,10 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError
-from dbselect.record.gram import Vector
+from dbselect.record.gram import Vector, dtype_of
 from dbselect.record.groups import Groups
 
 #: A gain below this share of the target's variance is rounding, not explanation.
@@ -92,29 +91,13 @@ STEP_TYPE = pa.struct(
 )
 #: What a step has of its model.
 MODEL_FIELDS = ("intercept", "coefficients", "terms")
-_DTYPES = {
-    pa.int64(): pl.Int64,
-    pa.string(): pl.String,
-    pa.float64(): pl.Float64,
-    pa.bool_(): pl.Boolean,
-}
 
 #: A step without its model, in Polars.
 STEP_DTYPES = {
-    field.name: _DTYPES[field.type] for field in STEP_TYPE if field.name not in MODEL_FIELDS
+    field.name: dtype_of(field.type) for field in STEP_TYPE if field.name not in MODEL_FIELDS
 }
-
 #: A sequence, a list of steps with their models, in Polars.
-SEQUENCE_DTYPE = pl.List(
-    pl.Struct(
-        {
-            **STEP_DTYPES,
-            "intercept": pl.Float64,
-            "coefficients": pl.List(pl.Struct({"key": pl.String, "value": pl.Float64})),
-            "terms": pl.String,
-        }
-    )
-)
+SEQUENCE_DTYPE = dtype_of(pa.list_(STEP_TYPE))
 
 
 def uninterrupted(found: Found) -> Found:

@@ -1,7 +1,6 @@
 """How near to the best a prefix is: a promise of the rule, and bounds from the data."""
 
 import math
-import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ import polars as pl
 from dbselect.errors import ArgumentError
 from dbselect.linear.bounds import submodularity, upper_bounds
 from dbselect.linear.problem import Linear
-from dbselect.options.kinds import BUDGET
+from dbselect.options.kinds import BUDGET, POSITIVE
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Choice, Step, longest_within
@@ -65,8 +64,7 @@ def guaranteed(
     """Return the promise of `Prefixes.guarantee`, of a problem of any number of responses."""
     if rule not in RULES:
         raise ArgumentError(f"rule is {rule!r}; guarantees exist for the rules {list(RULES)}")
-    if cost is not None and not (isinstance(cost, numbers.Real) and 0 < cost < math.inf):
-        raise ArgumentError(f"cost is {cost!r}; it must be a number > 0")
+    POSITIVE.or_none().check("cost", cost)
     known = RULES[rule]
     gamma = known.gamma(problem, groups.positions)
     free = [step.choice is Choice.FREE for step in records]

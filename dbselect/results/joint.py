@@ -26,7 +26,7 @@ from dbselect.results.prefixes import Prefixes
 from dbselect.results.sequence import Sequence
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JointSequence(Prefixes[JointModel]):
     """Groups in the order in which they buy prediction of several responses.
 
@@ -60,9 +60,6 @@ class JointSequence(Prefixes[JointModel]):
 
     _RECORD_TYPE: ClassVar[pa.StructType] = store.JOINT_TYPE
     _WHAT: ClassVar[str] = "a joint sequence"
-
-    # A dataclass would write its own.
-    __repr__ = Prefixes.__repr__
 
     @property
     def _summary(self) -> tuple[str, str]:

@@ -183,11 +183,8 @@ class Model(Diagnosed, Refitted, StoredFields, Predicting):
 
     def _judged(self) -> tuple[FittedRows, Deviations]:
         """Return the rows that the model was fitted to, and the standard errors by them."""
-        if self.fit is None:
-            raise ArgumentError(
-                "the model has no statistics of its rows; fit its columns with dbselect.fit"
-            )
-        return self.fit, self.fit.deviations(self.target, self._kept)
+        fit = self._known
+        return fit, fit.deviations(self.target, self._kept)
 
     def _tests(self, fit: FittedRows, deviations: Deviations) -> pl.DataFrame:
         intercept = {INTERCEPT: self.intercept} if fit.intercept else {}

@@ -23,7 +23,7 @@ from dbselect._lazy import load
 from dbselect.errors import ArgumentError, DbselectError, warn_of_choice
 from dbselect.linear.information import SIGNS
 from dbselect.linear.problem import Linear
-from dbselect.options.kinds import BUDGET, FRACTION, POSITIVE, TEXT, is_whole
+from dbselect.options.kinds import BUDGET, FRACTION, POSITIVE, TEXT, check_at, one_of
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record import files
@@ -330,8 +330,7 @@ class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
             `gamma` or `penalty` is out of range
         DataError : there are too few rows for the criterion
         """
-        if criterion not in SIGNS:
-            raise ArgumentError(f"criterion is {criterion!r}; it must be one of {list(SIGNS)}")
+        one_of(SIGNS).check("criterion", criterion)
         values = self.criteria(gamma=gamma, penalty=penalty)[criterion]
         step = (SIGNS[criterion] * values).arg_min()
         if step is None:
@@ -846,9 +845,7 @@ class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
         return cls.from_struct(files.read_row(path, names, cls._WHAT))
 
     def _checked(self, step: int) -> int:
-        last = len(self.spent) - 1
-        if not (is_whole(step) and 0 <= step <= last):
-            raise ArgumentError(f"step is {step!r}; it must be a whole number from 0 to {last}")
+        check_at("step", step, len(self.spent))
         return int(step)
 
     def _was_chosen(self, step: int) -> bool:

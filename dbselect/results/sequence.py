@@ -27,7 +27,7 @@ from dbselect.results.model import Model
 from dbselect.results.prefixes import Prefixes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sequence(Prefixes[Model]):
     """Groups in the order in which they buy prediction, with a model for each prefix.
 
@@ -80,9 +80,6 @@ class Sequence(Prefixes[Model]):
 
     _RECORD_TYPE: ClassVar[pa.StructType] = store.SEQUENCE_TYPE
     _WHAT: ClassVar[str] = "a sequence"
-
-    # A dataclass would write its own.
-    __repr__ = Prefixes.__repr__
 
     @property
     def _summary(self) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from dbselect.errors import RecordError
 from dbselect.pages.short import listed
 from dbselect.record.gram import RECORD_TYPE, Gram, Vector
 from dbselect.record.groups import Groups, costs_of
-from dbselect.record.steps import STEP_TYPE, Choice, Step, Stop, held_after, is_useful
+from dbselect.record.steps import STEP_DTYPES, STEP_TYPE, Choice, Step, Stop, held_after
 from dbselect.results.call import Call
 
 if TYPE_CHECKING:
@@ -58,58 +58,25 @@ _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 def write_sequences(sequences: "Iterable[LinearSequence | None]") -> pa.ListArray:
     """Return an Arrow list of steps for each sequence; an absent one is empty."""
-    columns: dict[str, list[Any]] = {field.name: [] for field in STEP_TYPE}
-    names: list[str] = []
-    values: list[np.ndarray[Any, np.dtype[np.float64]]] = []
-    entries = [0]
-    ends = [0]
-    for sequence in sequences:
-        if sequence is not None:
-            _append(sequence, columns, names, values, entries)
-        ends.append(len(columns["step"]))
-    del columns["coefficients"]
-    arrays = {
-        name: pa.array(column, STEP_TYPE.field(name).type) for name, column in columns.items()
-    }
+    none = pa.array([], STEP_TYPE)
+    each = [none if sequence is None else _steps(sequence) for sequence in sequences]
+    ends = np.cumsum([0, *map(len, each)])
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.concat_arrays([none, *each]))
+
+
+def _steps(sequence: "LinearSequence") -> pa.StructArray:
+    members = sequence.groups.members
+    held = [sequence.columns_held(step) for step in range(len(sequence.spent))]
+    arrays = {name: sequence.steps[name].to_arrow() for name in STEP_DTYPES}
+    arrays["intercept"] = pa.array(sequence.intercept)
     arrays["coefficients"] = pa.MapArray.from_arrays(
-        pa.array(entries, pa.int32()),
-        pa.array(names, pa.string()),
-        pa.array(np.concatenate(values) if values else np.empty(0)),
+        pa.array(np.cumsum([0, *map(len, held)]), pa.int32()),
+        pa.array([members[j] for at in held for j in at], pa.string()),
+        np.concatenate([own[at] for own, at in zip(sequence.coef, held, strict=True)]),
     )
-    steps = pa.StructArray.from_arrays(
-        [arrays[field.name] for field in STEP_TYPE], fields=list(STEP_TYPE)
-    )
-    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), steps)
-
-
-def _append(
-    sequence: "LinearSequence",
-    columns: dict[str, list[Any]],
-    names: list[str],
-    values: list[np.ndarray[Any, np.dtype[np.float64]]],
-    entries: list[int],
-) -> None:
-    groups, records = sequence.groups, sequence.records
-    group_names = groups.names
-    steps = len(sequence.spent)
-    columns["step"].extend(range(steps))
-    columns["action"].extend(["start", *(step.action for step in records)])
-    columns["group"].extend([None, *(group_names[step.group] for step in records)])
-    columns["cost"].extend([0.0, *(groups.costs[step.group] for step in records)])
-    columns["spent"].extend(sequence.spent)
-    columns["score"].extend([None, *(step.score for step in records)])
-    columns["gain"].extend([0.0, *(step.gain for step in records)])
-    columns["explained"].extend(sequence.explained)
-    columns["r2"].extend(sequence.r2)
-    columns["useful"].extend([True, *(is_useful(step.gain) for step in records)])
-    columns["intercept"].extend(sequence.intercept)
-    columns["terms"].extend([sequence.terms.to_json(), *(None for _ in records)])
-    members = groups.members
-    for step in range(steps):
-        at = sequence.columns_held(step)
-        names.extend(members[j] for j in at)
-        values.append(sequence.coef[step, at])
-        entries.append(len(names))
+    arrays["terms"] = pa.array([sequence.terms.to_json(), *(None for _ in sequence.records)])
+    columns = [arrays[field.name].cast(field.type) for field in STEP_TYPE]
+    return pa.StructArray.from_arrays(columns, fields=list(STEP_TYPE))
 
 
 def sequence_record(sequence: "LinearSequence") -> dict[str, Any]:

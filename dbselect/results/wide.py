@@ -43,7 +43,7 @@ class Screened:
         return f"screened to {self.kept} of {self.columns} columns, not exact"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WideSequence(Sequence):
     """A sequence whose `gram` and `groups` are those of the groups held, out of many more.
 
@@ -89,9 +89,6 @@ class WideSequence(Sequence):
     )
     _WHAT: ClassVar[str] = "a wide sequence"
     _is_quadratic: ClassVar[bool] = False
-
-    # A dataclass would write its own.
-    __repr__ = Sequence.__repr__
 
     @property
     def screened(self) -> Screened | None:

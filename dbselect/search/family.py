@@ -201,6 +201,17 @@ def data_of(problem: "Problem", passes: Passes, members: list[str]) -> Data:
     return first_pass(passes, replace(data.roles, family=family_of(name)))
 
 
+def begun(
+    problem: "Problem", passes: Passes, groups: Groups, tol: float, max_iter: int | None = None
+) -> tuple[Data, GlmProblem, GlmFit]:
+    """Make the first pass; return it, what does not change later, and the model without columns."""
+    data = data_of(problem, passes, groups.members)
+    settled, null = settled_problem(
+        data, groups, problem.ridge, scale=problem.scale, tol=tol, max_iter=max_iter or MAX_ITER
+    )
+    return data, settled, null
+
+
 def settled_problem(
     data: Data,
     groups: Groups,

@@ -17,16 +17,7 @@ from dbselect.results.call import Call
 from dbselect.results.glm.build import aliased_of, model_of, prefix_of, sequence_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
-from dbselect.search.family import (
-    FIT_TOL,
-    MAX_ITER,
-    STEP_TOL,
-    data_of,
-    family_table,
-    opened,
-    passes_of,
-    settled_problem,
-)
+from dbselect.search.family import FIT_TOL, STEP_TOL, begun, family_table, opened, passes_of
 from dbselect.search.protocol import Search, check_first
 from dbselect.selection.criteria import RULES, Criterion, OnGlm
 from dbselect.selection.on_glm import criterion_near
@@ -112,11 +103,7 @@ def pass_search(
     first = numbers_of(problem.always, groups)
     check_first(groups, first, budget, most)
     with passes.shown():
-        data = data_of(problem, passes, groups.members)
-        settled, null = settled_problem(
-            data, groups, problem.ridge, scale=problem.scale, tol=tol or STEP_TOL,
-            max_iter=max_iter or MAX_ITER,
-        )  # fmt: skip
+        data, settled, null = begun(problem, passes, groups, tol or STEP_TOL, max_iter)
     return PassSearch(call, groups, first, PassState(settled, null, data.read), data)
 
 
@@ -137,11 +124,7 @@ def fitted_in_passes(
     passes: Passes = passes_of(problem, family_table(problem, columns), columns)
     groups = groups_of(passes)
     with passes.shown():
-        data = data_of(problem, passes, groups.members)
-        settled, null = settled_problem(
-            data, groups, problem.ridge, scale=problem.scale, tol=tol or FIT_TOL,
-            max_iter=max_iter or MAX_ITER,
-        )  # fmt: skip
+        data, settled, null = begun(problem, passes, groups, tol or FIT_TOL, max_iter)
         (fit,) = solved([extended(settled, null, range(len(groups.costs)))], data.read)
     warn_of_fit(data, fit)
     return model_of_groups(call, data, groups, settled, fit)

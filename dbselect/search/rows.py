@@ -27,15 +27,7 @@ from dbselect.results.call import Call
 from dbselect.results.glm.build import aliased_of, prefix_of, sequence_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
-from dbselect.search.family import (
-    FIT_TOL,
-    Made,
-    data_of,
-    family_table,
-    groups_in,
-    passes_of,
-    settled_problem,
-)
+from dbselect.search.family import FIT_TOL, Made, begun, family_table, groups_in, passes_of
 from dbselect.search.passes import model_of_groups
 from dbselect.search.protocol import Search
 from dbselect.search.table import referenced_columns
@@ -228,8 +220,7 @@ def objective_of(problem: "Problem", call: Call) -> GlmObjective:
         made = Made(whole.passes.terms, whole.passes.names)
     held = passes_of(problem, open_table(taken.table, None), named, made)
     groups = groups_in(problem, held)
-    data = data_of(problem, held, groups.members)
-    settled, null = settled_problem(data, groups, problem.ridge, scale=problem.scale, tol=FIT_TOL)
+    data, settled, null = begun(problem, held, groups, FIT_TOL)
     # What was read of the rows held was in memory: the table was read once.
     held.count, held.rows_read, held.bytes_read = 1, taken.of, taken.bytes_read
     in_memory = _rows(taken.table.combine_chunks().to_batches()[0], data, problem.weight)
@@ -274,10 +265,7 @@ def refitted(
     `members` are columns of the sets' groups, by default those of `groups`.
     """
     with whole.passes.shown():
-        data = data_of(whole.problem, whole.passes, groups.members)
-        settled, null = settled_problem(
-            data, groups, whole.problem.ridge, scale=whole.problem.scale, tol=FIT_TOL
-        )
+        data, settled, null = begun(whole.problem, whole.passes, groups, FIT_TOL)
         if members is not None:
             settled = replace(settled, members=members)
             null = start(settled, null.point, null.model)

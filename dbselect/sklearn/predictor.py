@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import _get_feature_names, check_array, check_is_fitted
 
 from dbselect.errors import ArgumentError
+from dbselect.options.kinds import one_of
 from dbselect.problem.problem import Problem
 from dbselect.record.inputs import MissingColumns, check_missing_columns
 from dbselect.record.steps import uninterrupted
@@ -18,7 +19,7 @@ from dbselect.sklearn.grouping import columns_of_groups
 from dbselect.sklearn.inputs import as_polars, complete, dense, has_text, rows_to_predict
 from dbselect.sklearn.portable import Portable
 from dbselect.sklearn.training import Training
-from dbselect.sklearn.tuning import Splits, check_choice, chosen_step
+from dbselect.sklearn.tuning import CHOICES, Splits, chosen_step
 
 Numbers = npt.NDArray[np.float64]
 
@@ -47,7 +48,7 @@ class AnytimeEstimator(Portable):
         """Search, and choose the prefix that predicts."""
         self.sequence_ = self._search(training, family)
         self.step_ = len(self.sequence_.spent) - 1
-        check_choice(self.choice)
+        one_of(CHOICES).check("choice", self.choice)
         if splits is not None:
             self.step_, self.cv_results_ = chosen_step(
                 self.sequence_,

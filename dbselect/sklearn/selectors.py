@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from dbselect.options.kinds import one_of
 from dbselect.problem.problem import Problem
 from dbselect.record.steps import longest_within, uninterrupted
 from dbselect.sklearn.grouping import columns_of_groups
@@ -17,7 +18,7 @@ from dbselect.sklearn.inputs import validated
 from dbselect.sklearn.portable import Portable
 from dbselect.sklearn.predictor import column_names, taking_gaps
 from dbselect.sklearn.training import Training
-from dbselect.sklearn.tuning import Splits, check_choice, chosen_step, splits_of
+from dbselect.sklearn.tuning import CHOICES, Splits, chosen_step, splits_of
 from dbselect.sklearn.weights import rows_that_count
 
 
@@ -143,7 +144,7 @@ class AnytimeSelector(GramSelector, Portable):
     def _choose(self, training: Training, splits: Splits | None) -> None:
         self.sequence_ = self._search(training)
         self.step_ = longest_within(self.sequence_.spent, None)
-        check_choice(self.choice)
+        one_of(CHOICES).check("choice", self.choice)
         if splits is not None:
             self.step_, self.cv_results_ = chosen_step(
                 self.sequence_, training, splits, self._search, self.choice

@@ -8,6 +8,7 @@ import polars as pl
 from sklearn.model_selection import check_cv
 
 from dbselect.errors import ArgumentError
+from dbselect.options.kinds import one_of
 from dbselect.record.gram import Vector
 from dbselect.record.steps import longest_within
 from dbselect.results.every import AnySequence
@@ -56,7 +57,7 @@ def chosen_step(
     explained of rows held out. It is a share of what there is in all rows, as a fold may have one
     value only. ArgumentError for another choice, or fewer than two splits.
     """
-    check_choice(choice)
+    one_of(CHOICES).check("choice", choice)
     if len(splits) < 2:
         raise ArgumentError(f"cv gives {len(splits)} split; at least 2 are needed")
     errors = [
@@ -73,12 +74,6 @@ def chosen_step(
         step = int(good[sequence.spent[good].argmin()])
     table = sequence.steps.select("step", "spent").with_columns(mean=mean, std_error=error)
     return step, table
-
-
-def check_choice(choice: Any) -> None:
-    """Raise ArgumentError for another choice than `CHOICES`."""
-    if choice not in CHOICES:
-        raise ArgumentError(f"choice is {choice!r}; it must be one of {list(CHOICES)}")
 
 
 def _errors(

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
+from dbselect.options.kinds import THRESHOLD
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.pictures.cells import frequencies_of_sizes
@@ -89,7 +89,7 @@ class Stability(StoredFields, InNotebooks):
         (Shah and Samworth 2013, theorem 1). J counts all groups.
         """
         share = self.threshold if threshold is None else threshold
-        check_threshold(share)
+        THRESHOLD.check("threshold", share)
         return self.chosen**2 / ((2.0 * share - 1.0) * self.table.height)
 
     def plot(self, *, most: int = 40) -> Any:
@@ -124,9 +124,3 @@ class Stability(StoredFields, InNotebooks):
             told.append(f"The {most} most frequent of {self.table.height} groups.")
         title = f"{self.target}: how often {self.method} chooses each group"
         return frequencies_of_sizes(frame, title, told)
-
-
-def check_threshold(value: Any) -> None:
-    """Refuse what is no share of the records by which anything is bounded."""
-    if not (isinstance(value, int | float | np.number) and 0.5 < float(value) <= 1.0):
-        raise ArgumentError(f"threshold is {value!r}; it must be above 0.5 and at most 1")

@@ -10,7 +10,6 @@ Source: Hu, Grubb, Bagnell, Hebert (2016), section 5.2; Karayev et al. (2012).
 """
 
 import math
-import numbers
 from collections.abc import Mapping
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -18,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
-from dbselect.options.kinds import POSITIVE
+from dbselect.options.kinds import AT_LEAST_ZERO, FRACTION, POSITIVE
 from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK, longest_within
 from dbselect.results.heights import cost_of_height, flat_from, longest_heights
@@ -68,8 +67,7 @@ def explained_at(curve: Curve, budget: float) -> float:
     >>> ds.reference.explained_at(curve, 3.9)
     0.6
     """
-    if not (isinstance(budget, numbers.Real) and budget >= 0):
-        raise ArgumentError(f"budget is {budget!r}; it must be a number >= 0")
+    AT_LEAST_ZERO.check("budget", budget)
     spent, explained = _points(curve)
     return float(explained[longest_within(spent, budget)])
 
@@ -102,8 +100,7 @@ def stopping_cost(curve: Curve, fraction: float) -> float:
     >>> ds.reference.stopping_cost(curve, 0.7), ds.reference.stopping_cost(curve, 0.8)
     (1.0, 4.0)
     """
-    if not (isinstance(fraction, numbers.Real) and 0 <= fraction <= 1):
-        raise ArgumentError(f"fraction is {fraction!r}; it must be a number from 0 to 1")
+    FRACTION.check("fraction", fraction)
     spent, explained = _points(curve)
     return cost_of_height(spent, explained, fraction)
 

@@ -167,7 +167,7 @@ def test_parts_add_up_in_any_process():
     frame = judged_rows(2)
     seq = search(frame, "multinomial")
     asked = requests_of(["brier", "auc"])
-    judging, _ = _judging(seq, frame, asked, "multinomial", "w", None)
+    judging, _ = _judging(seq, frame, asked, "w", None)
     sent = pickle.loads(pickle.dumps(judging))
     parts = [partial_of(sent, [frame[at : at + 70].to_arrow()]) for at in range(0, 280, 70)]
     with judging.begin() as every:

@@ -31,8 +31,8 @@ def add_out(
 ) -> None:
     """Add ``--out``, and ``--json`` for what is printed.
 
-    The name may have the given endings; without any, any, and then nothing is printed. It is
-    required where there is nothing to print instead.
+    The name must have one of the endings; where there are none it may be any, but not standard
+    output. ``--out`` is required where there is nothing to print instead.
     """
     told = f" ({', '.join(endings)}), or - for standard output" if endings else ""
     parser.add_argument("--out", required=required, metavar="FILE", help=f"file for {what}{told}")

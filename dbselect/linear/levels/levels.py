@@ -124,8 +124,9 @@ class LevelBlock:
     ) -> "LevelBlock":
         """Return the levels that some columns of a problem are.
 
-        Where every row has a level, the last one is aliased unless there is a ridge, that of the
-        problem. Levels `without` are aliased, as columns before them need these.
+        Where every row has a level, the last one is aliased unless there is a ridge; `ridge` is
+        whether that of the problem counts. Levels `without` are aliased, as columns before them
+        need these.
         """
         share, spread = problem.mean[columns], problem.spread[columns]
         penalty = problem.ridge[columns] if ridge else np.zeros(len(columns))

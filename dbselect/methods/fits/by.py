@@ -7,10 +7,10 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect import _native
-from dbselect.methods.answer_types import TYPES, dtype_of
+from dbselect.methods.answer_types import TYPES
 from dbselect.methods.fits.fit import check_columns
 from dbselect.methods.records import answered, asked_of, warn_of_condition, warn_of_traces
-from dbselect.record.gram import check_type
+from dbselect.record.gram import check_type, dtype_of
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 from tqdm import tqdm
 
-from dbselect.errors import ArgumentError, DataError, GroupError, unknown
+from dbselect.errors import ArgumentError, DataError, GroupError
 from dbselect.linear.inference import through_origin
 from dbselect.linear.problem import linear, unusable
 from dbselect.linear.state import State
@@ -19,12 +19,13 @@ from dbselect.methods.tables.candidates import (
 )
 from dbselect.options.table import TablesOptions
 from dbselect.record.gram import Gram, Vector
-from dbselect.record.groups import Groups, groups_of
+from dbselect.record.groups import Groups, groups_of, numbers_of
 from dbselect.record.steps import Choice, Record, Step, Stop, fits, is_useful
 from dbselect.results.call import Call
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.search.gram import gram_search
 from dbselect.search.open import asked
+from dbselect.search.protocol import check_first
 from dbselect.search.table import referenced_columns
 from dbselect.selection.criteria import RULES
 from dbselect.selection.greedy import greedy_search
@@ -144,24 +145,10 @@ class _Search:
         self._order: list[str] = []
         self._choices: list[Choice] = []
         self._forced = list(problem.always)
-        self._check_forced()
-
-    def _check_forced(self) -> None:
-        for name in self._forced:
-            if name not in self._costs:
-                raise GroupError(f"always names {unknown('group', name, list(self._costs))}")
-        if len(set(self._forced)) < len(self._forced):
-            raise GroupError(f"always is {self._forced}; it names a group twice")
-        cost, most = sum(self._costs[name] for name in self._forced), self._options["max_groups"]
-        if not fits(cost, self._options["budget"]):
-            raise ArgumentError(
-                f"always costs {cost:g} in all; that is over the budget of "
-                f"{self._options['budget']}"
-            )
-        if most is not None and len(self._forced) > most:
-            raise ArgumentError(
-                f"always names {len(self._forced)} groups; max_groups allows {most}"
-            )
+        every = Groups({name: [] for name in self._costs}, np.array([*self._costs.values()]))
+        check_first(
+            every, numbers_of(self._forced, every), options["budget"], options["max_groups"]
+        )
 
     def skip_incomplete(self) -> None:
         """Leave out the rows for which some table within the budget lacks values."""

@@ -37,7 +37,7 @@ class Precision:
     errors: npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GlmSequence(OfFamily, Prefixes[GlmModel]):
     """Groups in the order in which they buy prediction, with a model for each prefix.
 
@@ -105,9 +105,6 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
     _RECORD_TYPE: ClassVar[pa.StructType] = store.GLM_TYPE
     _WHAT: ClassVar[str] = "a sequence"
     _is_quadratic: ClassVar[bool] = False
-
-    # A dataclass would write its own.
-    __repr__ = Prefixes.__repr__
 
     @property
     def _summary(self) -> tuple[str, str]:

@@ -34,6 +34,11 @@ _PREDICTOR_TYPE = pa.struct([("class", pa.string()), ("sequence", pa.list_(STEP_
 #: What the steps of such models have besides those of linear ones.
 _MORE = (("deviance", pa.float64()), ("status", pa.string()), ("passes", pa.int64()))
 _STEP_TYPE = pa.struct([*(f for f in STEP_TYPE if f.name not in MODEL_FIELDS), *_MORE])
+#: Numbers that are stored -> what a sequence calls them.
+_COUNTS = {
+    "rows": "rows", "skipped": "skipped", "rows_searched": "rows_searched",
+    "passes": "passes_made", "rows_read": "rows_read", "bytes_read": "bytes_read",
+}  # fmt: skip
 #: A stored sequence of generalised linear models.
 GLM_TYPE = pa.struct(
     [
@@ -44,12 +49,7 @@ GLM_TYPE = pa.struct(
         ("offset", pa.string()),
         ("exposure", pa.string()),
         *SEARCH_FIELDS,
-        ("rows", pa.int64()),
-        ("skipped", pa.int64()),
-        ("rows_searched", pa.int64()),
-        ("passes", pa.int64()),
-        ("rows_read", pa.int64()),
-        ("bytes_read", pa.int64()),
+        *((name, pa.int64()) for name in _COUNTS),
         ("steps", pa.list_(_STEP_TYPE)),
         ("predictors", pa.list_(_PREDICTOR_TYPE)),
     ]
@@ -76,12 +76,7 @@ def glm_record(sequence: "GlmSequence") -> dict[str, Any]:
         "offset": sequence.offset,
         "exposure": sequence.exposure,
         **search_record(sequence),
-        "rows": sequence.rows,
-        "skipped": sequence.skipped,
-        "rows_searched": sequence.rows_searched,
-        "passes": sequence.passes_made,
-        "rows_read": sequence.rows_read,
-        "bytes_read": sequence.bytes_read,
+        **{name: getattr(sequence, own) for name, own in _COUNTS.items()},
         "steps": steps,
         "predictors": [
             {"class": name, "sequence": _predictor(sequence, steps, k)}
@@ -163,11 +158,6 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
         "coef": coef,
         "status": [Status[step["status"].upper()] for step in steps],
         "passes": np.array([step["passes"] for step in steps], dtype=np.int64),
-        "rows": record["rows"],
-        "skipped": record["skipped"],
-        "rows_searched": record["rows_searched"],
-        "passes_made": record["passes"],
-        "rows_read": record["rows_read"],
-        "bytes_read": record["bytes_read"],
+        **{own: record[name] for name, own in _COUNTS.items()},
         "terms": offsets.without_log(terms),
     }

@@ -12,24 +12,13 @@ from dbselect.results.prediction.predict import Predicting, Predictor, check_the
 
 @dataclass(frozen=True, eq=False)
 class LinearPredictors(Predicting):
-    """Many linear predictors of the same columns, side by side.
+    """Many linear predictors of the same columns, side by side."""
 
-    Parameters
-    ----------
-    each : the predictors
-    terms : how the columns of the table became theirs
-    """
-
-    each: Sequence[Predictor]
-    terms: Terms
+    each: Sequence[Predictor]  # the predictors
+    terms: Terms  # how the columns of the table became theirs
 
     def check(self, frame: pl.DataFrame) -> None:
-        """Refuse a table that lacks a column of the predictors, or has one of another type.
-
-        Parameters
-        ----------
-        frame : of the table's schema
-        """
+        """Refuse a frame that lacks a column of the predictors, or has one of another type."""
         inputs = inputs_of(list(self.each[0].coefficients), self.terms)
         check_there(read_of(frame, inputs)[1], frame)
 

@@ -20,7 +20,7 @@ from dbselect.results.prefixes import Budget, Prefixes
 from dbselect.results.scored.model import ScoreModel, refuse_of_score
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScoreSequence(Prefixes[Any]):
     """Groups in the order in which they raise a score for their cost.
 
@@ -63,9 +63,6 @@ class ScoreSequence(Prefixes[Any]):
     _is_quadratic: ClassVar[bool] = False
     aliased: ClassVar[tuple[str, ...]] = ()
     terms: ClassVar[Terms] = Terms()
-
-    # A dataclass would write its own.
-    __repr__ = Prefixes.__repr__
 
     @property
     def score(self) -> Score:

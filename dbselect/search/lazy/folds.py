@@ -41,18 +41,9 @@ if TYPE_CHECKING:
 class FoldSums:
     """Sums of the folds of a wide table, and the rows of their Grams that were asked for.
 
-    Parameters
-    ----------
-    folds : of the rows
-    rows : how batches become dense blocks
-
-    Attributes
-    ----------
-    count : scans begun
-    rows : as given, with what stands where values are missing
-    present : folds that have rows, usable or not
-    whole : of all rows
-    totals : fold that has rows -> Totals, from the anchor of `whole`
+    `rows` are how batches become dense blocks, with what stands where values are missing; `count`
+    scans were begun. The folds `present` have rows, usable or not; `whole` sums all rows, and
+    `totals` has the Totals of each fold that has rows, from the anchor of `whole`.
     """
 
     def __init__(self, folds: RowFolds, rows: WideRows) -> None:
@@ -163,13 +154,7 @@ class FoldSums:
 
 
 class OtherFolds:
-    """The scans of the rows of all folds but one.
-
-    Parameters
-    ----------
-    sums : of all folds
-    fold : whose rows are held out; None for no fold
-    """
+    """The scans of the rows of all folds but one, which is held out; None for no fold."""
 
     def __init__(self, sums: FoldSums, fold: int | None) -> None:
         self._sums = sums
@@ -229,18 +214,11 @@ class OtherFolds:
 
 @dataclass(frozen=True, eq=False)
 class WideFolds:
-    """A wide table whose folds `cross_validate` holds out, one after the other.
+    """A wide table whose folds `cross_validate` holds out, one after the other."""
 
-    Parameters
-    ----------
-    table : of all rows
-    sums : of its folds
-    rows : which fold each row is in
-    """
-
-    table: WideTable
-    sums: FoldSums
-    rows: RowFolds
+    table: WideTable  # of all rows
+    sums: FoldSums  # of its folds
+    rows: RowFolds  # which fold each row is in
 
     @property
     def target(self) -> str:
@@ -287,13 +265,8 @@ class WideFolds:
 def wide_folds(problem: "Problem", folding: Folding, named: list[str] | None) -> WideFolds:
     """Read the columns that are named, all if none are, of each fold once.
 
-    Parameters
-    ----------
-    named : columns and globs, the target among them
-
-    Raises
-    ------
-    ArgumentError : the rows have a field of entries, and no key states which rows stay together
+    The target is among these names and globs. ArgumentError if the rows have a field of entries,
+    and no key states which rows stay together.
     """
     table = with_digits_of(folding.key, table_of(problem, named))
     hidden = [folding.key] if named is None and folding.key is not None else []

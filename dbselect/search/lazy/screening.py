@@ -22,23 +22,13 @@ from dbselect.search.lazy.search import LazySearch
 def screened(search: LazySearch, most: int) -> LazySearch:
     """Return a search among the groups that promise most alone, of so many columns in all.
 
-    A group promises the largest squared correlation with the target that one of its columns
-    has, per cost; groups that no longer fit are passed over. Those to be taken first are kept.
+    A group promises the largest squared correlation with the target that one of its columns has,
+    per cost; groups that no longer fit are passed over. Those to be taken first are kept. No row of
+    the Gram was read. ArgumentError if those to be taken first have more columns, or no group fits.
 
-    Parameters
-    ----------
-    search : of which no row of the Gram was read
-    most : columns
-
-    Raises
-    ------
-    ArgumentError : those to be taken first have more, or no group fits
-
-    References
-    ----------
-    Fan, Lv (2008), Sure independence screening for ultrahigh dimensional feature space,
-    Journal of the Royal Statistical Society B 70: with probability to 1 nothing that matters
-    is left out, if what matters is correlated with the target by itself.
+    Source: Fan, Lv (2008), Sure independence screening for ultrahigh dimensional feature space,
+    Journal of the Royal Statistical Society B 70: with probability to 1 nothing that matters is
+    left out, if what matters is correlated with the target by itself.
     """
     kept = _best(search, most)
     number = {group: at for at, group in enumerate(kept)}

@@ -40,25 +40,16 @@ if TYPE_CHECKING:
 class LazySearch(Search):
     """A linear problem on rows of its Gram, which are read when the state asks for them.
 
-    Parameters
-    ----------
-    call, groups, first : as in `Search`; also the groups that an earlier search took are first
-    table : read once
-    members : the columns of each group, as they stand in the rows
-    sums : reads the rows that the state asks for
-    chosen : group that an earlier search took -> among which ones
-    before : the groups that there were before screening left some out
-    levels : number of a group of which sums by level are read; None if there is none
+    Groups that an earlier search took are among the `first`.
     """
 
-    call: Call
-    groups: Groups
-    first: list[int]
-    table: WideTable
-    members: list[Index]
-    sums: LazyGram
+    table: WideTable  # read once
+    members: list[Index]  # the columns of each group, as they stand in the rows
+    sums: LazyGram  # reads the rows that the state asks for
+    # group that an earlier search took -> among which ones
     chosen: Mapping[int, Choice] = field(default_factory=dict)
-    before: Groups | None = None
+    before: Groups | None = None  # the groups that there were before screening left some out
+    # number of a group of which sums by level are read; None if there is none
     levels: int | None = None
 
     @cached_property
@@ -144,10 +135,7 @@ class LazySearch(Search):
         """Return the problem of some groups on their Gram, of which nothing is selected.
 
         Also returns what the Gram lacks of a group of very many levels, if that is one of them.
-
-        Parameters
-        ----------
-        is_read : whether their rows were read; correlations of others are 0
+        `is_read` is whether their rows were read; correlations of others are 0.
         """
         names, known = self.groups.names, self.groups
         groups = Groups(
@@ -204,9 +192,7 @@ def resumed(
 ) -> LazySearch:
     """Return a search that begins with the groups that an earlier one held in the end.
 
-    Raises
-    ------
-    ArgumentError : there is no such group, or they are beyond the limits
+    ArgumentError if there is no such group, or they are beyond the limits.
     """
     groups, names = search.groups, before.groups.names
     missing = [names[g] for g in held_after(before.records) if names[g] not in groups.columns]

@@ -20,18 +20,9 @@ BYTES = 40
 def is_lazy(problem: "Problem", patterns: Sequence[str] | None) -> bool:
     """Whether the Gram of a linear problem is read row by row.
 
-    Parameters
-    ----------
-    patterns : columns and globs that are read; None for all
-
-    Raises
-    ------
-    ArgumentError : the table is too wide for its Gram, which the problem needs whole
-    SourceError : the same, and the table can be read only once
-
-    Warns
-    -----
-    WideWarning : the table is too wide for its Gram, and ``gram`` is ``"auto"``
+    `patterns` are columns and globs that are read; None for all. ArgumentError if the table is too
+    wide for its Gram, which the problem needs whole, SourceError if it can also be read only once;
+    WideWarning if it is too wide, and ``gram`` is ``"auto"``.
     """
     if problem.gram != "auto" or isinstance(problem.source, WideTable):
         return problem.gram != "full"

@@ -4,24 +4,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.linear.inference import INTERCEPT, inverse_factor
 from dbselect.linear.problem import no_rows
-from dbselect.record.columns import leaf_of, leaves
 from dbselect.record.gram import Matrix, Vector
-from dbselect.record.inputs import inputs_of
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
 from dbselect.results.prediction.predict import Predictor
 from dbselect.results.prediction.side_by_side import LinearPredictors
-from dbselect.sources.open import open_table
-from dbselect.sources.read import with_digits_of
-from dbselect.sources.request import check_field
-from dbselect.sources.target import check_numeric
 from dbselect.validation.robust.sandwich import MeatSums, Scoring
+from dbselect.validation.scoring.row_reading import reading_of
 
 #: How often a row's square is divided by 1 - its leverage.
 POWERS = {"HC2": 1, "HC3": 2}
@@ -102,40 +96,12 @@ def scoring_of(
     cluster: str | None,
 ) -> tuple[Scoring, Any]:
     """Return what to sum over the rows, and the table."""
-    predictors = wanted.predictors
-    inputs = inputs_of(list(predictors.each[0].coefficients), predictors.terms)
-    table = open_table(data, [found.target, *dict.fromkeys(one.source for one in inputs)])
-    # Refuses a table that lacks a column, or has one of another type, before it is read.
-    predictors.check(pl.DataFrame(table.schema.empty_table()))
-    known = {leaf.name: leaf for leaf in leaves(table.schema)}
-    target = leaf_of(found.target, known, "target")
-    levels = getattr(found, "levels", ())
-    if not levels:
-        check_numeric(table, [found.target])
-    weights = None if weight is None else leaf_of(weight, known, "weight")
-    if weights is not None and not weights.is_numeric:
-        raise ColumnError(f"weight '{weight}' has type {weights.type}; it must be numeric")
-    if cluster is not None:
-        check_field(cluster, "cluster", table.schema)
-        type_ = table.schema.field(cluster).type
-        if pa.types.is_nested(type_):
-            raise ColumnError(f"cluster '{cluster}' has type {type_}; it must be one value a row")
-    read = [each for one in inputs for each in one.on(table.schema.names)]
-    needed = [one.source for one in read if one.missing is None]
-    scoring = Scoring(
-        predictors=predictors,
-        constant=wanted.constant,
-        family=getattr(found, "family", "gaussian"),
-        levels=levels,
-        white=wanted.back is not None,
-        power=POWERS.get(kind, 0),
-        target=target.path,
-        weight=None if weights is None else weights.path,
-        cluster=None if cluster is None else (cluster,),
-        columns={**{one.source: one.path for one in read}, found.target: target.path},
-        needed=tuple(dict.fromkeys([*needed, found.target])),
-    )
-    return scoring, with_digits_of(cluster, table)
+    reading, table = reading_of(found, wanted.predictors, data, weight, cluster, "cluster")
+    type_ = None if cluster is None else table.schema.field(cluster).type
+    if type_ is not None and pa.types.is_nested(type_):
+        raise ColumnError(f"cluster '{cluster}' has type {type_}; it must be one value a row")
+    white, power = wanted.back is not None, POWERS.get(kind, 0)
+    return Scoring(**vars(reading), constant=wanted.constant, white=white, power=power), table
 
 
 def check_rows(

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError, warn_of_choice
 from dbselect.linear.inference import INTERCEPT, Deviations, t_quantile, tests, with_ends
-from dbselect.options.kinds import COLUMN, SHARE
+from dbselect.options.kinds import COLUMN, SHARE, one_of
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record.gram import Matrix
 from dbselect.record.rows import row_counts
@@ -150,10 +150,8 @@ def robust_errors(
         raise ArgumentError("data is a Gram and holds no rows; give the table")
     wanted = of_linear(model) if isinstance(model, Model) else of_family(model, kind)
     scoring, table = scoring_of(model, wanted, data, kind, weight, cluster)
-    fields = [scoring.target, *scoring.columns.values(), scoring.weight, scoring.cluster]
-    names = dict.fromkeys(str(path[0]) for path in fields if path is not None)
     with scoring.begin() as scored:
-        gather(table, list(names), scoring, scored, with_bar(table, table.rows))
+        gather(table, scoring.fields, scoring, scored, with_bar(table, table.rows))
         sums = scored.sums
     check_rows(sums, model, weight, cluster)
     return _finished(model, wanted, sums, kind)
@@ -164,10 +162,7 @@ def check_kind(cov_type: Any, cluster: Any) -> CovType:
     COLUMN.or_none().check("cluster", cluster)
     if cov_type is None:
         return "HC1" if cluster is None else "cluster"
-    if cov_type not in get_args(CovType):
-        raise ArgumentError(
-            f"cov_type is {cov_type!r}; it must be one of {list(get_args(CovType))}"
-        )
+    one_of(CovType).check("cov_type", cov_type)
     if (cov_type == "cluster") != (cluster is not None):
         raise ArgumentError(
             f"cov_type is {cov_type!r} and cluster is {cluster!r}; 'cluster' needs the column "

@@ -16,23 +16,23 @@ HC1 to HC3; Liang, Zeger (1986), Biometrika 73, for clusters.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from dbselect.glm.named import family_of
-from dbselect.record.formulas import Path, translate
+from dbselect.record.formulas import translate
 from dbselect.record.gram import Matrix, Vector
-from dbselect.results.prediction.side_by_side import LinearPredictors
 from dbselect.sources.passes import algebra_of, gaps_of
 from dbselect.sources.rows import values
 from dbselect.validation.scoring.metrics import RowsSeen
 from dbselect.validation.scoring.one_pass import key_of, refuse_infinite, refuse_unbounded
+from dbselect.validation.scoring.row_reading import RowReading
 from dbselect.validation.scoring.summed_rows import SummedRows
 
 #: Rows at a time: their coordinates are in memory.
@@ -117,22 +117,12 @@ class MeatSums:
 
 
 @dataclass(frozen=True)
-class Scoring:
-    """What to sum over the rows of a table; plain data."""
+class Scoring(RowReading):
+    """What to sum over the rows of a table; the predictors are the model's, then r coordinates."""
 
-    predictors: LinearPredictors  # the model's, then r coordinates
     constant: float | None  # the coordinate that all rows have; None if there is none
-    # family, levels: of the model
-    family: str
-    levels: tuple[Any, ...]
     white: bool  # whether A is 1
     power: int  # k, what a row's square is divided by 1 - h so often
-    target: Path
-    # weight, cluster: paths or None
-    weight: Path | None
-    cluster: Path | None
-    columns: Mapping[str, Path]  # those that are read, and the target: name -> path
-    needed: tuple[str, ...]  # those of them whose missing values leave rows out
 
     @property
     def width(self) -> int:
@@ -175,8 +165,8 @@ class ScoredRows(SummedRows):
         sums.rows, sums.skipped = int(there.sum()), int((~there).sum())
         sums.missing = gaps_of({name: asked.columns[name] for name in asked.needed}, batch)
         key = None
-        if asked.cluster is not None:
-            key = key_of(rows, asked.cluster).filter(pl.Series(there))
+        if asked.key is not None:
+            key = key_of(rows, asked.key).filter(pl.Series(there))
             sums.lost = key.null_count()
         found, y, weight = found[there], y[there], weight[there]
         refuse_unbounded(found)

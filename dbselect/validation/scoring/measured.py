@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.errors import ArgumentError, DataError
 from dbselect.glm.offset import Offset
 from dbselect.linear.problem import constant_target, is_constant, no_rows
+from dbselect.options.kinds import one_of
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.pictures.steps import MOST_STEPS, Heights, step_curves, thinned
-from dbselect.record.columns import leaf_of, leaves
 from dbselect.record.gram import Vector
-from dbselect.record.inputs import inputs_of
 from dbselect.record.rows import row_counts, warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.results.glm.model import GlmModel
@@ -24,15 +23,12 @@ from dbselect.results.model import Model
 from dbselect.results.prediction.predict import Predictor
 from dbselect.results.prediction.side_by_side import LinearPredictors
 from dbselect.results.sequence import Sequence as LinearSequence
-from dbselect.sources.open import open_table
 from dbselect.sources.partial.partial_aggregates import gather
-from dbselect.sources.read import with_digits_of
-from dbselect.sources.request import check_field
-from dbselect.sources.target import check_numeric
 from dbselect.sources.with_bar import with_bar
 from dbselect.validation.scoring.metrics import OF_QUERIES, MetricRequest, check_family, requests_of
 from dbselect.validation.scoring.one_pass import Judging, RowSums
 from dbselect.validation.scoring.ranks import auc, ndcg
+from dbselect.validation.scoring.row_reading import reading_of
 from dbselect.validation.scoring.row_scores import predictors_of
 from dbselect.validation.unknown import ROUNDING_SHARE, warn_of_share
 
@@ -107,8 +103,7 @@ class Evaluation(InNotebooks):
         EngineError : altair is not installed
         """
         name = self.metrics[0] if metric is None else metric
-        if name not in self.metrics:
-            raise ArgumentError(f"metric is {name!r}; it must be one of {list(self.metrics)}")
+        one_of(self.metrics).check("metric", name)
         if "step" not in self.table.columns:
             raise ArgumentError("one model is one point; evaluate a sequence for a curve")
         queries = "" if self.queries is None else f" of {self.queries} queries"
@@ -130,17 +125,11 @@ def measured(
 ) -> Evaluation:
     """Read a table once and measure every prefix on the rows that all of them can predict."""
     asked = requests_of(metric)
-    family = getattr(found, "family", "gaussian")
-    check_family(asked, family)
+    check_family(asked, getattr(found, "family", "gaussian"))
     _check_key(asked, key)
-    judging, table = _judging(found, data, asked, family, weight, key)
-    fields = {
-        str(path[0]): None
-        for path in (*judging.columns.values(), judging.target, judging.weight, judging.key)
-        if path is not None
-    }
+    judging, table = _judging(found, data, asked, weight, key)
     with judging.begin() as judged:
-        gather(table, list(fields), judging, judged, with_bar(table, table.rows))
+        gather(table, judging.fields, judging, judged, with_bar(table, table.rows))
         sums = judged.sums
     _check_rows(sums, found, judging)
     query = None if key is None else _queries(sums)
@@ -166,46 +155,22 @@ def _judging(
     found: Measurable,
     data: Any,
     asked: Sequence[MetricRequest],
-    family: str,
     weight: str | None,
     key: str | None,
 ) -> tuple[Judging, Any]:
     """Return what to sum over the rows, and the table."""
     predictors = _predictors(found)
     names, terms = list(predictors.each[0].coefficients), predictors.terms
-    inputs = inputs_of(names, terms)
-    table = open_table(data, [found.target, *dict.fromkeys(one.source for one in inputs)])
-    # Refuses a table that lacks a column, or has one of another type, before it is read.
-    predictors.check(pl.DataFrame(table.schema.empty_table()))
-    known = {leaf.name: leaf for leaf in leaves(table.schema)}
-    target = leaf_of(found.target, known, "target")
-    classes, levels = getattr(found, "classes", ()), getattr(found, "levels", ())
-    if not (classes or levels):
-        check_numeric(table, [found.target])
-    weights = None if weight is None else leaf_of(weight, known, "weight")
-    if weights is not None and not weights.is_numeric:
-        raise ColumnError(f"weight '{weight}' has type {weights.type}; it must be numeric")
-    if key is not None:
-        check_field(key, "key", table.schema)
-    read = [each for one in inputs for each in one.on(table.schema.names)]
-    needed = [one.source for one in read if one.missing is None]
-    is_ranked = any(one.metric.is_ranked for one in asked)
+    reading, table = reading_of(found, predictors, data, weight, key, "key")
+    reading = replace(reading, predictors=replace(predictors, terms=_with_some_shares(terms)))
     judging = Judging(
-        predictors=replace(predictors, terms=_with_some_shares(terms)),
+        **vars(reading),
         known=_known(names, terms),
-        family=family,
-        classes=classes,
-        levels=levels,
-        target=target.path,
-        weight=None if weights is None else weights.path,
-        key=None if key is None else (key,),
-        columns={**{one.source: one.path for one in read}, found.target: target.path},
-        needed=tuple(dict.fromkeys([*needed, found.target])),
         kinds=tuple(dict.fromkeys(one.kind for one in asked if not one.metric.is_ranked)),
-        is_ranked=is_ranked,
-        zero_one=family == "gaussian" and any(one.metric.zero_one for one in asked),
+        is_ranked=any(one.metric.is_ranked for one in asked),
+        zero_one=reading.family == "gaussian" and any(one.metric.zero_one for one in asked),
     )
-    return judging, with_digits_of(key, table)
+    return judging, table
 
 
 def _predictors(found: Measurable) -> LinearPredictors:

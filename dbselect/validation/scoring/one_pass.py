@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -24,6 +23,7 @@ from dbselect.results.prediction.side_by_side import LinearPredictors
 from dbselect.sources.passes import algebra_of, gaps_of
 from dbselect.sources.rows import part_of, values
 from dbselect.validation.scoring.metrics import METRICS, Numbers, RowsSeen
+from dbselect.validation.scoring.row_reading import RowReading
 from dbselect.validation.scoring.summed_rows import SummedRows
 
 
@@ -73,22 +73,11 @@ class RowSums:
 
 
 @dataclass(frozen=True)
-class Judging:
-    """What to sum over the rows of a table; plain data."""
+class Judging(RowReading):
+    """What to sum over the rows of a table; the predictors are K of each of M prefixes."""
 
-    predictors: LinearPredictors  # K of each of M prefixes
     # C predictors that are 1 where the fit has seen a category's level; None of no category
     known: LinearPredictors | None
-    # family, classes, levels: of the prefixes
-    family: str
-    classes: tuple[Any, ...]
-    levels: tuple[Any, ...]
-    target: Path
-    # weight, key: paths or None
-    weight: Path | None
-    key: Path | None
-    columns: Mapping[str, Path]  # those that are read, and the target: name -> path
-    needed: tuple[str, ...]  # those of them whose missing values leave rows out
     kinds: tuple[str, ...]  # metrics that are means
     is_ranked: bool  # whether the order of the rows counts
     zero_one: bool  # whether the target must be 0 or 1
