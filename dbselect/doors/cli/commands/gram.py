@@ -51,32 +51,21 @@ def _add(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     from dbselect.doors.cli.stored import source_of
-    from dbselect.sources.read import gram
+    from dbselect.sources.read import gram, gram_by
 
     check_ending(options.out, NESTED if options_given(options, _GROUPS) else RECORDS)
     asked = options_given(options, _EVERY) | {"basis": _basis(options)}
     groups = options_given(options, _GROUPS)
     if groups:
-        _grouped(options, {**asked, **groups})
+        give_records(options, gram_by(options.source, **asked, **groups))
         return
-    found = gram(source_of(options.source), **asked)
+    give_gram(options, gram(source_of(options.source), **asked))
+
+
+def give_gram(options: argparse.Namespace, found: "Gram") -> None:
+    """Check and write a Gram, and print what it has."""
     check_skipped(options, found.rows, found.skipped)
     write_record(found, options.out)
-    told_gram(options, found)
-
-
-def _grouped(options: argparse.Namespace, asked: dict[str, Any]) -> None:
-    from dbselect.sources.read import gram_by
-
-    found = gram_by(options.source, **asked)
-    records = found["gram"].struct
-    check_skipped(options, records.field("rows").sum(), records.field("skipped").sum())
-    write_frame(found, options.out)
-    told_records(options, found)
-
-
-def told_gram(options: argparse.Namespace, found: "Gram") -> None:
-    """Print what a Gram has."""
     lines = [
         f"{options.out}: {len(found.columns)} columns, {found.rows:,} rows, "
         f"{found.skipped:,} skipped",
@@ -86,10 +75,12 @@ def told_gram(options: argparse.Namespace, found: "Gram") -> None:
     tell(options, lines, {**facts, "missing": dict(found.missing)})
 
 
-def told_records(options: argparse.Namespace, found: "pl.DataFrame") -> None:
-    """Print what a table of records has."""
+def give_records(options: argparse.Namespace, found: "pl.DataFrame") -> None:
+    """Check and write a table of records, and print what it has."""
     records = found["gram"].struct
     rows, skipped = records.field("rows").sum(), records.field("skipped").sum()
+    check_skipped(options, rows, skipped)
+    write_frame(found, options.out)
     line = f"{options.out}: {found.height:,} records, {rows:,} rows, {skipped:,} skipped"
     tell(options, [line], {"records": found.height, "rows": rows, "skipped": skipped})
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from dbselect.doors.cli.arguments import UNSET
 from dbselect.doors.cli.command import Command
-from dbselect.doors.cli.commands.gram import told_gram, told_records
-from dbselect.doors.cli.exits import add_max_skipped, check_skipped
-from dbselect.doors.cli.out import NESTED, RECORDS, add_out, check_ending, write_frame, write_record
+from dbselect.doors.cli.commands.gram import give_gram, give_records
+from dbselect.doors.cli.exits import add_max_skipped
+from dbselect.doors.cli.out import NESTED, RECORDS, add_out, check_ending
 from dbselect.errors import RecordError, unknown
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ def _run(options: argparse.Namespace) -> None:
     found = stored_gram([source_of(path) for path in options.records])
     if found is None:
         raise RecordError(f"{options.records} have no Gram records")
-    check_skipped(options, found.rows, found.skipped)
-    write_record(found, options.out)
-    told_gram(options, found)
+    give_gram(options, found)
 
 
 def _merge_by(options: argparse.Namespace) -> None:
@@ -54,10 +52,7 @@ def _merge_by(options: argparse.Namespace) -> None:
         .agg(pl.col("gram").dbselect.merge())  # type: ignore[attr-defined]
         .sort(options.by, nulls_last=True)
     )
-    records = found["gram"].struct
-    check_skipped(options, records.field("rows").sum(), records.field("skipped").sum())
-    write_frame(found, options.out)
-    told_records(options, found)
+    give_records(options, found)
 
 
 def _records_of(path: str, by: list[str]) -> "pl.DataFrame":

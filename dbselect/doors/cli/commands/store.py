@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from dbselect.doors.cli.arguments import SOURCE, UNSET, add_null_policy, add_problem, options_given
 from dbselect.doors.cli.command import Command
-from dbselect.doors.cli.commands.gram import told_gram
+from dbselect.doors.cli.commands.gram import give_gram
 from dbselect.doors.cli.commands.method import add_method, answer_asked, problem_of
 from dbselect.doors.cli.exits import add_max_skipped, check_skipped
-from dbselect.doors.cli.out import RECORDS, TABLES, add_out, tell, write_frame, write_record
+from dbselect.doors.cli.out import RECORDS, TABLES, add_out, tell, write_frame
 from dbselect.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -97,10 +97,7 @@ def _show_records(options: argparse.Namespace) -> None:
 
 
 def _write_window(options: argparse.Namespace) -> None:
-    found = _window(options)
-    check_skipped(options, found.rows, found.skipped)
-    write_record(found, options.out)
-    told_gram(options, found)
+    give_gram(options, _window(options))
 
 
 def _sequence(options: argparse.Namespace) -> None:
