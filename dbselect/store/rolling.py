@@ -108,7 +108,7 @@ class OverTime:
         DataError : no window has a step
         EngineError : altair is not installed
         """
-        from dbselect.pictures.over_time import order_over_time
+        from dbselect.pictures.cells import order_over_time
 
         steps = self.steps
         if steps.is_empty():
