@@ -15,7 +15,7 @@ from dbselect.results.model import Model
 from dbselect.results.prediction.predict import Predictor
 from dbselect.results.prediction.side_by_side import LinearPredictors
 from dbselect.validation.robust.sandwich import MeatSums, Scoring
-from dbselect.validation.scoring.row_reading import reading_of
+from dbselect.validation.scoring.row_reading import row_reading_of
 
 #: How often a row's square is divided by 1 - its leverage.
 POWERS = {"HC2": 1, "HC3": 2}
@@ -96,7 +96,7 @@ def scoring_of(
     cluster: str | None,
 ) -> tuple[Scoring, Any]:
     """Return what to sum over the rows, and the table."""
-    reading, table = reading_of(found, wanted.predictors, data, weight, cluster, "cluster")
+    reading, table = row_reading_of(found, wanted.predictors, data, weight, cluster, "cluster")
     type_ = None if cluster is None else table.schema.field(cluster).type
     if type_ is not None and pa.types.is_nested(type_):
         raise ColumnError(f"cluster '{cluster}' has type {type_}; it must be one value a row")

@@ -28,7 +28,7 @@ from dbselect.sources.with_bar import with_bar
 from dbselect.validation.scoring.metrics import OF_QUERIES, MetricRequest, check_family, requests_of
 from dbselect.validation.scoring.one_pass import Judging, RowSums
 from dbselect.validation.scoring.ranks import auc, ndcg
-from dbselect.validation.scoring.row_reading import reading_of
+from dbselect.validation.scoring.row_reading import row_reading_of
 from dbselect.validation.scoring.row_scores import predictors_of
 from dbselect.validation.unknown import ROUNDING_SHARE, warn_of_share
 
@@ -161,7 +161,7 @@ def _judging(
     """Return what to sum over the rows, and the table."""
     predictors = _predictors(found)
     names, terms = list(predictors.each[0].coefficients), predictors.terms
-    reading, table = reading_of(found, predictors, data, weight, key, "key")
+    reading, table = row_reading_of(found, predictors, data, weight, key, "key")
     reading = replace(reading, predictors=replace(predictors, terms=_with_some_shares(terms)))
     judging = Judging(
         **vars(reading),

@@ -39,7 +39,7 @@ class RowReading:
         return list(dict.fromkeys(str(path[0]) for path in paths if path is not None))
 
 
-def reading_of(
+def row_reading_of(
     found: Any, predictors: LinearPredictors, data: Any, weight: str | None, key: str | None,
     what: str,
 ) -> tuple[RowReading, Any]:  # fmt: skip
