@@ -49,35 +49,25 @@ class Folding:
 
 @dataclass(frozen=True)
 class Request:
-    """The columns to read of a table, and how.
+    """The columns to read of a table, and how."""
 
-    Parameters
-    ----------
-    columns : those of the Gram that are numbers in the rows, in its order
-    weight : column of row weights
-    by : fields whose values make groups
-    policies : what becomes of the missing values of each column, then of each category
-    folding : how the groups are cut into folds; None if they are not
-    terms : how the columns of the table become those of the Gram, except for what follows
-        from the rows: the indicators, and the means of policy ``"mean"``. Means that it has
-        are put where values are missing
-    taken : the columns of the table to read; they decide the fold of a row where there is
-        no key
-    order : the columns and categories in the order of the Gram: numbers of the columns, and,
-        after these, of the categories; empty if that is their order
-    made_of : fields that categories and bases are made of, and text that only decides folds
-    left_out : columns of text that are requested and have no category
-    """
-
-    columns: list[Leaf]
-    weight: str | None
-    by: list[str]
-    policies: list[str]
-    folding: Folding | None = None
+    columns: list[Leaf]  # those of the Gram that are numbers in the rows, in its order
+    weight: str | None  # column of row weights
+    by: list[str]  # fields whose values make groups
+    policies: list[str]  # what becomes of the missing values of each column, then of each category
+    folding: Folding | None = None  # how the groups are cut into folds; None if they are not
+    #: How the columns of the table become those of the Gram, except for what follows from the
+    #: rows: the indicators, and the means of policy ``"mean"``. Means that it has are put where
+    #: values are missing
     terms: Terms = field(default_factory=Terms)
+    #: The columns of the table to read; they decide the fold of a row where there is no key
     taken: list[str] = field(default_factory=list)
+    #: The columns and categories in the order of the Gram: numbers of the columns, and, after
+    #: these, of the categories; empty if that is their order
     order: list[int] = field(default_factory=list)
+    #: Fields that categories and bases are made of, and text that only decides folds
     made_of: list[str] = field(default_factory=list)
+    #: Columns of text that are requested and have no category
     left_out: list[str] = field(default_factory=list)
 
     @property

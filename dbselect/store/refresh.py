@@ -12,13 +12,7 @@ import polars as pl
 
 from dbselect._log import Steps, log
 from dbselect.backends.shelf import Shelf, Shelved
-from dbselect.errors import (
-    ArgumentError,
-    BusyError,
-    SkippedRowsWarning,
-    SourceError,
-    warn_caller,
-)
+from dbselect.errors import ArgumentError, BusyError, SkippedRowsWarning, SourceError, warn_caller
 from dbselect.pages.short import listed
 from dbselect.record.foreign import native
 from dbselect.record.gram import Gram
