@@ -172,11 +172,8 @@ def request_of(
     if len(set(by)) < len(by):
         doubled = next(name for name in by if by.count(name) > 1)
         raise ColumnError(f"by names column '{doubled}' twice")
-    if weight is not None and (weight not in every or not every[weight].is_numeric):
-        raise ColumnError(
-            f"weight names field '{weight}' of type {schema.field(weight).type}; "
-            "it must be numeric or boolean"
-        )
+    if weight is not None:
+        check_weight(weight, schema)
     wanted = wanted_of(every, columns, {weight, key, *by})
     known = [category.column for category in terms.categories]
     used = [leaf for leaf in wanted if leaf.is_numeric or leaf.name in known]
@@ -327,6 +324,15 @@ def columns_of(schema: pa.Schema) -> dict[str, Leaf]:
             raise ColumnError(f"two fields of the table are both column '{leaf.name}'; rename one")
         every[leaf.name] = leaf
     return every
+
+
+def check_weight(name: str, schema: pa.Schema) -> None:
+    """Refuse a field that is no number as weight."""
+    if not any(leaf.name == name and leaf.is_numeric for leaf in leaves(schema)):
+        raise ColumnError(
+            f"weight names field '{name}' of type {schema.field(name).type}; "
+            "it must be numeric or boolean"
+        )
 
 
 def check_field(name: Any, what: str, schema: pa.Schema) -> None:
