@@ -14,6 +14,7 @@ import beside
 import best_within
 import fits
 import glm
+import object_store
 import page
 import paths
 import predictions
@@ -45,6 +46,7 @@ SUBJECTS = {
     "Exact fits": fits,
     "Resamples": resamples,
     "Stores": stores,
+    "Object stores": object_store,
     "Purchases": purchases,
     "Wide tables": wide,
     "Warehouses": warehouse,

@@ -16,11 +16,7 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from dbselect._log import Steps
-from dbselect.errors import (
-    ArgumentError,
-    RecordError,
-    SourceError,
-)
+from dbselect.errors import ArgumentError, RecordError, SourceError
 from dbselect.record.files import check_digest
 from dbselect.record.foreign import is_of, native
 from dbselect.record.gram import FIELDS, Gram, is_record

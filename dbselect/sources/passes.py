@@ -55,14 +55,7 @@ from dbselect.sources.partial.partial_aggregates import (
 )
 from dbselect.sources.partial.values import Values, read_values
 from dbselect.sources.read import check_left_out, why_left_out
-from dbselect.sources.request import (
-    Consumer,
-    Request,
-    Table,
-    columns_of,
-    request_of,
-    wanted_of,
-)
+from dbselect.sources.request import Consumer, Request, Table, columns_of, request_of, wanted_of
 from dbselect.sources.rows import part_of, values
 from dbselect.sources.with_bar import with_bar
 

@@ -257,6 +257,14 @@ def seen(gram: Gram, texts: Collection[str]) -> Gram:
     return replace(left, terms=without_levels(gram.terms, never, texts))
 
 
+def without_marks(gram: Gram) -> Gram:
+    """Return the Gram without indicators of what is never missing."""
+    marks = {name + SUFFIX for name in gram.terms.indicators}
+    means = zip(gram.columns, gram.mean, strict=True)
+    kept = [name for name, mean in means if mean > 0 or name not in marks]
+    return gram if len(kept) == len(gram.columns) else gram.select(kept)
+
+
 def without_levels(terms: Terms, never: Collection[str], texts: Collection[str]) -> Terms:
     """Return terms without the levels of columns of text whose columns are named.
 
@@ -296,13 +304,7 @@ def finished_gram(found: Gram, request: Request) -> Gram:
     """Check the Gram that was read, of a request or of its `marked`, and fill it."""
     check_missing(request.refusing, found.missing)
     tell_skipped(found, request)
-    marks = {name + SUFFIX for name in found.terms.indicators}
-    kept = [
-        name
-        for name, mean in zip(found.columns, found.mean, strict=True)
-        if mean > 0 or name not in marks
-    ]
-    found = found if len(kept) == len(found.columns) else found.select(kept)
+    found = without_marks(found)
     return _with_given_means(found, request) if request.terms.plain_means else found
 
 

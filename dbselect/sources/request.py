@@ -49,35 +49,25 @@ class Folding:
 
 @dataclass(frozen=True)
 class Request:
-    """The columns to read of a table, and how.
+    """The columns to read of a table, and how."""
 
-    Parameters
-    ----------
-    columns : those of the Gram that are numbers in the rows, in its order
-    weight : column of row weights
-    by : fields whose values make groups
-    policies : what becomes of the missing values of each column, then of each category
-    folding : how the groups are cut into folds; None if they are not
-    terms : how the columns of the table become those of the Gram, except for what follows
-        from the rows: the indicators, and the means of policy ``"mean"``. Means that it has
-        are put where values are missing
-    taken : the columns of the table to read; they decide the fold of a row where there is
-        no key
-    order : the columns and categories in the order of the Gram: numbers of the columns, and,
-        after these, of the categories; empty if that is their order
-    made_of : fields that categories and bases are made of, and text that only decides folds
-    left_out : columns of text that are requested and have no category
-    """
-
-    columns: list[Leaf]
-    weight: str | None
-    by: list[str]
-    policies: list[str]
-    folding: Folding | None = None
+    columns: list[Leaf]  # those of the Gram that are numbers in the rows, in its order
+    weight: str | None  # column of row weights
+    by: list[str]  # fields whose values make groups
+    policies: list[str]  # what becomes of the missing values of each column, then of each category
+    folding: Folding | None = None  # how the groups are cut into folds; None if they are not
+    #: How the columns of the table become those of the Gram, except for what follows from the
+    #: rows: the indicators, and the means of policy ``"mean"``. Means that it has are put where
+    #: values are missing
     terms: Terms = field(default_factory=Terms)
+    #: The columns of the table to read; they decide the fold of a row where there is no key
     taken: list[str] = field(default_factory=list)
+    #: The columns and categories in the order of the Gram: numbers of the columns, and, after
+    #: these, of the categories; empty if that is their order
     order: list[int] = field(default_factory=list)
+    #: Fields that categories and bases are made of, and text that only decides folds
     made_of: list[str] = field(default_factory=list)
+    #: Columns of text that are requested and have no category
     left_out: list[str] = field(default_factory=list)
 
     @property
@@ -182,11 +172,8 @@ def request_of(
     if len(set(by)) < len(by):
         doubled = next(name for name in by if by.count(name) > 1)
         raise ColumnError(f"by names column '{doubled}' twice")
-    if weight is not None and (weight not in every or not every[weight].is_numeric):
-        raise ColumnError(
-            f"weight names field '{weight}' of type {schema.field(weight).type}; "
-            "it must be numeric or boolean"
-        )
+    if weight is not None:
+        check_weight(weight, schema)
     wanted = wanted_of(every, columns, {weight, key, *by})
     known = [category.column for category in terms.categories]
     used = [leaf for leaf in wanted if leaf.is_numeric or leaf.name in known]
@@ -337,6 +324,15 @@ def columns_of(schema: pa.Schema) -> dict[str, Leaf]:
             raise ColumnError(f"two fields of the table are both column '{leaf.name}'; rename one")
         every[leaf.name] = leaf
     return every
+
+
+def check_weight(name: str, schema: pa.Schema) -> None:
+    """Refuse a field that is no number as weight."""
+    if not any(leaf.name == name and leaf.is_numeric for leaf in leaves(schema)):
+        raise ColumnError(
+            f"weight names field '{name}' of type {schema.field(name).type}; "
+            "it must be numeric or boolean"
+        )
 
 
 def check_field(name: Any, what: str, schema: pa.Schema) -> None:

@@ -18,7 +18,7 @@ from dbselect.record.gram import Gram, aligned
 from dbselect.record.missing import fill, impute_mean, marks_of
 from dbselect.record.policies import policies_of
 from dbselect.sources.open import merged
-from dbselect.sources.read import seen
+from dbselect.sources.read import seen, without_marks
 from dbselect.store.reading import Reading
 
 #: Columns that a warning names.
@@ -180,12 +180,9 @@ def trimmed(gram: Gram, reading: Reading) -> Gram:
     """Return a Gram without levels and indicators that are 0 in all rows."""
     texts = [each.column for each in gram.terms.categories] if reading.terms is None else []
     found = seen(gram, texts)
-    marks = {name + SUFFIX for name in found.terms.indicators}
-    means = zip(found.columns, found.mean, strict=True)
-    kept = [name for name, mean in means if mean > 0 or name not in marks]
-    if len(kept) == len(found.columns):
+    left = without_marks(found)
+    if left is found:
         return found
-    left = found.select(kept)
     return replace(left, terms=replace(left.terms, categories=found.terms.categories))
 
 

@@ -12,13 +12,7 @@ import polars as pl
 
 from dbselect._log import Steps, log
 from dbselect.backends.shelf import Shelf, Shelved
-from dbselect.errors import (
-    ArgumentError,
-    BusyError,
-    SkippedRowsWarning,
-    SourceError,
-    warn_caller,
-)
+from dbselect.errors import ArgumentError, BusyError, SkippedRowsWarning, SourceError, warn_caller
 from dbselect.pages.short import listed
 from dbselect.record.foreign import native
 from dbselect.record.gram import Gram
@@ -209,7 +203,8 @@ def _changes(fields: PartFields, before: Shelved, new: pl.DataFrame) -> list[str
     if before.frame is None or before.frame.is_empty():
         return []
     texts = new[READING].unique(maintain_order=True)
-    told = [each for text in texts for each in fields.changes(fields_from(text) or {})]
+    read = [found for text in texts if (found := fields_from(text)) is not None]
+    told = [each for found in read for each in fields.changes(found)]
     old, now = (
         levels_of(map(Terms.from_json, frame[GRAM].struct.field("terms").unique()))
         for frame in (before.frame, new)

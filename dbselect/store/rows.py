@@ -244,7 +244,7 @@ class Watched:
     ) -> None:
         self._table = table
         self._work = work
-        self._kept = partial(_of_keys, wanted)
+        self._wanted = wanted
         self.scans: list[pl.DataFrame] = []
         self.schema = schema
         self.rows: int | None = None
@@ -262,7 +262,7 @@ class Watched:
         with self._work.begin() as sums:
 
             def take(batch: Any) -> None:
-                kept = self._kept(batch)
+                kept = _of_keys(self._wanted, batch)
                 if len(kept):
                     sums.add(kept)
                     consume(kept)
@@ -272,7 +272,7 @@ class Watched:
 
     def _reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
         """Have the workers hash the requested rows, and gather of them."""
-        both = Changed(Together([self._work, work]), partial(_keeping, self._kept))
+        both = Changed(Together([self._work, work]), partial(partial, _of_keys, self._wanted))
         table: Any = self._table
         with self._work.begin() as sums:
             for part in table.reduce(self._with_own(fields), both):
@@ -284,7 +284,7 @@ class Watched:
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields of the requested rows, in order, without a hash."""
         for batch in self._table.batches(list(dict.fromkeys([*fields, *self._work.by]))):
-            yield from self._kept(pa.table(batch)).select(fields).to_batches()
+            yield from _of_keys(self._wanted, pa.table(batch)).select(fields).to_batches()
 
     def _with_own(self, fields: list[str]) -> list[str]:
         return list(dict.fromkeys([*fields, *self._work.fields]))
@@ -303,10 +303,6 @@ def _in_turn(table: Table, fields: list[str], consume: Consumer) -> None:
     """
     with closing(table.batches(fields)) as rows:
         consume_batches(rows, consume)
-
-
-def _keeping(kept: Any) -> Any:
-    return kept
 
 
 def _of_keys(wanted: pl.DataFrame, batch: Any) -> Any:

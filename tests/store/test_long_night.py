@@ -104,6 +104,7 @@ def test_a_file_that_cannot_be_read_waits(tmp_path, folder, place):
     same(store.total(), 0, 1, 3, 4)
     again = store.refresh(folder, on_error="skip")
     assert (again.changed, again.unchanged, list(again.skipped)) == ([], 4, ["2.parquet"])
+    assert again.schema == []
     with pytest.raises(ds.errors.SourceError, match=r"2\.parquet"):
         store.refresh(folder)
     (folder / "2.parquet").write_bytes(good)

@@ -20,19 +20,10 @@ from dbselect.sources.snapshots import hold
 
 
 class RelationTable(Batched):
-    """A relation of any connection, also one that refuses extensions.
+    """A relation of any connection, also one that refuses extensions."""
 
-    Before DuckDB 2.0 a relation does not have its connection, which a call then cannot hold.
-    """
-
-    def __init__(
-        self,
-        relation: duckdb.DuckDBPyRelation,
-        schema: pa.Schema | None = None,
-        connection: duckdb.DuckDBPyConnection | None = None,
-    ) -> None:
+    def __init__(self, relation: duckdb.DuckDBPyRelation, schema: pa.Schema | None = None) -> None:
         self._relation = relation
-        self._connection = connection or getattr(relation, "_con", None)
         self.schema = _schema_of(relation) if schema is None else schema
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
@@ -46,8 +37,10 @@ class RelationTable(Batched):
             raise SourceError(f"DuckDB cannot read the relation: {error}") from error
 
     def _hold(self) -> None:
-        if self._connection is not None:
-            hold(self._connection, _transaction)
+        """Have the queries of a call see one state."""
+        connection = getattr(self._relation, "_con", None)  # of DuckDB 2.0, which names it so
+        if connection is not None:
+            hold(connection, _transaction)
 
     def extended(self, fields: list[str], steps: Plan) -> "RelationTable":
         """Return the fields, and columns by formula."""
@@ -60,7 +53,7 @@ class RelationTable(Batched):
             ]
             relation = relation.select(", ".join(["*", *more]))
             known += [pa.field(name, pa.float64()) for name in layer]
-        return RelationTable(relation, pa.schema(known), self._connection)
+        return RelationTable(relation, pa.schema(known))
 
     def aggregate(self, request: Request) -> pl.DataFrame | None:
         """Compute the records in DuckDB: the keys and ``gram``.
@@ -143,7 +136,7 @@ def _transaction(connection: Any) -> Iterator[None]:
 def from_query(connection: duckdb.DuckDBPyConnection, query: str) -> RelationTable | None:
     """Return the relation of a query; None if the connection lacks a table of it."""
     try:
-        return RelationTable(connection.sql(query), None, connection)
+        return RelationTable(connection.sql(query))
     except duckdb.CatalogException:
         return None
 

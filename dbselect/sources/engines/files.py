@@ -17,7 +17,7 @@ from dbselect.sources.engines.polars import LazyTable, from_path
 from dbselect.sources.engines.spark import SCHEMA, brought, check_alive, spark_task
 from dbselect.sources.objects import is_url
 from dbselect.sources.partial.gather import check_fits
-from dbselect.sources.partial.partial_aggregates import Gathered, Work
+from dbselect.sources.partial.partial_aggregates import Passed, Work
 from dbselect.sources.paths import FilesMeant, meant
 from dbselect.sources.request import Consumer
 from dbselect.sources.unchanged import unchanged_of
@@ -73,15 +73,14 @@ class FileWork:
     def begin(self) -> Iterator["FileSums"]:
         """Begin without files."""
         with self.work.begin() as gathered:
-            yield FileSums(self, gathered)
+            yield FileSums(gathered, self)
 
 
 @dataclass(frozen=True)
-class FileSums:
+class FileSums(Passed):
     """What was gathered of some files."""
 
     reading: FileWork
-    gathered: Gathered
 
     def add(self, batch: Any) -> None:
         """Read the files of some numbers."""
@@ -90,14 +89,6 @@ class FileSums:
             table = of_file(path)
             check_fits(table.schema, self.reading.schema, self.reading.fields, f"file '{path}'")
             table.scan(self.reading.fields, self.gathered.add)
-
-    def load(self, part: bytes) -> None:
-        """Add what was gathered of other files."""
-        self.gathered.load(part)
-
-    def state(self) -> bytes:
-        """Return what was gathered."""
-        return self.gathered.state()
 
 
 def of_file(path: str) -> LazyTable:

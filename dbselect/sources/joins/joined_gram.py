@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.errors import ColumnError
-from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.moments.fills import fills_beside
 from dbselect.record.terms import Terms
 from dbselect.sources.joins.left_join import LookedUp
-from dbselect.sources.read import seen
+from dbselect.sources.read import seen, without_marks
 
 
 def weighed(
@@ -38,10 +37,7 @@ def weighed(
         low,
         terms,
     )
-    marks = {name + SUFFIX for name in found.terms.indicators}
-    there = zip(every.columns, every.mean, strict=True)
-    kept = [name for name, share in there if share > 0 or name not in marks]
-    gram = seen(every.select(kept) if len(kept) < len(every.columns) else every, found.texts)
+    gram = seen(without_marks(every), found.texts)
     at = {name: number for number, name in enumerate(found.columns)}
     if len(gram.columns) < len(at):
         centred = centred[:, [at[name] for name in gram.columns]]

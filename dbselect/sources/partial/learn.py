@@ -134,8 +134,13 @@ def learn(
     texts = [column for column in texts if column not in given and column not in curves]
     values |= {column: Values(most=int(max_levels)) for column in texts}
     values |= {c: Values(SAMPLED if kind == "spline" else 0) for c, (kind, _) in curves.items()}
+    if values and not table.again:
+        raise ArgumentError(
+            f"categories and basis need a first pass over {list(values)}, and the stream can be "
+            "read only once; give categories as {column: levels}, or terms of another table"
+        )
     if values:
-        _read(table, values)
+        read_values(table, values)
     terms = Terms(
         tuple(
             found_category(column, values[column], int(max_levels), kinds[column])
@@ -178,16 +183,6 @@ def quantiles(counts: pl.DataFrame, shares: Vector) -> Vector:
     low = values[np.searchsorted(ends, below, side="right")]
     high = values[np.searchsorted(ends, np.ceil(at), side="right")]
     return np.asarray(low + (at - below) * (high - low))
-
-
-def _read(table: Table, values: Mapping[str, Values]) -> None:
-    if not table.again:
-        raise ArgumentError(
-            f"categories and basis need a first pass over {list(values)}, and the stream can be "
-            "read only once; give categories as {column: levels}, or terms of another table"
-        )
-
-    read_values(table, values)
 
 
 def _levels_given(categories: Any) -> dict[str, tuple[Level, ...] | None]:

@@ -158,23 +158,29 @@ class Changed:
 
 
 @dataclass(frozen=True)
-class Changing:
-    """What a work has gathered of rows that are changed before."""
+class Passed:
+    """What a work has gathered of the rows that are passed to it."""
 
     gathered: Gathered
-    change: Callable[[pa.Table], pa.Table]
-
-    def add(self, batch: Any) -> None:
-        """Add rows, changed."""
-        self.gathered.add(self.change(batch))
 
     def load(self, part: bytes) -> None:
-        """Add what another process has gathered, of rows that it changed."""
+        """Add what another process has gathered, of rows that it passed."""
         self.gathered.load(part)
 
     def state(self) -> bytes:
         """Return what was gathered."""
         return self.gathered.state()
+
+
+@dataclass(frozen=True)
+class Changing(Passed):
+    """What a work has gathered of rows that are changed before."""
+
+    change: Callable[[pa.Table], pa.Table]
+
+    def add(self, batch: Any) -> None:
+        """Add rows, changed."""
+        self.gathered.add(self.change(batch))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from dbselect.sources.request import (
     Request,
     Table,
     check_field,
+    check_weight,
     columns_of,
 )
 from dbselect.sources.sampling.drawn import RECORD, TIMES, DrawName, DrawnTable, Draws
@@ -182,12 +183,9 @@ def _check_fields(table: Table, weight: str | None, key: str | None) -> None:
     for name, what in ((weight, "weight"), (key, "key")):
         if name is not None:
             check_field(name, what, table.schema)
-    every = columns_of(table.schema)
-    if weight is not None and not (weight in every and every[weight].is_numeric):
-        raise ColumnError(
-            f"weight names field '{weight}' of type {table.schema.field(weight).type}; "
-            "it must be numeric or boolean"
-        )
+    columns_of(table.schema)  # whose names differ
+    if weight is not None:
+        check_weight(weight, table.schema)
     if key is not None:
         folds_of(table.schema.empty_table(), Folding(LIMIT - 1, key, 0), [])
     if RECORD in table.schema.names:
