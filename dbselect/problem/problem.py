@@ -47,6 +47,8 @@ from dbselect.record.groups import Costs, GroupColumns, GroupNames, costs_by_nam
 from dbselect.record.terms import Terms
 from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.search.open import call_of, open_search
+from dbselect.search.table import gram_given, open_once
+from dbselect.sources.formula import design_of, is_formula
 from dbselect.sources.request import NullPolicy
 from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.types import Source
@@ -123,6 +125,7 @@ class Problem:
         self._set("always", tuple(self.always))
         if self.groups is not None:
             self._set("groups", patterns_by_name(self.groups))
+        self._read_formula()
         if self.costs is not None:
             self._set("costs", _costs(self.costs, self.groups))
         self._check_target()
@@ -146,6 +149,29 @@ class Problem:
             check_targets(self.target)
         elif not isinstance(self.target, str):
             raise ColumnError(f"target is {shown(self.target)}; it must be the name of a column")
+
+    def _read_formula(self) -> None:
+        """Put what a formula says in the place of target, intercept, terms and groups."""
+        asked: Any = self.target
+        if is_formula(self.source) and not is_formula(asked):
+            raise ArgumentError(
+                f"source is {self.source!r}; a formula is a target: fit(table, {self.source!r})"
+            )
+        if not is_formula(asked) or self.source is None:
+            return
+        if self.terms is not None:
+            raise ArgumentError(f"target is {asked!r}, which has terms of its own; leave out terms")
+        if is_objective(self.source) or gram_given(self) is not None:
+            raise ArgumentError(f"target is {asked!r}; a formula is of the columns of a table")
+        found = design_of(asked, open_once(self))
+        own = {} if self.groups is None else self.groups
+        for name, value in {
+            "target": found.target, "terms": found.terms,
+            "intercept": self.intercept and found.intercept,
+            "groups": {name: [one for term in means for one in found.groups.get(term, [term])]
+                       for name, means in own.items()} or found.groups,
+        }.items():  # fmt: skip
+            self._set(name, value)
 
     def _check_objective(self) -> None:
         """Refuse what an objective already has, or has nothing for."""

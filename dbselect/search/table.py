@@ -9,6 +9,7 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.families import parse
 from dbselect.record.columns import leaves
+from dbselect.record.computed import names_of
 from dbselect.record.gram import Gram
 from dbselect.record.groups import patterns_of
 from dbselect.sources.open import open_table, stored_gram
@@ -91,6 +92,12 @@ def table_of(problem: "Problem", patterns: Sequence[str] | None) -> Table:
     return found
 
 
+def open_once(problem: "Problem") -> Table:
+    """Return the table of a problem, of all its columns, for this and all later reading."""
+    problem._read["opened"] = table = _opened(problem, None)
+    return table
+
+
 def _opened(problem: "Problem", patterns: Sequence[str] | None) -> Table:
     """Return the table of a source, which is opened once if it can be read again."""
     if "opened" not in problem._read:
@@ -118,7 +125,10 @@ def _drawn(problem: "Problem", table: Table, patterns: Sequence[str] | None) -> 
 def patterns_read(problem: "Problem") -> list[str] | None:
     """Return the target and the columns and globs that groups name; None for all columns."""
     named = referenced_columns(problem)
-    return None if named is None else list(dict.fromkeys([*problem.targets, *named]))
+    if named is None:
+        return None
+    made = {*made_of(problem)}
+    return [each for each in dict.fromkeys([*problem.targets, *named]) if each not in made]
 
 
 def referenced_columns(problem: "Problem") -> list[str] | None:
@@ -134,7 +144,13 @@ def referenced_columns(problem: "Problem") -> list[str] | None:
     if problem.groups is None:
         return None
     named = [each for name, means in problem.groups.items() for each in patterns_of(name, means)]
-    return list(dict.fromkeys(named))
+    made = {*made_of(problem)}
+    return [each for each in dict.fromkeys(named) if each not in made]
+
+
+def made_of(problem: "Problem") -> list[str]:
+    """Return the columns that the terms of a problem compute, which lie in no table."""
+    return [] if problem.terms is None else names_of(problem.terms.computed)
 
 
 def policy_but_for(targets: Sequence[str], null_policy: NullPolicy) -> NullPolicy:

@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from dbselect.errors import ColumnError, SourceError
 from dbselect.record.columns import Leaf, leaf_of, leaves
+from dbselect.record.computed import names_of
 from dbselect.record.formulas import (
     Algebra,
     Formula,
@@ -139,6 +140,7 @@ class Passes:
         made = self.terms.columns
         if names is None:
             names = [each for name in self.taken for each in made.get(name, [name])]
+            names += names_of(self.terms.computed)
         self.names = list(names)
         inputs = {n: one for one in inputs_as_fitted(self.names, self.terms) for n in one.names}
         self._made = {
@@ -180,7 +182,8 @@ class Passes:
     def fields(self, names: Iterable[str]) -> list[str]:
         """Return the top-level fields of the columns and of others by name."""
         others = [self._leaves[name] for name in names]
-        return list(dict.fromkeys(leaf.field for leaf in [*self._columns, *others]))
+        named = [leaf.field for leaf in [*self._columns, *others]]
+        return list(dict.fromkeys([*named, *self.terms.computed_fields]))
 
     def values_of(self, leaf: Leaf, most: int) -> list[Any]:
         """Read the different values of a column, in their order; NULL and NaN are none.

@@ -33,6 +33,7 @@ from dbselect.record.inputs import (
     Number,
     check_missing_columns,
     check_unknown,
+    fields_of,
     inputs_of,
 )
 from dbselect.record.steps import BUDGET_SLACK, fits, next_group, serving_order
@@ -307,7 +308,8 @@ class _Rows:
         return total
 
     def _refuse_unseen(self, wanted: dict[Any, Input], tried: Mask) -> None:
-        for key, one in wanted.items():
+        for one in (part for each in wanted.values() for part in fields_of(each)):
+            key = _key(one)
             if not isinstance(one, Levels | Listing):
                 continue
             if key not in self.unseen:
@@ -333,7 +335,7 @@ class _Rows:
         """Return some rows, with the fields that are read."""
         if rows.all():
             return self.frame
-        fields = dict.fromkeys(str(one.path[0]) for one in read)
+        fields = dict.fromkeys(str(part.path[0]) for one in read for part in fields_of(one))
         own = self.frame.select(list(fields) or self.frame.columns[:1])
         return own.filter(pl.Series(rows))
 
@@ -341,7 +343,7 @@ class _Rows:
 def _key(one: Input) -> tuple[Any, ...]:
     """Return a key, the same for fields that a row lacks only together."""
     listed = tuple(one.numbers) if isinstance(one, Listing) else ()
-    return type(one), one.path, one.missing is None, listed
+    return type(one), one.path, one.source, one.missing is None, listed
 
 
 def _is_missing(there: formulas.Formula) -> pl.Expr:

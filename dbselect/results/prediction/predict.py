@@ -36,8 +36,10 @@ from dbselect.record.inputs import (
     Listing,
     MissingColumns,
     Number,
+    Product,
     check_missing_columns,
     check_unknown,
+    fields_of,
     inputs_as_fitted,
     inputs_of,
 )
@@ -305,8 +307,9 @@ class Predicting(InNotebooks):
             if isinstance(one, Listing):
                 found += self._of_entries(frame, one, unknown)
                 continue
-            if isinstance(one, Levels):
-                check_levels(one, frame, unknown)
+            for part in fields_of(one):
+                if isinstance(part, Levels):
+                    check_levels(part, frame, unknown)
             each = [
                 translate(one.formula(own.coefficients, unknown), formulas.polars())
                 for own in self._predictors
@@ -396,7 +399,7 @@ def _fetched(
     empty = pl.DataFrame(table.schema.empty_table())
     refuse(empty)
     read, _ = read_of(empty, inputs)
-    fields = dict.fromkeys(str(one.path[0]) for one in read)
+    fields = dict.fromkeys(str(part.path[0]) for one in read for part in fields_of(one))
     return brought_here(table, list(fields) or table.schema.names[:1])
 
 
@@ -433,11 +436,16 @@ def as_table(X: Any, inputs: Sequence[Input]) -> pa.Table:
 def read_of(frame: pl.DataFrame, inputs: Sequence[Input]) -> tuple[list[Input], list[str]]:
     """Return what is read of a frame, and the columns that it lacks."""
     schema = frame.schema
-    read = [each for one in inputs for each in one.on(schema.keys())]
-    placed = [(one, _placed(one, schema)) for one in read]
-    absent = dict.fromkeys(one.source for one, found in placed if found is None)
-    there = [found for _, found in placed if found is not None]
-    return [_typed(one, frame, schema) for one in there], list(absent)
+    read: list[Input] = []
+    absent: dict[str, None] = {}
+    for one in (each for asked in inputs for each in asked.on(schema.keys())):
+        placed = [(part, _placed(part, schema)) for part in fields_of(one)]
+        lacks = [part.source for part, found in placed if found is None]
+        typed = [_typed(found, frame, schema) for _, found in placed if found is not None]
+        absent |= dict.fromkeys(lacks)
+        if not lacks:
+            read.append(one if isinstance(one, Product) else typed[0])
+    return read, list(absent)
 
 
 def check_there(
@@ -470,7 +478,7 @@ def _flags(names: Collection[str], inputs: Sequence[Input]) -> list[formulas.Pat
 def _check_case(inputs: Sequence[Input]) -> None:
     """Refuse fields that are one to SQL."""
     known: dict[tuple[str, ...], str] = {}
-    for one in inputs:
+    for one in (part for each in inputs for part in fields_of(each)):
         path = tuple(str(step).casefold() for step in one.path)
         other = known.setdefault(path, one.source)
         if other != one.source:
@@ -531,7 +539,7 @@ def _placed(one: Input, schema: Mapping[str, Any]) -> Input | None:
     """
     for end in range(1, len(one.path)):
         if _type_at(schema, one.path[:end]) == pl.Null:
-            return one if isinstance(one, Listing) else replace(one, path=one.path[:end])
+            return one if isinstance(one, Listing | Product) else replace(one, path=one.path[:end])
     return None if _type_at(schema, one.path) is None else one
 
 
