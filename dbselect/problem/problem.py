@@ -162,7 +162,10 @@ class Problem:
         if self.terms is not None:
             raise ArgumentError(f"target is {asked!r}, which has terms of its own; leave out terms")
         if is_objective(self.source) or gram_given(self) is not None:
-            raise ArgumentError(f"target is {asked!r}; a formula is of the columns of a table")
+            raise ArgumentError(
+                f"target is {asked!r}; source is a {type(self.source).__name__}, which has its "
+                "columns already, and a formula makes them of a table"
+            )
         found = design_of(asked, open_once(self))
         own = {} if self.groups is None else self.groups
         for name, value in {
@@ -187,7 +190,8 @@ class Problem:
         groups = "all columns" if self.groups is None else f"{len(self.groups)} groups"
         target = self.target if isinstance(self.target, str) else ", ".join(self.target or ())
         told = "".join(f", {name} {shown(value)}" for name, value in self._changed_words().items())
-        return f"Problem({target} ~ {groups}{self._costs_words()}{told}; {_kind(self.source)})"
+        asked = (self.terms and self.terms.formula) or f"{target} ~ {groups}"
+        return f"Problem({asked}{self._costs_words()}{told}; {_kind(self.source)})"
 
     def _changed_words(self) -> dict[str, Any]:
         """Return the fields not at their defaults, as `repr` shows them."""
@@ -195,7 +199,8 @@ class Problem:
         if "family" in found:
             found["family"] = str(found["family"])
         if "terms" in found:
-            found["terms"] = [*found["terms"].columns]
+            terms = found.pop("terms")
+            found |= {} if terms.formula else {"terms": terms.made}
         return found
 
     def _costs_words(self) -> str:

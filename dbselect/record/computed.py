@@ -149,6 +149,11 @@ class Computed:
         """The columns of the table that are read, by their flattened names."""
         return list(map(flat_name, self.paths))
 
+    @property
+    def categories(self) -> list[LevelFactor]:
+        """The factors that are levels."""
+        return [one for one in self.factors if isinstance(one, LevelFactor)]
+
     @cached_property
     def places(self) -> dict[str, tuple[int, ...]]:
         """Which column of each factor every column is the product of."""

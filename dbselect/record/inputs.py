@@ -18,7 +18,7 @@ from dbselect.options.kinds import one_of
 from dbselect.record.bases import Basis, Log
 from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX, field_of
-from dbselect.record.computed import Computed, LevelFactor, flat_name, formula_of, of_basis
+from dbselect.record.computed import Computed, flat_name, formula_of, of_basis
 from dbselect.record.entries import Entries, Weighed
 from dbselect.record.formulas import (
     Formula,
@@ -286,10 +286,7 @@ class Product:
         for path, is_category in self.term.paths.items():
             name = flat_name(path)
             if is_category:
-                own = next(
-                    one for one in self.term.factors
-                    if isinstance(one, LevelFactor) and one.path == path
-                )  # fmt: skip
+                own = next(one for one in self.term.categories if one.path == path)
                 found.append(Levels(Category(name, own.levels, own.rest), (), path))
             else:
                 found.append(Number(name, path))
@@ -297,8 +294,12 @@ class Product:
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
         """Return what the columns add to a predictor."""
-        other = 0.0 if unknown == "mean" else None
-        found = self.term.formula(coefficients, other, unknown == "error")
+        if unknown == "mean" and not all(one.rest for one in self.term.categories):
+            raise ArgumentError(
+                f"handle_unknown is 'mean', and the levels of term '{self.term.group}' have no "
+                "mean effect, as it depends on the row; take 'unavailable' or 'error'"
+            )
+        found = self.term.formula(coefficients, None, unknown == "error")
         if self.missing is None:
             return found
         # A level that the fit has not seen is not missing.
@@ -315,7 +316,7 @@ class Product:
         """Return what is missing where the columns are not available; None if they always are."""
         if self.missing is not None:
             return None
-        return self.formula({}, "mean" if unseen else "unavailable")
+        return self.term.formula({}, 0.0 if unseen else None)
 
     def on(self, there: Collection[str]) -> "list[Input]":
         """Return what is read of a table of some columns, which may hold made ones."""

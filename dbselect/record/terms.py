@@ -75,6 +75,11 @@ class Terms:
     formula: str | None = None
 
     @property
+    def made(self) -> list[str]:
+        """The fields and the terms of which columns are made."""
+        return [*self.columns, *dict.fromkeys(one.group for one in self.computed)]
+
+    @property
     def columns(self) -> dict[str, list[str]]:
         """The columns that come of each field."""
         return {term.column: term.names for term in (*self.categories, *self.bases)}

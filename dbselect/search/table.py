@@ -9,12 +9,11 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.families import parse
 from dbselect.record.columns import leaves
-from dbselect.record.computed import names_of
 from dbselect.record.gram import Gram
 from dbselect.record.groups import patterns_of
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.read import check_no_rows, read_columns
-from dbselect.sources.request import NullPolicy, Table, wanted_of
+from dbselect.sources.request import NullPolicy, Table, not_computed, wanted_of
 from dbselect.sources.sampling.sample import sample
 from dbselect.sources.target import check_numeric
 
@@ -117,18 +116,17 @@ def _drawn(problem: "Problem", table: Table, patterns: Sequence[str] | None) -> 
     apart = [problem.weight, problem.offset, problem.exposure, *problem.targets]
     named = [every[name].field for name in apart if name in every]
     fields = table.schema.names
-    if patterns is not None:
-        fields = [leaf.field for leaf in wanted_of(every, patterns)]
+    plain = not_computed(patterns, problem.terms)
+    if plain is not None:
+        fields = [leaf.field for leaf in wanted_of(every, plain)]
+        fields += [] if problem.terms is None else problem.terms.computed_fields
     return sample(table, list(dict.fromkeys([*fields, *named])), problem.rows, problem.seed).table
 
 
 def patterns_read(problem: "Problem") -> list[str] | None:
     """Return the target and the columns and globs that groups name; None for all columns."""
     named = referenced_columns(problem)
-    if named is None:
-        return None
-    made = {*made_of(problem)}
-    return [each for each in dict.fromkeys([*problem.targets, *named]) if each not in made]
+    return None if named is None else list(dict.fromkeys([*problem.targets, *named]))
 
 
 def referenced_columns(problem: "Problem") -> list[str] | None:
@@ -144,13 +142,7 @@ def referenced_columns(problem: "Problem") -> list[str] | None:
     if problem.groups is None:
         return None
     named = [each for name, means in problem.groups.items() for each in patterns_of(name, means)]
-    made = {*made_of(problem)}
-    return [each for each in dict.fromkeys(named) if each not in made]
-
-
-def made_of(problem: "Problem") -> list[str]:
-    """Return the columns that the terms of a problem compute, which lie in no table."""
-    return [] if problem.terms is None else names_of(problem.terms.computed)
+    return list(dict.fromkeys(named))
 
 
 def policy_but_for(targets: Sequence[str], null_policy: NullPolicy) -> NullPolicy:

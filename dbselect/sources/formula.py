@@ -163,13 +163,15 @@ def _parsed(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
         ) from None
     try:
         parsed = Formula(text)
-        left, right = (
-            {str(term): [factor.expr for factor in term.factors] for term in side}
-            for side in (parsed.lhs, parsed.rhs)
-        )
     except Exception as error:  # its errors have no base
-        told = str(error).split("\n")[0]
+        told = str(error).split("\n")[0].split(". ")[0]
         raise ArgumentError(f"target is {text!r}, which formulaic cannot read: {told}") from None
+    sides = [getattr(parsed, "lhs", ()), getattr(parsed, "rhs", ())]
+    if any(isinstance(side, tuple) for side in sides):
+        sides = [(), ()]
+    left, right = (
+        {str(term): [factor.expr for factor in term.factors] for term in side} for side in sides
+    )
     return left, right
 
 
@@ -240,8 +242,11 @@ def _need(factor: str, every: Mapping[str, Leaf]) -> _Need | None:
     if name == "C":
         return name, column, 0
     size = _constants(factor, given[1:], more, option)
-    if len(size) != 1 or not is_whole(size[0]):
-        raise ArgumentError(f"term '{factor}' must be {name}({column}, {option}), a whole number")
+    least = CUBIC if name == "bs" else 1
+    if len(size) != 1 or not is_whole(size[0]) or size[0] < least:
+        raise ArgumentError(
+            f"term '{factor}' must be {name}({column}, {option}), a whole number >= {least}"
+        )
     return name, column, int(size[0])
 
 
@@ -249,7 +254,8 @@ def _constants(
     factor: str, given: Sequence[ast.expr], more: Mapping[str, ast.expr], *names: str
 ) -> list[Any]:
     """Return the options of a call, whether or not they are named."""
-    if not {*more} <= {*names}:
+    odd = next((name for name in more if name not in names), None)
+    if odd is not None:
         raise ArgumentError(
             f"term '{factor}' has no option {shown(next(iter(more)))}; allowed are {_ALLOWED}"
         )

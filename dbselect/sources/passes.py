@@ -61,6 +61,7 @@ from dbselect.sources.request import (
     Request,
     Table,
     columns_of,
+    not_computed,
     request_of,
     wanted_of,
 )
@@ -116,6 +117,7 @@ class Passes:
         names: Sequence[str] | None = None,
     ) -> None:
         self._table = open_table(source, columns)
+        columns = not_computed(columns, terms)
         if not self._table.again:
             raise SourceError(
                 "source is a stream that can be read only once, and every step of the fit reads "

@@ -255,6 +255,14 @@ def _check_date(leaf: Leaf, terms: Terms) -> None:
         )
 
 
+def not_computed(columns: Sequence[str] | None, terms: Terms | None) -> list[str] | None:
+    """Return the names and globs among some that are of a table, and not of what is computed."""
+    if columns is None or terms is None or isinstance(columns, str):
+        return columns  # type: ignore[return-value]  # a text is refused later
+    computed = {*names_of(terms.computed)}
+    return [name for name in columns if name not in computed]
+
+
 def wanted_of(
     every: Mapping[str, Leaf], columns: Sequence[str] | None, apart: Collection[str | None] = ()
 ) -> list[Leaf]:

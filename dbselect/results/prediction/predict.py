@@ -526,8 +526,7 @@ def check_levels(one: Levels, frame: pl.DataFrame, unknown: HandleUnknown) -> No
 
     Polars would hide ours in an error of its own.
     """
-    found = one.lookup({}, unknown)
-    if found.refuses:
+    if unknown == "error" and (found := one.lookup({}, unknown)).refuses:
         values = formulas.polars_column(one.path).cast(formulas.value_column(found).dtype)
         formulas.refuse_others(found, frame.select(values).to_series())
 
