@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError, unknown
 from dbselect.record import files
-from dbselect.record.bases import Basis, Log, Poly, Spline, expressions, infinite, numbers
 from dbselect.record.categories import Category, kind_of
 from dbselect.record.columns import SUFFIX, Leaf, field_of, leaves
-from dbselect.record.computed import Computed, flat_name, names_of, values
 from dbselect.record.entries import Entries
 from dbselect.record.foreign import in_memory, is_frame, native
 from dbselect.record.formulas import polars, translate
+from dbselect.record.made.bases import Basis, Log, Poly, Spline, expressions, infinite, numbers
+from dbselect.record.made.computed import Computed, flat_name, names_of, values
 from dbselect.record.policies import policies_of
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 formulaic reads the text, and no row: which terms it has, and of which factors. What these need
 of the table, levels and knots, takes a pass over their columns, and ``poly`` one more; then every
-column is one of `record.computed`, summed as the others are.
+column is one of `record.made.computed`, summed as the others are.
 
 Which levels have a column is as in R, patsy and formulaic: a category has one fewer where the term
 without it is in the model already.
@@ -22,9 +22,9 @@ import numpy as np
 
 from dbselect.errors import ArgumentError, ColumnError, shown, unknown
 from dbselect.options.kinds import is_whole
-from dbselect.record.bases import CUBIC
 from dbselect.record.columns import Leaf, leaves
-from dbselect.record.computed import (
+from dbselect.record.made.bases import CUBIC
+from dbselect.record.made.computed import (
     Computed,
     Expression,
     Factor,
@@ -256,9 +256,7 @@ def _constants(
     """Return the options of a call, whether or not they are named."""
     odd = next((name for name in more if name not in names), None)
     if odd is not None:
-        raise ArgumentError(
-            f"term '{factor}' has no option {shown(next(iter(more)))}; allowed are {_ALLOWED}"
-        )
+        raise ArgumentError(f"term '{factor}' has no option {odd!r}; allowed are {_ALLOWED}")
     try:
         return [ast.literal_eval(one) for one in (*given, *more.values())]
     except ValueError:

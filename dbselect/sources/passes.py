@@ -24,7 +24,6 @@ from tqdm import tqdm
 
 from dbselect.errors import ColumnError, SourceError
 from dbselect.record.columns import Leaf, leaf_of, leaves
-from dbselect.record.computed import names_of
 from dbselect.record.formulas import (
     Algebra,
     Formula,
@@ -40,6 +39,7 @@ from dbselect.record.formulas import (
 )
 from dbselect.record.gram import Gram
 from dbselect.record.inputs import inputs_as_fitted
+from dbselect.record.made.computed import names_of
 from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.around import Around

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, unknown
 from dbselect.options.kinds import is_whole
-from dbselect.record.bases import Basis
 from dbselect.record.columns import SUFFIX, Leaf, leaves, match
-from dbselect.record.computed import Computed, names_of
 from dbselect.record.gram import is_record
+from dbselect.record.made.bases import Basis
+from dbselect.record.made.computed import Computed, names_of
 from dbselect.record.policies import policies_of
 from dbselect.record.terms import Terms
 
@@ -257,8 +257,8 @@ def _check_date(leaf: Leaf, terms: Terms) -> None:
 
 def not_computed(columns: Sequence[str] | None, terms: Terms | None) -> list[str] | None:
     """Return the names and globs among some that are of a table, and not of what is computed."""
-    if columns is None or terms is None or isinstance(columns, str):
-        return columns  # type: ignore[return-value]  # a text is refused later
+    if columns is None or not isinstance(terms, Terms) or isinstance(columns, str):
+        return columns  # type: ignore[return-value]  # what is no list is refused later
     computed = {*names_of(terms.computed)}
     return [name for name in columns if name not in computed]
 
