@@ -7,7 +7,7 @@ its columns had there in the fit, or nothing is predicted.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -287,19 +287,15 @@ class Product:
             name = flat_name(path)
             if is_category:
                 own = next(one for one in self.term.categories if one.path == path)
-                found.append(Levels(Category(name, own.levels, own.rest), (), path))
+                found.append(Levels(Category(name, own.levels, own.rest), (), path, self.missing))
             else:
-                found.append(Number(name, path))
+                found.append(Number(name, path, None, self.missing))
         return found
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
         """Return what the columns add to a predictor."""
-        if unknown == "mean" and not all(one.rest for one in self.term.categories):
-            raise ArgumentError(
-                f"handle_unknown is 'mean', and the levels of term '{self.term.group}' have no "
-                "mean effect, as it depends on the row; take 'unavailable' or 'error'"
-            )
-        found = self.term.formula(coefficients, None, unknown == "error")
+        other = 0.0 if unknown == "mean" else None
+        found = self.term.formula(coefficients, other, unknown == "error")
         if self.missing is None:
             return found
         # A level that the fit has not seen is not missing.
@@ -326,14 +322,20 @@ class Product:
 Input = Number | Levels | Curve | Listing | Product
 
 
-def fields_of(one: Input) -> Sequence[Input]:
-    """Return the inputs of one field each that an input is computed of."""
-    return one.reads if isinstance(one, Product) else [one]
+def fields_of(*inputs: Input) -> list[Input]:
+    """Return the inputs of one field each that some inputs are or are computed of."""
+    return [part for one in inputs for part in (one.reads if isinstance(one, Product) else [one])]
 
 
-def check_unknown(value: Any) -> None:
+def check_unknown(value: Any, inputs: Iterable[Input] = ()) -> None:
     """Refuse anything but a way to handle levels that the fit has not seen."""
     one_of(HandleUnknown).check("handle_unknown", value)
+    for one in inputs if value == "mean" else ():
+        if isinstance(one, Product) and not all(each.rest for each in one.term.categories):
+            raise ArgumentError(
+                f"handle_unknown is 'mean', and the levels of term '{one.term.group}' have no "
+                "mean effect, as it depends on the row; take 'unavailable' or 'error'"
+            )
 
 
 def check_missing_columns(value: Any) -> None:

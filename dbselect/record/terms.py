@@ -213,6 +213,27 @@ class Terms:
                     )
                 made[name] = column
 
+    def nested_groups(self, groups: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+        """Return groups, and one of the products of every two that brings both along.
+
+        `dbselect.anytime_sequence` takes them with costs of the given groups alone: strong
+        hierarchy, in which products cost what is not bought of their sources. Products within a
+        group belong to it.
+
+        Parameters
+        ----------
+        groups : name -> columns, no globs; products of other columns are left out
+        """
+        owner = {column: name for name, own in groups.items() for column in own}
+        found = {name: list(own) for name, own in groups.items()}
+        for term in self.computed:
+            if not all(column in owner for column in term.of):
+                continue
+            parents = dict.fromkeys(owner[column] for column in term.of)
+            both = [column for name in parents for column in groups[name]]
+            found.setdefault(":".join(parents), both).extend(term.names)
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         """Return the terms as plain data, which JSON can hold."""
         return {

@@ -38,7 +38,7 @@ from dbselect.record.formulas import (
     translate,
 )
 from dbselect.record.gram import Gram
-from dbselect.record.inputs import inputs_as_fitted
+from dbselect.record.inputs import fields_of, inputs_as_fitted
 from dbselect.record.made.computed import names_of
 from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
@@ -214,7 +214,7 @@ class Passes:
     def check_skipped(self, gram: Gram, names: Sequence[str]) -> None:
         """Warn if more than half of the rows are left out; one more pass finds the causes."""
         if too_few(gram.rows, gram.skipped):
-            inputs = inputs_as_fitted(names, self.terms)
+            inputs = fields_of(*inputs_as_fitted(names, self.terms))
             needed = [one.source for one in inputs if one.missing is None]
             warn_of_skipped(
                 gram.rows,

@@ -196,7 +196,7 @@ def request_of(
             "it must be numeric or boolean"
         )
     wanted = wanted_of(every, columns, {weight, key, *by})
-    if not wanted and not terms.columns and not terms.computed:
+    if columns is not None and not (wanted or terms.columns or terms.computed):
         raise ColumnError("columns is empty; at least one column is needed")
     known = [category.column for category in terms.categories]
     used = [leaf for leaf in wanted if leaf.is_numeric or leaf.name in known]

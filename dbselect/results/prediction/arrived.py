@@ -294,9 +294,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
             return read
 
         frame = frame_asked(rows, columns, self.groups.members, self._inputs, refused, limits)
-        fields = dict.fromkeys(
-            str(part.path[0]) for one in refused(frame) for part in fields_of(one)
-        )
+        fields = dict.fromkeys(str(one.path[0]) for one in fields_of(*refused(frame)))
         asked = frame.select([*fields] or frame.columns[:1])
         limit = pl.lit(limits, pl.Float64)
         if not isinstance(limits, float):

@@ -89,10 +89,10 @@ def served(
     sequence : of any family
     rows, budget, columns, unknown, missing_columns : as of `Prefixes.predict`
     """
-    check_unknown(unknown)
     check_missing_columns(missing_columns)
     limits = limits_of(budget)
     asked = _Asked(sequence, float(np.max(limits, initial=0.0)), missing_columns)
+    check_unknown(unknown, asked.inputs)
     if issparse(rows):
         rows = as_table(rows, inputs_of(sequence.columns, sequence._prepared))
     own = sequence._inputs
@@ -308,7 +308,7 @@ class _Rows:
         return total
 
     def _refuse_unseen(self, wanted: dict[Any, Input], tried: Mask) -> None:
-        for one in (part for each in wanted.values() for part in fields_of(each)):
+        for one in fields_of(*wanted.values()):
             key = _key(one)
             if not isinstance(one, Levels | Listing):
                 continue
@@ -335,7 +335,7 @@ class _Rows:
         """Return some rows, with the fields that are read."""
         if rows.all():
             return self.frame
-        fields = dict.fromkeys(str(part.path[0]) for one in read for part in fields_of(one))
+        fields = dict.fromkeys(str(one.path[0]) for one in fields_of(*read))
         own = self.frame.select(list(fields) or self.frame.columns[:1])
         return own.filter(pl.Series(rows))
 

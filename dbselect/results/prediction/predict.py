@@ -226,9 +226,9 @@ class Predicting(InNotebooks):
         -----
         DriverWarning : X is of Spark or ibis; the columns that are read pass into this process
         """
-        check_unknown(handle_unknown)
-        check_missing_columns(missing_columns)
         inputs = inputs_of(list(self._predictors[0].coefficients), self._prepared)
+        check_unknown(handle_unknown, inputs)
+        check_missing_columns(missing_columns)
 
         def refuse(frame: pl.DataFrame) -> None:
             check_there(read_of(frame, inputs)[1], frame, missing_columns)
@@ -243,9 +243,9 @@ class Predicting(InNotebooks):
         return self._linked(self._of_frame(frame, inputs, handle_unknown, missing_columns))
 
     def _means(self, nested: bool | None, unknown: HandleUnknown) -> list[Formula]:
-        check_unknown(unknown)
         predictors = self._predictors
         inputs = self._read(list(predictors[0].coefficients), nested)
+        check_unknown(unknown, inputs)
         return self._link([one.formula(inputs, unknown) for one in predictors])
 
     def _read(self, columns: Sequence[str], nested: bool | None) -> list[Input]:
@@ -399,7 +399,7 @@ def _fetched(
     empty = pl.DataFrame(table.schema.empty_table())
     refuse(empty)
     read, _ = read_of(empty, inputs)
-    fields = dict.fromkeys(str(part.path[0]) for one in read for part in fields_of(one))
+    fields = dict.fromkeys(str(one.path[0]) for one in fields_of(*read))
     return brought_here(table, list(fields) or table.schema.names[:1])
 
 
@@ -478,7 +478,7 @@ def _flags(names: Collection[str], inputs: Sequence[Input]) -> list[formulas.Pat
 def _check_case(inputs: Sequence[Input]) -> None:
     """Refuse fields that are one to SQL."""
     known: dict[tuple[str, ...], str] = {}
-    for one in (part for each in inputs for part in fields_of(each)):
+    for one in fields_of(*inputs):
         path = tuple(str(step).casefold() for step in one.path)
         other = known.setdefault(path, one.source)
         if other != one.source:
