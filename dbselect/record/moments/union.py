@@ -106,13 +106,13 @@ def check_read_alike(own: Terms, fitted: Terms) -> None:
     units of dates, means, or levels beside a column ``other`` differ.
     """
     bases = {each.column: each for each in own.bases}
-    computed = {each.group: each for each in own.computed}
+    computed = {each.names: each for each in own.computed}
     categories = {each.column: each for each in own.categories}
     units = {**dict.fromkeys(own.dates), **fitted.dates}
     means = own.plain_means
     pairs: list[tuple[str, Any, Any]] = [
         *((f"basis of '{one.column}'", one, bases.get(one.column)) for one in fitted.bases),
-        *((f"term '{one.group}'", one, computed.get(one.group)) for one in fitted.computed),
+        *((f"term '{one.group}'", one, computed.get(one.names)) for one in fitted.computed),
         *((f"unit of '{name}'", unit, own.dates.get(name)) for name, unit in units.items()),
         *(
             (f"mean of '{name}'", mean, means.get(name))

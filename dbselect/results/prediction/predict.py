@@ -227,7 +227,7 @@ class Predicting(InNotebooks):
         DriverWarning : X is of Spark or ibis; the columns that are read pass into this process
         """
         inputs = inputs_of(list(self._predictors[0].coefficients), self._prepared)
-        check_unknown(handle_unknown, inputs)
+        self._check_unknown(handle_unknown, inputs)
         check_missing_columns(missing_columns)
 
         def refuse(frame: pl.DataFrame) -> None:
@@ -245,8 +245,11 @@ class Predicting(InNotebooks):
     def _means(self, nested: bool | None, unknown: HandleUnknown) -> list[Formula]:
         predictors = self._predictors
         inputs = self._read(list(predictors[0].coefficients), nested)
-        check_unknown(unknown, inputs)
+        self._check_unknown(unknown, inputs)
         return self._link([one.formula(inputs, unknown) for one in predictors])
+
+    def _check_unknown(self, unknown: HandleUnknown, inputs: Sequence[Input]) -> None:
+        check_unknown(unknown, inputs)
 
     def _read(self, columns: Sequence[str], nested: bool | None) -> list[Input]:
         """Return what columns are read of a table that is not at hand: one as that of the fit."""
