@@ -153,7 +153,8 @@ class Problem:
     def _read_formula(self) -> None:
         """Put what a formula says in the place of target, intercept, terms and groups."""
         asked: Any = self.target
-        if is_formula(self.source) and not is_formula(asked):
+        is_path = isinstance(self.source, str) and not {"/", "\\"}.isdisjoint(self.source)
+        if is_formula(self.source) and not (is_formula(asked) or is_path):
             raise ArgumentError(
                 f"source is {self.source!r}; a formula is a target: fit(table, {self.source!r})"
             )
@@ -166,7 +167,10 @@ class Problem:
                 f"target is {asked!r}; source is a {type(self.source).__name__}, which has its "
                 "columns already, and a formula makes them of a table"
             )
-        found = design_of(asked, open_once(self))
+        table = open_once(self)
+        if asked in table.schema.names:
+            return
+        found = design_of(asked, table)
         own = {} if self.groups is None else self.groups
         for name, value in {
             "target": found.target, "terms": found.terms,

@@ -256,17 +256,10 @@ class Listing:
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """Columns that are computed of several fields.
-
-    Parameters
-    ----------
-    term : how
-    names : those of its columns that the model has, and their indicators
-    missing : as in `Number`; a column that is not named has no gaps
-    """
+    """Columns that are computed of several fields."""
 
     term: Computed
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # those of its columns that the model has, and their indicator
     missing: Mapping[str, float] | None = None
 
     @property

@@ -56,38 +56,22 @@ _Scope = frozenset[tuple[str, bool]]
 
 @dataclass(frozen=True)
 class Design:
-    """What a formula asks of a table.
-
-    Parameters
-    ----------
-    target : column to predict
-    intercept : whether the models have one
-    terms : how its columns are computed
-    groups : term -> its columns
-    """
+    """What a formula asks of a table."""
 
     target: str
     intercept: bool
     terms: Terms
-    groups: dict[str, list[str]]
+    groups: dict[str, list[str]]  # term -> its columns
 
 
 @dataclass(frozen=True)
 class _Coded:
-    """A factor with its columns.
+    """A factor with its columns."""
 
-    Parameters
-    ----------
-    name : as formulas write it
-    full : its columns, of a category one for each level
-    names : of these
-    reduced : those of a category without its reference level
-    """
-
-    name: str
-    full: Factor
+    name: str  # as formulas write it
+    full: Factor  # of a category one column for each level
     names: list[str]
-    reduced: LevelFactor | None = None
+    reduced: LevelFactor | None = None  # a category without its reference level
 
     def columns(self, is_reduced: bool) -> tuple[Factor, list[str]]:
         """Return the columns and their names."""
@@ -122,10 +106,8 @@ def is_formula(target: Any) -> bool:
 def design_of(text: str, table: Table) -> Design:
     """Return what a formula asks of a table.
 
-    Raises
-    ------
-    ArgumentError : formulaic is not installed or cannot read the text; a term is not allowed
-    ColumnError : the table lacks a column, or has it in another type
+    ArgumentError where formulaic is not installed or cannot read the text, or a term is not
+    allowed; ColumnError where the table lacks a column, or has it in another type.
     """
     targets, terms = _parsed(text)
     if [len(factors) for factors in targets.values()] != [1]:
@@ -293,7 +275,10 @@ def _coded(factor: str, need: _Need | None, known: _Known) -> _Coded:
     name, column, _ = need
     x, learnt = known.column(column, factor), known.learnt[need]
     if name == "C":
-        return _category(factor, x[1:], learnt.levels, known)
+        if learnt.rest or not learnt.levels:
+            count = f"more than {MOST_LEVELS:,}" if learnt.rest else "no"
+            raise ArgumentError(f"term '{factor}' has {count} levels; give a column of fewer")
+        return _category(factor, x[1:], learnt.levels)
     if name == "bs":
         knots = np.pad(learnt.knots, CUBIC, mode="edge")
         splines = np.eye(len(learnt.knots) + CUBIC - 1)[1:]
@@ -306,7 +291,7 @@ def _coded(factor: str, need: _Need | None, known: _Known) -> _Coded:
     )
 
 
-def _category(factor: str, path: Any, levels: tuple[Any, ...], known: _Known) -> _Coded:
+def _category(factor: str, path: Any, levels: tuple[Any, ...]) -> _Coded:
     """Return a category; its reference is the first level unless ``ref`` or a contrast names it."""
     name, given, more = _call(factor)
     options = [*given[1:], *more.values()] if name == "C" else []

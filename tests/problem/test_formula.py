@@ -7,7 +7,7 @@ import pytest
 from formulaic import model_matrix
 
 import dbselect as ds
-from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
 
 FORMULAS = [
     "y ~ a + b",
@@ -192,5 +192,9 @@ def test_columns_that_are_not_there_and_the_other_order_are_refused(table):
         ds.fit(table, "y ~ I(k**2)")
     with pytest.raises(ArgumentError, match=r"a formula is a target: fit\(table, 'y ~ a'\)"):
         ds.fit("y ~ a", table)
+    with pytest.raises(SourceError):
+        ds.fit("~/no/such/table.parquet", "y")
+    with pytest.raises(ArgumentError, match="term 'z' has no levels"):
+        ds.fit(table.with_columns(z=pl.lit(None, pl.String)), "y ~ z")
     with pytest.raises(ArgumentError, match="source is a Gram, which has its columns already"):
         ds.fit(ds.gram(table.select("y", "a")), "y ~ a")

@@ -53,20 +53,12 @@ _FUNCTIONS: dict[str, Callable[[Formula], Formula]] = {
 
 @dataclass(frozen=True)
 class LevelFactor:
-    """Columns of 0 and 1 for some levels of a category.
-
-    Parameters
-    ----------
-    path : where the category lies in the table
-    levels : all that the fit has seen
-    kept : those that have a column
-    rest : whether other values are known, too, as level ``other``
-    """
+    """Columns of 0 and 1 for some levels of a category."""
 
     path: Path
-    levels: tuple[Any, ...]
-    kept: tuple[Any, ...]
-    rest: bool = False
+    levels: tuple[Any, ...]  # all that the fit has seen
+    kept: tuple[Any, ...]  # those that have a column
+    rest: bool = False  # whether other values are known, too, as level ``other``
 
     @property
     def paths(self) -> dict[Path, bool]:
@@ -126,17 +118,10 @@ Factor = LevelFactor | NumberFactor
 
 @dataclass(frozen=True)
 class Computed:
-    """A term whose columns are products of columns of its factors.
+    """A term whose columns are products of columns of its factors."""
 
-    Parameters
-    ----------
-    group : name of the term, and of its default group
-    names : its columns, those of the first factor changing fastest
-    factors : at least one
-    """
-
-    group: str
-    names: tuple[str, ...]
+    group: str  # name of the term, and of its default group
+    names: tuple[str, ...]  # its columns, those of the first factor changing fastest
     factors: tuple[Factor, ...]
 
     @property
@@ -173,10 +158,7 @@ class Computed:
     ) -> Formula:
         """Return the sum of the columns, each times its coefficient.
 
-        Parameters
-        ----------
-        other : what becomes of a level that the fit has not seen: 0, or None for no prediction
-        refuses : whether it is an error
+        For a level that the fit has not seen it is `other`, or an error if it `refuses` these.
         """
         # One category is looked up with its coefficients, however many levels it has.
         sizes = [one.size if isinstance(one, LevelFactor) else 0 for one in self.factors]
@@ -206,12 +188,7 @@ class Computed:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Computed":
-        """Read what `to_dict` gave.
-
-        Raises
-        ------
-        LookupError, TypeError, ValueError : the record is damaged
-        """
+        """Read what `to_dict` gave; LookupError, TypeError or ValueError if it is damaged."""
         factors = tuple(
             LevelFactor(*_frozen(rest)) if kind == "levels" else NumberFactor(_frozen(rest))
             for kind, *rest in record["factors"]
@@ -295,13 +272,7 @@ def power(x: Expression, exponent: int) -> Expression:
 
 
 def curve(x: Expression, knots: Vector, degree: int, coefficients: Matrix) -> Expression:
-    """Return a sum of B-splines as polynomials between knots, constant beyond the outer ones.
-
-    Parameters
-    ----------
-    knots : all, the outer ones as often as the basis has them
-    coefficients : shape (number of splines,)
-    """
+    """Return a sum of B-splines as polynomials between knots, constant beyond the outer ones."""
     from scipy.interpolate import BSpline, PPoly  # as in `Spline.values`
 
     spline = BSpline(knots, coefficients, degree)
@@ -329,12 +300,7 @@ def of_basis(basis: Basis, path: Path, coefficients: Vector) -> Expression:
 
 
 def orthonormal(x: Expression, basis: Poly, mean: Vector, comoment: Matrix) -> list[Expression]:
-    """Return polynomials that are orthonormal over rows, given sums of Legendre polynomials.
-
-    Parameters
-    ----------
-    mean, comoment : over the rows, shapes (degree,) and (degree, degree)
-    """
+    """Return polynomials orthonormal over rows, given mean and comoment of Legendre's there."""
     z = ("/", ("-", x, basis.center), basis.scale)
     inverse = np.linalg.inv(np.linalg.cholesky(comoment))
     powers = (leg2poly([-own @ mean, *own]).tolist() for own in inverse)

@@ -45,7 +45,9 @@ def row_reading_of(
 ) -> tuple[RowReading, Any]:  # fmt: skip
     """Return what is read for the predictors of a result, and the table; `what` the key is."""
     inputs = inputs_of(list(predictors.each[0].coefficients), predictors.terms)
-    table = open_table(data, [found.target, *dict.fromkeys(one.source for one in fields_of(*inputs))])
+    table = open_table(
+        data, [found.target, *dict.fromkeys(one.source for one in fields_of(*inputs))]
+    )
     # Refuses a table that lacks a column, or has one of another type, before it is read.
     predictors.check(pl.DataFrame(table.schema.empty_table()))
     known = {leaf.name: leaf for leaf in leaves(table.schema)}
