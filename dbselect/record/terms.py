@@ -17,7 +17,16 @@ from dbselect.record.columns import SUFFIX, Leaf, field_of, leaves
 from dbselect.record.entries import Entries
 from dbselect.record.foreign import in_memory, is_frame, native
 from dbselect.record.formulas import polars, translate
-from dbselect.record.made.bases import Basis, Log, Poly, Spline, expressions, infinite, numbers
+from dbselect.record.made.bases import (
+    Basis,
+    Log,
+    Poly,
+    Spline,
+    Vector,
+    expressions,
+    infinite,
+    numbers,
+)
 from dbselect.record.made.computed import Computed, flat_name, names_of, values
 from dbselect.record.policies import policies_of
 
@@ -155,25 +164,29 @@ class Terms:
         ------
         DataError : an infinite value
         """
-        if not (self.bases or self.computed):
-            return batch
-        # Polars gets only these fields of an Arrow batch: it cannot read every slice.
-        fields = [*(basis.column for basis in self.bases), *self.computed_fields]
-        frame = pl.DataFrame(batch.select(list(dict.fromkeys(fields))))
         columns: dict[str, Any] = {}
         for basis in self.bases:
-            x = numbers(frame[basis.column])
+            # Polars gets only these fields of an Arrow batch: it cannot read every slice.
+            x = numbers(pl.DataFrame(batch.select([basis.column]))[basis.column])
             if np.isinf(x).any():
                 raise DataError(infinite(basis.column))
             columns |= dict(zip(basis.names, basis.values(x).T, strict=True))
-        made = values(self.computed, frame).T if self.computed else ()
-        columns |= dict(zip(names_of(self.computed), made, strict=True))
+        columns |= self.computed_columns(batch)
+        if not columns:
+            return batch
         if isinstance(batch, pl.DataFrame):
             return batch.with_columns(**columns)
         return type(batch).from_arrays(
             [*batch.columns, *map(pa.array, columns.values())],
             [*batch.schema.names, *columns],
         )
+
+    def computed_columns(self, batch: Any) -> dict[str, Vector]:
+        """Return the columns that are computed of rows, in Polars or Arrow; NaN where missing."""
+        if not self.computed:
+            return {}
+        made = values(self.computed, pl.DataFrame(batch.select(self.computed_fields)))
+        return dict(zip(names_of(self.computed), made.T, strict=True))
 
     @property
     def computed_fields(self) -> list[str]:

@@ -495,7 +495,7 @@ mod tests {
     fn category(levels: &[&str], shares: Option<Vec<f64>>) -> Category {
         let levels = levels.iter().map(|level| Value::from(*level)).collect();
         let (column, null_policy) = ("k".to_string(), SKIP.to_string());
-        Category { column, levels, rest: false, null_policy, shares }
+        Category { column, levels, rest: false, null_policy, shares, reference: None }
     }
 
     #[test]
