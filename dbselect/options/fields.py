@@ -107,7 +107,8 @@ class ProblemOptions(TypedDict, total=False):
 FIRST = (
     "source : table of any engine (path, glob, frame, relation, Arrow stream), or a Gram, its "
     "record, or a file of it",
-    "target : column to predict; a list of responses where the method takes several",
+    "target : column to predict, or a formula, ``\"y ~ a + C(k, ref='b') + a:b + bs(x, 4)\"``, "
+    "whose terms are then the groups; a list of responses where the method takes several",
     "groups : name -> columns or globs that are bought together; default: every top-level field "
     "but the target",
     "costs : name -> cost > 0, in any one unit; default: 1 each",

@@ -38,8 +38,12 @@ class Summary(pl.DataFrame):
     def _head(self) -> str:
         if self._facts is None:
             return ""
-        told = [f"{name} {short(value)}" for name, value in self._facts().items()]
+        facts = self._facts()
+        formula = facts.pop("formula", None)
+        told = [f"{name} {short(value)}" for name, value in facts.items()]
         lines = [told[at : at + IN_A_LINE] for at in range(0, len(told), IN_A_LINE)]
+        if formula is not None:
+            lines.insert(0, [f"formula {formula}"])
         return "".join("".join(f"{one:<{WIDTH}}" for one in line).rstrip() + "\n" for line in lines)
 
 

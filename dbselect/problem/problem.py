@@ -47,6 +47,8 @@ from dbselect.record.groups import Costs, GroupColumns, GroupNames, costs_by_nam
 from dbselect.record.terms import Terms
 from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.search.open import call_of, open_search
+from dbselect.search.table import gram_given, open_once
+from dbselect.sources.formula import design_of, is_formula
 from dbselect.sources.request import NullPolicy
 from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.types import Source
@@ -123,6 +125,7 @@ class Problem:
         self._set("always", tuple(self.always))
         if self.groups is not None:
             self._set("groups", patterns_by_name(self.groups))
+        self._read_formula()
         if self.costs is not None:
             self._set("costs", _costs(self.costs, self.groups))
         self._check_target()
@@ -147,6 +150,36 @@ class Problem:
         elif not isinstance(self.target, str):
             raise ColumnError(f"target is {shown(self.target)}; it must be the name of a column")
 
+    def _read_formula(self) -> None:
+        """Put what a formula says in the place of target, intercept, terms and groups."""
+        asked: Any = self.target
+        is_path = isinstance(self.source, str) and not {"/", "\\"}.isdisjoint(self.source)
+        if is_formula(self.source) and not (is_formula(asked) or is_path):
+            raise ArgumentError(
+                f"source is {self.source!r}; a formula is a target: fit(table, {self.source!r})"
+            )
+        if not is_formula(asked) or self.source is None:
+            return
+        if self.terms is not None:
+            raise ArgumentError(f"target is {asked!r}, which has terms of its own; leave out terms")
+        if is_objective(self.source) or gram_given(self) is not None:
+            raise ArgumentError(
+                f"target is {asked!r}; source is a {type(self.source).__name__}, which has its "
+                "columns already, and a formula makes them of a table"
+            )
+        table = open_once(self)
+        if asked in table.schema.names:
+            return
+        found = design_of(asked, table)
+        own = {} if self.groups is None else self.groups
+        for name, value in {
+            "target": found.target, "terms": found.terms,
+            "intercept": self.intercept and found.intercept,
+            "groups": {name: [one for term in means for one in found.groups.get(term, [term])]
+                       for name, means in own.items()} or found.groups,
+        }.items():  # fmt: skip
+            self._set(name, value)
+
     def _check_objective(self) -> None:
         """Refuse what an objective already has, or has nothing for."""
         asked = {"target": self.target, "groups": self.groups} | self._changed_words()
@@ -161,7 +194,8 @@ class Problem:
         groups = "all columns" if self.groups is None else f"{len(self.groups)} groups"
         target = self.target if isinstance(self.target, str) else ", ".join(self.target or ())
         told = "".join(f", {name} {shown(value)}" for name, value in self._changed_words().items())
-        return f"Problem({target} ~ {groups}{self._costs_words()}{told}; {_kind(self.source)})"
+        asked = (self.terms and self.terms.formula) or f"{target} ~ {groups}"
+        return f"Problem({asked}{self._costs_words()}{told}; {_kind(self.source)})"
 
     def _changed_words(self) -> dict[str, Any]:
         """Return the fields not at their defaults, as `repr` shows them."""
@@ -169,7 +203,8 @@ class Problem:
         if "family" in found:
             found["family"] = str(found["family"])
         if "terms" in found:
-            found["terms"] = [*found["terms"].columns]
+            terms = found.pop("terms")
+            found |= {} if terms.formula else {"terms": terms.made}
         return found
 
     def _costs_words(self) -> str:

@@ -23,6 +23,8 @@ class Category:
     # of models: the mean of each column of `marked_names` over the rows of the fit; None if it is
     # not known, as in Gram records. Categories are equal whatever these are
     shares: tuple[float, ...] | None = field(default=None, compare=False, repr=False)
+    # level whose column is in no model, so that the others are compared with it
+    reference: Level | None = None
 
     @property
     def kind(self) -> str | None:

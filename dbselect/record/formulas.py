@@ -168,6 +168,11 @@ def atan(x: Formula) -> Formula:
     return _of("atan", x)
 
 
+def sqrt(x: Formula) -> Formula:
+    """Return the square root of x >= 0."""
+    return _of("sqrt", x)
+
+
 def absolute(x: Formula) -> Formula:
     """Return x without its sign."""
     return _of("absolute", x)
@@ -457,6 +462,7 @@ def polars(kept: Callable[[Formula], pl.Expr] | None = None) -> Algebra[pl.Expr]
             "log": pl.Expr.log,
             "log1p": pl.Expr.log1p,
             "atan": pl.Expr.arctan,
+            "sqrt": pl.Expr.sqrt,
             "absolute": pl.Expr.abs,
             "largest": pl.max_horizontal,
             "choose": lambda x, a, b: pl.when(x > 0.0).then(a).otherwise(b),
@@ -611,6 +617,7 @@ def sql(
             # There is no log1p; atanh keeps the digits of small arguments as well.
             "log1p": lambda x: f"(2e0 * atanh({x} / (2e0 + {x})))",
             "atan": lambda x: f"atan({x})",
+            "sqrt": lambda x: f"sqrt({x})",
             "absolute": lambda x: f"abs({x})",
             "largest": lambda *parts: f"greatest({', '.join(parts)})",
             "choose": lambda x, a, b: f"CASE WHEN {x} > 0e0 THEN {a} ELSE {b} END",
@@ -647,6 +654,7 @@ def arrays(
             "log": np.log,
             "log1p": np.log1p,
             "atan": np.arctan,
+            "sqrt": np.sqrt,
             "absolute": np.abs,
             "largest": lambda first, *rest: _largest(first, rest),
             "choose": lambda x, a, b: np.where(np.greater(x, 0.0), a, b),

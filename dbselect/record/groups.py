@@ -3,7 +3,7 @@
 import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
@@ -49,6 +49,9 @@ class Groups:
     costs: npt.NDArray[np.float64]  # shape (J,), in the caller's unit
     unused: tuple[str, ...] = ()  # columns that lie in no group
 
+    # group without a cost of its own -> the groups that it brings along and pays for
+    brings: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
     @cached_property
     def names(self) -> list[str]:
         """Names of the groups, in the order given; ties go to the first."""
@@ -71,6 +74,20 @@ class Groups:
             for columns in self.columns.values()
         ]
 
+    def left(self, held: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Return what each group costs beside some that are held: what is bought costs nothing."""
+        if not self.brings:
+            return self.costs
+        names = [self.names[group] for group in held]
+        bought = {*names, *(part for name in names for part in self.brings.get(name, ()))}
+        own = dict(zip(self.names, self.costs.tolist(), strict=True))
+        parts = [self.brings.get(name, [name]) for name in self.names]
+        return np.array([sum(own[one] for one in each if one not in bought) for each in parts])
+
+    def spent(self, held: Sequence[int]) -> float:
+        """Return what some groups cost together."""
+        return float(sum(self.left(held[:at])[group] for at, group in enumerate(held)))
+
     def number(self, name: str, what: str) -> int:
         """Return the index of a group."""
         if name not in self.columns:
@@ -85,14 +102,17 @@ def groups_of(
     target: str | Sequence[str] = (),
     terms: Terms | None = None,
     sharing: bool = False,
+    nested: bool = False,
 ) -> Groups:
     """Match groups and costs to the features of a table.
 
     Indicators ``x.missing`` follow the columns of a group unless a group names these; without
     groups every top-level field is one. Costs are > 0, by default 1. Targets belong to no group;
     `terms` say how the columns of the table became the features; `sharing` is whether a column may
-    lie in several groups. GroupError for an empty group, a column in two groups that may not share
-    it, a cost that is missing, surplus or not a number > 0; ColumnError for an unknown column.
+    lie in several groups, and `nested` whether one that `costs` does not name brings those along
+    that it contains, and pays for them. GroupError for an empty group, a column in two groups that
+    may not share it, a cost that is missing, surplus or not a number > 0; ColumnError for an
+    unknown column.
     """
     targets = [target] if isinstance(target, str) else target
     if groups is None:
@@ -130,7 +150,23 @@ def groups_of(
                     f"{WHO_SHARES}"
                 )
     unused = tuple(column for column in features if column not in owner)
-    return Groups(columns, costs_of(list(columns), costs), unused)
+    brings = _brought(columns, costs) if nested and costs is not None else {}
+    if brings:
+        own = dict(_mapping_of(costs, list(columns)))
+        costs = own | {name: sum(own[part] for part in parts) for name, parts in brings.items()}
+    return Groups(columns, costs_of(list(columns), costs), unused, brings)
+
+
+def _brought(columns: Mapping[str, list[str]], costs: Any) -> dict[str, list[str]]:
+    """Return the groups with costs that each group without one contains."""
+    named = _mapping_of(costs, list(columns))
+    priced = {name: {*own} for name, own in columns.items() if name in named}
+    found = {
+        name: [other for other, part in priced.items() if part.issubset(own)]
+        for name, own in columns.items()
+        if name not in named
+    }
+    return {name: parts for name, parts in found.items() if parts}
 
 
 def patterns_by_name(groups: Any) -> dict[str, list[str]]:

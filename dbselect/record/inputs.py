@@ -7,34 +7,32 @@ its columns had there in the fit, or nothing is predicted.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
-from numpy.polynomial.legendre import leg2poly
 
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import one_of
-from dbselect.record.bases import CUBIC, Basis, Log, Poly, Spline
 from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX, field_of
 from dbselect.record.entries import Entries, Weighed
 from dbselect.record.formulas import (
     Formula,
     Lookup,
+    Path,
     choose,
     column,
     date,
     entry_sum,
     given,
-    log,
     lookup,
     nothing,
     number,
 )
-from dbselect.record.gram import Vector
+from dbselect.record.made.bases import Basis, Log
+from dbselect.record.made.computed import Computed, flat_name, formula_of, of_basis
 from dbselect.record.terms import Terms
 
 #: What becomes of a level, or of an entry, that the fit has not seen.
@@ -187,22 +185,12 @@ class Curve:
         return self.basis.column
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
-        """Return what the field adds to a predictor: one polynomial, or one in pieces.
-
-        A polynomial of degree d is computed with some 0.4 d of 16 digits lost at worst, a
-        spline with none.
-        """
-        x = column(self.path)
+        """Return what the field adds to a predictor."""
         own = np.array([coefficients.get(name, 0.0) for name in self.basis.names])
-        if isinstance(self.basis, Log):
-            curve = choose(x, log(choose(x, x, 1.0)) * own[0], nothing())
-        elif isinstance(self.basis, Poly):
-            z = (x - self.basis.center) / self.basis.scale
-            curve = _polynomial(z, leg2poly([0.0, *own]).tolist())
-        else:
-            curve = _pieces(x, self.basis, own)
-        missing = nothing() if self.missing is None else _sum(self.missing, coefficients)
-        return given(x, curve, missing)
+        found = formula_of(of_basis(self.basis, self.path, own), {})
+        if self.missing is None:
+            return found
+        return given(column(self.path), found, _sum(self.missing, coefficients))
 
     def made(self, name: str) -> Formula:
         """Return a column of the model that comes of the field."""
@@ -266,12 +254,81 @@ class Listing:
         return _made(self, None, there) or [self]
 
 
-Input = Number | Levels | Curve | Listing
+@dataclass(frozen=True, eq=False)
+class Product:
+    """Columns that are computed of several fields."""
+
+    term: Computed
+    names: tuple[str, ...]  # those of its columns that the model has, and their indicator
+    missing: Mapping[str, float] | None = None
+
+    @property
+    def source(self) -> str:
+        """The name reported if a table lacks what is read."""
+        return self.term.group
+
+    @property
+    def path(self) -> Path:
+        """Where the first field lies."""
+        return next(iter(self.term.paths))
+
+    @property
+    def reads(self) -> "list[Number | Levels]":
+        """The fields."""
+        found: list[Number | Levels] = []
+        for path, is_category in self.term.paths.items():
+            name = flat_name(path)
+            if is_category:
+                own = next(one for one in self.term.categories if one.path == path)
+                found.append(Levels(Category(name, own.levels, own.rest), (), path, self.missing))
+            else:
+                found.append(Number(name, path, None, self.missing))
+        return found
+
+    def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
+        """Return what the columns add to a predictor."""
+        other = 0.0 if unknown == "mean" else None
+        found = self.term.formula(coefficients, other, unknown == "error")
+        if self.missing is None:
+            return found
+        # A level that the fit has not seen is not missing.
+        return given(self.term.formula({}, 0.0), found, _sum(self.missing, coefficients))
+
+    def made(self, name: str) -> Formula:
+        """Return a column of the model that is computed, or that of what is missing."""
+        found = self.term.made(name) if name in self.term.places else number(0.0)
+        if self.missing is None:
+            return found
+        return given(self.term.formula({}, 0.0), found, self.missing.get(name, 0.0))
+
+    def there(self, unseen: bool) -> Formula | None:
+        """Return what is missing where the columns are not available; None if they always are."""
+        if self.missing is not None:
+            return None
+        return self.term.formula({}, 0.0 if unseen else None)
+
+    def on(self, there: Collection[str]) -> "list[Input]":
+        """Return what is read of a table of some columns, which may hold made ones."""
+        return _made(self, self.term.names[0] + SUFFIX, there) or [self]
 
 
-def check_unknown(value: Any) -> None:
+Input = Number | Levels | Curve | Listing | Product
+
+
+def fields_of(*inputs: Input) -> list[Input]:
+    """Return the inputs of one field each that some inputs are or are computed of."""
+    return [part for one in inputs for part in (one.reads if isinstance(one, Product) else [one])]
+
+
+def check_unknown(value: Any, inputs: Iterable[Input] = ()) -> None:
     """Refuse anything but a way to handle levels that the fit has not seen."""
     one_of(HandleUnknown).check("handle_unknown", value)
+    for one in inputs if value == "mean" else ():
+        if isinstance(one, Product) and not all(each.rest for each in one.term.categories):
+            raise ArgumentError(
+                f"handle_unknown is 'mean', and the levels of term '{one.term.group}' have no "
+                "mean effect, as it depends on the row; take 'unavailable' or 'error'"
+            )
 
 
 def check_missing_columns(value: Any) -> None:
@@ -304,6 +361,12 @@ def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) 
         path = _path(basis.column, flat) if isinstance(basis, Log) else (basis.column,)
         curve = Curve(basis, names, path, missing)
         found |= dict.fromkeys(own, curve)
+    for term in terms.computed:
+        mark = term.names[0] + SUFFIX
+        own = [*term.names, mark]
+        names = tuple(name for name in own if name in there)
+        missing = _where_missing(mark, term.names, there, terms)
+        found |= dict.fromkeys(own, Product(term, names, missing))
     for field in terms.entries:
         numbers = field.numbers(columns)
         found |= dict.fromkeys(numbers, Listing(field, numbers))
@@ -357,7 +420,9 @@ def _where_missing(
     return {mark: 1.0, **own} if mark in columns else own or None
 
 
-def _made(one: Levels | Curve | Listing, mark: str | None, there: Collection[str]) -> list[Input]:
+def _made(
+    one: Levels | Curve | Listing | Product, mark: str | None, there: Collection[str]
+) -> list[Input]:
     """Return made columns as the numbers they are, if a table has all of them.
 
     If it lacks the field that they are made of, some of them are enough: the others are lacking.
@@ -372,33 +437,3 @@ def _made(one: Levels | Curve | Listing, mark: str | None, there: Collection[str
 
 def _sum(values: Mapping[str, float], coefficients: Mapping[str, float]) -> float:
     return sum(value * coefficients.get(name, 0.0) for name, value in values.items())
-
-
-def _polynomial(x: Formula, coefficients: Sequence[float]) -> Formula:
-    """Return the sum of powers of x, by Horner's rule."""
-    *lower, last = coefficients
-    return reduce(lambda found, one: found * x + one, reversed(lower), number(last))
-
-
-def _pieces(x: Formula, basis: Spline, coefficients: Vector) -> Formula:
-    """Return a sum of splines as cubics in the distance from the knot below."""
-    from scipy.interpolate import BSpline, PPoly  # as in `Spline.values`
-
-    spline = BSpline(basis.extended(), np.append(coefficients, 0.0), CUBIC)
-    cubics = PPoly.from_spline(spline).c[:, CUBIC : CUBIC + len(basis.knots) - 1]
-    first, last = spline(np.array([basis.knots[0], basis.knots[-1]])).tolist()
-    pieces = [
-        _polynomial(x - knot, cubic[::-1].tolist())
-        for knot, cubic in zip(basis.knots, cubics.T, strict=False)
-    ]
-    return _between(x, basis.knots, [number(first), *pieces, number(last)])
-
-
-def _between(x: Formula, knots: Sequence[float], pieces: Sequence[Formula]) -> Formula:
-    """Return the piece of the interval in which x lies; there is one more than knots."""
-    if not knots:
-        return pieces[0]
-    half = len(knots) // 2
-    below = _between(x, knots[:half], pieces[: half + 1])
-    above = _between(x, knots[half + 1 :], pieces[half + 1 :])
-    return choose(x - knots[half], above, below)

@@ -20,7 +20,7 @@ def features_of(columns: Sequence[str], target: str | Sequence[str], terms: Term
     """Return the columns that may explain one or several targets.
 
     None of them, no indicator of one, and no level beside one that is a level: where
-    another is 1, it is 0.
+    another is 1, it is 0. No reference level either.
     """
     targets = [target] if isinstance(target, str) else target
     apart = {name + end for name in targets for end in ("", SUFFIX)}
@@ -28,6 +28,11 @@ def features_of(columns: Sequence[str], target: str | Sequence[str], terms: Term
         levels = {*category.names, category.missing}
         if not levels.isdisjoint(targets):
             apart |= levels
+        if category.reference is not None:
+            apart.add(category.name_of(category.reference))
+    for term in terms.computed:
+        if not {*term.of, *term.names}.isdisjoint(targets):
+            apart |= {name + end for name in term.names for end in ("", SUFFIX)}
     return [name for name in columns if name not in apart]
 
 

@@ -124,6 +124,9 @@ def held_after(steps: Iterable[Step]) -> list[int]:
 
 def spent_after(steps: Sequence[Step], groups: Groups) -> Vector:
     """Return the summed cost of the groups held after each step, that of none first."""
+    if groups.brings:  # a search among these gives nothing back
+        held = [step.group for step in steps]
+        return np.array([groups.spent(held[:at]) for at in range(len(held) + 1)])
     change = np.zeros((1 + len(steps), len(groups.costs)))
     for row, step in zip(change[1:], steps, strict=True):
         row[step.group] = 1.0 if step.action == "add" else -1.0

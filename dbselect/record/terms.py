@@ -12,11 +12,22 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError, unknown
 from dbselect.record import files
-from dbselect.record.bases import Basis, Log, Poly, Spline, expressions, infinite, numbers
 from dbselect.record.categories import Category, kind_of
-from dbselect.record.columns import SUFFIX, field_of, leaves
+from dbselect.record.columns import SUFFIX, Leaf, field_of, leaves
 from dbselect.record.entries import Entries
 from dbselect.record.foreign import in_memory, is_frame, native
+from dbselect.record.formulas import polars, translate
+from dbselect.record.made.bases import (
+    Basis,
+    Log,
+    Poly,
+    Spline,
+    Vector,
+    expressions,
+    infinite,
+    numbers,
+)
+from dbselect.record.made.computed import Computed, flat_name, names_of, values
 from dbselect.record.policies import policies_of
 
 if TYPE_CHECKING:
@@ -45,6 +56,8 @@ class Terms:
         value was missing; they are 0 there, unless `means` has another number for them
     flat : plain fields whose names look like those of nested columns: ``Sepal.Length``
     entries : fields that list the entries of a row which are not 0; only a lazy Gram reads them
+    computed : products, transforms and factors of a formula, beside the columns that they are of
+    formula : that the terms were learnt for
 
     Examples
     --------
@@ -67,6 +80,13 @@ class Terms:
     indicators: tuple[str, ...] = ()
     flat: tuple[str, ...] = ()
     entries: tuple[Entries, ...] = ()
+    computed: tuple[Computed, ...] = ()
+    formula: str | None = None
+
+    @property
+    def made(self) -> list[str]:
+        """The fields and the terms of which columns are made."""
+        return [*self.columns, *dict.fromkeys(one.group for one in self.computed)]
 
     @property
     def columns(self) -> dict[str, list[str]]:
@@ -130,31 +150,49 @@ class Terms:
         return [
             *(each for one in self.categories for each in one.indicators(one.column in marked)),
             *(each for one in self.bases for each in expressions(one, one.column in marked)),
+            *(
+                translate(one.made(name), polars()).alias(name)
+                for one in self.computed
+                for name in one.names
+            ),
         ]
 
     def expand(self, batch: Any) -> Any:
-        """Add the columns of the bases to rows, in Polars or Arrow.
+        """Add the columns of bases and those that are computed to rows, in Polars or Arrow.
 
         Raises
         ------
         DataError : an infinite value
         """
-        if not self.bases:
-            return batch
-        # Polars gets only these fields of an Arrow batch: it cannot read every slice.
-        frame = pl.DataFrame(batch.select([basis.column for basis in self.bases]))
-        columns = []
+        columns: dict[str, Any] = {}
         for basis in self.bases:
-            x = numbers(frame[basis.column])
+            # Polars gets only these fields of an Arrow batch: it cannot read every slice.
+            x = numbers(pl.DataFrame(batch.select([basis.column]))[basis.column])
             if np.isinf(x).any():
                 raise DataError(infinite(basis.column))
-            values = basis.values(x)
-            columns += [pl.Series(name, values[:, j]) for j, name in enumerate(basis.names)]
+            columns |= dict(zip(basis.names, basis.values(x).T, strict=True))
+        columns |= self.computed_columns(batch)
+        if not columns:
+            return batch
         if isinstance(batch, pl.DataFrame):
-            return batch.with_columns(columns)
-        for column in columns:
-            batch = batch.append_column(column.name, column.to_arrow())
-        return batch
+            return batch.with_columns(**columns)
+        return type(batch).from_arrays(
+            [*batch.columns, *map(pa.array, columns.values())],
+            [*batch.schema.names, *columns],
+        )
+
+    def computed_columns(self, batch: Any) -> dict[str, Vector]:
+        """Return the columns that are computed of rows, in Polars or Arrow; NaN where missing."""
+        if not self.computed:
+            return {}
+        made = values(self.computed, pl.DataFrame(batch.select(self.computed_fields)))
+        return dict(zip(names_of(self.computed), made.T, strict=True))
+
+    @property
+    def computed_fields(self) -> list[str]:
+        """The top-level fields that computed columns read."""
+        paths = (path for term in self.computed for path in term.paths)
+        return list(dict.fromkeys(str(path[0]) for path in paths))
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse a table that these terms do not fit.
@@ -172,8 +210,14 @@ class Terms:
                 )
         for basis in self.bases:
             check_number(basis.column, schema)
-        made = {leaf.name: leaf.field for leaf in leaves(schema)}
-        for column, names in self.columns.items():
+        every = leaves(schema)
+        paths = {leaf.path: leaf for leaf in every}
+        for term in self.computed:
+            for path, is_category in term.paths.items():
+                check_computed(term.group, paths.get(path), flat_name(path), is_category)
+        made = {leaf.name: leaf.field for leaf in every}
+        computed = {term.group: list(term.names) for term in self.computed}
+        for column, names in (*self.columns.items(), *computed.items()):
             for name in names:
                 if name in made:
                     raise ColumnError(
@@ -181,6 +225,27 @@ class Terms:
                         f"there is a column of that name, of field '{made[name]}'"
                     )
                 made[name] = column
+
+    def nested_groups(self, groups: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+        """Return groups, and one of the products of every two that brings both along.
+
+        `dbselect.anytime_sequence` takes them with costs of the given groups alone: strong
+        hierarchy, in which products cost what is not bought of their sources. Products within a
+        group belong to it.
+
+        Parameters
+        ----------
+        groups : name -> columns, no globs; products of other columns are left out
+        """
+        owner = {column: name for name, own in groups.items() for column in own}
+        found = {name: list(own) for name, own in groups.items()}
+        for term in self.computed:
+            if not all(column in owner for column in term.of):
+                continue
+            parents = dict.fromkeys(owner[column] for column in term.of)
+            both = [column for name in parents for column in groups[name]]
+            found.setdefault(":".join(parents), both).extend(term.names)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return the terms as plain data, which JSON can hold."""
@@ -198,6 +263,8 @@ class Terms:
             "flat": list(self.flat),
             # Terms without such fields are the text that they always were.
             **({"entries": [asdict(one) for one in self.entries]} if self.entries else {}),
+            **({"computed": [one.to_dict() for one in self.computed]} if self.computed else {}),
+            **({} if self.formula is None else {"formula": self.formula}),
         }
 
     @classmethod
@@ -219,9 +286,11 @@ class Terms:
                 Entries(**{**one, "children": tuple(one["children"])})
                 for one in record.get("entries", ())
             )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            computed = tuple(map(Computed.from_dict, record.get("computed", ())))
+            formula = record.get("formula")
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise RecordError(f"this is no record of terms: {error}") from None
-        return cls(categories, bases, dates, means, indicators, flat, entries)
+        return cls(categories, bases, dates, means, indicators, flat, entries, computed, formula)
 
     def to_json(self) -> str | None:
         """Return the terms as the field ``terms`` of a Gram record has them; None if empty."""
@@ -304,9 +373,13 @@ class Terms:
 
     def fields(self, columns: Sequence[str]) -> list[str]:
         """Return the top-level field of the table that each column of a record comes from."""
+        terms = {name: one.group for one in self.computed for name in one.names}
         sources = self.sources()
         named = (sources.get(name, name) for name in columns)
-        return [name if name in self.flat else field_of(name) for name in named]
+        return [
+            terms.get(name.removesuffix(SUFFIX)) or (name if name in self.flat else field_of(name))
+            for name in named
+        ]
 
     def policies(self) -> dict[str, str]:
         """Return the policy for missing values of each column of the table that has one."""
@@ -331,12 +404,15 @@ class Terms:
             indicators=tuple(name for name in self.indicators if name + SUFFIX in columns),
             flat=tuple(name for name in self.flat if name in kept),
             entries=tuple(one for one in self.entries if one.numbers(columns)),
+            computed=tuple(one for one in self.computed if not set(one.names).isdisjoint(columns)),
         )
 
 
 def _category_record(category: Category) -> dict[str, Any]:
     """Return a category as plain data; one without shares is the text that it always was."""
     record = {**asdict(category), "levels": list(category.levels)}
+    if category.reference is None:
+        del record["reference"]
     if category.shares is None:
         del record["shares"]
     else:
@@ -387,6 +463,18 @@ def check_number(column: str, schema: pa.Schema) -> None:
         pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
     ):
         raise ColumnError(f"basis names column '{column}' of type {type_}; it must be numeric")
+
+
+def check_computed(term: str, leaf: Leaf | None, name: str, is_category: bool) -> None:
+    """Refuse a column that no column can be computed of."""
+    if leaf is None:
+        raise ColumnError(f"the table lacks column '{name}', which term '{term}' reads")
+    is_date = leaf.unit is not None
+    if not (kind_of(leaf.type) if is_category else leaf.is_numeric and not is_date):
+        wanted = "text, boolean or integer" if is_category else "numeric"
+        raise ColumnError(
+            f"term '{term}' reads column '{name}' of type {leaf.type}; it must be {wanted}"
+        )
 
 
 def _type_of(what: str, column: Any, schema: pa.Schema) -> pa.DataType:

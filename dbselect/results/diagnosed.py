@@ -344,6 +344,7 @@ class Diagnosed:
         """What `summary` prints above the terms."""
         fit = self._known
         found: dict[str, Any] = {"target": self.target, "rows": self.rows, "r2": self.r2}
+        found |= {"formula": self.terms.formula}
         if fit.gram is None:
             return found
         test = self._f_row(self.columns)

@@ -131,7 +131,7 @@ def _is_for_library(search: "GramSearch") -> bool:
     call = search.call
     rule = RULES.get(call.options.get("rule", "fr"))
     is_compiled = call.method in METHODS and rule is not None and rule.compiled
-    return is_compiled and is_narrow(search) and not search.is_joint
+    return is_compiled and is_narrow(search) and not (search.is_joint or search.groups.brings)
 
 
 def _asked(search: "GramSearch") -> tuple[pa.StructArray, str, str, dict[str, Any]]:

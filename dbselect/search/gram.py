@@ -165,7 +165,7 @@ class GramSearch(Search):
             "intercept": float(own.target_mean - coef @ own.mean),
             "coefficients": {members[j]: float(coef[j]) for j in at.tolist()},
             "groups": [groups.names[group] for group in state.held],
-            "spent": float(groups.costs[state.held].sum()),
+            "spent": groups.spent(state.held),
             "explained": state.explained,
             "r2": float(clip_share(state.explained + scaled**2 @ own.ridge)),
             "aliased": tuple(members[j] for j in state.aliased),
@@ -202,7 +202,9 @@ def gram_search(
     # Before the groups: of a table without usable rows no level of a category is known.
     check_usable(gram, targets)
     features = features_of(gram.columns, targets, gram.terms)
-    groups = groups_of(features, problem.groups, problem.costs, targets, gram.terms, sharing)
+    groups = groups_of(
+        features, problem.groups, problem.costs, targets, gram.terms, sharing, adds_only
+    )
     groups = replace(groups, unused=(*groups.unused, *unread))
     first = numbers_of(problem.always, groups)
     joint = several and isinstance(problem.target, list | tuple)

@@ -13,7 +13,7 @@ from dbselect.record.gram import Gram
 from dbselect.record.groups import patterns_of
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.read import check_no_rows, read_columns
-from dbselect.sources.request import NullPolicy, Table, wanted_of
+from dbselect.sources.request import NullPolicy, Table, not_computed, wanted_of
 from dbselect.sources.sampling.sample import sample
 from dbselect.sources.target import check_numeric
 
@@ -91,6 +91,12 @@ def table_of(problem: "Problem", patterns: Sequence[str] | None) -> Table:
     return found
 
 
+def open_once(problem: "Problem") -> Table:
+    """Return the table of a problem, of all its columns, for this and all later reading."""
+    problem._read["opened"] = table = _opened(problem, None)
+    return table
+
+
 def _opened(problem: "Problem", patterns: Sequence[str] | None) -> Table:
     """Return the table of a source, which is opened once if it can be read again."""
     if "opened" not in problem._read:
@@ -110,8 +116,10 @@ def _drawn(problem: "Problem", table: Table, patterns: Sequence[str] | None) -> 
     apart = [problem.weight, problem.offset, problem.exposure, *problem.targets]
     named = [every[name].field for name in apart if name in every]
     fields = table.schema.names
-    if patterns is not None:
-        fields = [leaf.field for leaf in wanted_of(every, patterns)]
+    plain = not_computed(patterns, problem.terms)
+    if plain is not None:
+        fields = [leaf.field for leaf in wanted_of(every, plain)]
+        fields += [] if problem.terms is None else problem.terms.computed_fields
     return sample(table, list(dict.fromkeys([*fields, *named])), problem.rows, problem.seed).table
 
 

@@ -25,6 +25,8 @@ from dbselect.record.steps import Choice, Record, Step, Stop, within
 from dbselect.selection.criteria import Criterion
 from dbselect.selection.ties import Mask, first_of_the_best
 
+#: What a group counts of which all is bought, as a share of the least cost: it comes first.
+FREE = 1e-9
 #: What has been spent -> the largest cost that a group may have.
 CostLimit = Callable[[float], float]
 
@@ -54,18 +56,19 @@ def greedy_search(
     while waiting.any():
         if max_groups is not None and len(steps) >= max_groups:
             return steps, Stop.MAX_GROUPS
-        fitting = waiting & within(spent + groups.costs, budget)
+        costs = groups.left([step.group for step in steps])
+        fitting = waiting & within(spent + costs, budget)
         if not fitting.any():
             return steps, Stop.BUDGET
-        scores = criterion(state) / groups.costs
+        scores = criterion(state) / np.maximum(costs, FREE * groups.costs.min())
         if forced:
             group, choice = forced.pop(0), Choice.FORCED
         else:
-            candidates, choice = _candidates(waiting, fitting, groups.costs, cost_limit, spent)
+            candidates, choice = _candidates(waiting, fitting, costs, cost_limit, spent)
             group = first_of_the_best(scores, candidates)
         gain = state.add(group)
         waiting[group] = False
-        spent += groups.costs[group]
+        spent += costs[group]
         steps.append(Step("add", group, float(scores[group]), gain, state.value, choice))
         record(steps[-1])
     return steps, Stop.EXHAUSTED

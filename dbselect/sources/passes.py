@@ -38,7 +38,8 @@ from dbselect.record.formulas import (
     translate,
 )
 from dbselect.record.gram import Gram
-from dbselect.record.inputs import inputs_as_fitted
+from dbselect.record.inputs import fields_of, inputs_as_fitted
+from dbselect.record.made.computed import names_of
 from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.around import Around
@@ -55,7 +56,15 @@ from dbselect.sources.partial.partial_aggregates import (
 )
 from dbselect.sources.partial.values import Values, read_values
 from dbselect.sources.read import check_left_out, why_left_out
-from dbselect.sources.request import Consumer, Request, Table, columns_of, request_of, wanted_of
+from dbselect.sources.request import (
+    Consumer,
+    Request,
+    Table,
+    columns_of,
+    not_computed,
+    request_of,
+    wanted_of,
+)
 from dbselect.sources.rows import part_of, values
 from dbselect.sources.with_bar import with_bar
 
@@ -108,6 +117,7 @@ class Passes:
         names: Sequence[str] | None = None,
     ) -> None:
         self._table = open_table(source, columns)
+        columns = not_computed(columns, terms)
         if not self._table.again:
             raise SourceError(
                 "source is a stream that can be read only once, and every step of the fit reads "
@@ -132,6 +142,7 @@ class Passes:
         made = self.terms.columns
         if names is None:
             names = [each for name in self.taken for each in made.get(name, [name])]
+            names += names_of(self.terms.computed)
         self.names = list(names)
         inputs = {n: one for one in inputs_as_fitted(self.names, self.terms) for n in one.names}
         self._made = {
@@ -173,7 +184,8 @@ class Passes:
     def fields(self, names: Iterable[str]) -> list[str]:
         """Return the top-level fields of the columns and of others by name."""
         others = [self._leaves[name] for name in names]
-        return list(dict.fromkeys(leaf.field for leaf in [*self._columns, *others]))
+        named = [leaf.field for leaf in [*self._columns, *others]]
+        return list(dict.fromkeys([*named, *self.terms.computed_fields]))
 
     def values_of(self, leaf: Leaf, most: int) -> list[Any]:
         """Read the different values of a column, in their order; NULL and NaN are none.
@@ -202,7 +214,7 @@ class Passes:
     def check_skipped(self, gram: Gram, names: Sequence[str]) -> None:
         """Warn if more than half of the rows are left out; one more pass finds the causes."""
         if too_few(gram.rows, gram.skipped):
-            inputs = inputs_as_fitted(names, self.terms)
+            inputs = fields_of(*inputs_as_fitted(names, self.terms))
             needed = [one.source for one in inputs if one.missing is None]
             warn_of_skipped(
                 gram.rows,

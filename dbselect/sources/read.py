@@ -30,6 +30,7 @@ from dbselect.sources.request import (
     Table,
     columns_of,
     folding_of,
+    not_computed,
     request_of,
     wanted_of,
 )
@@ -157,6 +158,7 @@ def prepared(
     Also returns the columns of text whose levels were learnt, for `seen`: none if there
     are `terms`.
     """
+    columns = not_computed(columns, terms)
     texts = texts_of(table, columns, {weight, folding.key if folding else None, *by})
     learnt = terms_for(table, texts, categories, basis, max_levels, terms)
     request = request_of(table.schema, columns, weight, by, folding, null_policy, learnt)

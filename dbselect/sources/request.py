@@ -10,6 +10,8 @@ from dbselect.errors import ArgumentError, ColumnError, unknown
 from dbselect.options.kinds import is_whole
 from dbselect.record.columns import SUFFIX, Leaf, leaves, match
 from dbselect.record.gram import is_record
+from dbselect.record.made.bases import Basis
+from dbselect.record.made.computed import Computed, names_of
 from dbselect.record.policies import policies_of
 from dbselect.record.terms import Terms
 
@@ -78,7 +80,8 @@ class Request:
     @property
     def fields(self) -> list[str]:
         """Top-level fields to read."""
-        fields = [leaf.field for leaf in self.columns]
+        computed = {*names_of(self.terms.computed)}
+        fields = [leaf.field for leaf in self.columns if leaf.name not in computed]
         if self.weight is not None:
             fields.append(self.weight)
         if self.folding is not None and self.folding.key is not None:
@@ -93,7 +96,7 @@ class Request:
     def marked(self) -> "Request":
         """Return the request with an indicator for each gap that is to have a mean."""
         width = len(self.names)
-        first = {name for basis in self.terms.bases for name in basis.names[1:]}
+        first = {name for one in self._together for name in one.names[1:]}
         numbers = [
             ("zero" if name in first else "near") if policy == "mean" else policy
             for name, policy in zip(self.names, self.policies, strict=False)
@@ -101,13 +104,18 @@ class Request:
         others = ["indicator" if each == "mean" else each for each in self.policies[width:]]
         return replace(self, policies=[*numbers, *others])
 
+    @property
+    def _together(self) -> Sequence[Basis | Computed]:
+        """What makes columns that are missing together."""
+        return (*self.terms.bases, *self.terms.computed)
+
     def marks_of(self, columns: Collection[str]) -> dict[str, str]:
         """Return the indicator of each column that `marked` gives one, if it is there."""
         policies = dict(zip(self.names, self.policies, strict=False))
         marks = {name: name + SUFFIX for name in self.names if policies[name] == "mean"}
-        for basis in self.terms.bases:
-            mark = basis.names[0] + SUFFIX
-            marks |= {name: mark for name in basis.names if name in marks}
+        for one in self._together:
+            mark = one.names[0] + SUFFIX
+            marks |= {name: mark for name in one.names if name in marks}
         for each, policy in zip(
             self.terms.categories, self.policies[len(self.names) :], strict=True
         ):
@@ -175,20 +183,23 @@ def request_of(
     if weight is not None:
         check_weight(weight, schema)
     wanted = wanted_of(every, columns, {weight, key, *by})
+    if columns is not None and not (wanted or terms.columns or terms.computed):
+        raise ColumnError("columns is empty; at least one column is needed")
     known = [category.column for category in terms.categories]
     used = [leaf for leaf in wanted if leaf.is_numeric or leaf.name in known]
-    if not used and not terms.columns and columns is not None:
+    if not used and not terms.columns and not terms.computed and columns is not None:
         raise ColumnError(
             f"column '{wanted[0].name}' has type {wanted[0].type} and no levels are known; columns "
             "must be numeric, boolean or dates"
         )
-    if not used and not terms.columns:
+    if not used and not terms.columns and not terms.computed:
         raise ColumnError(f"the table has no numeric column; it has {schema.names}")
     read = list(dict.fromkeys([*(leaf.name for leaf in used), *terms.columns]))
     # Whatever levels are found, a row lies in the same fold.
     taken = list(dict.fromkeys([*(leaf.name for leaf in wanted), *terms.columns]))
-    policy = dict(zip(read, policies_of(null_policy, read), strict=True)) | {
-        name: each for name, each in terms.policies().items() if name in read and each != "skip"
+    both = [*read, *names_of(terms.computed)]
+    policy = dict(zip(both, policies_of(null_policy, both), strict=True)) | {
+        name: each for name, each in terms.policies().items() if name in both and each != "skip"
     }
     made, order, policies = _made(read, every, terms, policy)
     for name in read:
@@ -216,7 +227,7 @@ def request_of(
         base,
         taken,
         [] if order == sorted(order) else order,
-        [every[name].field for name in terms.columns] + deciding,
+        [every[name].field for name in terms.columns] + terms.computed_fields + deciding,
         [leaf.name for leaf in wanted if leaf.name not in read_of],
     )
 
@@ -231,6 +242,14 @@ def _check_date(leaf: Leaf, terms: Terms) -> None:
         )
 
 
+def not_computed(columns: Sequence[str] | None, terms: Terms | None) -> list[str] | None:
+    """Return the names and globs among some that are of a table, and not of what is computed."""
+    if columns is None or not isinstance(terms, Terms) or isinstance(columns, str):
+        return columns  # type: ignore[return-value]  # what is no list is refused later
+    computed = {*names_of(terms.computed)}
+    return [name for name in columns if name not in computed]
+
+
 def wanted_of(
     every: Mapping[str, Leaf], columns: Sequence[str] | None, apart: Collection[str | None] = ()
 ) -> list[Leaf]:
@@ -243,8 +262,6 @@ def wanted_of(
         return [leaf for leaf in usable.values() if leaf.field not in apart]
     others = [name for name in every if name not in usable]
     found = [every[name] for name in match(columns, list(usable), "columns", others)]
-    if not found:
-        raise ColumnError("columns is empty; at least one column is needed")
     for leaf in found:
         if leaf.name not in usable:
             raise ColumnError(
@@ -280,14 +297,23 @@ def _made(
         own = [policy[name]]
         if name in bases:
             columns = [Leaf(new, (name,), pa.float64()) for new in bases[name].names]
-            # One indicator is enough for all columns of a basis.
-            others = "zero" if policy[name] == "indicator" else policy[name]
-            own += [others] * (len(columns) - 1)
+            own = _of_columns(policy[name], columns)
         order += range(len(made), len(made) + len(columns))
         made += columns
         policies += own
+    computed = names_of(terms.computed)
+    order += range(len(made), len(made) + len(computed))
+    made += [Leaf(name, (name,), pa.float64()) for name in computed]
+    for term in terms.computed:
+        policies += _of_columns(policy[term.names[0]], term.names)
     numbers = {name: len(made) + at for at, name in enumerate(categories)}
     return made, [numbers[at] if isinstance(at, str) else at for at in order], policies
+
+
+def _of_columns(policy: str, columns: Sequence[Any]) -> list[str]:
+    """Return the policies of columns that are missing together: one indicator is enough."""
+    others = "zero" if policy == "indicator" else policy
+    return [policy, *[others] * (len(columns) - 1)]
 
 
 def folding_of(fold: Any, key: Any, seed: Any, name: str = "fold") -> Folding | None:

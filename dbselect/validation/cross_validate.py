@@ -31,7 +31,7 @@ from dbselect.sources.engines.remote_frames import brought_here, table_elsewhere
 from dbselect.sources.partial.grouping import warn_of_folds
 from dbselect.sources.progress import Callback, turns
 from dbselect.sources.read import gram_by, with_digits_of
-from dbselect.sources.request import FOLD, Folding, folding_of, request_of
+from dbselect.sources.request import FOLD, Folding, folding_of, not_computed, request_of
 from dbselect.sources.sampling.folded import FoldedTable, RowFolds
 from dbselect.sources.target import check_numeric
 from dbselect.validation.cross_validation import CrossValidation
@@ -450,6 +450,7 @@ def _row_folds(problem: "Problem", folding: Folding, named: list[str] | None) ->
     if named is not None and target in texts:
         # A target of classes is no column of a Gram.
         named = [name for name in named if name != target]
+    named = not_computed(named, problem.terms)
     taken = request_of(table.schema, named, problem.weight, (), folding).taken
     hidden = [folding.key] if named is None and folding.key is not None else []
     return RowFolds(with_digits_of(folding.key, table), folding, taken, hidden)

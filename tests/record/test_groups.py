@@ -1,9 +1,11 @@
 """Groups and costs: what they come to, and each way to get them wrong."""
 
 import numpy as np
+import polars as pl
 import pytest
 
 import dbselect as ds
+from dbselect.errors import GroupError
 from dbselect.record.groups import groups_of
 
 FEATURES = ["x", "demo.age", "demo.sex", "emb[1]", "emb[2]", "emb[3]", "z"]
@@ -112,3 +114,37 @@ def test_target_is_in_no_default_group_and_cannot_be_put_in_one():
     assert ds.anytime_sequence(gram, "y").groups.names == ["x", "z"]
     with pytest.raises(ds.errors.GroupError, match="group 'a' names the target 'y'"):
         ds.anytime_sequence(gram, "y", {"a": ["x", "y"]})
+
+
+def test_a_group_without_a_cost_brings_those_that_it_contains():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(300, 3))
+    y = X[:, 0] + 2.0 * X[:, 1] * X[:, 2] + rng.normal(size=300)
+    table = pl.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y})
+    terms = ds.terms(table, interactions=["a", "b", "c"])
+    sources = {"a": ["a"], "bc": ["b", "c"]}
+    groups = terms.nested_groups(sources)
+    assert groups == {
+        "a": ["a"], "bc": ["b", "c", "b:c"], "a:bc": ["a", "b", "c", "a:b", "a:c"],
+    }  # fmt: skip
+    pairs = terms.nested_groups({name: [name] for name in "abc"})
+    costs = {"a": 1.0, "b": 2.0, "c": 4.0}
+    seq = ds.anytime_sequence(table, "y", pairs, costs, terms=terms)
+    spent = dict(seq.steps.select("group", "spent").rows())
+    bought: set[str] = set()
+    for group in seq.steps["group"].drop_nulls():
+        bought |= set(group.split(":"))
+        assert spent[group] == sum(costs[name] for name in bought)
+    order = seq.steps["group"].to_list()
+    assert order.index("b:c") < order.index("b")
+    # Whatever is bought comes before the next that costs.
+    assert np.all(np.diff(seq.steps["spent"]) >= 0)
+    model = seq.at(budget=7.0)
+    assert model.spent == 7.0
+    assert {"b", "c", "b:c"} <= set(model.columns)
+    design = np.column_stack([np.ones(300), *(table["b"], table["c"], table["b"] * table["c"])])
+    alone = ds.anytime_sequence(table, "y", pairs, costs, terms=terms, always=["b:c"], max_groups=1)
+    expected, *_ = np.linalg.lstsq(design, y, rcond=None)
+    assert list(alone.at().coefficients.values()) == pytest.approx(expected[1:].tolist())
+    with pytest.raises(GroupError, match="groups that share columns"):
+        ds.foba(table, "y", pairs, costs, terms=terms)

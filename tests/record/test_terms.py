@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 from numpy.polynomial import Polynomial
 from scipy.special import eval_legendre
-from sklearn.preprocessing import OneHotEncoder, SplineTransformer
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, SplineTransformer
 from tables import assert_gram
 
 import dbselect as ds
+from dbselect.errors import RecordError
 from dbselect.sources.partial import learn, values
 
 #: Texts that are hard to tell apart, to quote or to hold in a fixed number of bytes.
@@ -643,3 +644,55 @@ def test_new_rows_of_another_type_are_refused():
         terms.transform({"k": ["a"]})
     with pytest.raises(ds.errors.ColumnError, match=r"'k.a'"):
         terms.transform(terms.transform(pl.DataFrame({"k": ["a"]})))
+
+
+def test_pairs_are_the_products_of_scikit_learn():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(90, 4))
+    y = X[:, 0] - X[:, 1] * X[:, 2] + rng.normal(size=90)
+    table = pl.DataFrame({**{f"x{j}": X[:, j] for j in range(4)}, "y": y})
+    features = PolynomialFeatures(2, interaction_only=True).fit_transform(X)
+    expected, *_ = np.linalg.lstsq(features, y, rcond=None)
+    terms = ds.terms(table, interactions="pairs")
+    assert ds.Terms.from_dict(terms.to_dict()) == terms
+    model = ds.fit(table, "y", terms=terms)
+    assert [model.intercept, *model.coefficients.values()] == pytest.approx(expected.tolist())
+    lazy = ds.anytime_sequence(table, "y", terms=terms, gram="lazy", max_groups=3)
+    assert lazy.steps["group"].to_list()[1:3] == ["x1:x2", "x0"]
+
+
+def test_a_category_times_a_curve_and_groups_times_groups():
+    rng = np.random.default_rng(4)
+    table = pl.DataFrame({
+        "k": rng.choice(["p", "q", "r"], 80), "x": rng.uniform(0, 1, 80), "z": rng.normal(size=80),
+        "y": rng.normal(size=80),
+    })  # fmt: skip
+    terms = ds.terms(
+        table, ["k"], {"x": ("poly", 2)}, interactions=["k", "x"], reference={"k": "p"}
+    )
+    made = terms.transform(table)
+    assert made["k.q:x.poly2"].to_list() == pytest.approx((made["k.q"] * made["x.poly2"]).to_list())
+    assert "k.p:x.poly1" not in made.columns
+    groups = ds.terms(table, ["k"], interactions={"who": ["k"], "what": ["x", "z"]})
+    seq = ds.anytime_sequence(table, "y", terms=groups)
+    assert {"k", "x", "z", "who:what"} == set(seq.steps["group"].drop_nulls())
+    table = table.drop("k")
+    of_target = ds.anytime_sequence(table, "y", terms=ds.terms(table, interactions="pairs"))
+    assert not any("y" in str(group) for group in of_target.steps["group"])
+
+
+def test_records_with_computed_columns_merge_and_keep_their_terms():
+    table = pl.DataFrame({"a": [1.0, 2.0, 3.0, 5.0], "b": [2.0, 1.0, 0.0, 4.0]})
+    terms = ds.terms(table, interactions="pairs")
+    parts = [ds.gram(part, terms=terms) for part in (table[:2], table[2:])]
+    both = sum(parts[1:], parts[0])
+    assert both.columns == ["a", "b", "a:b"]
+    assert both.mean.tolist() == pytest.approx([2.75, 1.75, 6.0])
+    merged = ds.connect().sql(
+        "SELECT gram_merge(g) AS g FROM (SELECT unnest(?) AS g)",
+        params=[[part.to_struct() for part in parts]],
+    )
+    assert ds.Gram.from_struct(merged.fetchall()[0][0]).terms == terms
+    other = ds.gram(table, terms=ds.terms(table))
+    with pytest.raises(RecordError, match="unequal"):
+        _ = both + other

@@ -235,3 +235,14 @@ def test_sequences_of_a_family_are_compared_on_rows():
         assert row["explained"] == pytest.approx(curve["explained"][-1])
     with pytest.raises(ds.errors.ArgumentError, match="weight is 'w'; it is of the table in data"):
         ds.compare(sequences, weight="w")
+
+
+def test_rows_with_gaps_are_judged_by_a_model_with_indicators():
+    rng = np.random.default_rng(8)
+    table = pl.DataFrame({"a": rng.normal(size=200), "k": rng.choice(["p", "q"], 200)})
+    table = table.with_columns(
+        a=pl.when(pl.Series(rng.random(200) > 0.2)).then("a"), z=pl.Series(rng.integers(0, 2, 200))
+    )
+    for target, columns in (("z", ["a", "k"]), ("z ~ a + k:a", None)):
+        model = ds.fit(table, target, columns, family="binomial", null_policy="indicator")
+        assert ds.evaluate(model, table)["r2"].item() == pytest.approx(model.explained)

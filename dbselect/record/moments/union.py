@@ -87,8 +87,9 @@ def union_of_terms(one: Terms, two: Terms) -> Terms:
             )
     if {*one.flat} != {*two.flat}:
         raise RecordError(_unequal("flat", one.flat, two.flat))
-    if one.bases != two.bases:
-        raise RecordError(_unequal("bases", one.bases, two.bases))
+    for what in ("bases", "computed"):
+        if getattr(one, what) != getattr(two, what):
+            raise RecordError(_unequal(what, getattr(one, what), getattr(two, what)))
     return replace(
         one,
         categories=tuple(_joint(each, others[column]) for column, each in own.items()),
@@ -105,11 +106,13 @@ def check_read_alike(own: Terms, fitted: Terms) -> None:
     units of dates, means, or levels beside a column ``other`` differ.
     """
     bases = {each.column: each for each in own.bases}
+    computed = {each.names: each for each in own.computed}
     categories = {each.column: each for each in own.categories}
     units = {**dict.fromkeys(own.dates), **fitted.dates}
     means = own.plain_means
     pairs: list[tuple[str, Any, Any]] = [
         *((f"basis of '{one.column}'", one, bases.get(one.column)) for one in fitted.bases),
+        *((f"term '{one.group}'", one, computed.get(one.names)) for one in fitted.computed),
         *((f"unit of '{name}'", unit, own.dates.get(name)) for name, unit in units.items()),
         *(
             (f"mean of '{name}'", mean, means.get(name))
@@ -137,6 +140,9 @@ def _joint(one: Category, two: Category) -> Category:
         raise RecordError(
             _unequal(f"null_policy of '{one.column}'", one.null_policy, two.null_policy)
         )
+    if one.reference != two.reference:
+        odd = f"reference of '{one.column}'"
+        raise RecordError(_unequal(odd, one.reference, two.reference))
     if one.levels == two.levels:
         raise RecordError(_unequal(what, one.names, two.names))
     if one.rest or two.rest:

@@ -242,6 +242,7 @@ class GlmModel(OfFamily, Refitted, StoredFields, Predicting):
         """What `summary` prints above the terms."""
         test = self._lr_test
         return {
+            "formula": self.terms.formula,
             "target": predicted(self.target, self.levels), "family": self.family,
             "rows": self.rows, "residual df": self.df_residual, "deviance": self.deviance,
             "null deviance": self.null_deviance, "explained": self.explained,

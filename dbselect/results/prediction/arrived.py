@@ -35,6 +35,7 @@ from dbselect.record.inputs import (
     MissingColumns,
     check_missing_columns,
     check_unknown,
+    fields_of,
     inputs_of,
 )
 from dbselect.record.missing import features_of
@@ -293,7 +294,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
             return read
 
         frame = frame_asked(rows, columns, self.groups.members, self._inputs, refused, limits)
-        fields = dict.fromkeys(str(one.path[0]) for one in refused(frame))
+        fields = dict.fromkeys(str(one.path[0]) for one in fields_of(*refused(frame)))
         asked = frame.select([*fields] or frame.columns[:1])
         limit = pl.lit(limits, pl.Float64)
         if not isinstance(limits, float):

@@ -33,6 +33,7 @@ from dbselect.record.inputs import (
     Number,
     check_missing_columns,
     check_unknown,
+    fields_of,
     inputs_of,
 )
 from dbselect.record.steps import BUDGET_SLACK, fits, next_group, serving_order
@@ -88,10 +89,10 @@ def served(
     sequence : of any family
     rows, budget, columns, unknown, missing_columns : as of `Prefixes.predict`
     """
-    check_unknown(unknown)
     check_missing_columns(missing_columns)
     limits = limits_of(budget)
     asked = _Asked(sequence, float(np.max(limits, initial=0.0)), missing_columns)
+    check_unknown(unknown, asked.inputs)
     if issparse(rows):
         rows = as_table(rows, inputs_of(sequence.columns, sequence._prepared))
     own = sequence._inputs
@@ -307,7 +308,8 @@ class _Rows:
         return total
 
     def _refuse_unseen(self, wanted: dict[Any, Input], tried: Mask) -> None:
-        for key, one in wanted.items():
+        for one in fields_of(*wanted.values()):
+            key = _key(one)
             if not isinstance(one, Levels | Listing):
                 continue
             if key not in self.unseen:
@@ -333,7 +335,7 @@ class _Rows:
         """Return some rows, with the fields that are read."""
         if rows.all():
             return self.frame
-        fields = dict.fromkeys(str(one.path[0]) for one in read)
+        fields = dict.fromkeys(str(one.path[0]) for one in fields_of(*read))
         own = self.frame.select(list(fields) or self.frame.columns[:1])
         return own.filter(pl.Series(rows))
 
@@ -341,7 +343,7 @@ class _Rows:
 def _key(one: Input) -> tuple[Any, ...]:
     """Return a key, the same for fields that a row lacks only together."""
     listed = tuple(one.numbers) if isinstance(one, Listing) else ()
-    return type(one), one.path, one.missing is None, listed
+    return type(one), one.path, one.source, one.missing is None, listed
 
 
 def _is_missing(there: formulas.Formula) -> pl.Expr:

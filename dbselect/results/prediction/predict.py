@@ -36,8 +36,10 @@ from dbselect.record.inputs import (
     Listing,
     MissingColumns,
     Number,
+    Product,
     check_missing_columns,
     check_unknown,
+    fields_of,
     inputs_as_fitted,
     inputs_of,
 )
@@ -224,9 +226,9 @@ class Predicting(InNotebooks):
         -----
         DriverWarning : X is of Spark or ibis; the columns that are read pass into this process
         """
-        check_unknown(handle_unknown)
-        check_missing_columns(missing_columns)
         inputs = inputs_of(list(self._predictors[0].coefficients), self._prepared)
+        self._check_unknown(handle_unknown, inputs)
+        check_missing_columns(missing_columns)
 
         def refuse(frame: pl.DataFrame) -> None:
             check_there(read_of(frame, inputs)[1], frame, missing_columns)
@@ -241,10 +243,13 @@ class Predicting(InNotebooks):
         return self._linked(self._of_frame(frame, inputs, handle_unknown, missing_columns))
 
     def _means(self, nested: bool | None, unknown: HandleUnknown) -> list[Formula]:
-        check_unknown(unknown)
         predictors = self._predictors
         inputs = self._read(list(predictors[0].coefficients), nested)
+        self._check_unknown(unknown, inputs)
         return self._link([one.formula(inputs, unknown) for one in predictors])
+
+    def _check_unknown(self, unknown: HandleUnknown, inputs: Sequence[Input]) -> None:
+        check_unknown(unknown, inputs)
 
     def _read(self, columns: Sequence[str], nested: bool | None) -> list[Input]:
         """Return what columns are read of a table that is not at hand: one as that of the fit."""
@@ -305,8 +310,9 @@ class Predicting(InNotebooks):
             if isinstance(one, Listing):
                 found += self._of_entries(frame, one, unknown)
                 continue
-            if isinstance(one, Levels):
-                check_levels(one, frame, unknown)
+            for part in fields_of(one):
+                if isinstance(part, Levels):
+                    check_levels(part, frame, unknown)
             each = [
                 translate(one.formula(own.coefficients, unknown), formulas.polars())
                 for own in self._predictors
@@ -396,7 +402,7 @@ def _fetched(
     empty = pl.DataFrame(table.schema.empty_table())
     refuse(empty)
     read, _ = read_of(empty, inputs)
-    fields = dict.fromkeys(str(one.path[0]) for one in read)
+    fields = dict.fromkeys(str(one.path[0]) for one in fields_of(*read))
     return brought_here(table, list(fields) or table.schema.names[:1])
 
 
@@ -433,11 +439,16 @@ def as_table(X: Any, inputs: Sequence[Input]) -> pa.Table:
 def read_of(frame: pl.DataFrame, inputs: Sequence[Input]) -> tuple[list[Input], list[str]]:
     """Return what is read of a frame, and the columns that it lacks."""
     schema = frame.schema
-    read = [each for one in inputs for each in one.on(schema.keys())]
-    placed = [(one, _placed(one, schema)) for one in read]
-    absent = dict.fromkeys(one.source for one, found in placed if found is None)
-    there = [found for _, found in placed if found is not None]
-    return [_typed(one, frame, schema) for one in there], list(absent)
+    read: list[Input] = []
+    absent: dict[str, None] = {}
+    for one in (each for asked in inputs for each in asked.on(schema.keys())):
+        placed = [(part, _placed(part, schema)) for part in fields_of(one)]
+        lacks = [part.source for part, found in placed if found is None]
+        typed = [_typed(found, frame, schema) for _, found in placed if found is not None]
+        absent |= dict.fromkeys(lacks)
+        if not lacks:
+            read.append(one if isinstance(one, Product) else typed[0])
+    return read, list(absent)
 
 
 def check_there(
@@ -470,7 +481,7 @@ def _flags(names: Collection[str], inputs: Sequence[Input]) -> list[formulas.Pat
 def _check_case(inputs: Sequence[Input]) -> None:
     """Refuse fields that are one to SQL."""
     known: dict[tuple[str, ...], str] = {}
-    for one in inputs:
+    for one in fields_of(*inputs):
         path = tuple(str(step).casefold() for step in one.path)
         other = known.setdefault(path, one.source)
         if other != one.source:
@@ -518,8 +529,7 @@ def check_levels(one: Levels, frame: pl.DataFrame, unknown: HandleUnknown) -> No
 
     Polars would hide ours in an error of its own.
     """
-    found = one.lookup({}, unknown)
-    if found.refuses:
+    if unknown == "error" and (found := one.lookup({}, unknown)).refuses:
         values = formulas.polars_column(one.path).cast(formulas.value_column(found).dtype)
         formulas.refuse_others(found, frame.select(values).to_series())
 
@@ -531,7 +541,7 @@ def _placed(one: Input, schema: Mapping[str, Any]) -> Input | None:
     """
     for end in range(1, len(one.path)):
         if _type_at(schema, one.path[:end]) == pl.Null:
-            return one if isinstance(one, Listing) else replace(one, path=one.path[:end])
+            return one if isinstance(one, Listing | Product) else replace(one, path=one.path[:end])
     return None if _type_at(schema, one.path) is None else one
 
 

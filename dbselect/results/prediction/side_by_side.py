@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from dbselect.record.inputs import inputs_of
+from dbselect.record.inputs import HandleUnknown, Input, check_unknown, inputs_of
 from dbselect.record.terms import Terms
 from dbselect.results.prediction.predict import Predicting, Predictor, check_there, read_of
 
@@ -25,6 +25,10 @@ class LinearPredictors(Predicting):
     @property
     def _predictors(self) -> list[Predictor]:
         return list(self.each)
+
+    def _check_unknown(self, unknown: HandleUnknown, inputs: Sequence[Input]) -> None:
+        """Take every level: in rows that are judged, one not seen is 0 in all products."""
+        check_unknown(unknown)
 
     @property
     def _prepared(self) -> Terms:

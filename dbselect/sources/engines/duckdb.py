@@ -62,7 +62,11 @@ class RelationTable(Batched):
         bound. None, too, if there are categories or bases, or groups whose indicators are
         known only after the last group.
         """
-        if request.terms.columns or (request.keys and not request.is_settled):
+        if (
+            request.terms.columns
+            or request.terms.computed
+            or (request.keys and not request.is_settled)
+        ):
             return None
         row = self._row(request)
         keys = [quote(name) for name in request.by]

@@ -77,8 +77,8 @@ class RemoteTable(IbisTable):
         if request.folding is not None:
             self._why = "the fold of a row is a hash of its values, which SQL does not have"
             return None
-        if request.terms.bases:
-            self._why = "the curves of basis are no sums of columns"
+        if request.terms.bases or request.terms.computed:
+            self._why = "curves and computed columns are no sums of columns"
             return None
         self._hold()
         try:

@@ -18,9 +18,9 @@ import numpy.typing as npt
 import polars as pl
 
 from dbselect.errors import DataError, SourceError
-from dbselect.record.bases import infinite
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import RECORD_DTYPE, Gram, Matrix, Vector
+from dbselect.record.made.bases import infinite
 from dbselect.record.missing import fill_jointly
 from dbselect.record.moments.fills import with_joint_fills
 from dbselect.record.policies import FILLS

@@ -5,16 +5,20 @@ of the rows nor on the engine.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from itertools import combinations, product
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.errors import ArgumentError, ColumnError, DataError, shown, unknown
 from dbselect.options.kinds import is_whole
-from dbselect.record.bases import CUBIC, Basis, Poly, Spline, infinite
 from dbselect.record.categories import Category, Level, kind_of_levels, text_of
+from dbselect.record.columns import leaves, match
 from dbselect.record.gram import Vector
+from dbselect.record.made.bases import CUBIC, Basis, Poly, Spline, infinite
+from dbselect.record.made.computed import Computed, Factor, LevelFactor, NumberFactor, of_basis
 from dbselect.record.terms import Terms, check_category, check_number
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.values import SAMPLED, Values, read_values
@@ -26,6 +30,8 @@ MAX_LEVELS = 1000
 
 #: Columns of categories, or these with their levels.
 Categories = Sequence[str] | Mapping[str, Sequence[str | int | bool]]
+#: ``"pairs"``, columns, or groups of which products are made.
+Interactions = Literal["pairs"] | Sequence[str] | Mapping[str, Sequence[str]]
 #: Columns with the kind and the size of their basis.
 Bases = Mapping[str, tuple[str, int]]
 
@@ -37,6 +43,8 @@ def terms(
     basis: Bases | None = None,
     *,
     max_levels: int = MAX_LEVELS,
+    reference: Mapping[str, Level] | None = None,
+    interactions: Interactions | None = None,
 ) -> Terms:
     """Learn how the categories and curves of a table become columns.
 
@@ -54,6 +62,12 @@ def terms(
         cubic B-splines with knots at quantiles, constant beyond the smallest and
         largest value: ``age.spline1``, ..., fewer than k where many rows share a value
     max_levels : most levels to have a column each, >= 1
+    reference : category -> level whose column no model has, so that the others are compared with
+        it; default: which one is left out follows from the order of the columns
+    interactions : ``"pairs"`` for the products of every two columns of numbers, categories and
+        bases; a list of columns for those of every two of them; or groups, name -> columns and
+        globs, for those of every two groups: ``weather:plane`` is then one group by default.
+        A model of a target has none of its products
 
     Returns
     -------
@@ -89,7 +103,13 @@ def terms(
     >>> ds.gram(table, terms=terms).columns
     ['k.b', 'k.other', 'x.poly1', 'x.poly2']
     """
-    return learn(open_table(source, None), categories, basis, max_levels)
+    table = open_table(source, None)
+    found = with_references(learn(table, categories, basis, max_levels), reference)
+    if interactions is None:
+        return found
+    found = replace(found, computed=products(interactions, found, table))
+    found.check(table.schema)
+    return found
 
 
 def terms_for(
@@ -157,6 +177,64 @@ def learn(
     )
     terms.check(table.schema)
     return terms
+
+
+def with_references(terms: Terms, reference: Any) -> Terms:
+    """Return terms whose categories have reference levels."""
+    given = {} if reference is None else reference
+    if not isinstance(given, Mapping):
+        raise ArgumentError(f"reference is {shown(given)}; it must map categories to levels")
+    known = {one.column: one for one in terms.categories}
+    for column, level in given.items():
+        if column not in known:
+            raise ColumnError(f"reference names {unknown('category', column, list(known))}")
+        if level not in known[column].levels:
+            raise ArgumentError(
+                f"reference of '{column}' is {shown(level)}; it must be one of the levels "
+                f"{shown(known[column].texts)}"
+            )
+    categories = tuple(replace(one, reference=given.get(one.column)) for one in terms.categories)
+    return replace(terms, categories=categories)
+
+
+def products(asked: Any, terms: Terms, table: Table) -> tuple[Computed, ...]:
+    """Return the products of every two columns or groups."""
+    columns: dict[str, tuple[Factor, list[str]]] = {
+        leaf.name: (NumberFactor((("column", *leaf.path),)), [leaf.name])
+        for leaf in leaves(table.schema)
+        if leaf.is_numeric and not leaf.unit
+    }
+    paths = {leaf.name: leaf.path for leaf in leaves(table.schema)}
+    for one in terms.categories:
+        kept = tuple(level for level in one.levels if level != one.reference)
+        factor = LevelFactor(paths[one.column], one.levels, kept, one.rest)
+        columns[one.column] = factor, [one.name_of(level) for level in kept]
+    for basis in terms.bases:
+        unit = np.eye(len(basis.names))
+        curves = NumberFactor(tuple(of_basis(basis, paths[basis.column], own) for own in unit))
+        columns[basis.column] = curves, basis.names
+    if isinstance(asked, str) and asked != "pairs":
+        raise ArgumentError(
+            f"interactions is {asked!r}; it must be 'pairs', or columns or groups of columns"
+        )
+    names = list(columns)
+    if isinstance(asked, Mapping):
+        groups = {
+            name: match(means, names, f"interactions '{name}'") for name, means in asked.items()
+        }
+    else:
+        some = names if asked == "pairs" else match(asked, names, "interactions")
+        groups = {name: [name] for name in some}
+    return tuple(
+        Computed(
+            f"{one}:{two}",
+            tuple(f"{a}:{b}" for b in columns[second][1] for a in columns[first][1]),
+            (columns[first][0], columns[second][0]),
+        )
+        for (one, own), (two, others) in combinations(groups.items(), 2)
+        for first, second in product(own, others)
+        if first != second
+    )
 
 
 def check_max_levels(value: Any) -> None:

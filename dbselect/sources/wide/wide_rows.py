@@ -7,7 +7,7 @@ in which an engine hands its rows over.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -173,17 +173,24 @@ class WideRows:
     def pieces(self, batch: Any) -> Iterator[Piece]:
         """Give the rows of a batch, some millions of values at a time."""
         size = max(1, min(PIECE_VALUES // max(len(self.names), 1), PIECE_ROWS))
+        terms = self.request.terms
+        plain = replace(terms, computed=())
         for start in range(0, len(batch), size):
-            rows = self.request.terms.expand(batch.slice(start, size))
-            yield self._piece(rows)
+            rows = batch.slice(start, size)
+            # To find one of thousands of fields in a struct takes longer than its values.
+            yield self._piece(plain.expand(rows), terms.computed_columns(rows))
 
-    def _piece(self, rows: Any) -> Piece:
+    def _piece(self, rows: Any, made: Mapping[str, Vector]) -> Piece:
         struct = _structs(rows)
         n, width, levels = len(struct), len(self.numbers), len(self._levels)
         # As the fields lie in memory: an array row by row, others column by column.
         order: Any = "C" if len(self._runs) < width else "F"
         X = np.empty((n, len(self.names) + 1), order=order)
         for start, end in self._runs:
+            name = self.numbers[start].name
+            if name in made:
+                X[:, start] = made[name]
+                continue
             field = struct.field(self.numbers[start].field)
             if _is_array(field, self.numbers[start:end]):
                 _fill_array(X[:, start:end], field)
@@ -192,7 +199,8 @@ class WideRows:
                     X[:, j] = values(struct, self.numbers[j].path)
         self._fill_levels(X[:, width : width + levels], struct)
         X[:, width + levels : -1] = 0.0
-        X[:, -1] = values(struct, self._target.path)
+        y = made.get(self.target)
+        X[:, -1] = values(struct, self._target.path) if y is None else y
         used, missing = np.ones(n, dtype=bool), Counter[str]()
         # A sum is finite where all values are, at one reading of them.
         if not np.isfinite(X.sum(axis=1)).all():

@@ -23,7 +23,7 @@ from dbselect.linear.problem import constant_target, unusable
 from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector, as_fitted
-from dbselect.record.inputs import inputs_as_fitted
+from dbselect.record.inputs import Product, inputs_as_fitted
 from dbselect.results.every import AnySequence
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
@@ -311,10 +311,11 @@ def _gram_there(
         [*found.responses] if isinstance(found, JointSequence | JointModel) else [found.target]
     )
     inputs = inputs_as_fitted(found.columns, found.terms)
-    marked = [one.source for one in inputs if one.source + SUFFIX in one.names]
+    plain = [one for one in inputs if not isinstance(one, Product)]  # those are made anyway
+    marked = [one.source for one in plain if one.source + SUFFIX in one.names]
     return read_gram(
         data,
-        [*targets, *(one.source for one in inputs)],
+        [*targets, *(one.source for one in plain)],
         weight,
         null_policy=dict.fromkeys(marked, "indicator"),
         terms=found.terms.of({*targets, *found.columns}),

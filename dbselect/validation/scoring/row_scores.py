@@ -30,7 +30,7 @@ from dbselect.linear.problem import is_constant, no_rows
 from dbselect.record.categories import Category
 from dbselect.record.formulas import Formula, kept, number, total
 from dbselect.record.gram import Gram, Vector
-from dbselect.record.inputs import inputs_as_fitted
+from dbselect.record.inputs import Product, inputs_as_fitted
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.sources.passes import PREFIX, Passes, Weighted
@@ -81,8 +81,10 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     family = family_of(found.family, found.classes or found.levels)
     apart = [found.target, *found.offsets.names]
     inputs = inputs_as_fitted(found.columns, found.terms)
-    columns = [one.source for one in inputs] or None
-    passes = Passes(source, columns, weight, apart, found.terms.of(found.columns))
+    plain = [one.source for one in inputs if not isinstance(one, Product)]
+    columns = plain or ([] if inputs else None)
+    names = list(found.columns)
+    passes = Passes(source, columns, weight, apart, found.terms.of(names), names)
     roles = Roles(family, found.target, list(found.columns), found.offsets, found.has_intercept)
     y = responses(passes, roles)
     names, *models = with_mean_effects(

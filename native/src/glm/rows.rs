@@ -117,6 +117,7 @@ impl<'k> Rows<'k> {
                 rest: false,
                 null_policy: SKIP.to_string(),
                 shares: None,
+                reference: None,
             };
             columns.extend(category.names());
             sources.extend((0..order.len()).map(|place| Source::Level(texts.len(), place)));

@@ -59,6 +59,7 @@ fn together(one: &Terms, two: &Terms) -> Terms {
     all.indicators.extend(two.indicators.iter().cloned());
     all.flat.extend(two.flat.iter().cloned());
     all.entries.extend(two.entries.iter().cloned());
+    all.computed.extend(two.computed.iter().cloned());
     all
 }
 

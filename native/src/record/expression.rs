@@ -59,6 +59,7 @@ pub(super) fn made(names: impl Iterator<Item = impl AsRef<str>>, terms: &Terms) 
     for category in &terms.categories {
         made.extend(category.names().into_iter().chain([category.missing()]));
     }
+    made.extend(terms.computed.iter().flat_map(|term| term.names.clone()));
     made.extend(super::inputs::curves(terms).flat_map(|(_, names)| names));
     let marks = wanted.iter().filter(|name| {
         let base = name.strip_suffix(SUFFIX);

@@ -430,6 +430,15 @@ impl Inputs {
         let mut wanted: HashSet<&str> = HashSet::new();
         order.extend(names.filter(|name| wanted.insert(name)));
         let mut found = Inputs { inputs: Vec::new(), owners: HashMap::new(), terms: terms.clone() };
+        for term in &terms.computed {
+            let mut lacking = term.names.iter().filter(|name| wanted.contains(&name[..]));
+            if let Some(name) = lacking.find(|name| place(name).is_none()) {
+                return Err(format!(
+                    "sequence has a column '{name}' that is computed of others; model.sql() in \
+                     Python writes the prediction as SQL"
+                ));
+            }
+        }
         let curves = terms.bases.iter().map(|basis| Curve::new(basis).map(Source::Curve));
         let levels = terms.categories.iter().map(|one| Some(Source::Levels(Lookup::new(one))));
         for source in levels.chain(curves) {

@@ -42,6 +42,25 @@ pub struct Terms {
     /// Fields of sparse entries, which only Python reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<Value>,
+    /// Products and transforms of fields.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub computed: Vec<Computed>,
+    /// The formula that the terms were learnt for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub formula: Option<String>,
+}
+
+/// A term of a formula, whose columns only Python and engines compute.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Computed {
+    /// Its name, and that of its default group.
+    pub group: String,
+    /// Its columns.
+    pub names: Vec<String>,
+    /// The columns of the table that they are computed of.
+    pub of: Vec<String>,
+    /// What they are products of.
+    factors: Value,
 }
 
 /// A column whose levels became columns of 0 and 1.
@@ -59,6 +78,9 @@ pub struct Category {
     /// Of models: the mean of each column of `names`, then of `missing`, over the rows of the fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Vec<f64>>,
+    /// The level whose column is in no model: the others are compared with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Value>,
 }
 
 /// Categories are equal if the same columns come of them; shares describe the rows of one fit.
@@ -68,6 +90,7 @@ impl PartialEq for Category {
             && self.levels == other.levels
             && self.rest == other.rest
             && self.null_policy == other.null_policy
+            && self.reference == other.reference
     }
 }
 
@@ -91,10 +114,20 @@ impl Category {
         format!("{}.{}", self.column, apart("missing", &texts))
     }
 
+    /// The column of the reference level.
+    pub fn reference_name(&self) -> Option<String> {
+        let level = self.reference.as_ref()?;
+        Some(format!("{}.{}", self.column, text_of(level)))
+    }
+
     fn union(&self, other: &Category) -> Result<Category, String> {
         let what = || format!("levels of '{}'", self.column);
         if self == other {
             return Ok(Category { shares: None, ..self.clone() });
+        }
+        if self.reference != other.reference {
+            let what = format!("reference of '{}'", self.column);
+            return Err(unequal(&what, &self.reference, &other.reference));
         }
         if self.null_policy != other.null_policy {
             let what = format!("null_policy of '{}'", self.column);
@@ -251,6 +284,9 @@ impl Terms {
         }
         if self.bases != other.bases {
             return Err(unequal("bases", &self.bases, &other.bases));
+        }
+        if self.computed != other.computed {
+            return Err(unequal("computed", &self.computed, &other.computed));
         }
         if let Some((name, [own, others])) = odd(&self.dates, &other.dates) {
             let unit = |unit: Option<&Value>| match unit.and_then(Value::as_str) {
@@ -459,7 +495,7 @@ mod tests {
     fn category(levels: &[&str], shares: Option<Vec<f64>>) -> Category {
         let levels = levels.iter().map(|level| Value::from(*level)).collect();
         let (column, null_policy) = ("k".to_string(), SKIP.to_string());
-        Category { column, levels, rest: false, null_policy, shares }
+        Category { column, levels, rest: false, null_policy, shares, reference: None }
     }
 
     #[test]

@@ -249,6 +249,7 @@ impl TextSums {
                 rest,
                 null_policy: SKIP.to_string(),
                 shares: None,
+                reference: None,
             });
         }
         let widths: Vec<usize> = categories

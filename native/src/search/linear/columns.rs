@@ -35,7 +35,14 @@ pub fn fields_of(columns: &[String], terms: &Terms) -> Vec<String> {
     let source = |name: &String| made.get(name).unwrap_or(name).clone();
     let marks: HashMap<String, String> =
         terms.indicators.iter().map(|name| (format!("{name}{SUFFIX}"), source(name))).collect();
+    let computed: HashMap<&String, &String> = (terms.computed.iter())
+        .flat_map(|term| term.names.iter().map(|name| (name, &term.group)))
+        .collect();
     let field = |name: &String| {
+        let plain = name.strip_suffix(SUFFIX).map(str::to_string);
+        if let Some(&group) = computed.get(plain.as_ref().unwrap_or(name)) {
+            return group.clone();
+        }
         let source = marks.get(name).cloned().unwrap_or_else(|| source(name));
         if terms.flat.contains(&source) { source } else { field_of(&source).to_string() }
     };
@@ -43,7 +50,7 @@ pub fn fields_of(columns: &[String], terms: &Terms) -> Vec<String> {
 }
 
 /// The columns that may explain a target: not itself, nor its indicator, nor, of a level, any
-/// other level of its category.
+/// other level of its category. No reference level does.
 pub fn features_of(columns: &[String], target: &str, terms: &Terms) -> Vec<String> {
     let mut apart = vec![target.to_string(), format!("{target}{SUFFIX}")];
     for category in &terms.categories {
@@ -51,6 +58,13 @@ pub fn features_of(columns: &[String], target: &str, terms: &Terms) -> Vec<Strin
             category.names().into_iter().chain([category.missing()]).collect();
         if levels.iter().any(|level| level == target) {
             apart.extend(levels);
+        }
+        apart.extend(category.reference_name());
+    }
+    for term in &terms.computed {
+        if term.of.iter().chain(&term.names).any(|name| name == target) {
+            let marks = term.names.iter().map(|name| format!("{name}{SUFFIX}"));
+            apart.extend(term.names.iter().cloned().chain(marks));
         }
     }
     columns.iter().filter(|name| !apart.contains(name)).cloned().collect()

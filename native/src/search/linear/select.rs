@@ -89,6 +89,13 @@ fn terms_of(terms: &Terms, names: &[String], kept: &HashSet<&str>) -> Terms {
             .collect(),
         flat: terms.flat.iter().filter(|name| is_kept(Some(name))).cloned().collect(),
         entries: terms.entries.clone(),
+        computed: terms
+            .computed
+            .iter()
+            .filter(|term| term.names.iter().any(has))
+            .cloned()
+            .collect(),
+        formula: terms.formula.clone(),
     }
 }
 

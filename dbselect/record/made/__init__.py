@@ -1,0 +1,1 @@
+"""Columns that are made of fields: curves of one, products and transforms of several."""
