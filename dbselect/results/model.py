@@ -191,6 +191,11 @@ class Model(Diagnosed, Refitted, StoredFields, Predicting):
         return tests(intercept | self.coefficients, deviations)
 
     @property
+    def _centre(self) -> dict[str, float]:
+        gram = None if self.fit is None else self.fit.gram
+        return {} if gram is None else dict(zip(gram.columns, gram.mean.tolist(), strict=True))
+
+    @property
     def _prepared(self) -> Terms:
         return self.terms
 

@@ -1,11 +1,16 @@
 """Refit a model on other rows, or read its own rows again."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+import polars as pl
 
 from dbselect._lazy import load
 from dbselect.errors import ArgumentError
 from dbselect.record.gram import Gram
+from dbselect.record.inputs import HandleUnknown
 from dbselect.record.terms import Terms
+from dbselect.results.contributions import contributions_of
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -58,6 +63,52 @@ class Refitted:
         names = self.terms.sources()
         read = list(dict.fromkeys(names.get(name, name) for name in self.columns))
         return asked.replace(terms=self.terms.of(self.columns)).fit(read)
+
+    @property
+    def _centre(self) -> Mapping[str, float]:
+        """The means of the columns over the rows of the fit; empty if they are not known."""
+        return {}
+
+    def contributions(
+        self, rows: Any, background: Any = None, *, handle_unknown: HandleUnknown = "unavailable"
+    ) -> pl.DataFrame:
+        """Return what each group adds to the predictions of rows in memory.
+
+        Parameters
+        ----------
+        rows : as `X` of `Predicting.predict`, with names
+        background : rows whose mean is subtracted; default: those of the fit
+        handle_unknown : as of `Predicting.expr`
+
+        Returns
+        -------
+        DataFrame, one row a row and one column a group, in the order taken: the group's part of
+        the linear predictor less its mean. They add up to the prediction less the mean prediction,
+        of a family on the scale of the link; several classes follow each other, by ``class``. An
+        offset is a group of its own. NaN where a value is missing
+
+        Raises
+        ------
+        ArgumentError : the means of the columns over the rows of the fit are not known, as after
+            a file or beside an offset; give `background`
+        ColumnError, DataError : as `Predicting.predict`
+
+        Notes
+        -----
+        O(D) a row; exact Shapley values of groups that are independent, as of shap's
+        ``LinearExplainer`` (Lundberg, Lee 2017, Advances in Neural Information Processing Systems
+        30).
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 6], "b": [1, -1, -1, 1], "y": [3, 3, 5, 13]})
+        >>> model = ds.fit(table, "y")  # y = 2 a + b
+        >>> model.contributions(table.tail(1)).select(pl.all().round(6)).rows()
+        [(6.0, 1.0)]
+        """
+        return contributions_of(self, rows, background, self._centre, handle_unknown)
 
     def robust_errors(
         self,

@@ -45,6 +45,8 @@ class Folding:
     k: int  # number of folds
     key: str | None  # field whose values decide; None for the columns of the Gram
     seed: int  # 0 to 2^63 - 1
+    # where folds in the order of the key begin, but for the first; empty if a hash decides
+    edges: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -293,6 +295,8 @@ def _made(
 def folding_of(fold: Any, key: Any, seed: Any, name: str = "fold") -> Folding | None:
     """Return the folding that the arguments of a call describe; None for no folds."""
     check_seed(seed)
+    if isinstance(fold, Folding):
+        return fold
     if fold is None:
         if key is not None:
             raise ArgumentError(f"key is {key!r}, but {name} is missing; give the number of folds")

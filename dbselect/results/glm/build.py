@@ -130,6 +130,7 @@ def sequence_of(
             np.array([prefix.degrees for prefix in prefixes]),
             np.array([prefix.dispersion for prefix in prefixes]),
             np.stack([prefix.errors for prefix in prefixes]),
+            data.centre,
         ),
         terms=_terms(data),
         rows_searched=rows_searched,
@@ -190,7 +191,7 @@ def _of_model(
     chosen = 0 < len(at) < len(data.roles.members)
     values = standard_errors(data, fit)[:, [0, *(1 + j for j in at)]]
     ridge = float(problem.ridge.max(initial=0.0))
-    return StandardErrors(values, ridge, chosen, _dispersion(data, fit))
+    return StandardErrors(values, ridge, chosen, _dispersion(data, fit), data.centre[list(at)])
 
 
 def standard_errors(data: Data, fit: GlmFit) -> Matrix:

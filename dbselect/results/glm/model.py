@@ -34,6 +34,7 @@ class StandardErrors:
     ridge: float  # as of the model; with a ridge they are not valid
     chosen: bool  # whether the rows also chose the columns
     dispersion: float  # the factor of the variance that is in the errors
+    centre: Vector  # shape (d,), mean of each column over the rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,6 +326,11 @@ class GlmModel(OfFamily, Refitted, StoredFields, Predicting):
         if not self.classes:
             return [Predictor(self.intercept, self.coefficients)]
         return [Predictor(self.intercept[k], self.coefficients[k]) for k in self.classes]
+
+    @property
+    def _centre(self) -> dict[str, float]:
+        known = self.errors
+        return {} if known is None else dict(zip(self.columns, known.centre.tolist(), strict=True))
 
     @property
     def _prepared(self) -> Terms:

@@ -35,6 +35,7 @@ class Precision:
     # shape (steps + 1, K, 1 + D), standard errors of intercept and columns of each predictor in the
     # table's units; NaN where a column is aliased or not held
     errors: npt.NDArray[np.float64]
+    centre: Vector  # shape (D,), mean of each column over the rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -164,7 +165,8 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
             return None
         values = self.precision.errors[step][:, [0, *(1 + j for j in at)]]
         dispersion = float(self.precision.dispersion[step])
-        return StandardErrors(values, self.ridge, self._was_chosen(step), dispersion)
+        centre = self.precision.centre[at]
+        return StandardErrors(values, self.ridge, self._was_chosen(step), dispersion, centre)
 
     def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
         degrees = self._degrees()
