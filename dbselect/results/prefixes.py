@@ -647,26 +647,38 @@ class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
         return cast("Self", found)
 
     def cross_validate(
-        self, source: Any, grid: Any = None, *, folds: int | None = None, key: str | None = None
+        self,
+        source: Any,
+        grid: Any = None,
+        *,
+        folds: int | None = None,
+        key: str | None = None,
+        time: str | None = None,
+        metric: Any = None,
     ) -> "CrossValidation":
         """Score the search that made the sequence on rows that it has not seen.
 
         Parameters
         ----------
         source : table, with `folds`; or records of folds, as `gram_by` returns them
-        grid, folds, key : as of `dbselect.cross_validate`
+        grid, folds, key, time, metric : as of `dbselect.cross_validate`
         """
         problem, own = self.problem.on(source), self.call.options
-        return problem.cross_validate(self.call.method, grid, folds=folds, key=key, **own)
+        return problem.cross_validate(
+            self.call.method, grid, folds=folds, key=key, time=time, metric=metric, **own
+        )
 
-    def drift(self, a: Any, b: Any) -> "Drift":
+    def drift(self, a: Any, b: Any = None) -> "Drift":
         """Compare two sets of rows for the problem that was searched, as `dbselect.drift`.
 
         Parameters
         ----------
-        a, b : tables or Grams of the same columns
+        a, b : tables or Grams of the same columns; without b the rows of the search and a
         """
-        found: Drift = load("validation.drift", "drift_between")(self.problem.on(a), b)
+        if b is None:
+            found: Drift = load("validation.drift", "drift_from")(self, a)
+        else:
+            found = load("validation.drift", "drift_between")(self.problem.on(a), b)
         return found
 
     def explained_at(self, budget: float) -> float:
