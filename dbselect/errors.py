@@ -72,6 +72,10 @@ class LeftOutWarning(UserWarning):
     """Columns or rows of a table have no part in the result."""
 
 
+class LeakageWarning(UserWarning):
+    """One column explains nearly all of the target, so that it may be made of it."""
+
+
 class SampleWarning(UserWarning):
     """A search looked at some of the rows only; the coefficients are fitted to all of them."""
 

@@ -317,11 +317,13 @@ class JointModel(StoredFields, Predicting):
         source: Any,
         *,
         cov_type: Any = None,
-        cluster: str | None = None,
+        cluster: Any = None,
+        time: str | None = None,
+        maxlags: int | None = None,
         weight: str | None = None,
     ) -> NoReturn:
         """Refuse: each response has its own, as ``model.responses["y"].robust_errors(table)``."""
-        del source, cov_type, cluster, weight
+        del source, cov_type, cluster, time, maxlags, weight
         raise ArgumentError(
             f"a JointModel has the responses {list(self.responses)}, each with errors of its own; "
             "ask one of model.responses"

@@ -257,7 +257,9 @@ class GlmModel(OfFamily, Refitted, StoredFields, Predicting):
                 f"ridge is {errors.ridge}; standard errors are those of maximum likelihood, "
                 "at ridge 0"
             )
-        if self.status is not Status.CONVERGED:
+        # Beside levels that are separated the other coefficients are known.
+        beside = self.status is Status.SEPARATED and np.isfinite(errors.values).any()
+        if self.status is not Status.CONVERGED and not beside:
             raise DataError(
                 f"the fit ended as {self.status.name} before it converged, so its "
                 "coefficients have no standard errors"

@@ -148,8 +148,8 @@ class ScoreSequence(Prefixes[Any]):
     def _no_criterion(self, criterion: str) -> DbselectError:
         return ArgumentError(f"criterion is {criterion!r}; a score has none")
 
-    def _f_tests(self) -> NoReturn:
-        refuse_of_score("f_tests")
+    def _step_tests(self, kind: str) -> NoReturn:
+        refuse_of_score(f"{kind}_tests")
 
     def _quadratic(self, what: str) -> NoReturn:
         refuse_of_score(what)
