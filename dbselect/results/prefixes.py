@@ -401,8 +401,8 @@ class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
 
         Notes
         -----
-        Of least squares ``n log(RSS0 / RSS1)``, as statsmodels' ``compare_lr_test``; of a family the
-        deviance that the group takes, by the dispersion of the larger model where it has one.
+        Of least squares ``n log(RSS0 / RSS1)``, as statsmodels' ``compare_lr_test``; of a family
+        the deviance that the group takes, by the dispersion of the larger model where it has one.
 
         References
         ----------

@@ -16,7 +16,7 @@ from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
 from dbselect.options.fields import GRID, METHOD, OF_METHOD
 from dbselect.options.kinds import CALLBACK, COLUMN
 from dbselect.options.methods import JUDGED
-from dbselect.options.option import shows
+from dbselect.options.option import options_of, shows
 from dbselect.options.refusals import REFUSED, refuse
 from dbselect.options.table import CrossValidateOptions
 from dbselect.pages.short import listed
@@ -162,12 +162,12 @@ def cross_validate(
     COLUMN.or_none().check("key", key)
     method = checked_method(method, JUDGED)
     points = points_of(grid)
-    check_options(method, points, options)
+    check_options(method, points, options, beside=options_of(CrossValidateOptions))
     if isinstance(method, str):
         refuse(problem, method)
     if cv is not None and folds is not None:
         raise ArgumentError(f"cv is {cv!r} and folds is {folds!r}; they mean the same, give one")
-    folding = _folding(problem, cv if folds is None else folds, key, time)
+    folding = _folding(problem, *(("folds", folds) if cv is None else ("cv", cv)), key, time)
     judging = None if metric is None else Judge(metric, key, problem.weight)
     asked = Measures() if judging is None else judging.measures
     if judging is not None and folding is None:
@@ -510,10 +510,10 @@ def _on_records(
 
 
 def _folding(
-    problem: "Problem", folds: int | None, key: str | None, time: str | None
+    problem: "Problem", name: str, folds: int | None, key: str | None, time: str | None
 ) -> Folding | None:
     """Return how a table is cut into folds; None for records of folds."""
-    folding = folding_of(folds, key, problem.seed, "folds")
+    folding = folding_of(folds, key, problem.seed, name)
     if time is None:
         return folding
     if key is not None:

@@ -23,13 +23,15 @@ def contributions_of(
     model : of one response, or a linear predictor a class
     means : of columns over the rows of the fit; empty if they are not known
     """
-    parts = _columns_of(model)
+    parts = _columns_of(model) if model.columns else {}
     found = []
     for name, predictor in zip(model._fields or [None], model._predictors, strict=True):
         each = [
             {column: predictor.coefficients[column] for column in own} for own in parts.values()
         ]
         none = dict.fromkeys(predictor.coefficients, 0.0)
+        if not parts:
+            return pl.DataFrame()
         plain = LinearPredictors([Predictor(0.0, none | own) for own in each], model._prepared)
         if background is not None:
             base = np.nanmean(plain.predict(background, handle_unknown=unknown), axis=0)

@@ -205,7 +205,7 @@ def _finished(
             raise DataError("cluster has one value in all rows; at least two clusters are needed")
         signs = (1.0, 1.0, -1.0)  # rows that go together in both ways are in both sums
         parts = zip(signs, each, strict=False)
-        meat = sum(sign * len(one) / (len(one) - 1) * one.T @ one for sign, one in parts)
+        meat = sum((s * len(one) / (len(one) - 1) * one.T @ one for s, one in parts), 0.0 * meat)
         factor, free = (n - 1) / (n - r), clusters - 1
     if kind == "HAC":
         (scores,) = [one.settle() for one in sums.clusters]

@@ -15,8 +15,8 @@ Each process sums its rows: (r + 1)^2 numbers, of G clusters G (r + 1) more and 
 
 Sources: White (1980), Econometrica 48; MacKinnon, White (1985), Journal of Econometrics 29, for
 HC1 to HC3; Liang, Zeger (1986), Biometrika 73, for clusters; Cameron, Gelbach, Miller (2011),
-Journal of Business and Economic Statistics 29, for two ways; Newey, West (1987), Econometrica 55, and
-Driscoll, Kraay (1998), Review of Economics and Statistics 80, for time.
+Journal of Business and Economic Statistics 29, for two ways; Newey, West (1987), Econometrica 55,
+and Driscoll, Kraay (1998), Review of Economics and Statistics 80, for time.
 """
 
 from collections import Counter
