@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, ColumnError, unknown
+from dbselect.errors import ArgumentError, ColumnError, shown, unknown
 from dbselect.options.kinds import is_whole
 from dbselect.record.columns import SUFFIX, Leaf, leaves, match
 from dbselect.record.gram import is_record
@@ -308,7 +308,7 @@ def folding_of(fold: Any, key: Any, seed: Any, name: str = "fold") -> Folding | 
 def check_folds(name: str, value: Any) -> None:
     """Refuse what is no number of folds."""
     if not (is_whole(value) and 2 <= int(value) < LIMIT):
-        raise ArgumentError(f"{name} is {value!r}; it must be a whole number >= 2")
+        raise ArgumentError(f"{name} is {shown(value)}; it must be a whole number >= 2")
 
 
 def check_seed(seed: Any) -> None:

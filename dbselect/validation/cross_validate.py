@@ -159,7 +159,8 @@ def cross_validate(
     [(0, 1.37, 0.6), (1, 0.98, 0.75), (2, 0.99, 0.78)]
     """
     CALLBACK.or_none().check("callback", callback)
-    COLUMN.or_none().check("key", key)
+    for name, column in (("key", key), ("time", time)):
+        COLUMN.or_none().check(name, column)
     method = checked_method(method, JUDGED)
     points = points_of(grid)
     check_options(method, points, options, beside=options_of(CrossValidateOptions))
