@@ -238,8 +238,8 @@ class BestWithinCall(table.BestWithinOptions, ProblemOptions):
 )  # fmt: skip
 def best_within(
     source: Source,
-    target: str | None,
-    budget: float,
+    target: str | None = None,
+    budget: float | None = None,
     groups: Groups = None,
     costs: Costs | None = None,
     **options: Unpack[BestWithinCall],

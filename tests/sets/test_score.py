@@ -463,6 +463,13 @@ def test_mistakes_are_told_in_a_sentence(ask, words):
         ask()
 
 
+def test_a_budget_needs_no_target():
+    score = score_of(len)
+    assert ds.best_within(score, budget=3).groups == ds.best_within(score, None, 3).groups
+    with pytest.raises(ArgumentError, match="budget is None; it must be a number >= 0"):
+        ds.best_within(score)
+
+
 def test_every_public_name_works_or_refuses_in_a_sentence(tmp_path):
     X, y = table()
     score = ds.objectives.Score.of(LinearRegression(), X, y, groups=GROUPS, costs=COSTS)
