@@ -72,6 +72,10 @@ class LeftOutWarning(UserWarning):
     """Columns or rows of a table have no part in the result."""
 
 
+class LeakageWarning(UserWarning):
+    """One column explains nearly all of the target, so that it may be made of it."""
+
+
 class SampleWarning(UserWarning):
     """A search looked at some of the rows only; the coefficients are fitted to all of them."""
 
@@ -116,7 +120,8 @@ def shown(value: Any) -> str:
     """Return a value as an error shows it: short, and of a table its type only."""
     kind = type(value).__name__
     article = "an" if kind[0] in "AEIOUaeiou" else "a"
-    is_table = hasattr(value, "__arrow_c_stream__") or hasattr(value, "__array__")
+    marks = ("__arrow_c_stream__", "__array__", "collect_schema")
+    is_table = any(hasattr(value, mark) for mark in marks)
     if is_table and not isinstance(value, numbers.Number):
         return f"{article} {kind}"
     text = repr(value)

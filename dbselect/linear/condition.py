@@ -5,8 +5,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dbselect.errors import ConditionWarning, DependenceWarning, RecordError, warn_caller
+from dbselect.errors import (
+    ConditionWarning,
+    DependenceWarning,
+    LeakageWarning,
+    RecordError,
+    warn_caller,
+)
 from dbselect.linear.state import State
+from dbselect.record.gram import Vector
 
 #: Condition number of the selected columns' correlations above which coefficients
 #: keep fewer than six of sixteen digits.
@@ -20,6 +27,9 @@ TOLD_SHARE = 1e-3
 LEAST_LEFT = 1e-2
 #: By how much less than nothing may be left of a column, as a share of its variance.
 LEFT_ROUNDING = 1e-2
+#: Share of the target's variance that a column seldom explains alone unless it is made of it, and
+#: rows below which an example without noise does so.
+LEAK_SHARE, LEAK_ROWS = 0.99, 100
 #: The error for such columns.
 IMPOSSIBLE = (
     "gram record has comoments that no rows can have: each two of its columns may agree as they "
@@ -62,6 +72,23 @@ def warn_of(condition: float) -> None:
             f"the selected columns have condition number {condition:.1e}; coefficients keep "
             f"about {max(0, 16 - math.log10(condition)):.0f} of 16 digits",
             ConditionWarning,
+        )
+
+
+def warn_of_leak(correlations: Vector, names: Sequence[str], target: str, rows: int) -> None:
+    """Warn where one column explains nearly all of the target.
+
+    Parameters
+    ----------
+    correlations : shape (D,), of each column with the target
+    """
+    shares = correlations**2
+    worst = int(shares.argmax())
+    if rows >= LEAK_ROWS and shares[worst] > LEAK_SHARE:
+        warn_caller(
+            f"column '{names[worst]}' alone explains {shares[worst]:.4f} of the variance of "
+            f"'{target}'; if it is known only with the target or made of it, leave it out",
+            LeakageWarning,
         )
 
 

@@ -7,7 +7,7 @@ gain is that of the mean of paired differences.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -105,6 +105,17 @@ class Score(SetFunction):
         self.budget: float | None = None
         self.lead: Any = None
 
+    def stored(self) -> dict[str, Any]:
+        """Return what a file keeps of the score: its name, groups, and the score of no columns."""
+        costs = dict(zip(self.about.names, self.about.costs.tolist(), strict=True))
+        none = float(self.folds(()).mean())
+        return {"groups": self.about.columns, "costs": costs, "name": self.label, "empty": none}
+
+    @classmethod
+    def of_file(cls, record: Mapping[str, Any]) -> Self:
+        """Return a score of a file, which cannot be asked."""
+        return cls(_Stored(record["name"]), **record)
+
     @classmethod
     def of(
         cls,
@@ -165,7 +176,7 @@ class Score(SetFunction):
     def label(self) -> str:
         """What is scored, in a word or two."""
         score: Any = self.answers.score
-        if isinstance(score, CrossValidated):
+        if isinstance(score, CrossValidated | _Stored):
             return score.label
         return str(getattr(score, "__name__", type(score).__name__))
 
@@ -334,3 +345,14 @@ def _value_with(objective: Objective, columns: Sequence[str]) -> float:
     trial = objective.copy()
     trial.add_all([int(name) for name in columns])
     return trial.value
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The function of a score that was read from a file."""
+
+    label: str
+
+    def __call__(self, columns: Any) -> float:
+        del columns
+        raise ArgumentError(f"{self.label} was read from a file, which has no function")

@@ -102,6 +102,8 @@ COLUMN = Kind("be the name of a column", _is_column, "VARCHAR", str)
 #: Names of groups, or of columns.
 GROUP_NAMES = Kind("be a list of group names", _are_names, "VARCHAR[]", str, several=True)
 COLUMNS = Kind("be a list of column names and globs", _are_names, "VARCHAR[]", str, several=True)
+#: What `validation.scoring.metrics` checks.
+METRICS = Kind("", lambda _: True, None, str, several=True)
 NOT_NEGATIVE = _number("be a number >= 0", lambda v: 0 <= v < math.inf)
 FINITE = _number("be a finite number", math.isfinite)
 POSITIVE = _number("be a number > 0", lambda v: 0 < v < math.inf)
@@ -123,6 +125,8 @@ SEED = Kind("be a whole number from 0 to 2^63 - 1", lambda v: is_whole(v) and 0 
 #: Limits of questions to a score; no command line has one.
 LIMIT_OF_QUERIES = Kind(COUNT.words, COUNT.allows)
 LIMIT_OF_TIME = Kind(SECONDS.words, SECONDS.allows)
+#: No command line has it, whose ``--cv`` adds scores to an answer.
+FOLDS_OF_SKLEARN = Kind(whole(2).words, whole(2).allows)
 SHORTLIST = Kind(FRACTION.words, FRACTION.allows)
 EXECUTOR = Kind("be a concurrent.futures.Executor", lambda v: callable(getattr(v, "submit", None)))
 CALLBACK = Kind("be a function of a Progress", callable)

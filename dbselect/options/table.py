@@ -19,10 +19,12 @@ from dbselect.options.kinds import (
     FACTORS,
     FALLING,
     FLAG,
+    FOLDS_OF_SKLEARN,
     FRACTION,
     GROUP_NAMES,
     LIMIT_OF_QUERIES,
     LIMIT_OF_TIME,
+    METRICS,
     NOT_NEGATIVE,
     POSITIVE,
     SECONDS,
@@ -479,6 +481,21 @@ class CrossValidateOptions(TypedDict, total=False):
         str | None,
         Option(None, COLUMN, "field of the table whose value decides the fold, so that rows of "
                "equal keys stay together; default: the columns that are read", in_engines=False),
+    ]  # fmt: skip
+    time: Annotated[
+        str | None,
+        Option(None, COLUMN, "field of the table by which rows are in order: each fold is judged "
+               "by what the rows before it give; of records ``\"fold\"``", in_engines=False),
+    ]  # fmt: skip
+    metric: Annotated[
+        str | Sequence[str] | None,
+        Option(None, METRICS, "metric of `evaluate`, or several, of which the first decides, on "
+               "the rows of a table; `key` then also names the queries of ndcg", in_engines=False),
+    ]  # fmt: skip
+    cv: Annotated[
+        int | None,
+        Option(None, FOLDS_OF_SKLEARN, "`folds`, by the name that scikit-learn has for it",
+               in_engines=False),
     ]  # fmt: skip
     callback: Callback
 

@@ -6,6 +6,7 @@ from typing import Any, TypeVar, Unpack
 
 import polars as pl
 
+from dbselect.errors import ArgumentError, shown
 from dbselect.methods.fits.by import fits_of_records
 from dbselect.methods.fits.fit import check_columns
 from dbselect.methods.sequences.by import sequences_of
@@ -25,10 +26,12 @@ from dbselect.results.every import AnySequence
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
 from dbselect.results.paths.lasso_paths import GroupLassoPath, LassoPath
+from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence as LinearSequence
 from dbselect.sources.types import Source
 from dbselect.validation.cross_validation import CrossValidation
+from dbselect.validation.drift import drift_from
 from dbselect.validation.grid import MethodOf
 from dbselect.validation.knockoff_selection import KnockoffSelection
 from dbselect.validation.stability_result import Stability
@@ -235,8 +238,8 @@ class BestWithinCall(table.BestWithinOptions, ProblemOptions):
 )  # fmt: skip
 def best_within(
     source: Source,
-    target: str | None,
-    budget: float,
+    target: str | None = None,
+    budget: float | None = None,
     groups: Groups = None,
     costs: Costs | None = None,
     **options: Unpack[BestWithinCall],
@@ -325,12 +328,15 @@ def knockoffs(
 
 @shows(
     table.AnytimeOptions, ProblemOptions, like=Problem.drift,
-    first=("a, b : tables or Grams of the same columns", *FIRST[1:]),
+    first=(
+        "a, b : tables or Grams of the same columns; or a sequence, which has all that follows "
+        "from its search, and rows to compare with those of it", *FIRST[1:],
+    ),
 )  # fmt: skip
 def drift(
-    a: Source,
-    b: Source,
-    target: str,
+    a: Source | LinearSequence,
+    b: Source | LinearSequence,
+    target: str | None = None,
     groups: Groups = None,
     costs: Costs | None = None,
     **options: Unpack[AnytimeCall],
@@ -338,7 +344,13 @@ def drift(
     """Compare two sets of rows."""
     check_known("drift", options, [*METHODS["anytime_sequence"].known, *PROBLEM_FIELDS])
     fields, own = apart(options)
-    return Problem(a, target, groups, costs, **fields).drift(b, **own)
+    if not isinstance(a, Prefixes):
+        return Problem(a, target, groups, costs, **fields).drift(b, **own)
+    told = {"target": target, "groups": groups, "costs": costs, **options}
+    given = next((name for name, value in told.items() if value is not None), None)
+    if given is not None:
+        raise ArgumentError(f"{given} is {shown(told[given])}; a sequence has its own")
+    return drift_from(a, b)
 
 
 class TablesCall(table.TablesOptions, ProblemOptions):

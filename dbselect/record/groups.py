@@ -172,7 +172,7 @@ def _brought(columns: Mapping[str, list[str]], costs: Any) -> dict[str, list[str
 def patterns_by_name(groups: Any) -> dict[str, list[str]]:
     """Return the columns and globs that each group names."""
     if not isinstance(groups, Mapping):
-        raise GroupError(f"groups is {groups!r}; it must map names to lists of columns")
+        raise GroupError(f"groups is {shown(groups)}; it must map names to lists of columns")
     for name in groups:
         if not isinstance(name, str):
             raise GroupError(f"group {name!r} has no text for a name; group names are text")
@@ -264,4 +264,4 @@ def _mapping_of(costs: Any, names: Sequence[str]) -> Mapping[str, Any]:
         if not costs.index.is_unique:
             raise GroupError(f"costs is a Series that names {list(costs.index)}; names must differ")
         return dict(costs.items())
-    raise GroupError(f"costs is {costs!r}; it must map group names to numbers > 0")
+    raise GroupError(f"costs is {shown(costs)}; it must map group names to numbers > 0")

@@ -67,6 +67,9 @@ class Call:
             if name in fields:
                 fields[name] = write(fields[name])
         fields |= {"groups": problem.groups, "costs": _costs(problem.costs)}
+        source: Any = problem.source
+        if hasattr(source, "stored"):
+            fields["source"] = source.stored()  # a score is no table
         asked = {"method": self.method, "options": dict(self.options), "of_gram": self.of_gram}
         return json.dumps({"problem": fields, **asked}, default=_plain)
 
@@ -85,7 +88,9 @@ class Call:
                 fields["costs"] = pl.Series(fields["costs"], dtype=pl.Float64)
             if "terms" in fields:
                 fields["terms"] = Terms.from_dict(fields["terms"])
-            problem = load("problem.problem", "Problem")(None, **fields)
+            score = fields.pop("source", None)
+            source = score and load("objectives.score", "Score").of_file(score)
+            problem = load("problem.problem", "Problem")(source, **fields)
             return cls(
                 problem, str(found["method"]), dict(found["options"]), bool(found["of_gram"])
             )

@@ -34,6 +34,8 @@ _CLASSES = {
     "SghtPath": "results.paths.sght_path", "Path": "selection.penalised.path",
     "Stability": "validation.stability_result", "StoppedSequence": "validation.stopped_result",
     "CrossValidation": "validation.cross_validation",
+    "ScoreSequence": "results.scored.sequence", "ScoreModel": "results.scored.model",
+    "Step": "record.steps", "Choice": "record.steps", "Stop": "record.steps",
     "FittedRows": "linear.inference", "Deviations": "linear.inference",
     "Linear": "linear.problem", "Groups": "record.groups", "Status": "glm.newton",
 }  # fmt: skip

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -165,9 +165,9 @@ class JointSequence(Prefixes[JointModel]):
         fits = [own._fits() for own in self.responses.values()]
         return information.joint_criteria(fits, self.share, gamma, penalty)
 
-    def _f_tests(self) -> pl.DataFrame:
+    def _step_tests(self, kind: Literal["f", "lr"]) -> pl.DataFrame:
         tables = [
-            own._f_tests().select(pl.lit(name).alias("response"), pl.all())
+            own._step_tests(kind).select(pl.lit(name).alias("response"), pl.all())
             for name, own in self.responses.items()
         ]
         return pl.concat(tables)

@@ -191,6 +191,11 @@ class Model(Diagnosed, Refitted, StoredFields, Predicting):
         return tests(intercept | self.coefficients, deviations)
 
     @property
+    def _centre(self) -> dict[str, float]:
+        gram = None if self.fit is None else self.fit.gram
+        return {} if gram is None else dict(zip(gram.columns, gram.mean.tolist(), strict=True))
+
+    @property
     def _prepared(self) -> Terms:
         return self.terms
 
@@ -312,11 +317,13 @@ class JointModel(StoredFields, Predicting):
         source: Any,
         *,
         cov_type: Any = None,
-        cluster: str | None = None,
+        cluster: Any = None,
+        time: str | None = None,
+        maxlags: int | None = None,
         weight: str | None = None,
     ) -> NoReturn:
         """Refuse: each response has its own, as ``model.responses["y"].robust_errors(table)``."""
-        del source, cov_type, cluster, weight
+        del source, cov_type, cluster, time, maxlags, weight
         raise ArgumentError(
             f"a JointModel has the responses {list(self.responses)}, each with errors of its own; "
             "ask one of model.responses"

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -379,13 +379,45 @@ class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
         >>> seq.f_tests().select("group", "df", pl.col("statistic", "p_value").round(3)).rows()
         [(None, None, None, None), ('a', 1, 40.0, 0.024), ('b', 1, 1.8, 0.408)]
         """
-        tests = self._f_tests()
+        return self._tested_steps("f")
+
+    def lr_tests(self) -> pl.DataFrame:
+        """Return for each step the likelihood-ratio test of its group, given those held beside it.
+
+        Returns
+        -------
+        DataFrame: step, action, group; df, the parameters that the group adds; statistic, twice
+        the logarithm of the ratio; p_value by the chi-squared distribution; NULL where it adds
+        none, and at step 0. Of several responses the tests of each, named in ``response``
+
+        Raises
+        ------
+        ArgumentError : the sequence has a ridge, or was read from a file without the dispersion
+            that its family has
+
+        Warns
+        -----
+        SelectionWarning : as `f_tests`
+
+        Notes
+        -----
+        Of least squares ``n log(RSS0 / RSS1)``, as statsmodels' ``compare_lr_test``; of a family
+        the deviance that the group takes, by the dispersion of the larger model where it has one.
+
+        References
+        ----------
+        McCullagh, Nelder (1989), Generalized Linear Models, sections 2.3 and 4.4.
+        """
+        return self._tested_steps("lr")
+
+    def _tested_steps(self, kind: Literal["f", "lr"]) -> pl.DataFrame:
+        tests = self._step_tests(kind)
         if any(step.choice is not Choice.FORCED for step in self.records):
             warn_of_choice()
         return tests
 
     @abstractmethod
-    def _f_tests(self) -> pl.DataFrame:
+    def _step_tests(self, kind: Literal["f", "lr"]) -> pl.DataFrame:
         """Return the tests of every step."""
 
     def expr(
@@ -647,26 +679,38 @@ class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
         return cast("Self", found)
 
     def cross_validate(
-        self, source: Any, grid: Any = None, *, folds: int | None = None, key: str | None = None
+        self,
+        source: Any,
+        grid: Any = None,
+        *,
+        folds: int | None = None,
+        key: str | None = None,
+        time: str | None = None,
+        metric: Any = None,
     ) -> "CrossValidation":
         """Score the search that made the sequence on rows that it has not seen.
 
         Parameters
         ----------
         source : table, with `folds`; or records of folds, as `gram_by` returns them
-        grid, folds, key : as of `dbselect.cross_validate`
+        grid, folds, key, time, metric : as of `dbselect.cross_validate`
         """
         problem, own = self.problem.on(source), self.call.options
-        return problem.cross_validate(self.call.method, grid, folds=folds, key=key, **own)
+        return problem.cross_validate(
+            self.call.method, grid, folds=folds, key=key, time=time, metric=metric, **own
+        )
 
-    def drift(self, a: Any, b: Any) -> "Drift":
+    def drift(self, a: Any, b: Any = None) -> "Drift":
         """Compare two sets of rows for the problem that was searched, as `dbselect.drift`.
 
         Parameters
         ----------
-        a, b : tables or Grams of the same columns
+        a, b : tables or Grams of the same columns; without b the rows of the search and a
         """
-        found: Drift = load("validation.drift", "drift_between")(self.problem.on(a), b)
+        if b is None:
+            found: Drift = load("validation.drift", "drift_from")(self, a)
+        else:
+            found = load("validation.drift", "drift_between")(self.problem.on(a), b)
         return found
 
     def explained_at(self, budget: float) -> float:

@@ -1,11 +1,16 @@
 """Refit a model on other rows, or read its own rows again."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import polars as pl
 
 from dbselect._lazy import load
 from dbselect.errors import ArgumentError
 from dbselect.record.gram import Gram
+from dbselect.record.inputs import HandleUnknown
 from dbselect.record.terms import Terms
+from dbselect.results.prediction.contributions import contributions_of
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -59,12 +64,60 @@ class Refitted:
         read = list(dict.fromkeys(names.get(name, name) for name in self.columns))
         return asked.replace(terms=self.terms.of(self.columns)).fit(read)
 
+    @property
+    def _centre(self) -> Mapping[str, float]:
+        """The means of the columns over the rows of the fit; empty if they are not known."""
+        return {}
+
+    def contributions(
+        self, rows: Any, background: Any = None, *, handle_unknown: HandleUnknown = "unavailable"
+    ) -> pl.DataFrame:
+        """Return what each group adds to the predictions of rows in memory.
+
+        Parameters
+        ----------
+        rows : as `X` of `Predicting.predict`, with names
+        background : rows whose mean is subtracted; default: those of the fit
+        handle_unknown : as of `Predicting.expr`
+
+        Returns
+        -------
+        DataFrame, one row a row and one column a group, in the order taken: the group's part of
+        the linear predictor less its mean. They add up to the prediction less the mean prediction,
+        of a family on the scale of the link; several classes follow each other, by ``class``. An
+        offset is a group of its own. NaN where a value is missing
+
+        Raises
+        ------
+        ArgumentError : the means of the columns over the rows of the fit are not known, as after
+            a file or beside an offset; give `background`
+        ColumnError, DataError : as `Predicting.predict`
+
+        Notes
+        -----
+        O(D) a row; exact Shapley values of groups that are independent, as of shap's
+        ``LinearExplainer`` (Lundberg, Lee 2017, Advances in Neural Information Processing Systems
+        30).
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 6], "b": [1, -1, -1, 1], "y": [3, 3, 5, 13]})
+        >>> model = ds.fit(table, "y")  # y = 2 a + b
+        >>> model.contributions(table.tail(1)).select(pl.all().round(6)).rows()
+        [(6.0, 1.0)]
+        """
+        return contributions_of(self, rows, background, self._centre, handle_unknown)
+
     def robust_errors(
         self,
         source: Any,
         *,
         cov_type: "CovType | None" = None,
-        cluster: str | None = None,
+        cluster: str | Sequence[str] | None = None,
+        time: str | None = None,
+        maxlags: int | None = None,
         weight: str | None = None,
     ) -> "RobustErrors":
         """Read the rows of the fit once more, for standard errors that hold if their errors differ.
@@ -74,7 +127,8 @@ class Refitted:
         source : the table that it was fitted to: the same rows, in any order and any form that
             `gram` reads. Of a prefix the columns of the whole search are read, as a missing value
             in any of them left a row out
-        cov_type : as statsmodels names it; default ``"HC1"``, with `cluster` ``"cluster"``:
+        cov_type : as statsmodels names it; default ``"HC1"``, with `cluster` ``"cluster"``, with
+            `time` ``"HAC"``:
 
             =============== ========================================================
             ``HC0``         squared residuals (White 1980)
@@ -83,20 +137,26 @@ class Refitted:
             ``HC3``         each over the square of that; for few rows. HC2 and HC3 of
                             least squares only
             ``cluster``     sums of each cluster, times G / (G - 1) (n - 1) / (n - r)
+            ``HAC``         sums of each time and of those before (Newey, West 1987)
             =============== ========================================================
-        cluster : column whose values are the clusters, within which errors may go together
+        cluster : column whose values are the clusters, within which errors may go together; or two
+            columns, clusters in two ways (Cameron, Gelbach, Miller 2011)
+        time : column whose order is that of the rows; rows of equal time are summed (Driscoll,
+            Kraay 1998)
+        maxlags : times back that count, with Bartlett's weights; default 4 (T / 100)^(2/9) of T
+            times, rounded down
         weight : column of row weights that the fit had; default: that of its problem
 
         Returns
         -------
         RobustErrors. Of least squares tests are by Student's t with n - r degrees of freedom, of G
-        clusters G - 1; of a family by the normal distribution
+        clusters G - 1, in two ways the smaller G; of a family by the normal distribution
 
         Raises
         ------
-        ArgumentError : there is no such cov_type, or it does not go with `cluster`; the model has a
-            ridge, knows no rows, or was fitted with ``exact=True``; several responses or classes;
-            the source is a Gram, which holds no rows
+        ArgumentError : there is no such cov_type, or it does not go with `cluster` or `time`; the
+            model has a ridge, knows no rows, or was fitted with ``exact=True``; several responses
+            or classes; the source is a Gram, which holds no rows
         ColumnError : the table lacks a column, or has one of another type
         DataError : the rows are not those of the fit; no rows are left to judge the model, n <= r;
             a row of it has no cluster, or all have one; HC2 and HC3 of rows that are fitted
@@ -105,8 +165,9 @@ class Refitted:
         Notes
         -----
         One pass, O(D r + r^2) a row, streamed as any work over rows: Spark, Dask and Ray sum where
-        their rows are. Memory 32,768 rows of r numbers at a time for each thread; of G clusters 8 G
-        r bytes more and the keys, so that clusters of one row each cost as much as the rows.
+        their rows are. Memory 32,768 rows of r numbers at a time for each thread; of G clusters
+        or times 8 G r bytes more and the keys, so that those of one row each cost as much as the
+        rows.
 
         Row weights are precisions, ``var_weights`` in statsmodels; results are those of its OLS and
         WLS by ``get_robustcov_results`` with ``use_t``. Of families with a link that is not
@@ -138,6 +199,7 @@ class Refitted:
         [0.5877, 0.1205]
         """
         found: RobustErrors = load("validation.robust.robust", "robust_errors")(
-            self, source, weight=weight or self.problem.weight, cov_type=cov_type, cluster=cluster
-        )
+            self, source, weight=weight or self.problem.weight, cov_type=cov_type, cluster=cluster,
+            time=time, maxlags=maxlags,
+        )  # fmt: skip
         return found

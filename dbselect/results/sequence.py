@@ -3,7 +3,7 @@
 from collections.abc import Sequence as Ordered
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from dbselect.errors import DataError, DbselectError
 from dbselect.linear import information
-from dbselect.linear.f_tests import step_f_tests
 from dbselect.linear.inference import FittedRows
+from dbselect.linear.nested_tests import step_tests
 from dbselect.linear.problem import Linear, linear
 from dbselect.linear.state import State
 from dbselect.record.gram import Gram, Matrix, Vector
@@ -147,10 +147,9 @@ class Sequence(Prefixes[Model]):
     def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
         return information.criteria(self._fits(), gamma, penalty)
 
-    def _f_tests(self) -> pl.DataFrame:
+    def _step_tests(self, kind: Literal["f", "lr"]) -> pl.DataFrame:
         FittedRows(self.gram, self.ridge).check_least_squares()
-        tests = step_f_tests(self._fits(), [step.action == "add" for step in self.records])
-        return pl.concat([self.steps.select("step", "action", "group"), tests], how="horizontal")
+        return step_tests(self._fits(), self.steps, kind)
 
     def _no_criterion(self, criterion: str) -> DbselectError:
         return DataError(f"{self.gram.rows} rows are too few for criterion {criterion!r}")

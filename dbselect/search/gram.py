@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dbselect.linear.condition import check_held
+from dbselect.linear.condition import check_held, warn_of_leak
 from dbselect.linear.inference import FittedRows, through_origin
 from dbselect.linear.problem import Linear, check_filled, check_usable, linear
 from dbselect.linear.refine import prefix_residuals, refined
@@ -210,6 +210,8 @@ def gram_search(
     joint = several and isinstance(problem.target, list | tuple)
     responses: Any = targets if joint else targets[0]
     own = linear(gram, responses, groups.members, problem.ridge, problem.scale)
+    if problem.intercept and not joint:
+        warn_of_leak(own.c, groups.members, targets[0], gram.rows)
     state = State(own, groups.positions)
     return GramSearch(call, groups, first, state, gram, own, adds_only)
 

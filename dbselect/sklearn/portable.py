@@ -12,7 +12,7 @@ from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence
 
 #: What is kept of how sure coefficients are.
-_PRECISION = ("degrees", "dispersion", "errors")
+_PRECISION = ("degrees", "dispersion", "errors", "centre")
 
 
 class Portable(BaseEstimator):

@@ -350,7 +350,7 @@ def gram_by(
     columns: Sequence[str] | None = None,
     weight: str | None = None,
     *,
-    fold: int | None = None,
+    fold: int | Folding | None = None,
     key: str | None = None,
     seed: int = 0,
     null_policy: NullPolicy = "skip",

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, ColumnError, unknown
+from dbselect.errors import ArgumentError, ColumnError, shown, unknown
 from dbselect.options.kinds import is_whole
 from dbselect.record.columns import SUFFIX, Leaf, leaves, match
 from dbselect.record.gram import is_record
@@ -47,6 +47,8 @@ class Folding:
     k: int  # number of folds
     key: str | None  # field whose values decide; None for the columns of the Gram
     seed: int  # 0 to 2^63 - 1
+    # where folds in the order of the key begin, but for the first; empty if a hash decides
+    edges: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -319,6 +321,8 @@ def _of_columns(policy: str, columns: Sequence[Any]) -> list[str]:
 def folding_of(fold: Any, key: Any, seed: Any, name: str = "fold") -> Folding | None:
     """Return the folding that the arguments of a call describe; None for no folds."""
     check_seed(seed)
+    if isinstance(fold, Folding):
+        return fold
     if fold is None:
         if key is not None:
             raise ArgumentError(f"key is {key!r}, but {name} is missing; give the number of folds")
@@ -330,7 +334,7 @@ def folding_of(fold: Any, key: Any, seed: Any, name: str = "fold") -> Folding | 
 def check_folds(name: str, value: Any) -> None:
     """Refuse what is no number of folds."""
     if not (is_whole(value) and 2 <= int(value) < LIMIT):
-        raise ArgumentError(f"{name} is {value!r}; it must be a whole number >= 2")
+        raise ArgumentError(f"{name} is {shown(value)}; it must be a whole number >= 2")
 
 
 def check_seed(seed: Any) -> None:

@@ -6,6 +6,7 @@ A segment is what is cut into folds: it gives a method its training data and jud
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import accumulate
 from operator import add
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,10 @@ from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
 from dbselect.options.fields import GRID, METHOD, OF_METHOD
 from dbselect.options.kinds import CALLBACK, COLUMN
 from dbselect.options.methods import JUDGED
-from dbselect.options.option import shows
+from dbselect.options.option import options_of, shows
 from dbselect.options.refusals import REFUSED, refuse
 from dbselect.options.table import CrossValidateOptions
+from dbselect.pages.short import listed
 from dbselect.record.columns import leaves
 from dbselect.record.gram import Gram
 from dbselect.record.steps import uninterrupted
@@ -33,6 +35,7 @@ from dbselect.sources.progress import Callback, turns
 from dbselect.sources.read import gram_by, with_digits_of
 from dbselect.sources.request import FOLD, Folding, folding_of, not_computed, request_of
 from dbselect.sources.sampling.folded import FoldedTable, RowFolds
+from dbselect.sources.sampling.time_folds import time_folding
 from dbselect.sources.target import check_numeric
 from dbselect.validation.cross_validation import CrossValidation
 from dbselect.validation.grid import (
@@ -46,10 +49,9 @@ from dbselect.validation.grid import (
 )
 from dbselect.validation.held_out import (
     CHOICES,
-    MEANS,
-    NO_SCORES,
-    SCORES,
     HeldOut,
+    Judge,
+    Measures,
     check_judged_on_gram,
     on_gram,
     on_rows,
@@ -73,6 +75,9 @@ def cross_validate(
     *,
     folds: int | None = None,
     key: str | None = None,
+    time: str | None = None,
+    metric: str | Sequence[str] | None = None,
+    cv: int | None = None,
     callback: Callback | None = None,
     **options: Any,
 ) -> CrossValidation:
@@ -81,7 +86,8 @@ def cross_validate(
     For each fold the method runs on the others, and what it returns is scored
     on the fold. Every prefix of a sequence is a candidate, from the last step that was
     forced (``always``, the start of `backward`) on; a model is one. A sequence that ends
-    earlier than that of another fold carries its last model on.
+    earlier than that of another fold carries its last model on. With ``time`` the method runs
+    on the earlier rows only: k folds and the rows before them, k + 1 parts of the rows in order.
 
     Returns
     -------
@@ -90,13 +96,15 @@ def cross_validate(
     the folds; the best candidate and the one-standard-error choice. With a family deviance
     and accuracy stand in the place of mse, as in `evaluate`, and the best has the lowest
     mean deviance. Of several responses r2 is the mean by their shares, and so is mse, each
-    in units of the response's variance on all folds
+    in units of the response's variance on all folds. With ``metric`` these stand in the place
+    of all that, and the first decides
 
     Raises
     ------
     ArgumentError : another method, an unknown option, an empty grid, a family without
-        `folds` or in the grid, or what the method refuses
-    ColumnError, GroupError : as the method
+        `folds` or in the grid, what `evaluate` refuses of a metric, or what the method refuses
+    ColumnError, GroupError : as the method; ``time`` is no number or date
+    DataError : ``time`` is missing in a row, or has too few different values
     RecordError : a record is malformed, or those of a segment do not fit each other
     SourceError : there is no such table, or with a family it can be read only once
 
@@ -109,7 +117,9 @@ def cross_validate(
     -----
     The method runs once a point and fold. A training Gram is the sum of the other folds,
     not a difference, so that no digits cancel: O(folds^2 d^2). Folds without usable rows
-    do not count. A segment with fewer than two folds, or where the method raises
+    do not count. Rows of equal ``time`` lie in one part; else the parts are those of
+    scikit-learn's ``TimeSeriesSplit``. That column and one more pass decide them, and its
+    values are in memory for that. A segment with fewer than two folds, or where the method raises
     DataError, has the reason in its row and keeps no other from its scores; r2 is missing
     where the target is constant in a fold.
     With a family, a point and fold takes the passes of the method and one, each over the
@@ -149,29 +159,43 @@ def cross_validate(
     [(0, 1.37, 0.6), (1, 0.98, 0.75), (2, 0.99, 0.78)]
     """
     CALLBACK.or_none().check("callback", callback)
-    COLUMN.or_none().check("key", key)
+    for name, column in (("key", key), ("time", time)):
+        COLUMN.or_none().check(name, column)
     method = checked_method(method, JUDGED)
     points = points_of(grid)
-    check_options(method, points, options)
+    check_options(method, points, options, beside=options_of(CrossValidateOptions))
     if isinstance(method, str):
         refuse(problem, method)
-    folding = folding_of(folds, key, problem.seed, "folds")
+    if cv is not None and folds is not None:
+        raise ArgumentError(f"cv is {cv!r} and folds is {folds!r}; they mean the same, give one")
+    folding = _folding(problem, *(("folds", folds) if cv is None else ("cv", cv)), key, time)
+    judging = None if metric is None else Judge(metric, key, problem.weight)
+    asked = Measures() if judging is None else judging.measures
+    if judging is not None and folding is None:
+        raise ArgumentError(
+            f"metric is {metric!r}, but folds is missing; a metric needs rows: give a table, and "
+            "the number of its folds"
+        )
     varied = shown_points(points)
-    _check_names([], varied.columns)
+    _check_names([], varied.columns, asked)
     tried = [{**options, **point} for point in points]
     named = _named(problem, tried)
-    if folding is not None and _is_lazy(problem, method, named):
+    if folding is not None and time is None and _is_lazy(problem, method, named):
         # Decided once: for the folds, all points and the model of the choice.
         problem = problem.replace(gram="lazy")
-    keys, segments = _segments_of(problem, folding, named)
-    _check_names(keys.columns, varied.columns)
+    keys, segments = _segments_of(
+        problem, folding, named, time=time is not None, rows=judging is not None
+    )
+    _check_names(keys.columns, varied.columns, asked)
     outcomes = []
     with turns(len(segments) * len(tried), "points of the grid", callback) as turn:
         for number, segment in enumerate(segments):
-            for point, (found, reason) in enumerate(_outcomes(segment, problem, method, tried)):
+            for point, (found, reason) in enumerate(
+                _outcomes(segment, problem, method, tried, judging)
+            ):
                 outcomes.append((number, point, found, reason))
                 turn(None, None)
-    scores, table_of_means = tables(outcomes)
+    scores, table_of_means = tables(outcomes, asked)
 
     def labelled(rows: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
         for index, names in (("point", varied), ("segment", keys)):
@@ -182,8 +206,8 @@ def cross_validate(
     return CrossValidation(
         problem=problem.without_rows(),
         keys=keys.columns,
-        table=labelled(with_choices(table_of_means), (*MEANS, *CHOICES, "reason")),
-        scores=labelled(scores, SCORES),
+        table=labelled(with_choices(table_of_means, asked), (*asked.means, *CHOICES, "reason")),
+        scores=labelled(scores, asked.scores),
         grid=points,
         options=options,
         method=method,
@@ -206,17 +230,19 @@ def _is_lazy(problem: "Problem", method: MethodOf, named: list[str] | None) -> b
 
 
 def _segments_of(
-    problem: "Problem", folding: Folding | None, named: list[str] | None
+    problem: "Problem", folding: Folding | None, named: list[str] | None, *, time: bool, rows: bool
 ) -> tuple[pl.DataFrame, Sequence["Segment"]]:
     """Return the keys of the segments, one row each, and the segments.
 
     Parameters
     ----------
     named : columns and globs that some point reads, the target among them; None for all
+    time : whether folds are in their order, and the method runs on those before
+    rows : whether rows are judged, also of linear models
     """
     if folding is None:
         _check_is_of_records(problem)
-        return _on_records(problem, problem.source)
+        return _on_records(problem, problem.source, time=time)
     if not problem.is_linear:
         return pl.DataFrame(), [OnTable(_row_folds(problem, folding, named), problem.weight)]
     if problem.gram == "lazy":
@@ -225,11 +251,11 @@ def _segments_of(
     table = table_of(problem, None)
     check_numeric(table, targets)
     records = gram_by(
-        table, columns=named, weight=problem.weight, fold=folding.k, key=folding.key,
-        seed=folding.seed, null_policy=policy_but_for(targets, problem.null_policy),
-        terms=problem.terms,
+        table, columns=named, weight=problem.weight, fold=folding,
+        null_policy=policy_but_for(targets, problem.null_policy), terms=problem.terms,
     )  # fmt: skip
-    return _on_records(problem, records)
+    judged = _row_folds(problem, folding, named) if rows else None
+    return _on_records(problem, records, judged, time=time)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,10 +266,14 @@ class OnGrams:
     ----------
     parts : fold -> Gram
     target : column to predict, or several
+    rows : which fold each row is in; None where none are judged
+    time : whether only the folds before one train
     """
 
     parts: Mapping[Any, Gram]
     target: str | list[str] | tuple[str, ...]
+    rows: RowFolds | None = None
+    time: bool = False
 
     @property
     def whole(self) -> Gram:
@@ -256,6 +286,9 @@ class OnGrams:
 
     def training(self, folds: Sequence[Any]) -> dict[Any, Gram]:
         """Return for each fold what the method runs on: the Gram of the others."""
+        if self.time:
+            earlier = accumulate((self.parts[fold] for fold in folds[:-1]), add)
+            return dict(zip(folds[1:], earlier, strict=True))
         return {
             fold: reduce(add, (self.parts[other] for other in folds if other != fold))
             for fold in folds
@@ -308,7 +341,8 @@ class OnTable:
 
     def training(self, folds: Sequence[Any]) -> dict[Any, FoldedTable]:
         """Return for each fold what the method runs on: the rows of the others."""
-        return {fold: FoldedTable(self.rows, fold) for fold in folds}
+        judged = folds[1:] if self.rows.folding.edges else folds
+        return {fold: FoldedTable(self.rows, fold) for fold in judged}
 
     def asked(self, problem: "Problem", source: Any) -> "Problem":
         """Return the problem of some of the rows."""
@@ -340,6 +374,11 @@ class OnWide:
     """
 
     wide: WideFolds
+
+    @property
+    def rows(self) -> RowFolds:
+        """Which fold each row is in."""
+        return self.wide.rows
 
     @property
     def whole(self) -> FoldedTable:
@@ -374,26 +413,34 @@ Segment = OnGrams | OnTable | OnWide
 
 
 def _outcomes(
-    segment: Segment, problem: "Problem", method: MethodOf, points: Iterable[Options]
+    segment: Segment,
+    problem: "Problem",
+    method: MethodOf,
+    points: Iterable[Options],
+    judge: Judge | None,
 ) -> Iterator[Outcome]:
     """Yield the scores of each point in one segment, and the reason why some are missing."""
+    asked = Measures() if judge is None else judge.measures
     folds, every = segment.folds()
     if len(folds) < 2:
         few = f"{len(folds)} of {every} folds have usable rows; at least 2 are needed"
-        yield from ((NO_SCORES, few) for _ in points)
+        yield from ((asked.nothing, few) for _ in points)
         return
     training = segment.training(folds)
     for options in points:
         try:
             results = {
                 fold: _result(segment, segment.asked(problem, training[fold]), method, options)
-                for fold in folds
+                for fold in training
             }
-            judged = segment.judged(results)
+            if judge is None or segment.rows is None:
+                judged = segment.judged(results)
+            else:
+                judged = {fold: judge.of(one, segment.rows, fold) for fold, one in results.items()}
         except DataError as error:
-            yield NO_SCORES, str(error)
+            yield asked.nothing, str(error)
         else:
-            yield scores_of(results, judged), _note(problem, judged)
+            yield scores_of(results, judged, asked), _note(problem, judged)
 
 
 def _note(problem: "Problem", judged: Mapping[Any, HeldOut]) -> str | None:
@@ -456,10 +503,32 @@ def _row_folds(problem: "Problem", folding: Folding, named: list[str] | None) ->
     return RowFolds(with_digits_of(folding.key, table), folding, taken, hidden)
 
 
-def _on_records(problem: "Problem", source: Any) -> tuple[pl.DataFrame, list[OnGrams]]:
+def _on_records(
+    problem: "Problem", source: Any, rows: RowFolds | None = None, *, time: bool
+) -> tuple[pl.DataFrame, list[OnGrams]]:
     """Return the keys of the segments of records, one row each, and the segments."""
     keys, every = _segments(source)
-    return keys, [OnGrams(parts, problem.target or "") for parts in every]
+    return keys, [OnGrams(parts, problem.target or "", rows, time) for parts in every]
+
+
+def _folding(
+    problem: "Problem", name: str, folds: int | None, key: str | None, time: str | None
+) -> Folding | None:
+    """Return how a table is cut into folds; None for records of folds."""
+    folding = folding_of(folds, key, problem.seed, name)
+    if time is None:
+        return folding
+    if key is not None:
+        raise ArgumentError(f"key is {key!r} and time is {time!r}; folds are by one of them")
+    if problem.gram == "lazy":
+        raise ArgumentError("gram is 'lazy'; folds by time need the Gram, or a family")
+    if folding is not None:
+        return time_folding(table_of(problem, None), time, folding.k)
+    if time != FOLD:
+        raise ArgumentError(
+            f"time is {time!r}; of records it must be '{FOLD}', and a table needs folds="
+        )
+    return None
 
 
 def _segments(source: Any) -> tuple[pl.DataFrame, list[dict[Any, Gram]]]:
@@ -502,7 +571,10 @@ def _frame(source: Any) -> pl.DataFrame:
 def _check_records(names: list[str]) -> None:
     for name in (FOLD, "gram"):
         if name not in names:
-            raise ColumnError(f"source lacks column '{name}'; it has {names}; a table needs folds=")
+            raise ColumnError(
+                f"source lacks column '{name}'; it has {listed(names)}; a table needs folds=, as "
+                "in folds=5"
+            )
 
 
 def _parts(rows: pl.DataFrame) -> dict[Any, Gram]:
@@ -515,9 +587,9 @@ def _parts(rows: pl.DataFrame) -> dict[Any, Gram]:
     return parts
 
 
-def _check_names(keys: list[str], options: list[str]) -> None:
+def _check_names(keys: list[str], options: list[str], asked: Measures) -> None:
     """Refuse keys and options whose names the result needs."""
-    taken = {"segment", "point", *SCORES, *MEANS, *CHOICES, "reason"}
+    taken = {"segment", "point", *asked.scores, *asked.means, *CHOICES, "reason"}
     for name in [*keys, *options]:
         if name in taken or (name in keys and name in options):
             kind, way = ("a key", "rename it") if name in keys else ("an option", "wrap the method")

@@ -16,7 +16,8 @@ from dbselect.record.steps import uninterrupted
 from dbselect.results.fields import StoredFields
 from dbselect.results.selected import AnyModel, model_in
 from dbselect.validation.grid import answer
-from dbselect.validation.held_out import CHOICES, MEASURES
+from dbselect.validation.held_out import CHOICES, STD_ERROR
+from dbselect.validation.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -32,10 +33,11 @@ class CrossValidation(StoredFields, InNotebooks):
     keys : columns that identify the segments
     table : one row a segment and candidate: the keys; point, the number of the point in
         `grid`; its options; step; spent and columns, means over the folds; r2, mse,
-        deviance, accuracy and their standard errors, null where the family has none; best
+        deviance, accuracy, or the metrics asked for, and their standard errors, null where the
+        family has none; best
         and one_standard_error, true for one row a segment; reason, why scores are missing
     scores : one row a segment, candidate and fold: the keys, point, options, step, fold;
-        rows, those held out; spent, columns, r2, mse, deviance, accuracy
+        rows, those held out; spent, columns, and the measures
     grid : options of each point
     options : those that all points share
     method : name of the method, or the function of a problem that was called
@@ -91,10 +93,11 @@ class CrossValidation(StoredFields, InNotebooks):
             )
             for choice in reversed(CHOICES)
         ]  # fmt: skip
-        drawn = self.table.filter(pl.col("r2").is_not_null())
+        name = self._measures[0]
+        drawn = self.table.filter(pl.col(name).is_not_null())
         curve = None
         if len(self.grid) == 1 and not self.keys and drawn.height > 1:
-            curve = (drawn["spent"], drawn["r2"], "held-out r2 against what is spent")
+            curve = (drawn["spent"], drawn[name], f"held-out {name} against what is spent")
         return Glance(pl.concat(choices), curve)
 
     @property
@@ -105,7 +108,14 @@ class CrossValidation(StoredFields, InNotebooks):
     @property
     def _scored(self) -> list[str]:
         """The measures that the family has."""
-        return [name for name in MEASURES if self.table[name].null_count() < self.table.height]
+        return [
+            name for name in self._measures if self.table[name].null_count() < self.table.height
+        ]
+
+    @property
+    def _measures(self) -> list[str]:
+        ends = [one for one in self.table.columns if one.endswith(STD_ERROR)]
+        return [one.removesuffix(STD_ERROR) for one in ends]
 
     @property
     def _rows(self) -> int:
@@ -115,7 +125,7 @@ class CrossValidation(StoredFields, InNotebooks):
 
     @property
     def best(self) -> pl.DataFrame:
-        """The candidate of the lowest mean mse or deviance, one row a segment.
+        """The candidate of the lowest mean mse or deviance, or the best metric, one row a segment.
 
         Ties go to the simpler.
         """
@@ -184,12 +194,13 @@ class CrossValidation(StoredFields, InNotebooks):
         model: AnyModel = result.model(min(row["step"], len(result.spent) - 1))
         return model
 
-    def plot(self, measure: str = "r2", **keys: Any) -> Any:
+    def plot(self, measure: str | None = None, **keys: Any) -> Any:
         """Return a picture of the held-out scores against what is spent.
 
         Parameters
         ----------
-        measure : ``"r2"``, ``"mse"``, ``"deviance"`` or ``"accuracy"``
+        measure : ``"r2"``, ``"mse"``, ``"deviance"`` or ``"accuracy"``, or one of the metrics
+            that were asked for; default: the first
         keys : the segment, by the values of its keys
 
         Returns
@@ -204,8 +215,9 @@ class CrossValidation(StoredFields, InNotebooks):
         DataError : there are no scores of this measure
         EngineError : altair is not installed
         """
-        if measure not in MEASURES:
-            raise ArgumentError(f"measure is {measure!r}; it must be one of {list(MEASURES)}")
+        measure = self._measures[0] if measure is None else measure
+        if measure not in self._measures:
+            raise ArgumentError(f"measure is {measure!r}; it must be one of {self._measures}")
         self._segment(keys)
         rows = self._rows_of(keys).filter(pl.col(measure).is_not_null())
         if rows.is_empty():
@@ -228,7 +240,9 @@ class CrossValidation(StoredFields, InNotebooks):
         title = f"{self.target}: {measure} on rows held out" + "".join(
             f", {name} {value}" for name, value in keys.items()
         )
-        heights = Heights("value", f"{measure}, held out", share=measure == "r2")
+        kind = measure.split("@")[0]
+        more = kind not in METRICS or METRICS[kind].more
+        heights = Heights("value", f"{measure}, held out", share=measure == "r2", more=more)
         value = ("value", ".5~g", measure)
         tips = ["options:N", value, "step:Q", "spent:Q", "columns:Q", "choice:N"]
         if frame["step"].null_count() == frame.height:

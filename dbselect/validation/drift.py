@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 import numpy as np
 import polars as pl
 
-from dbselect.errors import DataError
+from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.divergence import gaussian_divergence
 from dbselect.linear.inference import INTERCEPT
 from dbselect.linear.problem import unusable
@@ -19,7 +19,7 @@ from dbselect.results.drift import Drift
 from dbselect.results.sequence import Sequence
 from dbselect.search.table import gram_given, policy_but_for, table_of
 from dbselect.sources.read import gram as read_gram
-from dbselect.validation.scoring.evaluate import evaluate
+from dbselect.validation.scoring.evaluate import evaluate, gram_there
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -62,8 +62,31 @@ def drift_between(problem: "Problem", other: Any, **options: Unpack[AnytimeOptio
     known = checked_options(AnytimeOptions, "drift", options)
     refuse(problem, "drift")
     search = changed(AnytimeOptions, cast(Mapping[str, Any], known))
+    return _compared(problem, _gram_of(problem), _gram_of(problem.on(other)), search)
+
+
+def drift_from(sequence: Any, other: Any) -> Drift:
+    """Compare the rows of a search with others, as `drift_between`.
+
+    Parameters
+    ----------
+    sequence : linear, of one response
+    other : another sequence, or what `evaluate` takes
+    """
+    if not isinstance(sequence, Sequence):
+        raise ArgumentError(
+            f"a is a {type(sequence).__name__}, which has no Gram of its rows; give two tables"
+        )
+    there = other.gram if isinstance(other, Sequence) else gram_there(sequence, other, None)
+    one = sequence.gram.select([sequence.target, *sequence.columns])
+    options = sequence.call.options if sequence.call.method == "anytime_sequence" else {}
+    return _compared(sequence.problem, one, there, options)
+
+
+def _compared(problem: "Problem", one: Gram, two: Gram, search: Mapping[str, Any]) -> Drift:
+    """Return what has changed from one Gram to another."""
     target = problem.targets[0]
-    one, two = aligned([_gram_of(problem), _gram_of(problem.on(other))])
+    one, two = aligned([one, two])
     for name, gram in (("a", one), ("b", two)):
         why = unusable(gram, target)
         if why is not None:

@@ -69,8 +69,15 @@ def name_of_method(method: MethodOf) -> str:
     return method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
 
 
-def check_options(method: MethodOf, points: Sequence[Options], options: Options) -> None:
-    """Refuse options that a method does not have, that it lacks, or that are given twice."""
+def check_options(
+    method: MethodOf, points: Sequence[Options], options: Options, beside: Iterable[str] = ()
+) -> None:
+    """Refuse options that a method does not have, that it lacks, or that are given twice.
+
+    Parameters
+    ----------
+    beside : options of what asks the method, which an error names as well
+    """
     varied = list(dict.fromkeys(name for point in points for name in point))
     for name in varied:
         if name in options:
@@ -83,9 +90,12 @@ def check_options(method: MethodOf, points: Sequence[Options], options: Options)
     if not isinstance(method, str):
         return
     known = METHODS[method].known
+    every = [*beside, *known, *FREE_FIELDS]
+    # What scikit-learn calls it is nearer to the name of another option.
+    meant = {"scoring": ["metric"]} if "metric" in every else {}
     for name in [*varied, *options]:
         if name not in known and name not in FREE_FIELDS:
-            raise OptionError(f"{method} has {unknown('option', name, [*known, *FREE_FIELDS])}")
+            raise OptionError(f"{method} has {unknown('option', name, meant.get(name, every))}")
     for name, option in known.items():
         if option.default is REQUIRED and name not in varied and name not in options:
             raise OptionError(f"{method} needs option '{name}', which has no default")

@@ -1,7 +1,8 @@
 """Scores on held-out folds, their means over folds, and which candidate to take."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +23,9 @@ from dbselect.results.model import JointModel, Model
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import AnyModel
 from dbselect.results.sequence import Sequence as AnytimeSequence
-from dbselect.validation.scoring.evaluate import coefficients_of, squared_errors
+from dbselect.sources.sampling.folded import FoldedTable, RowFolds
+from dbselect.validation.scoring.evaluate import coefficients_of, evaluate, squared_errors
+from dbselect.validation.scoring.metrics import OF_QUERIES, requests_of
 from dbselect.validation.scoring.row_scores import predictors_of, row_scores
 
 #: Errors that differ by less than this share of the target's variance are equal, and
@@ -31,23 +34,48 @@ EQUAL_SHARE = 1e-12
 #: What is measured of a candidate: r2 by all, mse by linear models, the others by those of
 #: a family.
 MEASURES = ("r2", "mse", "deviance", "accuracy")
-#: What is known of a candidate on a fold.
-SCORES: dict[str, Any] = {
-    "step": pl.Int64, "fold": pl.Null, "rows": pl.Int64, "spent": pl.Float64,
-    "columns": pl.Int64, **dict.fromkeys(MEASURES, pl.Float64),
-}  # fmt: skip
-#: Scores come with the variance of the target, by which errors are called equal.
-NO_SCORES = pl.DataFrame(schema=SCORES | {"variance": pl.Float64})
-#: What becomes of it over the folds of a segment.
-MEANS = (
-    "step", "spent", "columns",
-    *(f"{name}{end}" for name in MEASURES for end in ("", "_std_error")),
-)  # fmt: skip
+#: End of the name of a measure's standard error.
+STD_ERROR = "_std_error"
 #: Numbers of the segment and of the point that a row belongs to.
 UINT = pl.UInt32
 INDEX = {"segment": UINT, "point": UINT}
 #: Columns of the table that mark which of a segment's candidates to take.
 CHOICES = ("best", "one_standard_error")
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What is measured of a candidate, and which decides.
+
+    Parameters
+    ----------
+    names : of the measures
+    deciding : of those that decide, the first that is known of a candidate does
+    more : whether more of it is better
+    """
+
+    names: tuple[str, ...] = MEASURES
+    deciding: tuple[str, ...] = ("mse", "deviance")
+    more: bool = False
+
+    @property
+    def scores(self) -> dict[str, Any]:
+        """What is known of a candidate on a fold, and its types."""
+        return {
+            "step": pl.Int64, "fold": pl.Null, "rows": pl.Int64, "spent": pl.Float64,
+            "columns": pl.Int64, **dict.fromkeys(self.names, pl.Float64),
+        }  # fmt: skip
+
+    @property
+    def nothing(self) -> pl.DataFrame:
+        """No scores; they come with the variance of the target, by which errors are equal."""
+        return pl.DataFrame(schema=self.scores | {"variance": pl.Float64})
+
+    @property
+    def means(self) -> list[str]:
+        """What becomes of the scores over the folds of a segment."""
+        both = [f"{name}{end}" for name in self.names for end in ("", STD_ERROR)]
+        return ["step", "spent", "columns", *both]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +84,13 @@ class HeldOut:
 
     rows: int  # of the fold
     variance: float  # of the target there, or the deviance of its mean
-    # those of `MEASURES` that the family has, each of shape (M,); NaN for no number
+    # those that the family has, each of shape (M,); NaN for no number
     measures: dict[str, Vector]
 
     @property
     def is_constant(self) -> bool:
         """Whether r2 is missing, as the target is constant on the fold."""
-        return bool(np.isnan(self.measures["r2"]).any())
+        return "r2" in self.measures and bool(np.isnan(self.measures["r2"]).any())
 
 
 def on_gram(
@@ -136,20 +164,52 @@ def on_rows(result: GlmSequence | GlmModel, held: Any, weight: str | None) -> He
     return HeldOut(found.rows, found.null_deviance, measures)
 
 
+@dataclass(frozen=True)
+class Judge:
+    """Metrics of models on the rows of a fold.
+
+    Parameters
+    ----------
+    metric, key, weight : as of `evaluate`; the key is of the folds as well
+    """
+
+    metric: str | Sequence[str]
+    key: str | None
+    weight: str | None
+
+    @cached_property
+    def measures(self) -> Measures:
+        """The metrics, of which the first decides."""
+        asked = requests_of(self.metric)
+        return Measures(
+            tuple(one.name for one in asked), (asked[0].name,), more=asked[0].metric.more
+        )
+
+    def of(self, result: Any, folds: RowFolds, fold: Any) -> HeldOut:
+        """Judge models on the table of a fold, in one pass."""
+        # The key of queries is no column of a model, but is read here.
+        held = FoldedTable(replace(folds, hidden=()), fold, held_out=True)
+        key = self.key if any(one.kind in OF_QUERIES for one in requests_of(self.metric)) else None
+        found = evaluate(result, held, weight=self.weight, metric=self.metric, key=key)
+        measures = {name: found.table[name].to_numpy() for name in found.metrics}
+        return HeldOut(found.rows, float(np.abs(measures[found.metrics[0]]).max()), measures)
+
+
 def scores_of(
-    results: Mapping[Any, AnySequence | AnyModel], judged: Mapping[Any, HeldOut]
+    results: Mapping[Any, AnySequence | AnyModel], judged: Mapping[Any, HeldOut], asked: Measures
 ) -> pl.DataFrame:
     """Return the scores of the candidates on each fold."""
-    last = max(len(one.measures["r2"]) for one in judged.values())
+    lengths = {fold: len(next(iter(one.measures.values()))) for fold, one in judged.items()}
+    last = max(lengths.values())
     parts = []
     for fold, result in results.items():
         held = judged[fold]
         steps = np.arange(_first(result), last)
         # A sequence that has ended carries its last model on.
-        at = np.minimum(steps, len(held.measures["r2"]) - 1)
+        at = np.minimum(steps, lengths[fold] - 1)
         measures = {
             name: held.measures[name][at] if name in held.measures else [None] * len(at)
-            for name in MEASURES
+            for name in asked.names
         }
         columns: dict[str, Any] = {
             "step": steps if isinstance(result, Prefixes) else [None],
@@ -160,9 +220,9 @@ def scores_of(
             **measures,
             "variance": [held.variance] * len(at),
         }
-        kinds = {name: kind for name, kind in NO_SCORES.schema.items() if name != "fold"}
+        kinds = {name: kind for name, kind in asked.nothing.schema.items() if name != "fold"}
         parts.append(pl.DataFrame(columns, schema_overrides=kinds))
-    return pl.concat(parts).with_columns(pl.col(*MEASURES).fill_nan(None))
+    return pl.concat(parts).with_columns(pl.col(*asked.names).fill_nan(None))
 
 
 def columns_used(result: AnySequence | AnyModel) -> npt.NDArray[np.intp]:
@@ -186,7 +246,7 @@ def _first(result: AnySequence | AnyModel) -> int:
 
 
 def tables(
-    outcomes: Sequence[tuple[int, int, pl.DataFrame, str | None]],
+    outcomes: Sequence[tuple[int, int, pl.DataFrame, str | None]], asked: Measures
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the scores of all segments and points, and their means with the reasons.
 
@@ -205,11 +265,11 @@ def tables(
         how="vertical_relaxed",
     )
     # Null in one fold, null over all: a mean of the others is no score of the same rows.
-    known = {name: pl.when(pl.col(name).null_count() == 0) for name in MEASURES}
+    known = {name: pl.when(pl.col(name).null_count() == 0) for name in asked.names}
     means = scores.group_by(*INDEX, "step", maintain_order=True).agg(
         pl.col("spent", "columns", "variance").mean(),
         **{name: there.then(pl.col(name).mean()) for name, there in known.items()},
-        **{f"{name}_std_error": there.then(_std_error(name)) for name, there in known.items()},
+        **{f"{name}{STD_ERROR}": there.then(_std_error(name)) for name, there in known.items()},
     )
     return scores, reasons.join(means, on=list(INDEX), how="left", maintain_order="left_right")
 
@@ -218,15 +278,15 @@ def _std_error(name: str) -> pl.Expr:
     return pl.col(name).std() / pl.len().sqrt()
 
 
-def with_choices(table: pl.DataFrame) -> pl.DataFrame:
+def with_choices(table: pl.DataFrame, asked: Measures) -> pl.DataFrame:
     """Add a column for each choice, true for the candidate of a segment that it takes.
 
-    The table has segment, spent, columns, variance, mse or deviance and its standard error; null
-    for no scores.
+    The table has segment, spent, columns, variance, the deciding measure and its standard error;
+    null for no scores.
     """
     segment = "segment"
-    error = pl.coalesce("mse", "deviance")
-    std_error = pl.coalesce("mse_std_error", "deviance_std_error")
+    error = pl.coalesce(asked.deciding) * (-1.0 if asked.more else 1.0)
+    std_error = pl.coalesce([f"{name}{STD_ERROR}" for name in asked.deciding])
     slack = EQUAL_SHARE * pl.col("variance").max().over(segment)
     dearest = pl.col("spent").max().over(segment)
     cost = (pl.col("spent") / (EQUAL_SHARE * dearest)).fill_nan(0.0).round()

@@ -41,6 +41,7 @@ def test_wheel_works_in_an_empty_environment(tmp_path):
     assert 100_000 < sizes[library] < 5_500_000
     pages = {f"report.{end}" for end in ("css", "html", "js")} | {"chart.js", "search.js"}
     assert {f"dbselect/pages/{name}" for name in pages} <= set(names)
+    assert "dbselect/sources/flights.parquet" in names
     assert {f"dbselect/sql/{file.name}" for file in (ROOT / "sql").glob("*.sql")} <= set(names)
 
     python = tmp_path / "environment" / "bin" / "python"

@@ -407,3 +407,14 @@ def test_every_message_starts_like_a_sentence_in_a_text():
             continue
     assert len(seen) > 30
     assert [text for text in seen if re.match("[A-Z]", text) or text.endswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["groups", "costs", "null_policy", "folds", "time", "metric", "weight"]
+)
+@pytest.mark.parametrize("kind", ["to_pandas", "to_arrow", "to_numpy", "lazy", "clone"])
+def test_an_error_never_prints_a_frame(name, kind):
+    table = pl.DataFrame({"a": np.arange(500.0), "y": np.arange(500.0) % 7})
+    with pytest.raises(ds.DbselectError, match=f"^{name} is an? [A-Za-z]+; ") as caught:
+        ds.cross_validate(table, "y", **{"folds": 3, name: getattr(table, kind)()})
+    assert len(str(caught.value)) < 250

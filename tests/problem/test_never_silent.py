@@ -235,6 +235,7 @@ def test_every_result_shows_its_rows(skipped):
 
 
 @pytest.mark.filterwarnings("ignore::dbselect.errors.LeftOutWarning")
+@pytest.mark.filterwarnings("ignore::dbselect.errors.LeakageWarning")
 def test_text_of_too_many_levels_still_decides_folds():
     table = pl.DataFrame({"x": [1.0, 2.0, 3.0] * 100, "id": [f"r{i}" for i in range(300)]})
     records = ds.gram_by(table, fold=3)

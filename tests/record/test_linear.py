@@ -296,3 +296,16 @@ def test_constant_target_is_refused(y):
     table = Table(np.arange(12.0).reshape(6, 2), y)
     with pytest.raises(ds.errors.DataError, match="target 'y' is constant"):
         one_group(table)
+
+
+def test_a_column_made_of_the_target_is_named():
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame({"x": rng.normal(size=200), "y": rng.normal(size=200)})
+    table = table.with_columns(seconds=60.0 * pl.col("y") + 0.01 * pl.col("x"))
+    share = np.corrcoef(table["seconds"], table["y"])[0, 1] ** 2
+    told = f"column 'seconds' alone explains {share:.4f} of the variance of 'y'"
+    for ask in (ds.fit, ds.anytime_sequence, ds.foba):
+        with pytest.warns(ds.errors.LeakageWarning, match=told):
+            ask(table, "y")
+    ds.fit(table.head(99), "y")  # an example without noise is no leak
+    ds.fit(table.drop("seconds"), "y")

@@ -1,5 +1,6 @@
 """What a record tells of a model beside its coefficients: statsmodels, NIST, numpy by hand."""
 
+import itertools
 import re
 import warnings
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from scipy import stats
 from test_nist import certified
 
 import dbselect as ds
@@ -345,3 +347,42 @@ def test_a_model_that_knows_no_rows_says_so():
 def test_what_cannot_be_is_refused(call, error):
     with pytest.raises(ds.DbselectError, match=re.compile(error)):
         call(fitted()[0])
+
+
+def test_likelihood_ratio_tests_of_steps_are_those_of_statsmodels():
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(200, 3))
+    eta = x @ [0.6, -0.4, 0.1]
+    frame = pl.DataFrame(x, ["a", "b", "c"]).with_columns(
+        y=eta + rng.normal(size=200), n=rng.poisson(np.exp(eta)), g=rng.gamma(2.0, np.exp(eta))
+    )
+    designs = [sm.add_constant(x[:, :k], has_constant="add") for k in range(4)]
+    always = ["a", "b", "c"]  # forced, so that nothing was chosen
+    found = ds.anytime_sequence(frame.select("a", "b", "c", "y"), "y", always=always).lr_tests()
+    ols = [sm.OLS(frame["y"].to_numpy(), X).fit() for X in designs]
+    for step in range(3):
+        told = ols[step + 1].compare_lr_test(ols[step])
+        assert found.row(step + 1)[4:] == pytest.approx(told[:2], rel=1e-9)
+    for target, name, family in [
+        ("n", "poisson", sm.families.Poisson()),
+        ("g", "gamma(log)", sm.families.Gamma(sm.families.links.Log())),
+    ]:
+        seq = ds.anytime_sequence(
+            frame.select("a", "b", "c", target), target, always=always, family=name, tol=1e-12
+        )
+        glm = [sm.GLM(frame[target].to_numpy(), X, family).fit(tol=1e-14) for X in designs]
+        for step, (less, more) in enumerate(itertools.pairwise(glm), 1):
+            statistic = (less.deviance - more.deviance) / more.scale
+            told = (1, statistic, stats.chi2.sf(statistic, 1))
+            assert seq.lr_tests().row(step)[3:] == pytest.approx(told, rel=1e-5)
+
+
+def test_likelihood_ratio_tests_need_a_likelihood():
+    frame = pl.DataFrame({"a": [0, 1] * 20, "y": [1.0, 2.0, 3.0, 4.0] * 10})
+    for family in ("gaussian", "gamma(log)"):
+        seq = ds.anytime_sequence(frame, "y", family=family, ridge=0.1)
+        with pytest.raises(ds.errors.ArgumentError, match="ridge is 0"):
+            seq.lr_tests()
+    seq = ds.anytime_sequence(frame, "y", family="gamma(log)")
+    with pytest.raises(ds.errors.ArgumentError, match="file, which holds no dispersion"):
+        type(seq).from_struct(seq.to_struct()).lr_tests()

@@ -112,6 +112,7 @@ def late() -> pl.DataFrame:
     return pl.DataFrame({"arr_delay": late, "dep_delay": delay, "carrier": carrier})
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.errors.LeakageWarning")
 def test_a_record_that_renames_a_column_does_not_predict_the_table(connection, tmp_path, capsys):
     """The record of the README calls ``dep_delay`` ``departure``; its rows got the mean."""
     connection.register("flights", late().to_arrow())

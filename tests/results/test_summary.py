@@ -20,6 +20,7 @@ def rows() -> pl.DataFrame:
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.filterwarnings("ignore::dbselect.errors.LeakageWarning")
 def test_the_numbers_of_a_linear_model_are_those_of_statsmodels(rows, weighted, intercept):
     X = rows.select("a", "b", "c").to_numpy()
     X = np.column_stack([np.ones(150), X]) if intercept else X

@@ -56,6 +56,7 @@ def test_every_window_is_that_of_its_rows(store, table, days, every):
         assert np.allclose(gram.comoment, true.comoment, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.errors.LeakageWarning")
 def test_sequences_over_time_are_those_of_the_windows(store, table):
     found = store.rolling(days=10, every=5).sequences("y", costs={"x": 2.0, "z": 1.0, "k": 3.0})
     for first, last in found.windows.select("first", "last").iter_rows():

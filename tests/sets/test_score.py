@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 from sklearn.datasets import load_breast_cancer
 from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -446,7 +447,6 @@ def test_sequences_of_scores_are_priced_compared_drawn_and_reported(tmp_path):
         ),
         (lambda: ds.anytime_sequence(score_of(len)).sql(), "sql cannot be had"),
         (lambda: ds.anytime_sequence(score_of(len)).refit(table()[0]), "refit, cross"),
-        (lambda: ds.anytime_sequence(score_of(len)).to_struct(), "is not stored"),
         (lambda: ds.greedy(score_of(len), k=1).r2, "has no r2"),
         (lambda: ds.dash(score_of(len), k=1, shortlist=0.5), "no option|unknown option"),
         (lambda: ds.objectives.Score.of(LinearRegression, [[1]], [1]), "estimator is"),
@@ -463,13 +463,20 @@ def test_mistakes_are_told_in_a_sentence(ask, words):
         ask()
 
 
+def test_a_budget_needs_no_target():
+    score = score_of(len)
+    assert ds.best_within(score, budget=3).groups == ds.best_within(score, None, 3).groups
+    with pytest.raises(ArgumentError, match="budget is None; it must be a number >= 0"):
+        ds.best_within(score)
+
+
 def test_every_public_name_works_or_refuses_in_a_sentence(tmp_path):
     X, y = table()
     score = ds.objectives.Score.of(LinearRegression(), X, y, groups=GROUPS, costs=COSTS)
     seq = ds.anytime_sequence(score, max_groups=5)
     given = {
         "step": 1, "costs": dict.fromkeys(GROUPS, 2.0), "path": tmp_path / "one.html", "rows": X,
-        "budget": 3.0, "source": X, "fraction": 0.9, "a": X, "b": X, "record": {},
+        "budget": 3.0, "source": X, "fraction": 0.9, "a": X, "b": X,
         "groups": seq.groups, "held": [0], "folds": seq.folds[1], "call": seq.call,
     }  # fmt: skip
     refused = {}
@@ -484,15 +491,36 @@ def test_every_public_name_works_or_refuses_in_a_sentence(tmp_path):
                         for one in parameters
                         if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD
                     ]
-                    thing(*(given[one] for one in needed))
+                    record = {"record": result.to_struct()}
+                    thing(*((given | record)[one] for one in needed))
             except ArgumentError as error:
                 refused[name] = str(error)
-    criteria = {"criteria", "best", "f_tests", "certificate", "guarantee"}
+    criteria = {"criteria", "best", "f_tests", "lr_tests", "certificate", "guarantee"}
     other_rows = {"anytime_predict", "refit", "cross_validate", "drift"}
-    stored = {"to_struct", "from_struct", "write_json", "write_parquet"}
     of_model = {"coefficients", "expr", "intercept", "sql", "summary"}
-    assert set(refused) == criteria | other_rows | stored | of_model
+    assert set(refused) == criteria | other_rows | of_model
     assert all(re.fullmatch(r"[a-zA-Z][^\n]*[^.\n]", text) for text in refused.values())
+
+
+@pytest.mark.parametrize("end", ["parquet", "json"])
+def test_a_sequence_of_a_score_is_stored_without_its_function(end, tmp_path):
+    X, y = table()
+    score = ds.objectives.Score.of(LinearRegression(), X, y, groups=GROUPS, costs=COSTS)
+    for made in (score, score_of(len)):
+        seq = ds.anytime_sequence(made)
+        for result in (seq, seq.at(2.0)):
+            path = tmp_path / f"one.{end}"
+            getattr(result, f"write_{end}")(path)
+            again = ds.read(path)
+            assert repr(again) == repr(result)
+            assert again.explained == pytest.approx(result.explained)
+        assert again.groups == seq.at(2.0).groups
+        seq.write_json(tmp_path / "seq.json")
+        again = ds.read(tmp_path / "seq.json")
+        assert_frame_equal(again.steps, seq.steps)
+        assert again.at(2.0).groups == seq.at(2.0).groups
+        with pytest.raises(ScoreError, match="was read from a file, which has no function"):
+            ds.anytime_sequence(again.score)
 
 
 class Products:

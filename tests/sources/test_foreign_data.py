@@ -114,6 +114,7 @@ def narrow() -> pa.Array:
     return pa.StructArray.from_arrays([pa.array(numbers, pa.decimal32(6, 1))], ["d"])
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.errors.LeakageWarning")
 def test_narrow_decimals_in_a_struct_are_read():
     frame = table(s=narrow())
     found = ds.gram(frame)

@@ -3,6 +3,7 @@
 import io
 import sys
 from decimal import Decimal
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -312,3 +313,17 @@ def test_progress_shows_on_a_terminal_only(monkeypatch, terminal):
     monkeypatch.setattr(opening, "PROGRESS_DELAY", 0)
     ds.gram(np.zeros((200_000, 2)), columns=["a", "b"])
     assert ("rows" in screen.getvalue()) == terminal
+
+
+def test_the_example_has_rows_of_the_demo(flights_file):
+    """The package has some of its rows, as they are, in the order of time, and small."""
+    found, every = ds.io.example("flights"), pl.read_parquet(flights_file)
+    assert found.schema == every.schema
+    key = ["flight", "origin", "departs"]
+    assert found.join(every, on=key, nulls_equal=True).height == found.height == 10_000
+    assert found.join(every, on=every.columns, nulls_equal=True, how="anti").is_empty()
+    assert found["departs"].is_sorted()
+    file = Path(ds.__file__).parent / "sources" / "flights.parquet"
+    assert file.stat().st_size < 400_000
+    with pytest.raises(ds.errors.ArgumentError, match="name is 'iris'; it must be 'flights'"):
+        ds.io.example("iris")

@@ -154,6 +154,7 @@ def test_every_method_is_scored_by_its_refits(method, options, by_name):
         assert steps == list(range(first, max(ends) + 1))
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.errors.LeakageWarning")
 def test_least_squares_on_named_columns_is_a_method():
     frame = rows_of(14)
     columns = FEATURES[1:3]

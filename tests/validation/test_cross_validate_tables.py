@@ -10,13 +10,17 @@ from polars.testing import assert_frame_equal
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 from sklearn.metrics import (
     accuracy_score,
+    brier_score_loss,
     d2_log_loss_score,
     d2_tweedie_score,
     log_loss,
     mean_poisson_deviance,
     mean_squared_error,
+    ndcg_score,
     r2_score,
+    roc_auc_score,
 )
+from sklearn.model_selection import TimeSeriesSplit
 from sklearn.preprocessing import StandardScaler
 from test_glm import table as glm_table
 
@@ -360,3 +364,121 @@ def test_missing_values_of_a_table_become_what_gram_by_makes_of_them(null_policy
     expected = ds.cross_validate(folds, "y", "anytime_sequence")
     assert_frame_equal(found.table, expected.table)
     assert ds.gram(there, null_policy=null_policy).rows == found.model().rows
+
+
+LATE = rows(3).with_columns(
+    late=pl.col("poisson") > 1, day=pl.date(2026, 1, 1) + pl.duration(days=pl.col("id") // 2)
+)
+#: scikit-learn's of the same predictions.
+METRICS = {"auc": roc_auc_score, "log_loss": log_loss, "brier": brier_score_loss}
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial"])
+def test_metrics_of_the_rows_held_out_are_those_of_scikit_learn(family):
+    """Of linear models, too, whose folds are Grams: their rows are read once more."""
+    names = ["auc"] if family == "gaussian" else list(METRICS)
+    frame = LATE.select(*COLUMNS, "late", "id")
+    given = {"folds": 4, "key": "id", "seed": 1, "ridge": RIDGE, "family": family}
+    found = ds.cross_validate(frame, "late", "fit", columns=COLUMNS, metric=names, **given)
+    expected = []
+    for train, test in parts(frame):
+        model = ds.fit(train, "late", COLUMNS, ridge=RIDGE, family=family)
+        told = model.predict(test)
+        expected.append([METRICS[name](test["late"], told) for name in names])
+    assert np.allclose(found.scores.select(names), expected, rtol=1e-9)
+    means = found.table.select(names).row(0)
+    assert np.allclose(means, np.mean(expected, axis=0), rtol=1e-9)
+    assert found.table.columns[4:6] == [names[0], f"{names[0]}_std_error"]
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_the_first_metric_decides(more):
+    metric = ["auc", "log_loss"] if more else ["log_loss", "auc"]
+    frame = LATE.select(*COLUMNS, "late")
+    found = ds.cross_validate(frame, "late", family="binomial", cv=4, groups=GROUPS, metric=metric)
+    best = found.table[metric[0]].max() if more else found.table[metric[0]].min()
+    assert found.best[metric[0]].item() == best
+    assert found.plot().data["value"].to_list() == found.table[metric[0]].to_list()
+
+
+def test_queries_of_ndcg_are_the_key_of_the_folds():
+    frame = LATE.select(*COLUMNS, "poisson", query=pl.col("id") % 40)
+    found = ds.cross_validate(
+        frame, "poisson", "fit", columns=COLUMNS, folds=3, key="query", metric="ndcg@3"
+    )
+    fold = frame.select(pl.col("query").dbselect.fold(3, 0).alias("f"))["f"]
+    for number, score in found.scores.select("fold", "ndcg@3").rows():
+        test = frame.filter(fold == number)
+        model = ds.fit(frame.filter(fold != number), "poisson", COLUMNS)
+        told = test.with_columns(p=model.predict(test)).partition_by("query")
+        each = [
+            ndcg_score([one["poisson"]], [one["p"]], k=3) if one.height > 1 else 1.0
+            for one in told
+            if one["poisson"].max() > 0
+        ]
+        assert score == pytest.approx(sum(each) / len(told), rel=1e-9)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_folds_by_time_are_those_of_scikit_learn(family, shuffled):
+    """The method runs on what came before only, in whatever order the rows are read."""
+    frame = LATE.select(*COLUMNS, "poisson", "id").sort("id").head(397)
+    given = frame.sample(fraction=1.0, shuffle=True, seed=2) if shuffled else frame
+    found = ds.cross_validate(
+        given, "poisson", "fit", columns=COLUMNS, cv=5, time="id", family=family, metric="mse"
+    )
+    splits = list(TimeSeriesSplit(5).split(frame))
+    assert found.scores["rows"].to_list() == [len(test) for _, test in splits]
+    for (train, test), score in zip(splits, found.scores["mse"], strict=True):
+        model = ds.fit(frame[train.tolist()], "poisson", COLUMNS, family=family)
+        there = frame[test.tolist()]
+        assert score == pytest.approx(
+            mean_squared_error(there["poisson"], model.predict(there)), rel=1e-9
+        )
+
+
+def test_rows_of_one_time_are_in_one_fold_and_time_is_no_feature(tmp_path):
+    frame = LATE.select(*COLUMNS, "poisson", "day")
+    found = ds.cross_validate(frame, "poisson", folds=3, time="day")
+    assert "day" not in found.model("best").groups
+    assert found.scores.filter(step=0)["rows"].to_list() == [100] * 3  # two a day
+    frame.write_parquet(tmp_path / "t.parquet")
+    for source in (str(tmp_path / "t.parquet"), frame.to_arrow(), frame.lazy()):
+        again = ds.cross_validate(source, "poisson", folds=3, time="day")
+        assert np.allclose(again.table["mse"], found.table["mse"], rtol=1e-9)
+
+
+def test_records_of_times_are_judged_by_those_before():
+    frame = LATE.with_columns(fold=pl.col("id") // 100).select(*COLUMNS, "poisson", "fold")
+    records = ds.gram_by(frame, "fold")
+    found = ds.cross_validate(records, "poisson", "fit", columns=COLUMNS, time="fold")
+    assert found.scores["fold"].to_list() == [1, 2, 3]
+    model = ds.fit(frame.filter(pl.col("fold") < 2), "poisson", COLUMNS)
+    there = frame.filter(pl.col("fold") == 2)
+    expected = mean_squared_error(there["poisson"], model.predict(there))
+    assert found.scores["mse"][1] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"cv": 3, "folds": 3}, "cv is 3 and folds is 3; they mean the same, give one"),
+        ({"metric": "auc"}, "metric is 'auc', but folds is missing"),
+        ({"cv": 3, "metric": "roc_auc"}, "metric is 'roc_auc'; it must be one of"),
+        ({"cv": 3, "time": "id", "key": "id"}, "folds are by one of them"),
+        ({"cv": 3, "time": "when"}, "time names unknown column 'when'"),
+        ({"cv": 3, "time": "text"}, "time 'text' has type .*; it must be a number or a date"),
+        ({"cv": 3, "time": "gap"}, "time 'gap' is missing in 1 rows"),
+        ({"cv": 3, "time": "flag"}, "time 'flag' has too few different values for 3 folds"),
+        ({"cv": 3, "time": "id", "gram": "lazy"}, "gram is 'lazy'; folds by time need the Gram"),
+        ({"time": "id"}, "time is 'id'; of records it must be 'fold'"),
+        ({"cv": 3, "scoring": "auc"}, "unknown option 'scoring'; there is 'metric'"),
+    ],
+)
+def test_metrics_and_times_that_are_none_are_refused(given, message):
+    frame = LATE.with_columns(
+        text=pl.lit("a"), flag=pl.col("id") > 5, gap=pl.when(pl.col("id") > 0).then(pl.col("id"))
+    )
+    with pytest.raises(ds.DbselectError, match=message):
+        ds.cross_validate(frame, "poisson", groups=GROUPS, **given)

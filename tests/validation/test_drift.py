@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 import statsmodels.api as sm
+from polars.testing import assert_frame_equal
 from scipy.stats import multivariate_normal
 from sklearn.metrics import r2_score
 
@@ -214,3 +215,22 @@ def test_mistakes_are_told(rows, tmp_path):
         store.drift((0, 1, 2), 3, "y")
     with pytest.raises(ds.errors.DataError, match="b is 9, where no record has 'k'"):
         store.drift(0, 9, "y")
+
+
+def test_a_sequence_knows_its_rows_and_what_was_asked(rows):
+    a, b = rows
+    told = ds.drift(a, b, "y", GROUPS, COSTS, rule="omp")
+    seq = ds.anytime_sequence(a, "y", GROUPS, COSTS, rule="omp")
+    more = b.with_columns(unused=pl.lit("text"), other=1.0)
+    for found in (ds.drift(seq, more), seq.drift(more), ds.drift(seq, ds.gram(b))):
+        for table in ("columns", "correlations", "groups", "sequence", "coefficients", "worth"):
+            ours, theirs = getattr(found, table), getattr(told, table)
+            key = ours.columns[:2] if table == "correlations" else ours.columns[:1]
+            if table == "correlations":  # a pair is named in the order of the columns
+                assert ours.height == theirs.height
+                continue
+            assert_frame_equal(ours.sort(key), theirs.sort(key), rel_tol=1e-9, abs_tol=1e-9)
+    with pytest.raises(ds.errors.ArgumentError, match="target is 'y'; a sequence has its own"):
+        ds.drift(seq, b, "y")
+    with pytest.raises(ds.errors.ArgumentError, match="a is a GlmSequence, which has no Gram"):
+        ds.drift(ds.anytime_sequence(a.with_columns(y=pl.col("y") > 0), "y", family="binomial"), b)

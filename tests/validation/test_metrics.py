@@ -273,7 +273,7 @@ def test_errors_name_what_is_allowed():
     multinomial = search(frame, "multinomial")
     refused = [
         (binomial, frame, {"metric": "acc"}, "metric is 'acc'; it must be one of"),
-        (binomial, frame, {"metric": 3}, "metric is 3; it must be one of|not iterable"),
+        (binomial, frame, {"metric": 3}, "metric is 3; it must be a name"),
         (binomial, frame, {"metric": []}, "must be a name, or a list of different ones"),
         (binomial, frame, {"metric": ["auc", "auc"]}, "must be a name, or a list of different"),
         (binomial, frame, {"metric": "auc@3"}, "only .* have places"),

@@ -221,17 +221,17 @@ def test_states_of_parts_are_the_state_of_all():
     parts = [partial_of(wanted, [TABLE[at : at + 90].to_arrow()]) for at in range(0, ROWS, 90)]
     (one, two) = (loaded(wanted, part) for part in (whole, merge_of(wanted, parts)))
     assert (one.rows, two.rows) == (ROWS, ROWS)
-    assert one.clusters.settle().shape == two.clusters.settle().shape == (30, 3)
-    for each in (one, two):
-        order = each.clusters.keys[0].arg_sort().to_numpy()
-        each.sorted = each.clusters.sums[0][order]
+    (shops, others) = (each.clusters[0] for each in (one, two))
+    assert shops.settle().shape == others.settle().shape == (30, 3)
+    for each, own in ((one, shops), (two, others)):
+        each.sorted = own.sums[0][own.keys[0].arg_sort().to_numpy()]
     np.testing.assert_allclose(one.sorted, two.sorted, rtol=1e-9, atol=1e-9)
 
 
 def sandwich_of(model):
     from dbselect.validation.robust.bread import of_linear, scoring_of
 
-    return scoring_of(model, of_linear(model), TABLE, "cluster", None, "shop")[0]
+    return scoring_of(model, of_linear(model), TABLE, "cluster", None, ["shop"])[0]
 
 
 def loaded(work, state):
@@ -286,6 +286,7 @@ def test_other_rows_other_weights_and_too_few_are_refused():
             call()
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.errors.LeakageWarning")
 @pytest.mark.parametrize("power", [20, 46, 50, 54, 60])
 def test_columns_without_digits_are_told_from_other_rows(power):
     rng = np.random.default_rng(power)
@@ -368,3 +369,72 @@ def test_what_was_not_chosen_is_not_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fitted()[0].robust_errors(TABLE).summary()
+
+
+SECOND = RNG.integers(0, 12, ROWS)
+MOMENTS = TABLE.with_columns(second=pl.Series([f"s{one}" for one in SECOND]), time=np.arange(ROWS))
+SHUFFLED = MOMENTS.sample(fraction=1.0, shuffle=True, seed=3)
+
+
+@fits
+def test_clusters_in_two_ways_have_the_errors_of_statsmodels(intercept, weight, monkeypatch):
+    monkeypatch.setattr(sandwich, "ROWS_AT_ONCE", 17)
+    ours, truth = fitted(intercept, weight)
+    found = ours.robust_errors(SHUFFLED, weight=weight, cluster=["shop", "second"])
+    groups = np.column_stack([SHOP, SECOND])
+    assert_same(found, truth.get_robustcov_results("cluster", groups=groups))
+    assert (found.free, found.clusters) == (11, 12)
+
+
+@fits
+@pytest.mark.parametrize("lags", [0, 1, 6])
+def test_rows_in_the_order_of_a_time_have_the_errors_of_statsmodels(intercept, weight, lags):
+    ours, truth = fitted(intercept, weight)
+    found = ours.robust_errors(SHUFFLED, weight=weight, time="time", maxlags=lags)
+    assert_same(found, truth.get_robustcov_results("HAC", maxlags=lags))
+
+
+def test_rows_of_one_time_are_summed():
+    """As statsmodels' hac-groupsum (Driscoll, Kraay), whose lags are times."""
+    frame = MOMENTS.with_columns(day=pl.col("time") // 3)
+    ours, truth = fitted()
+    found = ours.robust_errors(frame.sample(fraction=1.0, shuffle=True, seed=4), time="day")
+    lags = int(4 * (ROWS / 3 / 100) ** (2 / 9))
+    days = frame["day"].to_numpy()
+    told = truth.get_robustcov_results(
+        "hac-groupsum", time=days, maxlags=lags, use_correction=False
+    )
+    np.testing.assert_allclose(found.covariance, told.cov_params(), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"cluster": ["shop", "second"]}, ("cluster", {"groups": np.column_stack([SHOP, SECOND])})),
+        ({"time": "time", "maxlags": 4}, ("HAC", {"maxlags": 4})),
+    ],
+)
+def test_a_family_has_both(asked, told):
+    ours = ds.fit(MOMENTS, "count", COLUMNS, family="poisson", tol=1e-12)
+    y = TABLE["count"].to_numpy()
+    truth = sm.GLM(y, sm.add_constant(X), families.Poisson())
+    kind, options = told
+    fit = truth.fit(cov_type=kind, cov_kwds=options, tol=1e-14)
+    assert_same(ours.robust_errors(SHUFFLED, **asked), fit, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"cluster": ["shop", "shop"]}, "it must be a column, or two of them"),
+        ({"cov_type": "HAC"}, "'HAC' needs the column of the times"),
+        ({"cluster": "shop", "time": "time"}, "'cluster' needs the column of the clusters"),
+        ({"maxlags": 3}, "only cov_type 'HAC' has lags"),
+        ({"time": "time", "maxlags": -1}, "maxlags is -1; it must be a whole number >= 0"),
+        ({"time": "name"}, "time 'name' has type .*; it must be a number or a date"),
+    ],
+)
+def test_ways_and_times_that_are_none_are_refused(given, message):
+    model, _ = fitted()
+    with pytest.raises(ds.DbselectError, match=message):
+        model.robust_errors(MOMENTS, **given)

@@ -12,6 +12,7 @@ from dbselect.glm.expansion import Coefficients
 from dbselect.glm.newton import GlmFit, GlmProblem, Status
 from dbselect.glm.passes import Data
 from dbselect.linear.condition import warn_of, warn_of_dropped
+from dbselect.pages.short import listed
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.rows import is_saturated
@@ -19,6 +20,7 @@ from dbselect.record.steps import Step, Stop, spent_after
 from dbselect.record.terms import Terms
 from dbselect.results.call import Call
 from dbselect.results.glm.model import GlmModel, StandardErrors, on_table
+from dbselect.results.glm.separation import Separation, separation_of
 from dbselect.results.glm.sequence import GlmSequence, Precision
 
 
@@ -37,6 +39,8 @@ class Prefix:
     # dispersion, errors: errors of shape (K, 1 + D), as in `Precision`
     dispersion: float
     errors: Matrix
+    separated: tuple[str, ...]  # levels, beside which the other coefficients are known
+    aliased: tuple[str, ...]  # columns without a coefficient
 
 
 def model_of(
@@ -55,9 +59,10 @@ def model_of(
     `rows_searched` is given where a search did not look at all rows.
     """
     family = data.roles.family
+    prefix = prefix_of(data, fit)
     if fit.status is Status.SEPARATED:
-        _warn_of_separation("in this model")
-    intercept, coef = in_units(data, fit.point)
+        _warn_of_separation("in this model", prefix.separated)
+    intercept, coef = prefix.intercept, prefix.coef
     at = [data.roles.members.index(name) for name in columns]
     intercept, coefficients = on_table(family.classes, intercept, coef[at], columns)
     return GlmModel(
@@ -72,13 +77,13 @@ def model_of(
         null_deviance=problem.null_deviance,
         explained=fit.explained,
         status=fit.status,
-        aliased=aliased_of(data, fit),
+        aliased=prefix.aliased,
         rows=data.rows,
         skipped=data.skipped,
         passes=data.passes.count,
         rows_read=data.passes.rows_read,
         bytes_read=data.passes.bytes_read,
-        errors=_of_model(data, problem, fit, at),
+        errors=_of_model(data, problem, fit, prefix, at),
         terms=_terms(data),
         rows_searched=rows_searched,
         call=call,
@@ -101,7 +106,8 @@ def sequence_of(
     prefixes = [empty, *(prefix for _, prefix in taken)]
     for number, (step, prefix) in enumerate(taken, 1):
         if prefix.status is Status.SEPARATED:
-            _warn_of_separation(f"from step {number} on, with '{groups.names[step.group]}',")
+            where = f"from step {number} on, with '{groups.names[step.group]}',"
+            _warn_of_separation(where, prefix.separated)
             break
     used = max(int(prefix.coef.any(axis=1).sum()) for prefix in prefixes)
     full = is_saturated(data.rows, data.roles.has_intercept + used, call.problem.ridge)
@@ -119,7 +125,7 @@ def sequence_of(
         coef=np.stack([prefix.coef for prefix in prefixes]),
         status=[prefix.status for prefix in prefixes],
         passes=np.array([prefix.passes for prefix in prefixes]),
-        aliased=aliased_of(data, last),
+        aliased=prefixes[-1].aliased,
         stop=Stop.SATURATED if full else stop,
         rows=data.rows,
         skipped=data.skipped,
@@ -130,6 +136,7 @@ def sequence_of(
             np.array([prefix.degrees for prefix in prefixes]),
             np.array([prefix.dispersion for prefix in prefixes]),
             np.stack([prefix.errors for prefix in prefixes]),
+            data.centre,
         ),
         terms=_terms(data),
         rows_searched=rows_searched,
@@ -144,8 +151,16 @@ def _terms(data: Data) -> Terms:
     )
 
 
-def _warn_of_separation(where: str) -> None:
-    """Warn where, in words, a likelihood has no maximum."""
+def _warn_of_separation(where: str, levels: Sequence[str]) -> None:
+    """Warn where, in words, a likelihood has no maximum; of separated levels only, name these."""
+    if levels:
+        warn_caller(
+            f"{where} all rows of {listed(levels)} have one value of the target (separation), so "
+            "that this coefficient diverges and has no standard error; the others are those of the "
+            "other rows",
+            SeparationWarning,
+        )
+        return
     warn_caller(
         f"{where} some columns determine the target of some rows (separation), so the "
         "coefficients diverge; these are from the last pass, and a ridge > 0 gives finite ones",
@@ -164,6 +179,10 @@ def warn_of_fit(data: Data, fit: GlmFit) -> None:
 def prefix_of(data: Data, fit: GlmFit) -> Prefix:
     """Return what is kept of a fit."""
     intercept, coef = in_units(data, fit.point)
+    aliased, levels = aliased_of(data, fit), separation_of(data, fit)
+    if levels is not None:
+        intercept, coef = levels.in_units(intercept, coef)
+        aliased = levels.aliased(aliased, data.roles.members)
     return Prefix(
         intercept,
         coef,
@@ -173,7 +192,9 @@ def prefix_of(data: Data, fit: GlmFit) -> Prefix:
         data.passes.count,
         _degrees(data, fit),
         _dispersion(data, fit),
-        standard_errors(data, fit),
+        standard_errors(data, fit, levels),
+        () if levels is None else tuple(data.roles.members[j] for j in levels.at.tolist()),
+        aliased,
     )
 
 
@@ -183,17 +204,17 @@ def _degrees(data: Data, fit: GlmFit) -> float:
 
 
 def _of_model(
-    data: Data, problem: GlmProblem, fit: GlmFit, at: Sequence[int]
+    data: Data, problem: GlmProblem, fit: GlmFit, prefix: Prefix, at: Sequence[int]
 ) -> StandardErrors | None:
     if fit.state.held != fit.groups:
         return None  # a descent found the coefficients, and no information is there of them
     chosen = 0 < len(at) < len(data.roles.members)
-    values = standard_errors(data, fit)[:, [0, *(1 + j for j in at)]]
+    values = prefix.errors[:, [0, *(1 + j for j in at)]]
     ridge = float(problem.ridge.max(initial=0.0))
-    return StandardErrors(values, ridge, chosen, _dispersion(data, fit))
+    return StandardErrors(values, ridge, chosen, prefix.dispersion, data.centre[list(at)])
 
 
-def standard_errors(data: Data, fit: GlmFit) -> Matrix:
+def standard_errors(data: Data, fit: GlmFit, levels: Separation | None) -> Matrix:
     """Return the standard errors of intercept and columns, shape (K, 1 + D).
 
     With L L' the information of the free coefficients b of the columns held, the intercept
@@ -203,13 +224,19 @@ def standard_errors(data: Data, fit: GlmFit) -> Matrix:
 
     all over the sum of weights. An entry in the table's units is ``q a + r b``, so its
     variance is ``q corner^-1 q' + |L^-1 (r - q follow)|^2``. NaN where a column is aliased or
-    not held, where there is no intercept, or where the information has no digits left. O(d^3)
-    for d free coefficients.
+    not held, where there is no intercept, where the information has no digits left, and of all
+    that a separation leaves unknown. O(d^3) for d free coefficients.
+
+    Parameters
+    ----------
+    levels : those that are separated, where only these are
     """
     basis, members = data.roles.family.basis, data.roles.members
     size, free = basis.shape
     kept, model = np.array(fit.state.support, dtype=np.intp), fit.model
     found = np.full((size, 1 + len(members)), np.nan)
+    if fit.status is Status.SEPARATED and levels is None:
+        return found
     try:
         factor = np.linalg.cholesky(model.information[np.ix_(kept, kept)])
         corner = np.einsum("kp,kp->k", basis @ np.linalg.inv(model.corner), basis)
@@ -221,6 +248,9 @@ def standard_errors(data: Data, fit: GlmFit) -> Matrix:
     wide[:, kept] = inverse
     rows = wide.reshape(len(kept), len(members), free) @ basis.T / data.spread[:, None]
     lever = -np.einsum("ijk,j->ik", rows, data.mean) - inverse @ model.follow[:, kept].T @ basis.T
+    for columns, base in () if levels is None else levels.moved:
+        lever += rows[:, base]
+        rows[:, columns] -= rows[:, [base]]
     if data.roles.has_intercept:
         found[:, 0] = corner + (lever**2).sum(axis=0)
     found[:, 1:] = (rows**2).sum(axis=0).T
@@ -228,6 +258,8 @@ def standard_errors(data: Data, fit: GlmFit) -> Matrix:
     there[kept // free] = True
     aliased = aliased_of(data, fit)
     there &= [name not in aliased for name in members]
+    if levels is not None:
+        there[[*levels.at, *(base for _, base in levels.moved)]] = False
     found[:, 1:][:, ~there] = np.nan
     return np.sqrt(found * (_dispersion(data, fit) / data.weight))
 

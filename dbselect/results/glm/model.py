@@ -34,6 +34,7 @@ class StandardErrors:
     ridge: float  # as of the model; with a ridge they are not valid
     chosen: bool  # whether the rows also chose the columns
     dispersion: float  # the factor of the variance that is in the errors
+    centre: Vector  # shape (d,), mean of each column over the rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +258,9 @@ class GlmModel(OfFamily, Refitted, StoredFields, Predicting):
                 f"ridge is {errors.ridge}; standard errors are those of maximum likelihood, "
                 "at ridge 0"
             )
-        if self.status is not Status.CONVERGED:
+        # Beside levels that are separated the other coefficients are known.
+        beside = self.status is Status.SEPARATED and np.isfinite(errors.values).any()
+        if self.status is not Status.CONVERGED and not beside:
             raise DataError(
                 f"the fit ended as {self.status.name} before it converged, so its "
                 "coefficients have no standard errors"
@@ -326,6 +329,11 @@ class GlmModel(OfFamily, Refitted, StoredFields, Predicting):
         if not self.classes:
             return [Predictor(self.intercept, self.coefficients)]
         return [Predictor(self.intercept[k], self.coefficients[k]) for k in self.classes]
+
+    @property
+    def _centre(self) -> dict[str, float]:
+        known = self.errors
+        return {} if known is None else dict(zip(self.columns, known.centre.tolist(), strict=True))
 
     @property
     def _prepared(self) -> Terms:

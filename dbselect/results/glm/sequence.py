@@ -1,7 +1,7 @@
 """A search among generalised linear models: groups in order, with a model for each prefix."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from dbselect.errors import ArgumentError, DataError, DbselectError
 from dbselect.glm.named import family_of, kind_of_family
 from dbselect.glm.newton import Status
 from dbselect.linear import information
+from dbselect.linear.nested_tests import beside, lr_table, sides
 from dbselect.linear.problem import Linear
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
@@ -35,6 +36,7 @@ class Precision:
     # shape (steps + 1, K, 1 + D), standard errors of intercept and columns of each predictor in the
     # table's units; NaN where a column is aliased or not held
     errors: npt.NDArray[np.float64]
+    centre: Vector  # shape (D,), mean of each column over the rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -164,7 +166,8 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
             return None
         values = self.precision.errors[step][:, [0, *(1 + j for j in at)]]
         dispersion = float(self.precision.dispersion[step])
-        return StandardErrors(values, self.ridge, self._was_chosen(step), dispersion)
+        centre = self.precision.centre[at]
+        return StandardErrors(values, self.ridge, self._was_chosen(step), dispersion, centre)
 
     def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
         degrees = self._degrees()
@@ -202,11 +205,25 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
         free = family_of(self.family, self.classes).basis.shape[1]
         return np.asarray(free * (self.has_intercept + self.coef.any(axis=2).sum(axis=1)))
 
-    def _f_tests(self) -> pl.DataFrame:
-        raise ArgumentError(
-            f"family is {self.family!r}, whose sequences have no f_tests: F compares residual sums "
-            "of squares; the deviance that a step takes, in steps, is its likelihood ratio"
-        )
+    def _step_tests(self, kind: Literal["f", "lr"]) -> pl.DataFrame:
+        if kind == "f":
+            raise ArgumentError(
+                f"family is {self.family!r}, whose sequences have no f_tests: F compares residual "
+                "sums of squares; take lr_tests"
+            )
+        if self.ridge:
+            raise ArgumentError(
+                f"ridge is {self.ridge:g}; lr_tests compare likelihoods, at ridge 0"
+            )
+        dispersion = np.ones(len(self.deviance))
+        if self.precision is not None:
+            dispersion = self.precision.dispersion
+        elif family_of(self.family, self.classes).has_dispersion:
+            raise ArgumentError("the sequence was read from a file, which holds no dispersion")
+        smaller, larger = sides(self.steps)
+        degrees, deviance = self._degrees(), self.deviance
+        statistic = (deviance[smaller] - deviance[larger]) / dispersion[larger]
+        return beside(self.steps, lr_table(degrees[larger] - degrees[smaller], statistic))
 
     def _no_criterion(self, criterion: str) -> DbselectError:
         if criterion in ("cp", "adjusted_r2"):

@@ -14,6 +14,7 @@ from dbselect.pages.short import listed
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.results.call import Call
+from dbselect.results.fields import StoredFields
 
 
 def refuse_of_score(what: str) -> NoReturn:
@@ -25,7 +26,7 @@ def refuse_of_score(what: str) -> NoReturn:
 
 
 @dataclass(frozen=True, repr=False)
-class ScoreModel(InNotebooks):
+class ScoreModel(StoredFields, InNotebooks):
     """What is known of some groups: their score, and the estimator on their columns.
 
     Parameters
@@ -33,7 +34,7 @@ class ScoreModel(InNotebooks):
     groups, columns : held, in the order taken
     spent : summed cost of the groups
     folds : shape (folds,), score on each; one number where there are no folds
-    call : the score, and the method
+    call : the score, of which a file keeps the name only, and the method
 
     Examples
     --------

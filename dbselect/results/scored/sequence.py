@@ -16,12 +16,13 @@ from dbselect.record.groups import Groups
 from dbselect.record.steps import Step, Stop, is_useful, spent_after
 from dbselect.record.terms import Terms
 from dbselect.results.call import Call
+from dbselect.results.fields import StoredFields
 from dbselect.results.prefixes import Budget, Prefixes
 from dbselect.results.scored.model import ScoreModel, refuse_of_score
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ScoreSequence(Prefixes[Any]):
+class ScoreSequence(StoredFields, Prefixes[Any]):
     """Groups in the order in which they raise a score for their cost.
 
     What all sequences share is documented in `Prefixes`: `explained` is the score above that of
@@ -37,7 +38,7 @@ class ScoreSequence(Prefixes[Any]):
     queries : shape (steps + 1,), calls of the score until each step was done
     stop : why the search ended
     noise : standard errors within which a gain counts as none
-    call : the score, and the method with its options
+    call : the score, of which a file keeps the name only, and the method with its options
 
     Examples
     --------
@@ -148,8 +149,8 @@ class ScoreSequence(Prefixes[Any]):
     def _no_criterion(self, criterion: str) -> DbselectError:
         return ArgumentError(f"criterion is {criterion!r}; a score has none")
 
-    def _f_tests(self) -> NoReturn:
-        refuse_of_score("f_tests")
+    def _step_tests(self, kind: str) -> NoReturn:
+        refuse_of_score(f"{kind}_tests")
 
     def _quadratic(self, what: str) -> NoReturn:
         refuse_of_score(what)
@@ -159,15 +160,3 @@ class ScoreSequence(Prefixes[Any]):
         refuse_of_score("anytime_predict, refit, cross_validate and drift")
 
     anytime_predict = refit = cross_validate = drift = _refused
-
-    def to_struct(self) -> NoReturn:
-        """Refuse: the answers are what a score keeps, in its cache."""
-        raise ArgumentError(
-            "a ScoreSequence is not stored; give the Score a cache, from which the same call "
-            "makes the sequence again without a query"
-        )
-
-    @classmethod
-    def from_struct(cls, record: Any) -> NoReturn:
-        """Refuse, as `to_struct`."""
-        refuse_of_score("a stored record")

@@ -59,14 +59,13 @@ class RelationTable(Batched):
         """Compute the records in DuckDB: the keys and ``gram``.
 
         None if the connection does not have the extension, which shows when the query is
-        bound. None, too, if there are categories or bases, or groups whose indicators are
-        known only after the last group.
+        bound. None, too, if there are categories or bases, folds in the order of a column,
+        or groups whose indicators are known only after the last group.
         """
-        if (
-            request.terms.columns
-            or request.terms.computed
-            or (request.keys and not request.is_settled)
-        ):
+        if request.folding is not None and request.folding.edges:
+            return None
+        is_unsettled = request.keys and not request.is_settled
+        if request.terms.columns or request.terms.computed or is_unsettled:
             return None
         row = self._row(request)
         keys = [quote(name) for name in request.by]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
@@ -21,10 +22,20 @@ def folds_of(batch: Any, folding: Folding, columns: list[str]) -> pa.Array:
     """Return the fold of every row; without a key, these columns decide it."""
     named = columns if folding.key is None else []
     table = batch if folding.key is None else batch.select([folding.key])
+    if folding.edges and folding.key is not None:
+        places = np.searchsorted(
+            folding.edges, moments_of(pl.DataFrame(table), folding.key), "right"
+        )
+        return pa.array(places, pa.int64())
     try:
         return folds(table, named, folding.k, folding.seed)
     except DataError as error:
         raise ColumnError(str(error)) from None
+
+
+def moments_of(rows: pl.DataFrame, time: str) -> npt.NDArray[np.float64]:
+    """Return a column of numbers or dates as numbers in the same order; NaN for NULL."""
+    return rows[time].to_physical().cast(pl.Float64).to_numpy()
 
 
 def warn_of_folds(present: Sequence[int], folding: Folding) -> None:

@@ -1,5 +1,7 @@
 """A table without one fold of its rows, or that fold alone; every reading cuts it anew.
 
+Of folds in the order of a column those that come later are left out, too.
+
 The fold of a row is that of `gram_by`: it depends on the values of a key, or of the row's
 columns, and on a seed, so nothing about the rows is kept from one reading to the next.
 """
@@ -116,7 +118,8 @@ class _Keeping:
         rows = in_arrow(batch)
         if self.fold is None:
             return rows.select(self.fields)
-        compare = pc.equal if self.held_out else pc.not_equal
+        others = pc.less if self.folding.edges else pc.not_equal
+        compare = pc.equal if self.held_out else others
         folds = folds_of(rows, self.folding, list(self.columns))
         return rows.select(self.fields).filter(compare(folds, self.fold))
 

@@ -1,5 +1,6 @@
 """What a sandwich covariance needs of rows and of a fit, and what it refuses."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,13 +8,18 @@ import numpy as np
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DataError
+from dbselect.glm.newton import Status
 from dbselect.linear.inference import INTERCEPT, inverse_factor
 from dbselect.linear.problem import no_rows
+from dbselect.pages.short import listed
+from dbselect.record.columns import leaves
 from dbselect.record.gram import Matrix, Vector
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
 from dbselect.results.prediction.predict import Predictor
 from dbselect.results.prediction.side_by_side import LinearPredictors
+from dbselect.sources.read import with_digits_of
+from dbselect.sources.request import check_field
 from dbselect.validation.robust.sandwich import MeatSums, Scoring
 from dbselect.validation.scoring.row_reading import row_reading_of
 
@@ -71,7 +77,11 @@ def of_family(model: GlmModel, kind: str) -> SandwichPlan:
     if kind in POWERS:
         raise ArgumentError(
             f"cov_type is {kind!r}; the leverages of family {model.family!r} are known only after "
-            "the pass, so it has 'HC0', 'HC1' and 'cluster'"
+            "the pass, so it has 'HC0', 'HC1', 'cluster' and 'HAC'"
+        )
+    if model.status is not Status.CONVERGED:
+        raise DataError(
+            f"the fit ended as {model.status.name}; robust_errors need one that converged"
         )
     model._tested()  # refuses what has no greatest likelihood
     assert model.errors is not None
@@ -93,19 +103,28 @@ def scoring_of(
     data: Any,
     kind: str,
     weight: str | None,
-    cluster: str | None,
+    clusters: Sequence[str],
 ) -> tuple[Scoring, Any]:
     """Return what to sum over the rows, and the table."""
-    reading, table = row_reading_of(found, wanted.predictors, data, weight, cluster, "cluster")
-    type_ = None if cluster is None else table.schema.field(cluster).type
-    if type_ is not None and pa.types.is_nested(type_):
-        raise ColumnError(f"cluster '{cluster}' has type {type_}; it must be one value a row")
-    white, power = wanted.back is not None, POWERS.get(kind, 0)
-    return Scoring(**vars(reading), constant=wanted.constant, white=white, power=power), table
+    reading, table = row_reading_of(found, wanted.predictors, data, weight, None, "cluster")
+    known = {leaf.name: leaf for leaf in leaves(table.schema)}
+    for cluster in clusters:
+        check_field(cluster, "cluster", table.schema)
+        type_ = table.schema.field(cluster).type
+        if kind == "HAC" and not (cluster in known and known[cluster].is_numeric):
+            raise ColumnError(f"time '{cluster}' has type {type_}; it must be a number or a date")
+        if pa.types.is_nested(type_):
+            raise ColumnError(f"cluster '{cluster}' has type {type_}; it must be one value a row")
+        table = with_digits_of(cluster, table)
+    scoring = Scoring(
+        **vars(reading), constant=wanted.constant, white=wanted.back is not None,
+        power=POWERS.get(kind, 0), clusters=tuple((cluster,) for cluster in clusters),
+    )  # fmt: skip
+    return scoring, table
 
 
 def check_rows(
-    sums: MeatSums, found: Model | GlmModel, weight: str | None, cluster: str | None
+    sums: MeatSums, found: Model | GlmModel, weight: str | None, clusters: Sequence[str]
 ) -> None:
     """Refuse rows that are not those of the fit, or that no sandwich is made of."""
     if not sums.rows:
@@ -117,8 +136,8 @@ def check_rows(
         )
     if sums.lost:
         raise DataError(
-            f"cluster '{cluster}' is missing in {sums.lost} rows of the fit; fit the model to rows "
-            "that have one"
+            f"{listed(clusters)!r} is missing in {sums.lost} rows of the fit; fit the model to "
+            "rows that have one"
         )
     fit = found.fit if isinstance(found, Model) else None
     if fit is not None and abs(sums.weight / fit.moments.weight - 1.0) > WEIGHT_ROUNDING:

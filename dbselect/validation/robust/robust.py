@@ -1,15 +1,15 @@
 """Standard errors that do not need errors of equal variance: one more pass over the rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from dbselect.errors import ArgumentError, DataError, warn_of_choice
+from dbselect.errors import ArgumentError, DataError, shown, warn_of_choice
 from dbselect.linear.inference import INTERCEPT, Deviations, t_quantile, tests, with_ends
-from dbselect.options.kinds import COLUMN, SHARE, one_of
+from dbselect.options.kinds import COLUMN, SHARE, one_of, whole
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record.gram import Matrix
 from dbselect.record.rows import row_counts
@@ -27,28 +27,28 @@ from dbselect.validation.robust.bread import (
     scoring_of,
     whitener,
 )
-from dbselect.validation.robust.sandwich import MeatSums
+from dbselect.validation.robust.sandwich import MeatSums, lagged
 from dbselect.validation.scoring.evaluate import is_gram
 
 #: Names of the covariances, those of statsmodels.
-CovType = Literal["HC0", "HC1", "HC2", "HC3", "cluster"]
+CovType = Literal["HC0", "HC1", "HC2", "HC3", "cluster", "HAC"]
 
 
 @dataclass(frozen=True, eq=False)
 class RobustErrors(InNotebooks):
-    """Standard errors of a model where errors differ in variance, or go together in clusters.
+    """Standard errors of a model whose errors differ in variance or are correlated.
 
     Parameters
     ----------
     target : the column that is predicted
-    cov_type : ``"HC0"`` to ``"HC3"`` or ``"cluster"``
+    cov_type : ``"HC0"`` to ``"HC3"``, ``"cluster"`` or ``"HAC"``
     estimates : term -> coefficient, the intercept first; aliased columns have 0
     terms : those that are not aliased, in the order of `covariance`
     covariance : of their coefficients, shape (len(terms), len(terms)), in the table's units
     free : degrees of freedom of Student's t; infinite for the normal distribution
     chosen : whether the rows also chose the columns
     rows, skipped : that were used, and left out
-    clusters : how many there are; None without
+    clusters : how many there are, of two columns of that with fewer; with HAC times; None without
 
     Examples
     --------
@@ -74,7 +74,8 @@ class RobustErrors(InNotebooks):
     clusters: int | None
 
     def __repr__(self) -> str:
-        clusters = "" if self.clusters is None else f" in {self.clusters} clusters"
+        what = "times" if self.cov_type == "HAC" else "clusters"
+        clusters = "" if self.clusters is None else f" in {self.clusters} {what}"
         return (
             f"RobustErrors({self.target} by {self.cov_type}; {len(self.terms)} terms; "
             f"{row_counts(self.rows, self.skipped)}{clusters})"
@@ -138,42 +139,57 @@ def robust_errors(
     *,
     weight: str | None = None,
     cov_type: CovType | None = None,
-    cluster: str | None = None,
+    cluster: str | Sequence[str] | None = None,
+    time: str | None = None,
+    maxlags: int | None = None,
 ) -> RobustErrors:
     """Read the rows of a fit once more, for standard errors that hold if their errors differ.
 
     The model is of least squares, or a GlmModel of one predictor.
     """
-    kind = check_kind(cov_type, cluster)
+    kind, clusters = check_kind(cov_type, cluster, time)
+    if maxlags is not None:
+        whole(0).check("maxlags", maxlags)
+        if kind != "HAC":
+            raise ArgumentError(f"maxlags is {maxlags!r}; only cov_type 'HAC' has lags")
     COLUMN.or_none().check("weight", weight)
     if is_gram(data):
         raise ArgumentError("data is a Gram and holds no rows; give the table")
     wanted = of_linear(model) if isinstance(model, Model) else of_family(model, kind)
-    scoring, table = scoring_of(model, wanted, data, kind, weight, cluster)
+    scoring, table = scoring_of(model, wanted, data, kind, weight, clusters)
     with scoring.begin() as scored:
         gather(table, scoring.fields, scoring, scored, with_bar(table, table.rows))
         sums = scored.sums
-    check_rows(sums, model, weight, cluster)
-    return _finished(model, wanted, sums, kind)
+    check_rows(sums, model, weight, clusters)
+    return _finished(model, wanted, sums, kind, maxlags)
 
 
-def check_kind(cov_type: Any, cluster: Any) -> CovType:
-    """Return the name of the covariance, once it goes with the cluster."""
-    COLUMN.or_none().check("cluster", cluster)
+def check_kind(cov_type: Any, cluster: Any, time: Any) -> tuple[CovType, list[str]]:
+    """Return the name of the covariance, and the columns by which rows go together."""
+    COLUMN.or_none().check("time", time)
+    names = list(cluster) if isinstance(cluster, list | tuple) else [cluster]
+    if not 1 <= len(names) <= 2 or len(set(names)) < len(names):
+        raise ArgumentError(f"cluster is {shown(cluster)}; it must be a column, or two of them")
+    for name in names:
+        COLUMN.or_none().check("cluster", name)
     if cov_type is None:
-        return "HC1" if cluster is None else "cluster"
+        cov_type = "HAC" if time is not None else "HC1" if cluster is None else "cluster"
     one_of(CovType).check("cov_type", cov_type)
-    if (cov_type == "cluster") != (cluster is not None):
-        raise ArgumentError(
-            f"cov_type is {cov_type!r} and cluster is {cluster!r}; 'cluster' needs the column "
-            "whose values are the clusters, and no other type has one"
-        )
-    kind: CovType = cov_type
-    return kind
+    for kind, what, value in (("cluster", "cluster", cluster), ("HAC", "time", time)):
+        if (cov_type == kind) != (value is not None):
+            raise ArgumentError(
+                f"cov_type is {cov_type!r} and {what} is {value!r}; '{kind}' needs the column of "
+                f"the {what}s, and no other type has one"
+            )
+    return cov_type, [name for name in (*names, time) if name is not None]
 
 
 def _finished(
-    found: Model | GlmModel, wanted: SandwichPlan, sums: MeatSums, kind: CovType
+    found: Model | GlmModel,
+    wanted: SandwichPlan,
+    sums: MeatSums,
+    kind: CovType,
+    maxlags: int | None,
 ) -> RobustErrors:
     """Return the covariance of what was summed."""
     n, r = sums.rows, len(wanted.terms)
@@ -183,11 +199,19 @@ def _finished(
     if kind == "HC1":
         factor = n / (n - r)
     if kind == "cluster":
-        scores = sums.clusters.settle()
-        clusters, meat = len(scores), scores.T @ scores
+        each = [one.settle() for one in sums.clusters]
+        clusters = min(map(len, each))
         if clusters < 2:
             raise DataError("cluster has one value in all rows; at least two clusters are needed")
-        factor, free = clusters / (clusters - 1) * (n - 1) / (n - r), clusters - 1
+        signs = (1.0, 1.0, -1.0)  # rows that go together in both ways are in both sums
+        parts = zip(signs, each, strict=False)
+        meat = sum((s * len(one) / (len(one) - 1) * one.T @ one for s, one in parts), 0.0 * meat)
+        factor, free = (n - 1) / (n - r), clusters - 1
+    if kind == "HAC":
+        (scores,) = [one.settle() for one in sums.clusters]
+        clusters = len(scores)
+        usual = int(4 * (clusters / 100) ** (2 / 9))
+        meat = lagged(scores, usual if maxlags is None else maxlags)
     half = back @ white
     with np.errstate(over="ignore", invalid="ignore"):
         covariance = factor * half @ meat @ half.T

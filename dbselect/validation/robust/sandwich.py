@@ -6,13 +6,17 @@ least squares 1 and y - x'b. With leverage h = w W u' A^-1 u::
     A = sum w W u u'      B = sum s^2 u u' / (1 - h)^k,  s = w W r      k = 0 (HC0, HC1), 1, 2
 
 and of clusters g, within which errors may go together, ``B = sum_g (sum s u) (sum s u)'``. The
-covariance is A^-1 B A^-1. Of least squares u is white (`linear.whitening`): A is 1, and h is
-known while the rows are read.
+covariance is A^-1 B A^-1. In order of a time, T_t the sum of s u over its rows and L lags,
+``B = G_0 + sum_l (1 - l / (L + 1)) (G_l + G_l')``, ``G_l = sum_t T_t T_{t-l}'``. Of clusters in two
+ways B is that of the one and of the other, less that of both. Of least squares u is white
+(`linear.whitening`): A is 1, and h is known while the rows are read.
 
 Each process sums its rows: (r + 1)^2 numbers, of G clusters G (r + 1) more and their keys.
 
 Sources: White (1980), Econometrica 48; MacKinnon, White (1985), Journal of Econometrics 29, for
-HC1 to HC3; Liang, Zeger (1986), Biometrika 73, for clusters.
+HC1 to HC3; Liang, Zeger (1986), Biometrika 73, for clusters; Cameron, Gelbach, Miller (2011),
+Journal of Business and Economic Statistics 29, for two ways; Newey, West (1987), Econometrica 55,
+and Driscoll, Kraay (1998), Review of Economics and Statistics 80, for time.
 """
 
 from collections import Counter
@@ -26,7 +30,7 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.glm.named import family_of
-from dbselect.record.formulas import translate
+from dbselect.record.formulas import Path, translate
 from dbselect.record.gram import Matrix, Vector
 from dbselect.sources.passes import algebra_of, gaps_of
 from dbselect.sources.rows import values
@@ -88,7 +92,8 @@ class MeatSums:
     information: Matrix  # A, shape (r + 1, r + 1); zeros where it is known
     meat: Matrix  # B, of rows on their own
     gradient: Vector  # shape (r + 1,), sum of s u
-    clusters: ClusterSums = field(default_factory=ClusterSums)  # of rows in clusters
+    # of rows in clusters; of two ways each, and both together
+    clusters: list[ClusterSums] = field(default_factory=list)
     left: float = 0.0  # sum of w W r^2
     squares: float = 0.0  # sum of w y^2
     # rows, skipped, weight: that are used, and left out
@@ -105,7 +110,8 @@ class MeatSums:
         self.information += other.information
         self.meat += other.meat
         self.gradient += other.gradient
-        self.clusters.merge(other.clusters)
+        for own, one in zip(self.clusters, other.clusters, strict=True):
+            own.merge(one)
         self.left += other.left
         self.squares += other.squares
         self.rows += other.rows
@@ -123,6 +129,12 @@ class Scoring(RowReading):
     constant: float | None  # the coordinate that all rows have; None if there is none
     white: bool  # whether A is 1
     power: int  # k, what a row's square is divided by 1 - h so often
+    clusters: tuple[Path, ...]  # none to two
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields of the table that are read."""
+        return list(dict.fromkeys([*super().fields, *(str(path[0]) for path in self.clusters)]))
 
     @property
     def width(self) -> int:
@@ -137,12 +149,22 @@ class Scoring(RowReading):
     def none(self) -> MeatSums:
         """Return the sums over no rows."""
         square = (self.width, self.width)
-        return MeatSums(np.zeros(square), np.zeros(square), np.zeros(self.width))
+        ways = [ClusterSums() for _ in range((0, 1, 3)[len(self.clusters)])]
+        return MeatSums(np.zeros(square), np.zeros(square), np.zeros(self.width), ways)
 
     @contextmanager
     def begin(self) -> Iterator["ScoredRows"]:
         """Begin without rows."""
         yield ScoredRows(self, sums=self.none())
+
+
+def lagged(scores: Matrix, lags: int) -> Matrix:
+    """Return B of the sums of times in their order, with Bartlett's weights."""
+    meat = scores.T @ scores
+    for lag in range(1, min(lags, len(scores) - 1) + 1):
+        between = scores[lag:].T @ scores[:-lag]
+        meat += (1.0 - lag / (lags + 1.0)) * (between + between.T)
+    return np.asarray(meat)
 
 
 @dataclass(frozen=True)
@@ -164,10 +186,9 @@ class ScoredRows(SummedRows):
         there = ~(np.isnan(found).any(axis=1) | np.isnan(y)) & (weight > 0)
         sums.rows, sums.skipped = int(there.sum()), int((~there).sum())
         sums.missing = gaps_of({name: asked.columns[name] for name in asked.needed}, batch)
-        key = None
-        if asked.key is not None:
-            key = key_of(rows, asked.key).filter(pl.Series(there))
-            sums.lost = key.null_count()
+        named = {str(n): key_of(rows, path) for n, path in enumerate(asked.clusters)}
+        keys = pl.DataFrame(named).filter(pl.Series(there)) if named else pl.DataFrame()
+        sums.lost = max((key.null_count() for key in keys), default=0)
         found, y, weight = found[there], y[there], weight[there]
         refuse_unbounded(found)
         if not sums.rows or sums.lost:
@@ -177,7 +198,7 @@ class ScoredRows(SummedRows):
         residual = seen.of_both(lambda eta, y: family.row(eta, y).pairs[0][1])[:, 0]
         sums.weight, sums.squares = float(weight.sum()), float(weight @ y**2)
         sums.left = float(working @ residual**2)
-        self._summed(sums, self._coordinates(found), working, working * residual, key)
+        self._summed(sums, self._coordinates(found), working, working * residual, keys)
         return sums
 
     def _coordinates(self, found: Matrix) -> Matrix:
@@ -187,15 +208,18 @@ class ScoredRows(SummedRows):
         return found
 
     def _summed(
-        self, sums: MeatSums, u: Matrix, working: Vector, score: Vector, key: pl.Series | None
+        self, sums: MeatSums, u: Matrix, working: Vector, score: Vector, keys: pl.DataFrame
     ) -> None:
         """Sum over the rows that are used; of each `working` is w W, and `score` is s."""
         asked = self.scoring
         sums.gradient = score @ u
         if not asked.white:
             sums.information = (u * working[:, None]).T @ u
-        if key is not None:
-            sums.clusters.add(key, u * score[:, None])
+        if keys.width:
+            each = keys.get_columns()
+            both = [] if len(each) == 1 else [keys.select(pl.struct(pl.all())).to_series()]
+            for clusters, key in zip(sums.clusters, [*each, *both], strict=True):
+                clusters.add(key, u * score[:, None])
             return
         if asked.power:
             rest = 1.0 - working * (u**2).sum(axis=1)

@@ -188,7 +188,7 @@ def evaluate(
         return _by_rows(found, data, weight)
     if isinstance(found, Sequence | Model) and _has_no_gram(found) and not is_gram(data):
         return _by_predictions(found, data, weight)
-    gram = _gram_there(found, data, weight)
+    gram = gram_there(found, data, weight)
     unseen = unseen_in(gram, found.terms.of(found.columns))
     if isinstance(found, JointSequence | JointModel):
         return _in_all(found, gram, unseen)
@@ -296,7 +296,7 @@ def _accuracy(scores: RowScores) -> pl.Series:
     return pl.Series("accuracy", values, pl.Float64)
 
 
-def _gram_there(
+def gram_there(
     found: Sequence | Model | JointSequence | JointModel, data: Any, weight: str | None
 ) -> Gram:
     """Return the Gram that is given, or that of the target and the columns in a table."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dbselect.errors import ArgumentError
+from dbselect.errors import ArgumentError, shown
 from dbselect.glm.families import FamilyFormulas
 from dbselect.glm.named import kind_of_family
 from dbselect.record.formulas import (
@@ -155,13 +155,17 @@ class MetricRequest:
 def requests_of(metric: Any) -> list[MetricRequest]:
     """Read the names of metrics; ArgumentError for an unknown one, or one named twice."""
     names = list(metric) if isinstance(metric, list | tuple) else [metric]
-    if not names or len(set(names)) < len(names):
-        raise ArgumentError(f"metric is {metric!r}; it must be a name, or a list of different ones")
+    are_names = all(isinstance(name, str) for name in names)
+    if not names or not are_names or len(set(names)) < len(names):
+        raise ArgumentError(
+            f"metric is {shown(metric)}; it must be a name, or a list of different ones, of "
+            f"{list(METRICS)}"
+        )
     return [_asked(name) for name in names]
 
 
-def _asked(name: Any) -> MetricRequest:
-    parts = _NAME.fullmatch(name) if isinstance(name, str) else None
+def _asked(name: str) -> MetricRequest:
+    parts = _NAME.fullmatch(name)
     if parts is None or parts[1] not in METRICS:
         raise ArgumentError(
             f"metric is {name!r}; it must be one of {list(METRICS)}, or ndcg with its places as in "

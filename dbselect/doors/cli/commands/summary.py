@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SHOWN = ("term", "estimate", "std_error", "p_value", "low", "high", "standardized", "vif")
 #: Options of the fit; those of `robust_errors` besides the weight.
 _FIELDS = ("weight", "intercept", "null_policy", "rows", "seed")
-_ROBUST = ("cov_type", "cluster")
+_ROBUST = ("cov_type", "cluster", "time", "maxlags")
 
 
 def _add(parser: argparse.ArgumentParser) -> None:
@@ -38,8 +38,11 @@ def _add(parser: argparse.ArgumentParser) -> None:
         "--cov-type", default=UNSET, help="HC0, HC1, HC2 or HC3, by one more pass over the rows"
     )
     parser.add_argument(
-        "--cluster", default=UNSET, help="column whose values are clusters, by one more pass"
-    )
+        "--cluster", default=UNSET, nargs="+",
+        help="column whose values are clusters, or two, by one more pass",
+    )  # fmt: skip
+    parser.add_argument("--time", default=UNSET, help="column of the order of rows, for HAC")
+    parser.add_argument("--maxlags", default=UNSET, type=int, help="times back that count for HAC")
     add_max_skipped(parser)
     add_out(parser, "the table of terms", TABLES)
 
@@ -53,7 +56,7 @@ def _run(options: argparse.Namespace) -> None:
 
     SHARE.check("--level", options.level)
     robust = options_given(options, _ROBUST)
-    check_kind(robust.get("cov_type"), robust.get("cluster"))
+    check_kind(*(robust.get(name) for name in _ROBUST[:3]))
     source = source_of(options.source)
     problem = Problem(source, **problem_given(options))
     model = cast("Model", problem.fit(**options_given(options, ("columns",))))
