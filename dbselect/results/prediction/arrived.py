@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 BOUNDS = ("lower", "upper")
 #: A p-value, and a share of the target's variance, from which on it tells that a group is missing.
 TELLS = (0.01, 0.001)
-_BUDGET = "__dbselect_budget"
 _STORED = pa.struct([("predictor", pa.string()), ("gram", RECORD_TYPE)])
 
 
@@ -294,17 +293,17 @@ class AnytimePredictor(files.Stored, InNotebooks):
 
         frame = frame_asked(rows, columns, self.groups.members, self._inputs, refused, limits)
         fields = dict.fromkeys(str(one.path[0]) for one in refused(frame))
-        asked = frame.select([*fields] or frame.columns[:1])
-        limit = pl.lit(limits, pl.Float64)
-        if not isinstance(limits, float):
-            asked, limit = asked.with_columns(pl.Series(_BUDGET, limits)), pl.col(_BUDGET)
-        row = pl.struct(pl.exclude(_BUDGET))
+        asked = pl.struct([*fields] or frame.columns[:1])
+        limit = pl.lit(limits if isinstance(limits, float) else pl.Series(limits), pl.Float64)
         told = self._told(level, handle_unknown, absent)
-        found = available_expr(self._literal, row, limit, told).alias("found")
+        apart = available_expr(self._literal, asked, limit, told, apart=True)
         try:
-            table = asked.lazy().select(found).collect().unnest("found")
+            found = frame.select(apart).to_series().struct
         except pl.exceptions.ComputeError as error:
             raise DataError(str(error).split("\n")[0].rpartition("message: ")[2]) from None
+        values, at, shared = (found.field(name)[0] for name in ("values", "at", "told"))
+        table = shared.struct.unnest().select(pl.all().gather(at))
+        table = table.with_columns(pl.col("prediction", *BOUNDS) + values)
         if self._mean is not None:
             mean = translate(self._mean, formulas.polars())
             table = table.with_columns(mean.alias("prediction"))
@@ -396,14 +395,25 @@ class AnytimePredictor(files.Stored, InNotebooks):
 
 
 def available_expr(
-    record: pl.Expr, row: pl.Expr, budget: pl.Expr, asked: Mapping[str, Any]
+    record: pl.Expr,
+    row: pl.Expr,
+    budget: pl.Expr,
+    asked: Mapping[str, Any],
+    *,
+    apart: bool = False,
 ) -> pl.Expr:
-    """Return the predictions of rows by records as an expression."""
+    """Return the predictions of rows by records as an expression.
+
+    Parameters
+    ----------
+    apart : one row of lists: predictions, where each stands in what rows have in common, and that
+    """
     return register_plugin_function(
         plugin_path=_native.library_path(),
-        function_name="predict_available",
+        function_name="predict_apart" if apart else "predict_available",
         args=[record, row, budget, pl.lit(_json_of_options(asked))],
-        is_elementwise=True,
+        is_elementwise=not apart,
+        returns_scalar=apart,
     )
 
 
