@@ -60,13 +60,7 @@ class Predictor:
     coefficients: Mapping[str, float]
 
     def formula(self, inputs: Sequence[Input], unknown: HandleUnknown) -> Formula:
-        """Return the predictor of a row.
-
-        Parameters
-        ----------
-        inputs : the fields that are read
-        unknown : as `handle_unknown` of `Predicting.expr`
-        """
+        """Return the predictor of a row, given the fields that are read."""
         terms = [one.formula(self.coefficients, unknown) for one in inputs]
         return total([number(self.intercept), *terms])
 
@@ -340,7 +334,7 @@ class Predicting(InNotebooks):
         if filled:
             rows = rows.copy()
         for j in filled:
-            missing = np.isnan(rows[:, j])
+            missing = ~np.isfinite(rows[:, j])
             rows[missing, j] = 0.0
             found[missing] += [numbers[j].where_missing(one.coefficients) for one in predictors]
         coef = np.array(
@@ -357,11 +351,7 @@ def prediction_table(
 ) -> pl.DataFrame | None:
     """Return rows that name their columns as a frame; None of an array.
 
-    Parameters
-    ----------
-    X, columns : as in `Predicting.predict`
-    inputs : what is read
-    refuse : raises for a frame of another schema; of an engine elsewhere, before it is read
+    Before rows of an engine elsewhere are read, `refuse` gets a frame of their schema.
     """
     rows: Any = as_table(X, inputs) if issparse(X) else X
     if isinstance(rows, Mapping) or (isinstance(rows, list) and _is_row(rows[:1])):
@@ -443,13 +433,7 @@ def read_of(frame: pl.DataFrame, inputs: Sequence[Input]) -> tuple[list[Input], 
 def check_there(
     absent: Sequence[str], frame: pl.DataFrame, missing_columns: MissingColumns | None = None
 ) -> None:
-    """Refuse rows that lack a column, unless they may.
-
-    Parameters
-    ----------
-    absent : columns that they lack
-    missing_columns : as in `Predicting.predict`; None of a call without such an option
-    """
+    """Refuse rows that lack some columns, unless they may; None of a call without the option."""
     if absent and missing_columns != "unavailable":
         names = [leaf.name for leaf in leaves(frame.head(0).to_arrow().schema)]
         advice = "" if missing_columns is None else "; missing_columns='unavailable' allows this"

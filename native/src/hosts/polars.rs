@@ -121,6 +121,7 @@ expression!(
     DataType::Struct(prediction_fields()),
     predict
 );
+expression!(_polars_plugin_serve, _polars_plugin_field_serve, DataType::Int64, serve);
 expression!(_polars_plugin_a_optimal, _polars_plugin_field_a_optimal, DataType::Int64, a_optimal);
 expression!(
     _polars_plugin_predict_available,
@@ -286,6 +287,47 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
         }
     }
     Ok(out.finish())
+}
+
+/// `serve(sequence, row, budget, handle_unknown)`: the step whose model serves each row, -1 where
+/// none does. The sequence is one for all rows; a column that they lack is not available.
+fn serve(inputs: &[Input]) -> Result<Int64Array, String> {
+    let mut found: Vec<i64> = Vec::new();
+    for piece in pieces(inputs)? {
+        let leaves = leaves(piece.table(1)?, piece.place(1));
+        let unknown = piece.arrays[3].as_string_view_opt().map(|name| name.value(0));
+        let unknown = unknown.map_or(Ok(Unknown::default()), Unknown::of)?;
+        let budget = piece.leaf(2, "budget")?;
+        let sequences = Sequences::new(&piece.arrays[0])?;
+        let sequence = sequences.at(0).ok_or("sequence is NULL")?;
+        let (steps, terms) = (sequence.steps(), sequence.terms()?);
+        let of_chunks = |chunks: Range<usize>| {
+            let mut plan: Option<Plan> = None;
+            let mut found = Vec::new();
+            for start in chunks.map(|chunk| chunk * CHUNK_ROWS) {
+                let rows = start..(start + CHUNK_ROWS).min(piece.rows);
+                let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
+                let limits =
+                    prefix::limits(&budget.doubles(rows.clone())?, &budget.missing(rows.clone()))?;
+                let plan = match &plan {
+                    Some(plan) => plan,
+                    None => {
+                        let terms = terms.clone();
+                        let made = Plan::new(&steps, terms, &columns, Case::Sensitive, unknown)?;
+                        plan.insert(made)
+                    }
+                };
+                let steps = plan.steps(&columns, &limits)?;
+                found.extend(steps.into_iter().map(|step| step.unwrap_or(-1)));
+            }
+            Ok::<_, String>(found)
+        };
+        let work = (piece.rows * leaves.len()) as f64;
+        for some in in_pieces(piece.rows.div_ceil(CHUNK_ROWS), work, of_chunks) {
+            found.extend(some?);
+        }
+    }
+    Ok(found.into())
 }
 
 /// `predict_available(record, row, budget, options)`: a struct a row. Options are JSON.

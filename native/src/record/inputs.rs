@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::cell::LazyCell;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -647,26 +648,92 @@ impl Inputs {
     ) -> Result<Missing, String> {
         let (mut lacks, count) = (Missing::none(), rows.count());
         for part in &model.parts {
-            let input = &self.inputs[part.input];
-            match (&input.source, input.column.map(|at| &columns[at]), rows) {
-                (_, None, _) => lacks.set_all(count),
-                (Source::Number(_), ..) if part.missing.is_some() => {}
-                (Source::Number(_), Some(column), Rows::All(_)) => {
-                    let missing = &column.numbers.1;
-                    if !missing.is_empty() {
-                        lacks.set_those_of(missing, count);
-                    }
-                }
-                _ => {
-                    for at in 0..count {
-                        if self.part(part, columns, rows.at(at), unknown)?.is_none() {
-                            lacks.set(at, count);
-                        }
+            let own = self.lacking_part(part, columns, rows, unknown)?;
+            if !own.is_empty() {
+                lacks.set_those_of(&own, count);
+            }
+        }
+        Ok(lacks)
+    }
+
+    /// The same of one part of a model.
+    fn lacking_part<'c>(
+        &self,
+        part: &Part,
+        columns: &'c [Column],
+        rows: &Rows,
+        unknown: Unknown,
+    ) -> Result<Cow<'c, Missing>, String> {
+        let (mut lacks, count) = (Missing::none(), rows.count());
+        let input = &self.inputs[part.input];
+        match (&input.source, input.column.map(|at| &columns[at]), rows) {
+            (_, None, _) => lacks.set_all(count),
+            (Source::Number(_), ..) if part.missing.is_some() => {}
+            (Source::Number(_), Some(column), Rows::All(_)) => {
+                return Ok(Cow::Borrowed(&column.numbers.1));
+            }
+            _ => {
+                for at in 0..count {
+                    if self.part(part, columns, rows.at(at), unknown)?.is_none() {
+                        lacks.set(at, count);
                     }
                 }
             }
         }
-        Ok(lacks)
+        Ok(Cow::Owned(lacks))
+    }
+
+    /// Which of as many models, tried in their order, is the first that each of some rows may
+    /// have and lacks no field of; `None` where it is none.
+    ///
+    /// A level that the fit has not seen is an error, if it is one, in rows that try its model.
+    pub fn first_there(
+        &self,
+        models: &[(&Model, impl Fn(usize) -> bool)],
+        columns: &[Column],
+        count: usize,
+        unknown: Unknown,
+    ) -> Result<Vec<Option<usize>>, String> {
+        let rows = Rows::All(count);
+        let mut found = vec![None; count];
+        let mut waiting: Vec<usize> = (0..count).collect();
+        // By field, and whether what is missing is filled.
+        let mut known: HashMap<(usize, bool), Cow<Missing>> = HashMap::new();
+        for (number, (model, may)) in models.iter().enumerate() {
+            if waiting.is_empty() {
+                break;
+            }
+            let mut lacks = Missing::none();
+            for part in &model.parts {
+                let own = match known.entry((part.input, part.missing.is_some())) {
+                    Entry::Occupied(own) => own.into_mut(),
+                    Entry::Vacant(empty) => {
+                        let own = match unknown {
+                            Unknown::Error => Unknown::Unavailable,
+                            other => other,
+                        };
+                        empty.insert(self.lacking_part(part, columns, &rows, own)?)
+                    }
+                };
+                if own.is_empty() {
+                    continue;
+                }
+                if unknown == Unknown::Error {
+                    for &row in waiting.iter().filter(|&&row| own.contains(row) && may(row)) {
+                        self.part(part, columns, row, unknown)?;
+                    }
+                }
+                lacks.set_those_of(own, count);
+            }
+            waiting.retain(|&row| {
+                let is_it = may(row) && !lacks.contains(row);
+                if is_it {
+                    found[row] = Some(number);
+                }
+                !is_it
+            });
+        }
+        Ok(found)
     }
 
     /// What models predict of rows that lack no field of theirs; `kinds` has the model of each.

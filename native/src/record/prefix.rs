@@ -136,6 +136,17 @@ impl Plan {
         Some(Served { values, left, prefix: self.prediction(k, f64::NAN) })
     }
 
+    /// The number of the step that serves each row; nothing where none does.
+    pub fn steps(&self, columns: &[Column], limits: &[f64]) -> Result<Vec<Option<i64>>, String> {
+        let there = self.order.iter().filter_map(|&k| Some((k, self.models[k].as_ref().ok()?)));
+        let (numbers, models): (Vec<usize>, Vec<_>) = there.unzip();
+        let may = |&k: &usize| move |row: usize| fits(self.steps[k].spent, limits[row]);
+        let models: Vec<_> = models.into_iter().zip(numbers.iter().map(may)).collect();
+        let found = self.inputs.first_there(&models, columns, limits.len(), self.unknown)?;
+        let step = |number: usize| self.steps[numbers[number]].step;
+        Ok(found.into_iter().map(|number| number.map(step)).collect())
+    }
+
     fn prediction(&self, k: usize, value: f64) -> Prediction<'_> {
         let step = &self.steps[k];
         Prediction { value, step: step.step, spent: step.spent, next_group: self.next_group(k) }
