@@ -108,10 +108,8 @@ def _steps(
     there = {f"{_THERE}{one.source}": one.formula({}, seen) for one in listings}
     marks = {name: f"{_THERE}{one.source}" for one in listings for name in one.names}
     fields = dict.fromkeys(str(one.path[0]) for one in read if one not in listings)
-    row = pl.struct(
-        [polars_field(name) for name in fields or frame.columns[:1]],
-        **{name: translate(one, formulas.polars()) for name, one in there.items()},
-    )
+    columns = [polars_field(name) for name in fields or frame.columns[:1]]
+    columns += [translate(one, formulas.polars()).alias(name) for name, one in there.items()]
     budget = pl.lit(limits) if isinstance(limits, float) else pl.col(_BUDGET)
     table = frame if isinstance(limits, float) else frame.with_columns(pl.Series(_BUDGET, limits))
     found = np.full(frame.height, NOBODY, dtype=np.intp)
@@ -122,7 +120,7 @@ def _steps(
         serving = register_plugin_function(
             plugin_path=_native.library_path(),
             function_name="serve",
-            args=[pl.lit(asked.records(order, marks)), row, budget, pl.lit(unknown)],
+            args=[pl.lit(asked.records(order, marks)), pl.struct(columns), budget, pl.lit(unknown)],
             is_elementwise=True,
         )
         own = table if waiting.all() else table.filter(pl.Series(waiting))
