@@ -229,10 +229,18 @@ class Predicting(InNotebooks):
         if frame is None:
             names = self._inputs if columns is None else list(columns)
             rows = array_of(X, names)
-            return self._linked(
-                self._of_array(rows, names, inputs, handle_unknown, missing_columns)
-            )
-        return self._linked(self._of_frame(frame, inputs, handle_unknown, missing_columns))
+            numbers = [each for one in inputs for each in one.on(names)]
+            places = {name: at for at, name in enumerate(names)}
+            if all(isinstance(one, Number) and one.name in places for one in numbers):
+                used = [places[one.source] for one in numbers]
+                rows = rows if used == [*range(len(names))] else rows[:, used]
+                return self._linked(self._of_numbers(rows, numbers))
+            frame = frame_of(rows, names)
+        read, absent = read_of(frame, inputs)
+        if absent:
+            check_there(absent, frame, missing_columns)
+            return self._linked(np.full((frame.height, len(self._predictors)), np.nan))
+        return self._linked(self._of_read(frame, read, handle_unknown))
 
     def _means(self, nested: bool | None, unknown: HandleUnknown) -> list[Formula]:
         check_unknown(unknown)
@@ -245,43 +253,6 @@ class Predicting(InNotebooks):
         if nested is None:
             return inputs_as_fitted(columns, self._prepared)
         return inputs_of(columns, self._prepared, nested)
-
-    def _of_array(
-        self,
-        rows: Matrix,
-        names: Sequence[str],
-        inputs: list[Input],
-        unknown: HandleUnknown,
-        missing_columns: MissingColumns,
-    ) -> Matrix:
-        """Return the linear predictors of rows of named numbers, shape (n, K)."""
-        read = [each for one in inputs for each in one.on(names)]
-        numbers = [one for one in read if isinstance(one, Number)]
-        if len(numbers) < len(read):
-            return self._of_frame(frame_of(rows, names), inputs, unknown, missing_columns)
-        places = {name: at for at, name in enumerate(names)}
-        used = [one.name for one in numbers]
-        absent = [name for name in used if name not in places]
-        if absent:
-            check_there(absent, frame_of(rows[:0], names), missing_columns)
-            return np.full((len(rows), len(self._predictors)), np.nan)
-        if used != list(names):
-            rows = rows[:, [places[name] for name in used]]
-        return self._of_numbers(rows, numbers)
-
-    def _of_frame(
-        self,
-        frame: pl.DataFrame,
-        inputs: list[Input],
-        unknown: HandleUnknown,
-        missing_columns: MissingColumns,
-    ) -> Matrix:
-        """Return the linear predictors of a table's rows, shape (n, K)."""
-        read, absent = read_of(frame, inputs)
-        if absent:
-            check_there(absent, frame, missing_columns)
-            return np.full((frame.height, len(self._predictors)), np.nan)
-        return self._of_read(frame, read, unknown)
 
     def _of_read(
         self, frame: pl.DataFrame, read: Sequence[Input], unknown: HandleUnknown
@@ -297,15 +268,15 @@ class Predicting(InNotebooks):
         found = self._of_numbers(rows, numbers)
         for one in others:
             if isinstance(one, Listing):
-                found += self._of_entries(frame, one, unknown)
+                entries = formulas.entries_of(frame[one.source], one.source)
+                sums_of = [one.weighed(own.coefficients, unknown) for own in self._predictors]
+                found += np.column_stack([sum_of.values(entries) for sum_of in sums_of])
                 continue
             if isinstance(one, Levels):
                 check_levels(one, frame, unknown)
-            each = [
-                translate(one.formula(own.coefficients, unknown), formulas.polars())
-                for own in self._predictors
-            ]
-            named = {str(k): value.fill_null(np.nan) for k, value in enumerate(each)}
+            sums = [one.formula(own.coefficients, unknown) for own in self._predictors]
+            each = enumerate(translate(value, formulas.polars()) for value in sums)
+            named = {str(k): value.fill_null(np.nan) for k, value in each}
             found += frame.select(**named).to_numpy()
         return found
 
@@ -318,13 +289,6 @@ class Predicting(InNotebooks):
                 for mean in self._link([column((k,)) for k in range(values.shape[1])])
             ]
         return np.asarray(found[0] if self._fields is None else np.column_stack(found))
-
-    def _of_entries(self, frame: pl.DataFrame, one: Listing, unknown: HandleUnknown) -> Matrix:
-        """Return what a field of entries adds to the linear predictors, shape (n, K)."""
-        field = formulas.entries_of(frame[one.source], one.source)
-        return np.column_stack(
-            [one.weighed(own.coefficients, unknown).values(field) for own in self._predictors]
-        )
 
     def _of_numbers(self, rows: Matrix, numbers: Sequence[Number]) -> Matrix:
         """Return the linear predictors as far as they are numbers' part, shape (n, K)."""
