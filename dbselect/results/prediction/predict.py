@@ -229,10 +229,11 @@ class Predicting(InNotebooks):
         if frame is None:
             names = self._inputs if columns is None else list(columns)
             rows = array_of(X, names)
-            numbers = [each for one in inputs for each in one.on(names)]
+            read = [each for one in inputs for each in one.on(names)]
             places = {name: at for at, name in enumerate(names)}
-            if all(isinstance(one, Number) and one.name in places for one in numbers):
-                used = [places[one.source] for one in numbers]
+            numbers = [one for one in read if isinstance(one, Number) and one.name in places]
+            if len(numbers) == len(read):
+                used = [places[one.name] for one in numbers]
                 rows = rows if used == [*range(len(names))] else rows[:, used]
                 return self._linked(self._of_numbers(rows, numbers))
             frame = frame_of(rows, names)
