@@ -131,7 +131,7 @@ class Predicting(InNotebooks):
         Notes
         -----
         An indicator ``x.missing`` of a model that has ``x`` as well is no column of a
-        table: where ``x`` is NULL or NaN, ``x`` counts as 0 and the indicator as 1. A column
+        table: where ``x`` is NULL, NaN or infinite, it counts as 0 and the indicator as 1. A column
         that the table of the fit had by such a name is a column here, too; with
         ``nested=True`` it is none either, and with ``nested=False`` all are. Where the fit
         had dates, numbers are taken for days or seconds since 1970; where it had numbers,

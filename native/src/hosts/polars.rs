@@ -263,22 +263,17 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
                 }))
             };
             let places = (0..limits.len()).map(|row| piece.place(0).of(start + row));
-            let is_one = limits.iter().all(|limit| *limit == limits[0]);
-            let first = match is_one && sequences.are_one(places) {
+            let first = match !limits.is_empty() && sequences.are_one(places) {
                 true => plan_of(0)?,
                 false => None,
             };
-            let best = first.as_ref().map(|plan| plan.best(&columns, limits[0], absent));
-            let all = inputs::Rows::All(limits.len());
-            let served = match (&first, best.transpose()?.flatten()) {
-                (Some(plan), Some(best)) => plan.serve(best, &columns, &all),
-                _ => None,
-            };
+            if let Some(plan) = &first {
+                let all = inputs::Rows::All(limits.len());
+                let found = plan.predict_rows(&columns, &all, &limits, absent)?;
+                found.into_iter().for_each(|found| out.push(found));
+                continue;
+            }
             for (row, &limit) in limits.iter().enumerate() {
-                if let Some(served) = served.as_ref().filter(|served| !served.left[row]) {
-                    out.push(Some(Prediction { value: served.values[row], ..served.prefix }));
-                    continue;
-                }
                 match &plan_of(row)? {
                     Some(plan) => out.push(plan.predict(&columns, row, limit, absent)?),
                     None => out.push(None),

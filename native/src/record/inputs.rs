@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::cell::LazyCell;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -691,10 +692,10 @@ impl Inputs {
         &self,
         models: &[(&Model, impl Fn(usize) -> bool)],
         columns: &[Column],
-        count: usize,
+        rows: &Rows,
         unknown: Unknown,
     ) -> Result<Vec<Option<usize>>, String> {
-        let rows = Rows::All(count);
+        let count = rows.count();
         let mut found = vec![None; count];
         let mut waiting: Vec<usize> = (0..count).collect();
         // By field, and whether what is missing is filled.
@@ -712,23 +713,23 @@ impl Inputs {
                             Unknown::Error => Unknown::Unavailable,
                             other => other,
                         };
-                        empty.insert(self.lacking_part(part, columns, &rows, own)?)
+                        empty.insert(self.lacking_part(part, columns, rows, own)?)
                     }
                 };
                 if own.is_empty() {
                     continue;
                 }
                 if unknown == Unknown::Error {
-                    for &row in waiting.iter().filter(|&&row| own.contains(row) && may(row)) {
-                        self.part(part, columns, row, unknown)?;
+                    for &at in waiting.iter().filter(|&&at| own.contains(at) && may(at)) {
+                        self.part(part, columns, rows.at(at), unknown)?;
                     }
                 }
                 lacks.set_those_of(own, count);
             }
-            waiting.retain(|&row| {
-                let is_it = may(row) && !lacks.contains(row);
+            waiting.retain(|&at| {
+                let is_it = may(at) && !lacks.contains(at);
                 if is_it {
-                    found[row] = Some(number);
+                    found[at] = Some(number);
                 }
                 !is_it
             });
@@ -739,13 +740,14 @@ impl Inputs {
     /// What models predict of rows that lack no field of theirs; `kinds` has the model of each.
     pub fn values_there(
         &self,
-        models: &[Arc<Model>],
+        models: &[impl Deref<Target = Model>],
         kinds: &[u32],
         columns: &[Column],
         rows: &Rows,
         unknown: Unknown,
     ) -> Result<Vec<f64>, String> {
-        let mut sums: Vec<f64> = kinds.iter().map(|&kind| models[kind as usize].intercept).collect();
+        let mut sums: Vec<f64> =
+            kinds.iter().map(|&kind| models[kind as usize].intercept).collect();
         // Of each field, its part of each model.
         let mut parts: Vec<Vec<Option<&Part>>> = vec![Vec::new(); self.inputs.len()];
         for (kind, model) in models.iter().enumerate() {
@@ -861,10 +863,7 @@ fn mark_not_finite(values: &[f64], missing: &mut Missing) {
 }
 
 /// The fields that some columns come of, of a table like that of the fit.
-pub fn fields_of(
-    names: &[String],
-    terms: Arc<Terms>,
-) -> Result<Vec<(String, Kind)>, String> {
+pub fn fields_of(names: &[String], terms: Arc<Terms>) -> Result<Vec<(String, Kind)>, String> {
     let made = super::expression::made(names.iter(), &terms);
     let columns = [Column::nothing()];
     let place = |name: &str| (!made.contains(name)).then_some(0);

@@ -314,8 +314,12 @@ unsafe fn predict_alike(
         let values: Vec<f64> = whole.iter().map(|&at| served.values[at]).collect();
         let whole: Vec<usize> = whole.into_iter().map(|at| rows[at]).collect();
         out.write_all(&Rows::These(&whole), &values, &served.prefix);
-        for (&row, _) in rows.iter().zip(&served.left).filter(|(_, left)| **left) {
-            out.write(row, plan.predict(columns, row, budgets[row], *absent)?);
+        let left: Vec<usize> =
+            rows.iter().zip(&served.left).filter_map(|(&row, left)| left.then_some(row)).collect();
+        let limits: Vec<f64> = left.iter().map(|&row| budgets[row]).collect();
+        let found = plan.predict_rows(columns, &Rows::These(&left), &limits, *absent)?;
+        for (&row, found) in left.iter().zip(found) {
+            out.write(row, found);
         }
     }
     Ok(())

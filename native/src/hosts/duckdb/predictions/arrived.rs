@@ -11,8 +11,8 @@ use super::super::table::leaves;
 use super::super::values::Values;
 use super::super::vectors::{ListEntry, Vector, bytes, text, write_text, write_texts};
 use super::{OPTIONS, Told, Treatment};
-use crate::arrived::predictor::Predictor;
 use crate::arrived::pattern::Pattern;
+use crate::arrived::predictor::Predictor;
 use crate::arrived::rows::{Arrivals, Found};
 use crate::record::inputs::{Column, Kind, MissingColumns, Rows};
 use crate::record::prefix::Case;
@@ -178,7 +178,8 @@ impl Out {
         let [value, groups, spent, r2, sigma, lower, upper, next, gain, cost] = self.fields;
         let all = predictor.groups();
         let limits: Vec<f64> = (0..rows.count()).map(|at| limits[rows.at(at)]).collect();
-        let limits = if limits.iter().all(|one| *one == limits[0]) { &limits[..1] } else { &limits };
+        let limits =
+            if limits.iter().all(|one| *one == limits[0]) { &limits[..1] } else { &limits };
         let (shared, shared_at) = found.shared(&all.costs, limits);
         let patterns: Vec<&Pattern> =
             shared.iter().map(|(at, _)| &*found.patterns[*at as usize]).collect();
