@@ -587,57 +587,6 @@ impl Inputs {
         names.iter().filter_map(product).fold(None, |sum, x| Some(sum.unwrap_or(0.0) + x))
     }
 
-    /// What a model predicts of some rows, column by column; mark those that need a look of
-    /// their own: something is missing in them, or infinite, or an error.
-    ///
-    /// The sums are those of `value`, term by term.
-    pub fn values(
-        &self,
-        model: &Model,
-        columns: &[Column],
-        rows: &Rows,
-        unknown: Unknown,
-    ) -> (Vec<f64>, Vec<bool>) {
-        let mut sums = vec![model.intercept; rows.count()];
-        let mut left = vec![false; rows.count()];
-        for part in &model.parts {
-            let input = &self.inputs[part.input];
-            match (&input.source, input.column.map(|at| &columns[at])) {
-                (Source::Number(_), Some(column)) => {
-                    let (values, missing) = &*column.numbers;
-                    let (unit, coefficient) = (input.unit, part.coefficients[0]);
-                    let term = |x: f64| x * unit * coefficient;
-                    match rows {
-                        Rows::All(_) => {
-                            sums.iter_mut().zip(&values[..]).for_each(|(sum, &x)| *sum += term(x));
-                        }
-                        Rows::These(rows) => {
-                            let rows = rows.iter();
-                            sums.iter_mut().zip(rows).for_each(|(sum, &r)| *sum += term(values[r]));
-                        }
-                    }
-                    if !missing.is_empty() {
-                        for (at, left) in left.iter_mut().enumerate() {
-                            *left |= missing.contains(rows.at(at));
-                        }
-                    }
-                }
-                (_, None) => left.fill(true),
-                _ => {
-                    let both = sums.iter_mut().zip(&mut left).enumerate();
-                    for (at, (sum, left)) in both.filter(|(_, (_, left))| !**left) {
-                        match self.part(part, columns, rows.at(at), unknown) {
-                            Ok(Some(value)) => *sum += value,
-                            _ => *left = true,
-                        }
-                    }
-                }
-            }
-        }
-        left.iter_mut().zip(&sums).for_each(|(left, sum)| *left |= !sum.is_finite());
-        (sums, left)
-    }
-
     /// Those of some rows that lack a field of a model: it is missing, or has a level that counts
     /// as missing.
     pub fn lacking(

@@ -71,16 +71,6 @@ pub struct Prediction<'p> {
     pub next_group: Option<&'p str>,
 }
 
-/// What some rows get by one prefix.
-pub struct Served<'p> {
-    /// Predicted target of each row.
-    pub values: Vec<f64>,
-    /// Whether a row is not complete; `predict` finds what it gets.
-    pub left: Vec<bool>,
-    /// What rows have in common; its value is none of theirs.
-    pub prefix: Prediction<'p>,
-}
-
 impl Plan {
     /// Match a sequence to the columns of a table.
     pub fn new(
@@ -113,27 +103,6 @@ impl Plan {
         let can = |k: &usize| fits(self.steps[*k].spent, budget) && self.order.contains(k);
         let within = (0..self.steps.len()).filter(can);
         refused_columns(within.filter_map(|k| self.models[k].as_ref().err()), columns)
-    }
-
-    /// The prefix that rows get which are complete; nothing if none serves any row.
-    pub fn best(
-        &self,
-        columns: &[Column],
-        budget: f64,
-        missing_columns: MissingColumns,
-    ) -> Result<Option<usize>, String> {
-        if missing_columns == MissingColumns::Error {
-            self.check_columns(columns, budget)?;
-        }
-        let mut within = self.order.iter().filter(|&&k| fits(self.steps[k].spent, budget));
-        Ok(within.find(|&&k| self.models[k].is_ok()).copied())
-    }
-
-    /// Predict rows by prefix `k`, column by column; nothing if the table lacks a field of it.
-    pub fn serve(&self, k: usize, columns: &[Column], rows: &Rows) -> Option<Served<'_>> {
-        let model = self.models[k].as_ref().ok()?;
-        let (values, left) = self.inputs.values(model, columns, rows, self.unknown);
-        Some(Served { values, left, prefix: self.prediction(k, f64::NAN) })
     }
 
     /// The number of the step that serves each row; nothing where none does.
