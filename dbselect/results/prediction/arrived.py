@@ -39,7 +39,7 @@ from dbselect.record.inputs import (
 )
 from dbselect.record.missing import features_of
 from dbselect.results.call import Call
-from dbselect.results.prediction.fallback import answered, frame_asked, limits_of
+from dbselect.results.prediction.fallback import asked_of_library, frame_asked, limits_of
 from dbselect.results.prediction.predict import check_there, read_of
 from dbselect.results.store import to_table
 
@@ -297,7 +297,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
         limit = pl.lit(limits if isinstance(limits, float) else pl.Series(limits), pl.Float64)
         told = self._told(level, handle_unknown, absent)
         apart = available_expr(self._literal, asked, limit, told, apart=True)
-        found = answered(frame, apart).struct
+        found = asked_of_library(frame, apart).struct
         values, at, shared = (found.field(name)[0] for name in ("values", "at", "told"))
         table = shared.struct.unnest().select(pl.all().gather(at))
         table = table.with_columns(pl.col("prediction", *BOUNDS) + values)

@@ -124,11 +124,11 @@ def _steps(
             is_elementwise=True,
         )
         own = table if waiting.all() else table.filter(pl.Series(waiting))
-        found[waiting] = answered(own, serving).to_numpy()
+        found[waiting] = asked_of_library(own, serving).to_numpy()
     return found
 
 
-def answered(frame: pl.DataFrame, asked: pl.Expr) -> pl.Series:
+def asked_of_library(frame: pl.DataFrame, asked: pl.Expr) -> pl.Series:
     """Return what the library says of rows.
 
     Raises
