@@ -138,7 +138,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
         self._set(problem, gram)
 
     def _set(self, problem: "Problem", gram: Gram) -> None:
-        """Take a Gram, of a family that of its working response."""
+        """Take a Gram, of a family that of its linear predictor."""
         load("linear.problem", "check_usable")(gram, problem.targets)
         if gram.terms.entries:
             raise ArgumentError(
@@ -267,7 +267,10 @@ class AnytimePredictor(files.Stored, InNotebooks):
         -----
         A NULL, a NaN and an infinite value are not available, unless the fit filled them. The
         interval is ``prediction -+ t sigma`` by Student's t; it leaves out how uncertain the
-        coefficients are. A mapping takes some 20 microseconds once its pattern is known.
+        coefficients are. A mapping takes some 20 microseconds once its pattern is known. The
+        predictions of a million rows of 15 columns take some 4 times as much of the processors
+        as one plain expression, on all cores, and the columns `groups` to `next_cost` up to as
+        much again where there are many patterns.
         """
         check_unknown(handle_unknown)
         if missing_columns is not None:
