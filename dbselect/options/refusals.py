@@ -90,8 +90,8 @@ REFUSED: dict[str, dict[str, str]] = {
     "predictor": {
         "target": _ONE,
         "gram": _WHOLE,
-        "family": "every set of groups needs a fit of its own: approximate=True takes one step "
-        "from the fit on all groups",
+        "family": "every set of groups needs a fit of its own: approximate=True projects "
+        "the fit on all groups",
     },
     "coverage": {"target": _ONE, "family": _RECORDS, "gram": _WHOLE},
     "foba_epsilon": {"target": _ONE, "family": _RECORDS, "gram": _WHOLE},

@@ -68,9 +68,7 @@ class Formula:
             if id(formula) in seen:
                 continue
             seen.add(id(formula))
-            if formula.operation == "column":
-                found.add(str(formula.parts[0]))
-            elif formula.operation in ("equals", "date"):
+            if formula.operation in ("column", "equals", "date"):
                 found.add(str(formula.parts[0][0]))
             elif formula.operation == "lookup":
                 found.add(str(formula.parts[0].path[0]))
@@ -115,7 +113,7 @@ class Lookup:
 
 def column(path: Path) -> Formula:
     """Return a column as a double."""
-    return Formula("column", path)
+    return Formula("column", (path,))
 
 
 def date(path: Path, unit: str) -> Formula:
@@ -194,7 +192,7 @@ def choose(x: Formula, positive: Formula | float, other: Formula | float) -> For
 
 
 def given(x: Formula, there: Formula | float, missing: Formula | float) -> Formula:
-    """Return the one formula where x is a number, the other where it is NULL or NaN."""
+    """Return the one formula where x is finite, the other where it is NULL, NaN or infinite."""
     return _of("given", x, there, missing)
 
 
@@ -247,31 +245,17 @@ def translate(formula: Formula, algebra: Algebra[T]) -> T:
 def _translated(formula: Formula, algebra: Algebra[T], known: dict[int, T]) -> T:
     if id(formula) in known:
         return known[id(formula)]
-    parts = formula.parts
-    match formula.operation:
-        case "column":
-            found = algebra.column(parts)
-        case "number":
-            found = algebra.number(parts[0])
-        case "equals":
-            found = algebra.equals(parts[0], parts[1])
-        case "date":
-            found = algebra.date(parts[0], parts[1])
-        case "lookup":
-            found = algebra.lookup(parts[0])
-        case "entries":
-            found = algebra.entries(parts[0])
-        case "nothing":
-            found = algebra.nothing()
-        case "at_least":
-            found = algebra.at_least(_translated(parts[0], algebra, known), parts[1])
-        case "kept" if algebra.kept is not None:
-            found = algebra.kept(formula)
-        case "kept":
-            found = _translated(parts[0], algebra, known)
-        case operation:
-            terms = [_translated(part, algebra, known) for part in parts]
-            found = algebra.operations[operation](*terms)
+    name = formula.operation
+    if name == "kept":
+        inner = formula.parts[0]
+        found = algebra.kept(formula) if algebra.kept else _translated(inner, algebra, known)
+    else:
+        own = algebra.operations.get(name) or getattr(algebra, name)
+        terms = [
+            _translated(part, algebra, known) if isinstance(part, Formula) else part
+            for part in formula.parts
+        ]
+        found = own(*terms)
     known[id(formula)] = found
     return found
 
@@ -466,7 +450,7 @@ def polars(kept: Callable[[Formula], pl.Expr] | None = None) -> Algebra[pl.Expr]
             "absolute": pl.Expr.abs,
             "largest": pl.max_horizontal,
             "choose": lambda x, a, b: pl.when(x > 0.0).then(a).otherwise(b),
-            "given": lambda x, a, b: pl.when(x.is_null() | x.is_nan()).then(b).otherwise(a),
+            "given": lambda x, a, b: pl.when(x.is_finite()).then(a).otherwise(b),
         },
         kept=kept,
     )
@@ -596,8 +580,8 @@ def sql(
         return f"CAST({name} AS DOUBLE)"
 
     def given(x: str, there: str, missing: str) -> str:
-        is_nan = f" OR isnan({x})" if duckdb else ""
-        return f"CASE WHEN {x} IS NULL{is_nan} THEN {missing} ELSE {there} END"
+        is_odd = f" OR NOT isfinite({x})" if duckdb else ""
+        return f"CASE WHEN {x} IS NULL{is_odd} THEN {missing} ELSE {there} END"
 
     return Algebra(
         column=column,
@@ -658,7 +642,7 @@ def arrays(
             "absolute": np.abs,
             "largest": lambda first, *rest: _largest(first, rest),
             "choose": lambda x, a, b: np.where(np.greater(x, 0.0), a, b),
-            "given": lambda x, a, b: np.where(np.isnan(x), b, a),
+            "given": lambda x, a, b: np.where(np.isfinite(x), a, b),
         },
         kept=kept,
     )

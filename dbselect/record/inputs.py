@@ -22,13 +22,11 @@ from dbselect.record.formulas import (
     Formula,
     Lookup,
     Path,
-    choose,
     column,
     date,
     entry_sum,
     given,
     lookup,
-    nothing,
     number,
 )
 from dbselect.record.made.bases import Basis, Log
@@ -75,13 +73,6 @@ class Number:
     def made(self, name: str) -> Formula:
         """Return a column of the model that comes of the field."""
         return self.formula({name: 1.0}, "unavailable")
-
-    def there(self, unseen: bool) -> Formula | None:
-        """Return what is missing where the field is not available; None if it always is.
-
-        `unseen` is whether a level that the fit has not seen is available.
-        """
-        return self.value() if self.missing is None else None
 
     def value(self) -> Formula:
         """Return the field as a number."""
@@ -158,12 +149,6 @@ class Levels:
         """Return a column of the model that comes of the field: 0 for levels without a column."""
         return lookup(self._lookup({name: 1.0}, 0.0))
 
-    def there(self, unseen: bool) -> Formula | None:
-        """Return what is missing where the field is not available; None if it always is."""
-        if self.missing is not None and (unseen or self.category.rest):
-            return None
-        return lookup(self._lookup({}, 0.0 if unseen else None))
-
     def on(self, there: Collection[str]) -> "list[Input]":
         """Return what is read of a table of some columns, which may hold made ones."""
         return _made(self, self.category.missing, there) or [self]
@@ -195,13 +180,6 @@ class Curve:
     def made(self, name: str) -> Formula:
         """Return a column of the model that comes of the field."""
         return self.formula({name: 1.0}, "unavailable")
-
-    def there(self, unseen: bool) -> Formula | None:
-        """Return what is missing where the field is not available; None if it always is."""
-        x = column(self.path)
-        if isinstance(self.basis, Log):
-            return given(x, choose(x, x, nothing()), nothing() if self.missing is None else 0.0)
-        return x if self.missing is None else None
 
     def on(self, there: Collection[str]) -> "list[Input]":
         """Return what is read of a table of some columns, which may hold made ones."""
@@ -244,10 +222,6 @@ class Listing:
     def made(self, name: str) -> Formula:
         """Return a column of the model that comes of the field."""
         return self.formula({name: 1.0}, "mean")
-
-    def there(self, unseen: bool) -> Formula | None:
-        """Return what is missing where the field is not available."""
-        return self.formula({}, "mean" if unseen else "unavailable")
 
     def on(self, there: Collection[str]) -> "list[Input]":
         """Return what is read of a table of some columns, which may hold made ones."""

@@ -8,7 +8,7 @@ it has. A group that the row lacks fails as well, and what fails is paid for.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from dbselect.record.inputs import fields_of, inputs_of
 from dbselect.record.steps import BUDGET_SLACK
 from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.results.prediction.predict import prediction_table
+from dbselect.sources.request import check_seed
 from dbselect.validation.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -74,18 +75,26 @@ def simulate(
     >>> found.table.select("rule", "spent", pl.col("r2").round(2)).rows()
     [('prefix', 1.0, 0.0), ('pattern', 2.0, 0.72), ('next_group', 2.0, 0.72)]
     """
-    market = _Market(problem, rows, unavailable or {}, seed)
-    budgets = [0.0, *market.costs[market.order].cumsum().tolist()]
-    if budget is not None:
-        budgets = [budget] if isinstance(budget, int | float) else list(budget)
-    for one in budgets:
+    check_seed(seed)
+    fails = {} if unavailable is None else unavailable
+    if not isinstance(fails, Mapping):
+        raise ArgumentError(
+            f"unavailable is {shown(fails)}; it must map groups to the probability that their "
+            "look-up fails: {'weather': 0.1}"
+        )
+    several = isinstance(budget, Iterable) and not isinstance(budget, str)
+    budgets: list[Any] = list(cast(Iterable[float], budget)) if several else [budget]
+    for one in budgets if budget is not None else ():
         AT_LEAST_ZERO.check("budget", one)
+    market = _Market(problem, rows, fails, seed)
+    if budget is None:
+        budgets = [0.0, *market.costs[market.order].cumsum().tolist()]
     found = [
         {"rule": rule, "budget": float(one), **market.judged(*buy(market, float(one)))}
         for rule, buy in BUYERS.items()
         for one in budgets
     ]
-    return Simulation(pl.DataFrame(found), dict(unavailable or {}), len(market.y))
+    return Simulation(pl.DataFrame(found), dict(fails), len(market.y))
 
 
 class _Market:

@@ -685,3 +685,22 @@ def test_a_mean_that_filling_brings_near_zero_keeps_what_rounding_took_from_it()
     a = found.columns.index("a")
     assert found.mean[a] == pytest.approx(0.5 - 0.9 / 2)
     assert abs(found.mean_low[a]) <= np.spacing(found.mean[a])
+
+
+@pytest.mark.parametrize("policy", ["mean", "indicator"])
+def test_an_infinite_value_counts_as_missing_where_that_was_filled(policy):
+    rng = np.random.default_rng(31)
+    x = rng.normal(size=60)
+    frame = pl.DataFrame({"x": x, "z": rng.normal(size=60)}).with_columns(
+        x=pl.when(pl.int_range(60) % 5 > 0).then("x")
+    )
+    frame = frame.with_columns(y=2.0 * pl.col("x").fill_null(0.7) - pl.col("z"))
+    model = ds.fit(frame, "y", null_policy=policy)
+    rows = pl.DataFrame({"x": [None, np.inf, -np.inf, np.nan], "z": [1.0] * 4})
+    expected = model.predict(rows[:1])[0]
+    assert np.isfinite(expected)
+    assert model.predict(rows).tolist() == pytest.approx([expected] * 4)
+    assert model.predict(rows.to_numpy(), ["x", "z"]).tolist() == pytest.approx([expected] * 4)
+    assert rows.select(model.expr()).to_series().to_list() == pytest.approx([expected] * 4)
+    found = duckdb.sql(f"SELECT {model.sql()} FROM rows").fetchall()
+    assert [one for (one,) in found] == pytest.approx([expected] * 4)

@@ -125,6 +125,9 @@ def test_predictors_are_judged_and_compared_on_rows_with_gaps(frame, problem):
         ({"budget": -1}, "budget is -1"),
         ({"unavailable": {"a": 2.0}}, "unavailable of 'a' is 2.0; it must be a number from 0 to 1"),
         ({"unavailable": {"A": 0.1}}, "unavailable names unknown group 'A'"),
+        ({"unavailable": "a"}, "unavailable is 'a'; it must map groups to the probability"),
+        ({"budget": "12"}, "budget is '12'; it must be a number"),
+        ({"seed": -1}, "seed is -1; it must be a whole number"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused(frame, problem, options, words):

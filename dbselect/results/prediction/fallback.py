@@ -1,46 +1,43 @@
 """The longest prefix of a sequence that each row can have: its budget, and the columns it has.
 
-SQL's ``anytime_predict`` and the expression of Polars are the same rule in
-`native/src/record/prefix.rs`. Here it runs over columns: of each field, which rows lack it; of
-each row, how many fields it lacks for a prefix. From one prefix to the next only the fields of
-a group change.
+`native/src/record/prefix.rs` finds it, as for SQL's ``anytime_predict`` and for Polars. It is
+asked for the number of the prefix only; what each predicts is then computed for its rows at once.
 """
 
 import numbers
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from polars.plugins import register_plugin_function
 from scipy.sparse import issparse
 
-from dbselect.errors import ArgumentError
+from dbselect import _native
+from dbselect.errors import ArgumentError, DataError
 from dbselect.options.kinds import BUDGET
 from dbselect.record import formulas
 from dbselect.record.foreign import is_of
-from dbselect.record.formulas import polars_column, translate
+from dbselect.record.formulas import polars_field, translate
 from dbselect.record.gram import Vector
 from dbselect.record.inputs import (
-    Curve,
     HandleUnknown,
     Input,
     Levels,
     Listing,
     MissingColumns,
-    Number,
+    Product,
     check_missing_columns,
     check_unknown,
-    fields_of,
     inputs_of,
 )
-from dbselect.record.steps import BUDGET_SLACK, fits, next_group, serving_order
+from dbselect.record.steps import fits, next_group, serving_order
 from dbselect.results.prediction.predict import (
     array_of,
     as_table,
-    check_levels,
     check_there,
     frame_of,
     prediction_table,
@@ -50,25 +47,15 @@ from dbselect.results.prediction.predict import (
 if TYPE_CHECKING:
     from dbselect.results.prefixes import Prefixes
 
-#: Fields of which the missing values are counted at once: each is a column of bits meanwhile.
-AT_ONCE = 256
 #: Of a row that no prefix serves.
 NOBODY = -1
-#: Begins the name of a column without infinite values, as no column of a table does.
-_FINITE = "__dbselect_finite"
+#: Names of columns that no table has: of a budget, and, before that of a field of entries or of
+#: computed columns, of whether they are there.
+_BUDGET, _THERE = "__dbselect_budget", "__dbselect_there "
 
-Mask = npt.NDArray[np.bool_]
 
-
-@dataclass(frozen=True, eq=False)
-class Served:
-    """What each row gets.
-
-    Parameters
-    ----------
-    step : shape (n,), the prefix that serves the row; `NOBODY` where none does
-    value : shape (n,) or (n, K), its prediction; NaN where there is none
-    """
+class Served(NamedTuple):
+    """The prefix of each row, `NOBODY` where none serves it, and its prediction, else NaN."""
 
     step: npt.NDArray[np.intp]
     value: npt.NDArray[np.float64]
@@ -82,26 +69,77 @@ def served(
     unknown: HandleUnknown,
     missing_columns: MissingColumns,
 ) -> Served:
-    """Predict each row by the longest prefix within its budget whose columns it has.
-
-    Parameters
-    ----------
-    sequence : of any family
-    rows, budget, columns, unknown, missing_columns : as of `Prefixes.predict`
-    """
+    """Predict each row by the longest prefix within its budget whose columns it has."""
     check_missing_columns(missing_columns)
     limits = limits_of(budget)
     asked = _Asked(sequence, float(np.max(limits, initial=0.0)), missing_columns)
     check_unknown(unknown, asked.inputs)
     if issparse(rows):
         rows = as_table(rows, inputs_of(sequence.columns, sequence._prepared))
-    own = sequence._inputs
-    frame = frame_asked(rows, columns, own, asked.inputs, asked.refuse, limits)
+    frame = frame_asked(rows, columns, sequence._inputs, asked.inputs, asked.refuse, limits)
     read = asked.refuse(frame)
     for one in read:
         if isinstance(one, Levels):
             one.check_shares(unknown)
-    return _served(asked, _Rows(*_finite(frame, read), unknown), limits)
+    step_of = _steps(asked, read, frame, limits, unknown)
+    found: dict[int, npt.NDArray[np.float64]] = {}
+    for step in np.unique(step_of[step_of != NOBODY]).tolist():
+        own, model = frame, sequence._at_step(step)
+        if (step_of != step).any():
+            own = frame.filter(pl.Series(step_of == step))
+        found[step] = model._linked(
+            model._of_read(own, read_of(frame, asked.inputs_at(step))[0], unknown)
+        )
+    return Served(step_of, _together(sequence, step_of, found))
+
+
+def _steps(
+    asked: "_Asked",
+    read: Sequence[Input],
+    frame: pl.DataFrame,
+    limits: float | Vector,
+    unknown: HandleUnknown,
+) -> npt.NDArray[np.intp]:
+    """Return the prefix of each row; `NOBODY` where none serves it.
+
+    Most rows get the best prefix; the others are looked at for those that are left.
+    """
+    made = [one for one in read if isinstance(one, Listing | Product)]
+    seen: HandleUnknown = "unavailable" if unknown == "unavailable" else "mean"
+    there = {f"{_THERE}{one.source}": one.formula({}, seen) for one in made}
+    marks = {name: f"{_THERE}{one.source}" for one in made for name in one.names}
+    fields = dict.fromkeys(str(one.path[0]) for one in read if one not in made)
+    columns = [polars_field(name) for name in fields or frame.columns[:1]]
+    columns += [translate(one, formulas.polars()).alias(name) for name, one in there.items()]
+    budget = pl.lit(limits) if isinstance(limits, float) else pl.col(_BUDGET)
+    table = frame if isinstance(limits, float) else frame.with_columns(pl.Series(_BUDGET, limits))
+    found = np.full(frame.height, NOBODY, dtype=np.intp)
+    for order in (asked.order[:1], asked.order[1:]):
+        waiting = found == NOBODY
+        if not order or not waiting.any():
+            break
+        serving = register_plugin_function(
+            plugin_path=_native.library_path(),
+            function_name="serve",
+            args=[pl.lit(asked.records(order, marks)), pl.struct(columns), budget, pl.lit(unknown)],
+            is_elementwise=True,
+        )
+        own = table if waiting.all() else table.filter(pl.Series(waiting))
+        found[waiting] = asked_of_library(own, serving).to_numpy()
+    return found
+
+
+def asked_of_library(frame: pl.DataFrame, asked: pl.Expr) -> pl.Series:
+    """Return what the library says of rows.
+
+    Raises
+    ------
+    DataError : it refuses them
+    """
+    try:
+        return frame.select(asked).to_series()
+    except pl.exceptions.ComputeError as error:
+        raise DataError(str(error).split("\n")[0].rpartition("message: ")[2]) from None
 
 
 def frame_asked(
@@ -112,14 +150,7 @@ def frame_asked(
     refuse: Callable[[pl.DataFrame], object],
     limits: float | Vector,
 ) -> pl.DataFrame:
-    """Return the rows of a prediction as a frame.
-
-    Parameters
-    ----------
-    names : of an array's columns
-    inputs, refuse : as of `prediction_table`
-    limits : budgets, one for each row or one for all
-    """
+    """Return the rows of a prediction as a frame; `names` are those of an array's columns."""
     frame = prediction_table(rows, columns, inputs, refuse)
     if frame is None:
         names = list(names) if columns is None else list(columns)
@@ -171,12 +202,7 @@ def _numbers_of(budget: Any) -> Vector:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """A sequence and the options of a prediction.
-
-    Parameters
-    ----------
-    most : the largest budget of a row
-    """
+    """A sequence and the options of a prediction; `most` is the largest budget of a row."""
 
     sequence: "Prefixes[Any]"
     most: float
@@ -201,6 +227,28 @@ class _Asked:
         """Return the fields that a prefix reads."""
         return inputs_of(self.sequence._read_at(step), self.sequence._prepared)
 
+    def records(self, order: Sequence[int], marks: Mapping[str, str]) -> pl.Series:
+        """Return some prefixes, the best first, as the library takes a sequence, without models.
+
+        `marks` has, for columns of entries and computed ones, the column that says whether they are
+        there.
+        """
+        steps = order[::-1]  # it takes the last for the best
+        read = [self.sequence._read_at(step) for step in steps]
+        names = [[*dict.fromkeys(marks.get(name, name) for name in one)] for one in read]
+        held = pl.DataFrame(
+            {"step": steps, "spent": self.sequence.spent[steps], "coefficients": names},
+            schema_overrides={"coefficients": pl.List(pl.String)},
+        )
+        terms = pl.lit(self.sequence._prepared.to_json(), pl.String)
+        found = held.with_columns(
+            pl.col("coefficients").list.eval(pl.struct(key=pl.element(), value=pl.lit(0.0))),
+            group=pl.lit(None, pl.String),
+            intercept=pl.lit(0.0),
+            terms=pl.when(pl.int_range(pl.len()) == 0).then(terms),
+        )
+        return found.to_struct("steps").implode()
+
     def refuse(self, frame: pl.DataFrame) -> list[Input]:
         """Refuse rows that lack a column of a prefix, unless they may; return what is read."""
         read, absent = read_of(frame, self.inputs)
@@ -209,29 +257,6 @@ class _Asked:
             own = dict.fromkeys(name for absent in each for name in absent)
             check_there(list(own), frame, self.missing_columns)
         return read
-
-
-def _served(asked: _Asked, rows: "_Rows", limits: float | Vector) -> Served:
-    sequence = asked.sequence
-    step_of = np.full(rows.frame.height, NOBODY, dtype=np.intp)
-    found: dict[int, npt.NDArray[np.float64]] = {}
-    for step in asked.order:
-        waiting = step_of == NOBODY
-        within = sequence.spent[step] <= limits * (1.0 + BUDGET_SLACK)
-        tried = waiting & within
-        if not tried.any():
-            continue
-        read, absent = read_of(rows.frame, asked.inputs_at(step))
-        if absent:
-            continue
-        read = rows.moved(read)
-        able = tried & rows.have(read, tried)
-        if not able.any():
-            continue
-        step_of[able] = step
-        own, model = rows.among(read, able), sequence._at_step(step)
-        found[step] = model._linked(model._of_read(own, read, rows.unknown))
-    return Served(step_of, _together(sequence, step_of, found))
 
 
 def _together(
@@ -248,126 +273,6 @@ def _together(
     for step, own in found.items():
         values[step_of == step] = own
     return values
-
-
-@dataclass(eq=False)
-class _Rows:
-    """Rows, and which fields each of them lacks.
-
-    Parameters
-    ----------
-    moves : path of a number -> column that has no infinite values of it
-    held : fields that are counted, by `_key`
-    lacking : shape (n,), how many of them a row lacks
-    unseen : field -> shape (n,), whether a row has a level that the fit has not seen, where
-        that is an error
-    """
-
-    frame: pl.DataFrame
-    moves: dict[tuple[Any, ...], str]
-    unknown: HandleUnknown
-    held: dict[Any, Input] = field(default_factory=dict)
-    unseen: dict[Any, Mask] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.lacking = np.zeros(self.frame.height, dtype=np.int64)
-
-    def moved(self, read: Iterable[Input]) -> list[Input]:
-        """Return fields as they are read, a number without its infinite values."""
-        return [
-            replace(one, path=(self.moves[one.path],))
-            if isinstance(one, Number | Curve) and one.path in self.moves
-            else one
-            for one in read
-        ]
-
-    def have(self, read: Sequence[Input], tried: Mask) -> Mask:
-        """Return which rows have some fields; shape (n,).
-
-        Parameters
-        ----------
-        tried : shape (n,), rows in which a level not seen may be an error
-        """
-        wanted = {_key(one): one for one in read}
-        left = [one for key, one in self.held.items() if key not in wanted]
-        new = {key: one for key, one in wanted.items() if key not in self.held}
-        self.lacking += self._counted(new.values()) - self._counted(left)
-        self.held = wanted
-        if self.unknown == "error":
-            self._refuse_unseen(wanted, tried)
-        return np.asarray(self.lacking == 0)
-
-    def _counted(self, inputs: Iterable[Input]) -> npt.NDArray[np.int64]:
-        """Return how many of some fields each row lacks; shape (n,)."""
-        seen = self.unknown != "unavailable"
-        there = [found for one in inputs if (found := one.there(seen)) is not None]
-        total = np.zeros(self.frame.height, dtype=np.int64)
-        for start in range(0, len(there), AT_ONCE):
-            each = [_is_missing(one) for one in there[start : start + AT_ONCE]]
-            total += self.frame.select(pl.sum_horizontal(each)).to_series().to_numpy()
-        return total
-
-    def _refuse_unseen(self, wanted: dict[Any, Input], tried: Mask) -> None:
-        for one in fields_of(*wanted.values()):
-            key = _key(one)
-            if not isinstance(one, Levels | Listing):
-                continue
-            if key not in self.unseen:
-                self.unseen[key] = self._is_unseen(one)
-            odd = self.unseen[key] & tried
-            if odd.any():
-                own = self.among([one], odd)
-                if isinstance(one, Levels):
-                    check_levels(one, own, self.unknown)
-                else:
-                    entries = formulas.entries_of(own[one.source], one.source)
-                    one.weighed({}, self.unknown).values(entries)
-
-    def _is_unseen(self, one: Input) -> Mask:
-        """Return which rows have a level or an entry that the fit has not seen; shape (n,)."""
-        known, there = one.there(False), one.there(True)
-        if known is None or (isinstance(one, Levels) and one.category.rest):
-            return np.zeros(self.frame.height, dtype=bool)
-        is_there = pl.lit(True) if there is None else ~_is_missing(there)
-        return self.frame.select(_is_missing(known) & is_there).to_series().to_numpy()
-
-    def among(self, read: Sequence[Input], rows: Mask) -> pl.DataFrame:
-        """Return some rows, with the fields that are read."""
-        if rows.all():
-            return self.frame
-        fields = dict.fromkeys(str(one.path[0]) for one in fields_of(*read))
-        own = self.frame.select(list(fields) or self.frame.columns[:1])
-        return own.filter(pl.Series(rows))
-
-
-def _key(one: Input) -> tuple[Any, ...]:
-    """Return a key, the same for fields that a row lacks only together."""
-    listed = tuple(one.numbers) if isinstance(one, Listing) else ()
-    return type(one), one.path, one.source, one.missing is None, listed
-
-
-def _is_missing(there: formulas.Formula) -> pl.Expr:
-    found = translate(there, formulas.polars())
-    return found.is_null() | found.is_nan()
-
-
-def _finite(
-    frame: pl.DataFrame, read: Sequence[Input]
-) -> tuple[pl.DataFrame, dict[tuple[Any, ...], str]]:
-    """Return a frame with a column without infinite values beside each number that has some.
-
-    They count as missing, as no fit takes one.
-    """
-    paths = [one.path for one in read if isinstance(one, Number | Curve)]
-    numbered = {f"{_FINITE}{at}": path for at, path in enumerate(dict.fromkeys(paths))}
-    empty = frame.head(0).select(**{name: polars_column(path) for name, path in numbered.items()})
-    floats = [name for name, dtype in empty.schema.items() if dtype.is_float()]
-    infinite = {name: polars_column(numbered[name]).is_infinite().any() for name in floats}
-    found = frame.select(**infinite).row(0) if infinite else ()
-    odd = [name for name, has_some in zip(infinite, found, strict=True) if has_some]
-    values = {name: polars_column(numbered[name]) for name in odd}
-    plain = {name: pl.when(value.is_finite()).then(value) for name, value in values.items()}
-    return frame.with_columns(**plain), {numbered[name]: name for name in odd}
 
 
 def predictions(sequence: "Prefixes[Any]", found: Served) -> pl.DataFrame:

@@ -62,13 +62,7 @@ class Predictor:
     coefficients: Mapping[str, float]
 
     def formula(self, inputs: Sequence[Input], unknown: HandleUnknown) -> Formula:
-        """Return the predictor of a row.
-
-        Parameters
-        ----------
-        inputs : the fields that are read
-        unknown : as `handle_unknown` of `Predicting.expr`
-        """
+        """Return the predictor of a row, given the fields that are read."""
         terms = [one.formula(self.coefficients, unknown) for one in inputs]
         return total([number(self.intercept), *terms])
 
@@ -139,7 +133,7 @@ class Predicting(InNotebooks):
         Notes
         -----
         An indicator ``x.missing`` of a model that has ``x`` as well is no column of a
-        table: where ``x`` is NULL or NaN, ``x`` counts as 0 and the indicator as 1. A column
+        table: where ``x`` is NULL, NaN or infinite, it counts as 0 and the indicator as 1. A column
         that the table of the fit had by such a name is a column here, too; with
         ``nested=True`` it is none either, and with ``nested=False`` all are. Where the fit
         had dates, numbers are taken for days or seconds since 1970; where it had numbers,
@@ -237,10 +231,19 @@ class Predicting(InNotebooks):
         if frame is None:
             names = self._inputs if columns is None else list(columns)
             rows = array_of(X, names)
-            return self._linked(
-                self._of_array(rows, names, inputs, handle_unknown, missing_columns)
-            )
-        return self._linked(self._of_frame(frame, inputs, handle_unknown, missing_columns))
+            read = [each for one in inputs for each in one.on(names)]
+            places = {name: at for at, name in enumerate(names)}
+            numbers = [one for one in read if isinstance(one, Number) and one.name in places]
+            if len(numbers) == len(read):
+                used = [places[one.name] for one in numbers]
+                rows = rows if used == [*range(len(names))] else rows[:, used]
+                return self._linked(self._of_numbers(rows, numbers))
+            frame = frame_of(rows, names)
+        read, absent = read_of(frame, inputs)
+        if absent:
+            check_there(absent, frame, missing_columns)
+            return self._linked(np.full((frame.height, len(self._predictors)), np.nan))
+        return self._linked(self._of_read(frame, read, handle_unknown))
 
     def _means(self, nested: bool | None, unknown: HandleUnknown) -> list[Formula]:
         predictors = self._predictors
@@ -257,43 +260,6 @@ class Predicting(InNotebooks):
             return inputs_as_fitted(columns, self._prepared)
         return inputs_of(columns, self._prepared, nested)
 
-    def _of_array(
-        self,
-        rows: Matrix,
-        names: Sequence[str],
-        inputs: list[Input],
-        unknown: HandleUnknown,
-        missing_columns: MissingColumns,
-    ) -> Matrix:
-        """Return the linear predictors of rows of named numbers, shape (n, K)."""
-        read = [each for one in inputs for each in one.on(names)]
-        numbers = [one for one in read if isinstance(one, Number)]
-        if len(numbers) < len(read):
-            return self._of_frame(frame_of(rows, names), inputs, unknown, missing_columns)
-        places = {name: at for at, name in enumerate(names)}
-        used = [one.name for one in numbers]
-        absent = [name for name in used if name not in places]
-        if absent:
-            check_there(absent, frame_of(rows[:0], names), missing_columns)
-            return np.full((len(rows), len(self._predictors)), np.nan)
-        if used != list(names):
-            rows = rows[:, [places[name] for name in used]]
-        return self._of_numbers(rows, numbers)
-
-    def _of_frame(
-        self,
-        frame: pl.DataFrame,
-        inputs: list[Input],
-        unknown: HandleUnknown,
-        missing_columns: MissingColumns,
-    ) -> Matrix:
-        """Return the linear predictors of a table's rows, shape (n, K)."""
-        read, absent = read_of(frame, inputs)
-        if absent:
-            check_there(absent, frame, missing_columns)
-            return np.full((frame.height, len(self._predictors)), np.nan)
-        return self._of_read(frame, read, unknown)
-
     def _of_read(
         self, frame: pl.DataFrame, read: Sequence[Input], unknown: HandleUnknown
     ) -> Matrix:
@@ -308,16 +274,16 @@ class Predicting(InNotebooks):
         found = self._of_numbers(rows, numbers)
         for one in others:
             if isinstance(one, Listing):
-                found += self._of_entries(frame, one, unknown)
+                entries = formulas.entries_of(frame[one.source], one.source)
+                sums_of = [one.weighed(own.coefficients, unknown) for own in self._predictors]
+                found += np.column_stack([sum_of.values(entries) for sum_of in sums_of])
                 continue
             for part in fields_of(one):
                 if isinstance(part, Levels):
                     check_levels(part, frame, unknown)
-            each = [
-                translate(one.formula(own.coefficients, unknown), formulas.polars())
-                for own in self._predictors
-            ]
-            named = {str(k): value.fill_null(np.nan) for k, value in enumerate(each)}
+            sums = [one.formula(own.coefficients, unknown) for own in self._predictors]
+            each = enumerate(translate(value, formulas.polars()) for value in sums)
+            named = {str(k): value.fill_null(np.nan) for k, value in each}
             found += frame.select(**named).to_numpy()
         return found
 
@@ -331,13 +297,6 @@ class Predicting(InNotebooks):
             ]
         return np.asarray(found[0] if self._fields is None else np.column_stack(found))
 
-    def _of_entries(self, frame: pl.DataFrame, one: Listing, unknown: HandleUnknown) -> Matrix:
-        """Return what a field of entries adds to the linear predictors, shape (n, K)."""
-        field = formulas.entries_of(frame[one.source], one.source)
-        return np.column_stack(
-            [one.weighed(own.coefficients, unknown).values(field) for own in self._predictors]
-        )
-
     def _of_numbers(self, rows: Matrix, numbers: Sequence[Number]) -> Matrix:
         """Return the linear predictors as far as they are numbers' part, shape (n, K)."""
         predictors = self._predictors
@@ -346,7 +305,7 @@ class Predicting(InNotebooks):
         if filled:
             rows = rows.copy()
         for j in filled:
-            missing = np.isnan(rows[:, j])
+            missing = ~np.isfinite(rows[:, j])
             rows[missing, j] = 0.0
             found[missing] += [numbers[j].where_missing(one.coefficients) for one in predictors]
         coef = np.array(
@@ -363,11 +322,7 @@ def prediction_table(
 ) -> pl.DataFrame | None:
     """Return rows that name their columns as a frame; None of an array.
 
-    Parameters
-    ----------
-    X, columns : as in `Predicting.predict`
-    inputs : what is read
-    refuse : raises for a frame of another schema; of an engine elsewhere, before it is read
+    Before rows of an engine elsewhere are read, `refuse` gets a frame of their schema.
     """
     rows: Any = as_table(X, inputs) if issparse(X) else X
     if isinstance(rows, Mapping) or (isinstance(rows, list) and _is_row(rows[:1])):
@@ -454,13 +409,7 @@ def read_of(frame: pl.DataFrame, inputs: Sequence[Input]) -> tuple[list[Input], 
 def check_there(
     absent: Sequence[str], frame: pl.DataFrame, missing_columns: MissingColumns | None = None
 ) -> None:
-    """Refuse rows that lack a column, unless they may.
-
-    Parameters
-    ----------
-    absent : columns that they lack
-    missing_columns : as in `Predicting.predict`; None of a call without such an option
-    """
+    """Refuse rows that lack some columns, unless they may; None of a call without the option."""
     if absent and missing_columns != "unavailable":
         names = [leaf.name for leaf in leaves(frame.head(0).to_arrow().schema)]
         advice = "" if missing_columns is None else "; missing_columns='unavailable' allows this"

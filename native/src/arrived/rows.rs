@@ -4,6 +4,7 @@
 //! unless the fit filled them.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use super::pattern::Pattern;
@@ -22,18 +23,43 @@ pub struct Arrivals {
     inputs: Inputs,
     /// The fields of each group, or those that the table lacks of it.
     groups: Vec<Result<Model, Vec<String>>>,
-    models: HashMap<Bits, (Arc<Pattern>, Model)>,
+    models: HashMap<Bits, (Arc<Pattern>, Arc<Model>)>,
     unknown: Unknown,
 }
 
-/// Rows of one pattern.
-pub struct Alike {
-    /// Their pattern.
-    pub pattern: Arc<Pattern>,
-    /// Which they are among those asked for, ascending.
-    pub at: Vec<usize>,
-    /// What is predicted for each.
+/// Rows, predicted.
+pub struct Found {
+    /// The patterns that they have.
+    pub patterns: Vec<Arc<Pattern>>,
+    /// Which of these each row has.
+    pub at: Vec<u32>,
+    /// What is predicted for each row.
     pub values: Vec<f64>,
+}
+
+/// What rows have in common: the number of their pattern, and the group to buy next.
+pub type Shared = (u32, Option<usize>);
+
+impl Found {
+    /// What rows have in common, and which of that each row has.
+    ///
+    /// `limits` has what the next group of each row may cost, or one for all.
+    pub fn shared(&self, costs: &[f64], limits: &[f64]) -> (Vec<Shared>, Vec<u32>) {
+        let next = |at: u32, limit: f64| self.patterns[at as usize].next(costs, limit);
+        if let [limit] = *limits {
+            let all = (0..self.patterns.len() as u32).map(|at| (at, next(at, limit))).collect();
+            return (all, self.at.clone());
+        }
+        let (mut all, mut known) = (Vec::new(), HashMap::new());
+        let number = |(&at, &limit): (&u32, &f64)| {
+            *known.entry((at, limit.to_bits())).or_insert_with(|| {
+                all.push((at, next(at, limit)));
+                all.len() as u32 - 1
+            })
+        };
+        let numbers = self.at.iter().zip(limits).map(number).collect();
+        (all, numbers)
+    }
 }
 
 impl Arrivals {
@@ -64,91 +90,85 @@ impl Arrivals {
     }
 
     /// Predict some rows; the error is that of a level that the fit has not seen.
-    pub fn predict(&mut self, columns: &[Column], rows: &Rows) -> Result<Vec<Alike>, String> {
-        let (count, words) = (rows.count(), self.groups.len().div_ceil(64));
-        let mut keys = vec![0u64; count * words];
-        let mut lacks = vec![false; count];
+    pub fn predict(&mut self, columns: &[Column], rows: &Rows) -> Result<Found, String> {
+        let (count, words) = (rows.count(), self.groups.len().div_ceil(64).max(1));
+        let mut whole = vec![0u64; words];
+        let mut lacking = Vec::new();
         for (group, fields) in self.groups.iter().enumerate() {
             let Ok(fields) = fields else { continue };
-            lacks.fill(false);
-            self.inputs.mark_lacking(fields, columns, rows, self.unknown, &mut lacks)?;
-            let own = keys.iter_mut().skip(group / 64).step_by(words);
-            own.zip(&lacks).for_each(|(key, lacks)| *key |= u64::from(!lacks) << (group % 64));
-        }
-        let key = |at: usize| &keys[at * words..(at + 1) * words];
-        let (kind_of, firsts) = kinds(&keys, words);
-        // Rows by their kind, in their order.
-        let mut ends = vec![0; firsts.len() + 1];
-        kind_of.iter().for_each(|&kind| ends[kind as usize + 1] += 1);
-        (1..ends.len()).for_each(|kind| ends[kind] += ends[kind - 1]);
-        let (starts, mut next) = (ends.clone(), ends);
-        let mut order = vec![0; count];
-        for (at, &kind) in kind_of.iter().enumerate() {
-            order[next[kind as usize]] = at;
-            next[kind as usize] += 1;
-        }
-        let alike = firsts.iter().zip(starts.windows(2));
-        alike
-            .map(|(&first, ends)| self.alike(columns, rows, key(first), &order[ends[0]..ends[1]]))
-            .collect()
-    }
-
-    fn alike(
-        &mut self,
-        columns: &[Column],
-        rows: &Rows,
-        key: &[u64],
-        at: &[usize],
-    ) -> Result<Alike, String> {
-        if !self.models.contains_key(key) {
-            if self.models.len() >= MOST_PATTERNS {
-                self.models.clear();
-            }
-            let pattern = self.predictor.pattern(key)?;
-            let model = self.inputs.model(pattern.intercept, &pattern.coefficients);
-            let model = model.map_err(|fields| format!("no field '{}'", fields.join("', '")))?;
-            self.models.insert(key.into(), (pattern, model));
-        }
-        let (pattern, model) = &self.models[key];
-        let these: Vec<usize>;
-        if let Rows::All(count) = rows
-            && at.len() == *count
-        {
-            // Column by column, as none is left for a look of its own but for what was filled.
-            let (values, left) = self.inputs.values(model, columns, rows, self.unknown);
-            if !left.contains(&true) {
-                return Ok(Alike { pattern: pattern.clone(), at: at.to_vec(), values });
+            whole[group / 64] |= 1 << (group % 64);
+            let lacks = self.inputs.lacking(fields, columns, rows, self.unknown)?;
+            if !lacks.is_empty() {
+                lacking.push((group, lacks));
             }
         }
-        let which = match rows {
-            Rows::All(_) => at,
-            Rows::These(rows) => {
-                these = at.iter().map(|&at| rows[at]).collect();
-                &these
+        let (keys, at) = match lacking.is_empty() {
+            true => (whole, vec![0; count]),
+            false => {
+                let mut keys = whole.repeat(count);
+                for (group, lacks) in &lacking {
+                    let (word, bit) = (group / 64, 1 << (group % 64));
+                    lacks.rows().for_each(|row| keys[row * words + word] &= !bit);
+                }
+                if words == 1 {
+                    kinds(keys.iter().copied(), mixed)
+                } else {
+                    let mix = |key: &[u64]| key.iter().fold(0, |all, word| mixed(all ^ word));
+                    let (keys, at) = kinds(keys.chunks_exact(words), mix);
+                    (keys.concat(), at)
+                }
             }
         };
-        let values = self.inputs.values_there(model, columns, which, self.unknown)?;
-        Ok(Alike { pattern: pattern.clone(), at: at.to_vec(), values })
+        let (mut patterns, mut models) = (Vec::new(), Vec::new());
+        for key in keys.chunks_exact(words) {
+            let (pattern, model) = self.solved(key)?;
+            patterns.push(pattern);
+            models.push(model);
+        }
+        let values = self.inputs.values_there(&models, &at, columns, rows, self.unknown)?;
+        Ok(Found { patterns, at, values })
+    }
+
+    fn solved(&mut self, key: &[u64]) -> Result<(Arc<Pattern>, Arc<Model>), String> {
+        if let Some(known) = self.models.get(key) {
+            return Ok(known.clone());
+        }
+        if self.models.len() >= MOST_PATTERNS {
+            self.models.clear();
+        }
+        let pattern = self.predictor.pattern(key)?;
+        let model = self.inputs.model(pattern.intercept, &pattern.coefficients);
+        let model = model.map_err(|fields| format!("no field '{}'", fields.join("', '")))?;
+        let found = (pattern, Arc::new(model));
+        self.models.insert(key.into(), found.clone());
+        Ok(found)
     }
 }
 
-/// Which kind each key is of, and where each kind comes first.
-fn kinds(keys: &[u64], words: usize) -> (Vec<u32>, Vec<usize>) {
-    let (mut known, mut firsts) = (HashMap::new(), Vec::new());
-    let mut found: Vec<u32> = Vec::with_capacity(keys.len() / words.max(1));
+fn mixed(word: u64) -> u64 {
+    word.wrapping_mul(MIX).rotate_left(32)
+}
+
+/// The different keys, as they come first, and which of them each is.
+fn kinds<K: Copy + Eq + Hash>(
+    keys: impl Iterator<Item = K>,
+    mix: impl Fn(K) -> u64,
+) -> (Vec<K>, Vec<u32>) {
+    let (mut firsts, mut known) = (Vec::new(), HashMap::new());
     // Slots of keys by a hash; a key that finds another there is looked up.
-    let mut slots: [(&[u64], u32); SLOTS] = [(&[], 0); SLOTS];
-    for (at, key) in keys.chunks_exact(words.max(1)).enumerate() {
-        let mixed = key.iter().fold(0u64, |mixed, word| (mixed ^ word).wrapping_mul(MIX));
-        let slot = &mut slots[(mixed >> 56) as usize % SLOTS];
-        if slot.0 != key {
-            let kind = *known.entry(key).or_insert_with(|| {
-                firsts.push(at);
-                firsts.len() as u32 - 1
-            });
-            *slot = (key, kind);
+    let mut slots: [Option<(K, u32)>; SLOTS] = [None; SLOTS];
+    let number = |key: K| {
+        let slot = &mut slots[mix(key) as usize % SLOTS];
+        if let Some((_, kind)) = slot.filter(|(own, _)| *own == key) {
+            return kind;
         }
-        found.push(slot.1);
-    }
-    (found, firsts)
+        let kind = *known.entry(key).or_insert_with(|| {
+            firsts.push(key);
+            firsts.len() as u32 - 1
+        });
+        *slot = Some((key, kind));
+        kind
+    };
+    let found = keys.map(number).collect();
+    (firsts, found)
 }

@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float64Array, LargeListArray, StringViewArray, StructArray};
+use arrow_array::{
+    Array, ArrayRef, Float64Array, LargeListArray, StringViewArray, StructArray, UInt32Array,
+};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Fields};
 
 use crate::arrived::pattern::Pattern;
 use crate::arrived::predictor::Predictor;
-use crate::arrived::rows::{Alike, Arrivals};
+use crate::arrived::rows::{Arrivals, Found};
 use crate::record::gram::Record;
 use crate::record::inputs::{Column, Kind, MissingColumns, Rows, Unknown, fields_of};
 use crate::record::prefix::Case;
@@ -92,13 +94,31 @@ fn fields() -> Fields {
     fields.into_iter().map(|(name, of)| Field::new(name, of, true)).collect()
 }
 
+/// The type of `Arrived::apart`.
+pub fn data_type_apart() -> DataType {
+    DataType::Struct(fields_apart())
+}
+
+fn fields_apart() -> Fields {
+    let field = |(name, of): (&str, DataType)| {
+        Field::new(name, DataType::LargeList(Arc::new(Field::new_list_field(of, true))), true)
+    };
+    let of = [("values", DataType::Float64), ("at", DataType::UInt32), ("told", data_type())];
+    of.into_iter().map(field).collect()
+}
+
 /// What rows of one pattern and one limit have in common.
 struct Told {
     predictor: Arc<Predictor>,
     pattern: Arc<Pattern>,
-    /// How far they lie from their predictions, if that is asked for.
-    reach: f64,
     next: Option<usize>,
+}
+
+impl Told {
+    /// How far rows lie from their predictions, if that is asked for.
+    fn reach(&self) -> f64 {
+        self.predictor.level.map_or(f64::NAN, |level| self.pattern.reach(level))
+    }
 }
 
 /// Predictions in the making, in the order of the rows.
@@ -108,7 +128,8 @@ pub struct Arrived {
     /// What each row has in common with others; `NOBODY` of a row without a prediction.
     told_at: Vec<u32>,
     told: Vec<Told>,
-    known: HashMap<(*const Pattern, Option<usize>), u32>,
+    /// Where each pattern, by its address, and next group stand in `told`.
+    known: HashMap<(usize, Option<usize>), u32>,
     first: usize,
 }
 
@@ -123,28 +144,56 @@ impl Arrived {
         self.told_at.resize(self.first + rows, NOBODY);
     }
 
-    /// Write the predictions of some of these rows; `limits` has what the next group may cost.
-    pub fn write(&mut self, predictor: &Arc<Predictor>, found: Alike, rows: &Rows, limits: &[f64]) {
-        let costs = &predictor.groups().costs;
-        let mut last = (f64::NAN, NOBODY);
-        for (&at, value) in found.at.iter().zip(found.values) {
-            let row = rows.at(at);
-            if limits[row] != last.0 {
-                let next = found.pattern.next(costs, limits[row]);
-                let key = (Arc::as_ptr(&found.pattern), next);
-                let told = &mut self.told;
-                let number = *self.known.entry(key).or_insert_with(|| {
-                    let reach =
-                        predictor.level.map_or(f64::NAN, |level| found.pattern.reach(level));
-                    let (predictor, pattern) = (predictor.clone(), found.pattern.clone());
-                    told.push(Told { predictor, pattern, reach, next });
-                    (told.len() - 1) as u32
-                });
-                last = (limits[row], number);
-            }
-            self.values[self.first + row] = value;
-            self.told_at[self.first + row] = last.1;
+    /// Write the predictions of some of these rows; `limits` has what the next group may cost,
+    /// of each or of all.
+    pub fn write(&mut self, predictor: &Arc<Predictor>, found: Found, rows: &Rows, limits: &[f64]) {
+        let own: Vec<f64> = match (rows, limits) {
+            (Rows::These(rows), [_, _, ..]) => rows.iter().map(|&row| limits[row]).collect(),
+            _ => limits.to_vec(),
+        };
+        let (shared, at) = found.shared(&predictor.groups().costs, &own);
+        let told = |(at, next): (u32, Option<usize>)| {
+            let (predictor, pattern) = (predictor.clone(), found.patterns[at as usize].clone());
+            self.number_of(Told { predictor, pattern, next })
+        };
+        let numbers: Vec<u32> = shared.into_iter().map(told).collect();
+        for (row, (value, at)) in found.values.into_iter().zip(at).enumerate() {
+            let row = self.first + rows.at(row);
+            self.values[row] = value;
+            self.told_at[row] = numbers[at as usize];
         }
+    }
+
+    /// The number of what some rows have in common.
+    fn number_of(&mut self, one: Told) -> u32 {
+        let key = (Arc::as_ptr(&one.pattern) as usize, one.next);
+        *self.known.entry(key).or_insert_with(|| {
+            self.told.push(one);
+            (self.told.len() - 1) as u32
+        })
+    }
+
+    /// Take the rows of another after its own.
+    pub fn append(&mut self, other: Arrived) {
+        let numbers: Vec<u32> = other.told.into_iter().map(|one| self.number_of(one)).collect();
+        let number = |at: &u32| numbers.get(*at as usize).copied().unwrap_or(NOBODY);
+        self.told_at.extend(other.told_at.iter().map(number));
+        self.values.extend(other.values);
+    }
+
+    /// One row of lists: the predictions, where each stands in what rows have in common, and
+    /// that, as predictions of 0.
+    pub fn apart(self) -> StructArray {
+        let list = |items: ArrayRef| -> ArrayRef {
+            let item = Field::new_list_field(items.data_type().clone(), true);
+            let ends = OffsetBuffer::from_lengths([items.len()]);
+            Arc::new(LargeListArray::new(Arc::new(item), ends, items, None))
+        };
+        let (values, at) = (self.number(|_| 0.0, true), UInt32Array::from(self.told_at));
+        let (zeros, each) = (vec![0.0; self.told.len()], (0..self.told.len() as u32).collect());
+        let told = Arrived { values: zeros, told_at: each, told: self.told, ..Arrived::default() };
+        let lists = [values, Arc::new(at), Arc::new(told.finish())].map(list);
+        StructArray::new(fields_apart(), lists.to_vec(), None)
     }
 
     /// All as one array.
@@ -152,9 +201,9 @@ impl Arrived {
         let rows = self.values.len();
         let there = self.has(|_| true);
         let number = |shared: &dyn Fn(&Told) -> f64| self.number(shared, false);
-        let bound = |sign: f64| match self.told.iter().all(|told| told.reach.is_nan()) {
+        let bound = |sign: f64| match self.told.iter().all(|told| told.predictor.level.is_none()) {
             true => Arc::new(Float64Array::new_null(rows)) as ArrayRef,
-            false => self.number(|told| sign * told.reach, true),
+            false => self.number(|told| sign * told.reach(), true),
         };
         let mut names: Vec<&str> = Vec::new();
         let mut places = Vec::with_capacity(self.told.len());

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::{CString, c_char, c_void};
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{DataType, Field, Fields};
 
 use super::arrived::{self, Arrived};
+use super::searches::threads::in_pieces;
 use crate::arrived::rows::Arrivals;
 use crate::kernel::accumulator::CHUNK_ROWS;
 use crate::kernel::chunk::Labels;
@@ -119,12 +121,19 @@ expression!(
     DataType::Struct(prediction_fields()),
     predict
 );
+expression!(_polars_plugin_serve, _polars_plugin_field_serve, DataType::Int64, serve);
 expression!(_polars_plugin_a_optimal, _polars_plugin_field_a_optimal, DataType::Int64, a_optimal);
 expression!(
     _polars_plugin_predict_available,
     _polars_plugin_field_predict_available,
     arrived::data_type(),
     predict_available
+);
+expression!(
+    _polars_plugin_predict_apart,
+    _polars_plugin_field_predict_apart,
+    arrived::data_type_apart(),
+    predict_apart
 );
 expression!(_polars_plugin_fold, _polars_plugin_field_fold, DataType::Int64, fold_of);
 
@@ -254,22 +263,17 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
                 }))
             };
             let places = (0..limits.len()).map(|row| piece.place(0).of(start + row));
-            let is_one = limits.iter().all(|limit| *limit == limits[0]);
-            let first = match is_one && sequences.are_one(places) {
+            let first = match !limits.is_empty() && sequences.are_one(places) {
                 true => plan_of(0)?,
                 false => None,
             };
-            let best = first.as_ref().map(|plan| plan.best(&columns, limits[0], absent));
-            let all = inputs::Rows::All(limits.len());
-            let served = match (&first, best.transpose()?.flatten()) {
-                (Some(plan), Some(best)) => plan.serve(best, &columns, &all),
-                _ => None,
-            };
+            if let Some(plan) = &first {
+                let all = inputs::Rows::All(limits.len());
+                let found = plan.predict_rows(&columns, &all, &limits, absent)?;
+                found.into_iter().for_each(|found| out.push(found));
+                continue;
+            }
             for (row, &limit) in limits.iter().enumerate() {
-                if let Some(served) = served.as_ref().filter(|served| !served.left[row]) {
-                    out.push(Some(Prediction { value: served.values[row], ..served.prefix }));
-                    continue;
-                }
                 match &plan_of(row)? {
                     Some(plan) => out.push(plan.predict(&columns, row, limit, absent)?),
                     None => out.push(None),
@@ -280,62 +284,135 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
     Ok(out.finish())
 }
 
+/// `serve(sequence, row, budget, handle_unknown)`: the step whose model serves each row, -1 where
+/// none does. The sequence is one for all rows; a column that they lack is not available.
+fn serve(inputs: &[Input]) -> Result<Int64Array, String> {
+    let mut found: Vec<i64> = Vec::new();
+    for piece in pieces(inputs)? {
+        let leaves = leaves(piece.table(1)?, piece.place(1));
+        let unknown = piece.arrays[3].as_string_view_opt().map(|name| name.value(0));
+        let unknown = unknown.map_or(Ok(Unknown::default()), Unknown::of)?;
+        let budget = piece.leaf(2, "budget")?;
+        let sequences = Sequences::new(&piece.arrays[0])?;
+        let sequence = sequences.at(0).ok_or("sequence is NULL")?;
+        let (steps, terms) = (sequence.steps(), sequence.terms()?);
+        let of_chunks = |chunks: Range<usize>| {
+            let mut plan: Option<Plan> = None;
+            let mut found = Vec::new();
+            for start in chunks.map(|chunk| chunk * CHUNK_ROWS) {
+                let rows = start..(start + CHUNK_ROWS).min(piece.rows);
+                let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
+                let limits =
+                    prefix::limits(&budget.doubles(rows.clone())?, &budget.missing(rows.clone()))?;
+                let plan = match &plan {
+                    Some(plan) => plan,
+                    None => {
+                        let terms = terms.clone();
+                        let made = Plan::new(&steps, terms, &columns, Case::Sensitive, unknown)?;
+                        plan.insert(made)
+                    }
+                };
+                let steps = plan.steps(&columns, &limits)?;
+                found.extend(steps.into_iter().map(|step| step.unwrap_or(-1)));
+            }
+            Ok::<_, String>(found)
+        };
+        let work = (piece.rows * leaves.len()) as f64;
+        for some in in_pieces(piece.rows.div_ceil(CHUNK_ROWS), work, of_chunks) {
+            found.extend(some?);
+        }
+    }
+    Ok(found.into())
+}
+
 /// `predict_available(record, row, budget, options)`: a struct a row. Options are JSON.
 fn predict_available(inputs: &[Input]) -> Result<StructArray, String> {
-    let mut out = Arrived::default();
+    Ok(arrived_of(inputs)?.finish())
+}
+
+/// The same, once for all rows: what many of them have in common is there once.
+fn predict_apart(inputs: &[Input]) -> Result<StructArray, String> {
+    Ok(arrived_of(inputs)?.apart())
+}
+
+fn arrived_of(inputs: &[Input]) -> Result<Arrived, String> {
+    let mut all = Arrived::default();
     for piece in pieces(inputs)? {
         let (records, leaves) = (piece.table(0)?, leaves(piece.table(1)?, piece.place(1)));
         let options = piece.arrays[3].as_string_view_opt().map(|text| text.value(0));
         let asked = arrived::Asked::of(options.unwrap_or_default())?;
         let budget = piece.leaf(2, "budget")?;
-        let mut plans: Vec<(Record, Option<Arrivals>)> = Vec::new();
-        for start in (0..piece.rows).step_by(CHUNK_ROWS) {
-            let rows = start..(start + CHUNK_ROWS).min(piece.rows);
-            let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
-            let limits =
-                prefix::limits(&budget.doubles(rows.clone())?, &budget.missing(rows.clone()))?;
-            // Rows of equal records, the last found first.
-            let mut alike: Vec<Vec<usize>> = vec![Vec::new(); plans.len()];
-            let mut last = None;
-            for (row, at) in rows.clone().map(|row| piece.place(0).of(row)).enumerate() {
-                let plan = match last {
-                    Some((known, plan)) if known == at => plan,
-                    _ => match read_record(records, at)? {
-                        None => None,
-                        Some(record) => {
-                            let plan = match plans.iter().rposition(|(own, _)| own.is(&record)) {
-                                Some(plan) => plan,
-                                None => {
-                                    let plan = asked.plan(record.clone(), &columns)?;
-                                    plans.push((record, plan));
-                                    alike.push(Vec::new());
-                                    plans.len() - 1
-                                }
-                            };
-                            Some(plan)
-                        }
-                    },
-                };
-                last = Some((at, plan));
-                if let Some(plan) = plan {
-                    alike[plan].push(row);
-                }
+        let place = piece.place(0);
+        let of_chunks = |chunks: Range<usize>| {
+            let mut out = Arrived::default();
+            let mut plans: Vec<(Record, Option<Arrivals>)> = Vec::new();
+            for start in chunks.map(|chunk| chunk * CHUNK_ROWS) {
+                let rows = start..(start + CHUNK_ROWS).min(piece.rows);
+                arrived_in(rows, (records, place), &leaves, &budget, &asked, &mut plans, &mut out)?;
             }
-            out.begin(limits.len());
-            for ((_, plan), own) in plans.iter_mut().zip(&alike).filter(|(_, own)| !own.is_empty())
-            {
-                let Some(plan) = plan else { continue };
-                let which = match own.len() == limits.len() {
-                    true => inputs::Rows::All(own.len()),
-                    false => inputs::Rows::These(own),
-                };
-                for found in plan.predict(&columns, &which)? {
-                    out.write(&plan.predictor, found, &which, &limits);
-                }
-            }
+            Ok::<_, String>(out)
+        };
+        let work = (piece.rows * leaves.len()) as f64;
+        for out in in_pieces(piece.rows.div_ceil(CHUNK_ROWS), work, of_chunks) {
+            all.append(out?);
         }
     }
-    Ok(out.finish())
+    Ok(all)
+}
+
+/// Predict a chunk of rows.
+fn arrived_in(
+    rows: Range<usize>,
+    (records, place): (&StructArray, Place),
+    leaves: &[Leaf],
+    budget: &Leaf,
+    asked: &arrived::Asked,
+    plans: &mut Vec<(Record, Option<Arrivals>)>,
+    out: &mut Arrived,
+) -> Result<(), String> {
+    let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
+    // One of all rows, or of each.
+    let own = if budget.is_literal() { 0..1 } else { rows.clone() };
+    let limits = prefix::limits(&budget.doubles(own.clone())?, &budget.missing(own))?;
+    let count = rows.len();
+    // Rows of equal records, the last found first.
+    let mut alike: Vec<Vec<usize>> = vec![Vec::new(); plans.len()];
+    let mut last = None;
+    for (row, at) in rows.map(|row| place.of(row)).enumerate() {
+        let plan = match last {
+            Some((known, plan)) if known == at => plan,
+            _ => match read_record(records, at)? {
+                None => None,
+                Some(record) => {
+                    let plan = match plans.iter().rposition(|(own, _)| own.is(&record)) {
+                        Some(plan) => plan,
+                        None => {
+                            let plan = asked.plan(record.clone(), &columns)?;
+                            plans.push((record, plan));
+                            alike.push(Vec::new());
+                            plans.len() - 1
+                        }
+                    };
+                    Some(plan)
+                }
+            },
+        };
+        last = Some((at, plan));
+        if let Some(plan) = plan {
+            alike[plan].push(row);
+        }
+    }
+    out.begin(count);
+    for ((_, plan), own) in plans.iter_mut().zip(&alike).filter(|(_, own)| !own.is_empty()) {
+        let Some(plan) = plan else { continue };
+        let which = match own.len() == count {
+            true => inputs::Rows::All(count),
+            false => inputs::Rows::These(own),
+        };
+        let found = plan.predict(&columns, &which)?;
+        out.write(&plan.predictor, found, &which, &limits);
+    }
+    Ok(())
 }
 
 /// `fold_of(key, k, seed)`: a number a row.

@@ -141,6 +141,11 @@ impl Leaf {
         }
     }
 
+    /// Whether all rows have the same value.
+    pub fn is_literal(&self) -> bool {
+        self.place.stride == 0
+    }
+
     /// Whether the column is a field of the table, not part of one.
     pub fn is_field(&self) -> bool {
         self.is_field
@@ -171,7 +176,7 @@ impl Leaf {
         };
         let own = rows.clone();
         // What is no number is never asked for numbers.
-        let numbers = move || self.present(own).unwrap_or_default();
+        let numbers = move || (self.doubles(own.clone()).unwrap_or_default(), self.missing(own));
         let own = rows.clone();
         let integers = move || self.integers(own);
         let texts = move || self.texts(rows);

@@ -76,7 +76,7 @@ fn term(part: &Part, input: &Input, terms: &Terms, unknown: Unknown) -> Result<S
     let name = path(input.source.name(), terms);
     let or_missing = |value: &str, own: String| match part.missing {
         Some(missing) => format!(
-            "CASE WHEN {value} IS NULL OR isnan({value}) THEN {} ELSE {own} END",
+            "CASE WHEN {value} IS NULL OR NOT isfinite({value}) THEN {} ELSE {own} END",
             number(missing)
         ),
         None => own,

@@ -6,7 +6,10 @@
 
 use std::borrow::Cow;
 use std::cell::LazyCell;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::ops::Deref;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -51,7 +54,7 @@ pub struct Column<'c> {
     pub kind: Kind,
     /// The type of that, for errors.
     pub type_name: String,
-    /// Those that are missing may be NaN instead.
+    /// An infinite value is missing as NaN is: no fit takes one, and 0 times it is no number.
     numbers: Lazy<'c, (Cow<'c, [f64]>, Missing)>,
     /// Whole numbers as they are: doubles are exact only up to 2^53.
     integers: Lazy<'c, Vec<i128>>,
@@ -67,7 +70,12 @@ impl<'c> Column<'c> {
         integers: impl FnOnce() -> Vec<i128> + 'c,
         texts: impl FnOnce() -> Texts<'c> + 'c,
     ) -> Column<'c> {
-        let numbers = LazyCell::new(Box::new(numbers) as Box<dyn FnOnce() -> _ + 'c>);
+        let finite = || {
+            let (values, mut missing) = numbers();
+            mark_not_finite(&values, &mut missing);
+            (values, missing)
+        };
+        let numbers = LazyCell::new(Box::new(finite) as Box<dyn FnOnce() -> _ + 'c>);
         let integers = LazyCell::new(Box::new(integers) as Box<dyn FnOnce() -> _ + 'c>);
         let texts = LazyCell::new(Box::new(texts) as Box<dyn FnOnce() -> _ + 'c>);
         Column { name, kind, type_name, numbers, integers, texts }
@@ -415,14 +423,14 @@ pub struct Inputs {
     inputs: Vec<Input>,
     /// Which of them each column comes of.
     owners: HashMap<String, usize>,
-    terms: std::sync::Arc<Terms>,
+    terms: Arc<Terms>,
 }
 
 impl Inputs {
     /// Match the columns of a sequence; `place` finds one of the table by its name.
     pub fn new<'n>(
         names: impl Iterator<Item = &'n str>,
-        terms: std::sync::Arc<Terms>,
+        terms: Arc<Terms>,
         columns: &[Column],
         place: impl Fn(&str) -> Option<usize>,
     ) -> Result<Inputs, String> {
@@ -588,124 +596,153 @@ impl Inputs {
         names.iter().filter_map(product).fold(None, |sum, x| Some(sum.unwrap_or(0.0) + x))
     }
 
-    /// What a model predicts of some rows, column by column; mark those that need a look of
-    /// their own: something is missing in them, or infinite, or an error.
-    ///
-    /// The sums are those of `value`, term by term.
-    pub fn values(
+    /// Those of some rows that lack a field of a model: it is missing, or has a level that counts
+    /// as missing.
+    pub fn lacking(
         &self,
         model: &Model,
         columns: &[Column],
         rows: &Rows,
         unknown: Unknown,
-    ) -> (Vec<f64>, Vec<bool>) {
-        let mut sums = vec![model.intercept; rows.count()];
-        let mut left = vec![false; rows.count()];
+    ) -> Result<Missing, String> {
+        let (mut lacks, count) = (Missing::none(), rows.count());
         for part in &model.parts {
-            let input = &self.inputs[part.input];
-            match (&input.source, input.column.map(|at| &columns[at])) {
-                (Source::Number(_), Some(column)) => {
-                    let (values, missing) = &*column.numbers;
-                    let (unit, coefficient) = (input.unit, part.coefficients[0]);
-                    let term = |x: f64| x * unit * coefficient;
-                    match rows {
-                        Rows::All(_) => {
-                            sums.iter_mut().zip(&values[..]).for_each(|(sum, &x)| *sum += term(x));
-                        }
-                        Rows::These(rows) => {
-                            let rows = rows.iter();
-                            sums.iter_mut().zip(rows).for_each(|(sum, &r)| *sum += term(values[r]));
-                        }
-                    }
-                    if !missing.is_empty() {
-                        for (at, left) in left.iter_mut().enumerate() {
-                            *left |= missing.contains(rows.at(at));
-                        }
-                    }
-                }
-                (_, None) => left.fill(true),
-                _ => {
-                    let both = sums.iter_mut().zip(&mut left).enumerate();
-                    for (at, (sum, left)) in both.filter(|(_, (_, left))| !**left) {
-                        match self.part(part, columns, rows.at(at), unknown) {
-                            Ok(Some(value)) => *sum += value,
-                            _ => *left = true,
-                        }
+            let own = self.lacking_part(part, columns, rows, unknown)?;
+            if !own.is_empty() {
+                lacks.set_those_of(&own, count);
+            }
+        }
+        Ok(lacks)
+    }
+
+    /// The same of one part of a model.
+    fn lacking_part<'c>(
+        &self,
+        part: &Part,
+        columns: &'c [Column],
+        rows: &Rows,
+        unknown: Unknown,
+    ) -> Result<Cow<'c, Missing>, String> {
+        let (mut lacks, count) = (Missing::none(), rows.count());
+        let input = &self.inputs[part.input];
+        match (&input.source, input.column.map(|at| &columns[at]), rows) {
+            (_, None, _) => lacks.set_all(count),
+            (Source::Number(_), ..) if part.missing.is_some() => {}
+            (Source::Number(_), Some(column), Rows::All(_)) => {
+                return Ok(Cow::Borrowed(&column.numbers.1));
+            }
+            _ => {
+                for at in 0..count {
+                    if self.part(part, columns, rows.at(at), unknown)?.is_none() {
+                        lacks.set(at, count);
                     }
                 }
             }
         }
-        left.iter_mut().zip(&sums).for_each(|(left, sum)| *left |= !sum.is_finite());
-        (sums, left)
+        Ok(Cow::Owned(lacks))
     }
 
-    /// Mark those of some rows that lack a field of a model: it is missing, infinite, or has a
-    /// level that counts as missing.
-    pub fn mark_lacking(
+    /// Which of as many models, tried in their order, is the first that each of some rows may
+    /// have and lacks no field of; `None` where it is none.
+    ///
+    /// A level that the fit has not seen is an error, if it is one, in rows that try its model.
+    pub fn first_there(
         &self,
-        model: &Model,
+        models: &[(&Model, impl Fn(usize) -> bool)],
         columns: &[Column],
         rows: &Rows,
         unknown: Unknown,
-        lacks: &mut [bool],
-    ) -> Result<(), String> {
-        for part in &model.parts {
-            let input = &self.inputs[part.input];
-            match (&input.source, input.column.map(|at| &columns[at])) {
-                (_, None) => lacks.fill(true),
-                (Source::Number(_), _) if part.missing.is_some() => {}
-                (Source::Number(_), Some(column)) => {
-                    let (values, missing) = &*column.numbers;
-                    match rows {
-                        Rows::All(_) => {
-                            missing.rows().for_each(|row| lacks[row] = true);
-                            if !are_finite(values) {
-                                let each = lacks.iter_mut().zip(&values[..]);
-                                each.for_each(|(lacks, x)| *lacks |= !x.is_finite());
-                            }
-                        }
-                        Rows::These(rows) => {
-                            for (lacks, &row) in lacks.iter_mut().zip(*rows) {
-                                *lacks |= missing.contains(row) || !values[row].is_finite();
-                            }
-                        }
-                    }
-                }
-                _ => {
-                    for (at, lacks) in lacks.iter_mut().enumerate() {
-                        *lacks |= self.part(part, columns, rows.at(at), unknown)?.is_none();
-                    }
-                }
+    ) -> Result<Vec<Option<usize>>, String> {
+        let count = rows.count();
+        let mut found = vec![None; count];
+        let mut waiting: Vec<usize> = (0..count).collect();
+        // By field, and whether what is missing is filled.
+        let mut known: HashMap<(usize, bool), Cow<Missing>> = HashMap::new();
+        for (number, (model, may)) in models.iter().enumerate() {
+            if waiting.is_empty() {
+                break;
             }
+            let mut lacks = Missing::none();
+            for part in &model.parts {
+                let own = match known.entry((part.input, part.missing.is_some())) {
+                    Entry::Occupied(own) => own.into_mut(),
+                    Entry::Vacant(empty) => {
+                        let own = match unknown {
+                            Unknown::Error => Unknown::Unavailable,
+                            other => other,
+                        };
+                        empty.insert(self.lacking_part(part, columns, rows, own)?)
+                    }
+                };
+                if own.is_empty() {
+                    continue;
+                }
+                if unknown == Unknown::Error {
+                    for &at in waiting.iter().filter(|&&at| own.contains(at) && may(at)) {
+                        self.part(part, columns, rows.at(at), unknown)?;
+                    }
+                }
+                lacks.set_those_of(own, count);
+            }
+            waiting.retain(|&at| {
+                let is_it = may(at) && !lacks.contains(at);
+                if is_it {
+                    found[at] = Some(number);
+                }
+                !is_it
+            });
         }
-        Ok(())
+        Ok(found)
     }
 
-    /// What a model predicts of rows that lack no field of it.
-    ///
-    /// The sums are those of `value`, term by term.
+    /// What models predict of rows that lack no field of theirs; `kinds` has the model of each.
     pub fn values_there(
         &self,
-        model: &Model,
+        models: &[impl Deref<Target = Model>],
+        kinds: &[u32],
         columns: &[Column],
-        rows: &[usize],
+        rows: &Rows,
         unknown: Unknown,
     ) -> Result<Vec<f64>, String> {
-        let mut sums = vec![model.intercept; rows.len()];
-        for part in &model.parts {
-            let input = &self.inputs[part.input];
-            let column = input.column.map(|at| &columns[at]);
-            match (&input.source, column.filter(|_| part.missing.is_none())) {
-                (Source::Number(_), Some(column)) => {
-                    let (unit, coefficient) = (input.unit, part.coefficients[0]);
-                    let values = &column.numbers.0[..];
-                    let both = sums.iter_mut().zip(rows);
-                    both.for_each(|(sum, &row)| *sum += values[row] * unit * coefficient);
-                }
-                _ => {
-                    for (sum, &row) in sums.iter_mut().zip(rows) {
-                        *sum += self.part(part, columns, row, unknown)?.unwrap_or(f64::NAN);
+        let mut sums: Vec<f64> =
+            kinds.iter().map(|&kind| models[kind as usize].intercept).collect();
+        // Of each field, its part of each model.
+        let mut parts: Vec<Vec<Option<&Part>>> = vec![Vec::new(); self.inputs.len()];
+        for (kind, model) in models.iter().enumerate() {
+            for part in &model.parts {
+                let own = &mut parts[part.input];
+                own.resize(models.len(), None);
+                own[kind] = Some(part);
+            }
+        }
+        for (input, parts) in self.inputs.iter().zip(&parts).filter(|(_, own)| !own.is_empty()) {
+            let is_filled = parts.iter().flatten().any(|part| part.missing.is_some());
+            let column = input.column.filter(|_| !is_filled).map(|at| &columns[at]);
+            let (Source::Number(_), Some(column)) = (&input.source, column) else {
+                for (at, (sum, &kind)) in sums.iter_mut().zip(kinds).enumerate() {
+                    if let Some(part) = parts[kind as usize] {
+                        let value = self.part(part, columns, rows.at(at), unknown)?;
+                        *sum += value.unwrap_or(f64::NAN);
                     }
+                }
+                continue;
+            };
+            let of = |part: &Option<&Part>| part.map_or(0.0, |part| part.coefficients[0]);
+            let each: Vec<f64> = parts.iter().map(of).collect();
+            let (values, unit) = (&column.numbers.0[..], input.unit);
+            // What a row lacks may be no number: it adds nothing, whatever it is.
+            let term = |x: f64, w: f64| if w == 0.0 { 0.0 } else { x * unit * w };
+            match (rows, &each[..]) {
+                (Rows::All(_), &[w]) => {
+                    sums.iter_mut().zip(values).for_each(|(sum, &x)| *sum += term(x, w));
+                }
+                (Rows::All(_), each) => {
+                    let all = sums.iter_mut().zip(values).zip(kinds);
+                    all.for_each(|((sum, &x), &kind)| *sum += term(x, each[kind as usize]));
+                }
+                (Rows::These(rows), each) => {
+                    let all = sums.iter_mut().zip(*rows).zip(kinds);
+                    all.for_each(|((sum, &r), &k)| *sum += term(values[r], each[k as usize]));
                 }
             }
         }
@@ -741,8 +778,7 @@ impl Inputs {
     ) -> Result<Option<f64>, String> {
         let input = &self.inputs[part.input];
         let Some(column) = input.column.map(|at| &columns[at]) else { return Ok(None) };
-        // An infinite value is as NaN: no fit takes one, and 0 times it is no number.
-        let number = || column.number(row).filter(|x| x.is_finite()).map(|x| x * input.unit);
+        let number = || column.number(row).map(|x| x * input.unit);
         Ok(match &input.source {
             Source::Number(_) => match number() {
                 Some(x) => Some(x * part.coefficients[0]),
@@ -772,22 +808,20 @@ impl Inputs {
     }
 }
 
-/// Whether all numbers are finite: 0 times any other is none.
-fn are_finite(values: &[f64]) -> bool {
-    let mut sums = [0.0; 8];
-    let eights = values.chunks_exact(8);
-    let rest = eights.remainder().iter().all(|x| x.is_finite());
-    for eight in eights {
-        sums.iter_mut().zip(eight).for_each(|(sum, x)| *sum += x * 0.0);
+/// Set the rows where a value is NaN or infinite.
+fn mark_not_finite(values: &[f64], missing: &mut Missing) {
+    for (at, some) in values.chunks(64).enumerate() {
+        // Most have none, which the vector unit sees.
+        if some.iter().fold(false, |any, x| any | !x.is_finite()) {
+            for (row, _) in some.iter().enumerate().filter(|(_, x)| !x.is_finite()) {
+                missing.set(at * 64 + row, values.len());
+            }
+        }
     }
-    rest && sums.iter().sum::<f64>() == 0.0
 }
 
 /// The fields that some columns come of, of a table like that of the fit.
-pub fn fields_of(
-    names: &[String],
-    terms: std::sync::Arc<Terms>,
-) -> Result<Vec<(String, Kind)>, String> {
+pub fn fields_of(names: &[String], terms: Arc<Terms>) -> Result<Vec<(String, Kind)>, String> {
     let made = super::expression::made(names.iter(), &terms);
     let columns = [Column::nothing()];
     let place = |name: &str| (!made.contains(name)).then_some(0);

@@ -71,16 +71,6 @@ pub struct Prediction<'p> {
     pub next_group: Option<&'p str>,
 }
 
-/// What some rows get by one prefix.
-pub struct Served<'p> {
-    /// Predicted target of each row.
-    pub values: Vec<f64>,
-    /// Whether a row is not complete; `predict` finds what it gets.
-    pub left: Vec<bool>,
-    /// What rows have in common; its value is none of theirs.
-    pub prefix: Prediction<'p>,
-}
-
 impl Plan {
     /// Match a sequence to the columns of a table.
     pub fn new(
@@ -115,25 +105,58 @@ impl Plan {
         refused_columns(within.filter_map(|k| self.models[k].as_ref().err()), columns)
     }
 
-    /// The prefix that rows get which are complete; nothing if none serves any row.
-    pub fn best(
-        &self,
-        columns: &[Column],
-        budget: f64,
-        missing_columns: MissingColumns,
-    ) -> Result<Option<usize>, String> {
-        if missing_columns == MissingColumns::Error {
-            self.check_columns(columns, budget)?;
-        }
-        let mut within = self.order.iter().filter(|&&k| fits(self.steps[k].spent, budget));
-        Ok(within.find(|&&k| self.models[k].is_ok()).copied())
+    /// The number of the step that serves each row; nothing where none does.
+    pub fn steps(&self, columns: &[Column], limits: &[f64]) -> Result<Vec<Option<i64>>, String> {
+        let found = self.serving(columns, &Rows::All(limits.len()), limits)?;
+        Ok(found.into_iter().map(|k| k.map(|k| self.steps[k].step)).collect())
     }
 
-    /// Predict rows by prefix `k`, column by column; nothing if the table lacks a field of it.
-    pub fn serve(&self, k: usize, columns: &[Column], rows: &Rows) -> Option<Served<'_>> {
-        let model = self.models[k].as_ref().ok()?;
-        let (values, left) = self.inputs.values(model, columns, rows, self.unknown);
-        Some(Served { values, left, prefix: self.prediction(k, f64::NAN) })
+    /// Predict some rows, each by the prefix that serves it, if any; `limits` has their budgets.
+    pub fn predict_rows(
+        &self,
+        columns: &[Column],
+        rows: &Rows,
+        limits: &[f64],
+        missing_columns: MissingColumns,
+    ) -> Result<Vec<Option<Prediction<'_>>>, String> {
+        if missing_columns == MissingColumns::Error {
+            self.check_columns(columns, limits.iter().fold(0.0, |most, one| one.max(most)))?;
+        }
+        let found = self.serving(columns, rows, limits)?;
+        let (mut models, mut known) = (Vec::new(), HashMap::new());
+        let mut own = Vec::with_capacity(found.len());
+        let mut kinds: Vec<u32> = Vec::with_capacity(found.len());
+        for (at, k) in found.iter().enumerate() {
+            if let Some((k, model)) = k.and_then(|k| Some((k, self.models[k].as_ref().ok()?))) {
+                own.push(rows.at(at));
+                kinds.push(*known.entry(k).or_insert_with(|| {
+                    models.push(model);
+                    models.len() as u32 - 1
+                }));
+            }
+        }
+        let which = match rows {
+            Rows::All(count) if own.len() == *count => Rows::All(*count),
+            _ => Rows::These(&own),
+        };
+        let values = self.inputs.values_there(&models, &kinds, columns, &which, self.unknown)?;
+        let mut values = values.into_iter();
+        Ok(found.into_iter().map(|k| Some(self.prediction(k?, values.next()?))).collect())
+    }
+
+    /// Which prefix serves each of some rows.
+    fn serving(
+        &self,
+        columns: &[Column],
+        rows: &Rows,
+        limits: &[f64],
+    ) -> Result<Vec<Option<usize>>, String> {
+        let there = self.order.iter().filter_map(|&k| Some((k, self.models[k].as_ref().ok()?)));
+        let may = |k: usize| move |at: usize| fits(self.steps[k].spent, limits[at]);
+        let (numbers, models): (Vec<_>, Vec<_>) =
+            there.map(|(k, model)| (k, (model, may(k)))).unzip();
+        let found = self.inputs.first_there(&models, columns, rows, self.unknown)?;
+        Ok(found.into_iter().map(|number| number.map(|number| numbers[number])).collect())
     }
 
     fn prediction(&self, k: usize, value: f64) -> Prediction<'_> {

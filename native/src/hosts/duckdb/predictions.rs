@@ -14,7 +14,7 @@ use super::table::{leaf, leaves};
 use super::vectors::{Text, Vector, View};
 use crate::kernel::chunk::Missing;
 use crate::record::inputs::{Column, MissingColumns, Rows, Unknown};
-use crate::record::prefix::{self, Plan};
+use crate::record::prefix::{self, Plan, Prediction};
 use crate::search::nearest;
 
 /// `anytime_predict(sequence, row [, budget] [, options])`; NULL without a sequence.
@@ -196,11 +196,9 @@ impl Told {
     }
 }
 
-/// Rows of a chunk that one prefix of one plan serves.
+/// Rows of a chunk that one plan predicts.
 struct Alike {
     plan: Rc<Plan>,
-    /// The prefix; none serves these rows.
-    best: Option<usize>,
     absent: MissingColumns,
     rows: Vec<usize>,
 }
@@ -260,9 +258,8 @@ unsafe fn predict_rows(chunk: Handle, out: Handle, told: &Told) -> Result<(), St
                 Some((known, at)) if known == own => at,
                 _ => {
                     let plan = plans.of(&fields, entry, &columns, unknown)?;
-                    let best = plan.best(&columns, budget, absent)?;
-                    *places.entry((Rc::as_ptr(&plan), best, absent)).or_insert_with(|| {
-                        all.push(Alike { plan, best, absent, rows: Vec::new() });
+                    *places.entry((Rc::as_ptr(&plan), absent)).or_insert_with(|| {
+                        all.push(Alike { plan, absent, rows: Vec::new() });
                         all.len() - 1
                     })
                 }
@@ -284,7 +281,7 @@ unsafe fn predict_rows(chunk: Handle, out: Handle, told: &Told) -> Result<(), St
     Ok(())
 }
 
-/// Predict rows that one prefix serves where they are complete, and each other by itself.
+/// Predict rows, each by the prefix that serves it.
 ///
 /// # Safety
 /// The output has these rows.
@@ -294,29 +291,32 @@ unsafe fn predict_alike(
     budgets: &[f64],
     out: &Predictions,
 ) -> Result<(), String> {
-    let Alike { plan, best, absent, rows } = alike;
+    let Alike { plan, absent, rows } = alike;
     let which = match rows.len() == budgets.len() {
         true => Rows::All(rows.len()),
         false => Rows::These(rows),
     };
-    let served = best.and_then(|best| plan.serve(best, columns, &which));
-    // SAFETY: see the caller's promise.
-    unsafe {
-        let Some(served) = served else {
-            rows.iter().for_each(|&row| out.write(row, None));
-            return Ok(());
+    let limits: Vec<f64> = rows.iter().map(|&row| budgets[row]).collect();
+    let found = plan.predict_rows(columns, &which, &limits, *absent)?;
+    // Rows of one prefix are written at once.
+    let mut alike: Vec<(Prediction, Vec<usize>, Vec<f64>)> = Vec::new();
+    for (&row, found) in rows.iter().zip(found) {
+        let Some(found) = found else {
+            // SAFETY: see the caller's promise.
+            unsafe { out.write(row, None) };
+            continue;
         };
-        if !served.left.contains(&true) {
-            out.write_all(&which, &served.values, &served.prefix);
-            return Ok(());
+        match alike.iter_mut().find(|(own, ..)| own.step == found.step) {
+            Some((_, rows, values)) => {
+                rows.push(row);
+                values.push(found.value);
+            }
+            None => alike.push((found, vec![row], vec![found.value])),
         }
-        let whole: Vec<usize> = (0..rows.len()).filter(|&at| !served.left[at]).collect();
-        let values: Vec<f64> = whole.iter().map(|&at| served.values[at]).collect();
-        let whole: Vec<usize> = whole.into_iter().map(|at| rows[at]).collect();
-        out.write_all(&Rows::These(&whole), &values, &served.prefix);
-        for (&row, _) in rows.iter().zip(&served.left).filter(|(_, left)| **left) {
-            out.write(row, plan.predict(columns, row, budgets[row], *absent)?);
-        }
+    }
+    for (own, rows, values) in &alike {
+        // SAFETY: as above.
+        unsafe { out.write_all(&Rows::These(rows), values, own) };
     }
     Ok(())
 }

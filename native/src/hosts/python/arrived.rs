@@ -11,7 +11,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use serde_json::{Map, Value};
 
 use super::{guard, only_batch};
-use crate::arrived::rows::{Alike, Arrivals};
+use crate::arrived::rows::{Arrivals, Found};
 use crate::hosts::arrived::Asked;
 use crate::kernel::chunk::Missing;
 use crate::record::arrow::read_record;
@@ -162,8 +162,7 @@ impl RowPredictor {
         let column = |field: &Field| field.column(field.of(&row));
         let columns: Vec<Column> = self.fields.iter().map(column).collect::<Result<_, _>>()?;
         let found = arrivals.predict(&columns, &Rows::All(1))?;
-        let [alike] = &found[..] else { return Err("no row".to_string()) };
-        Ok(written(arrivals, alike, budget))
+        Ok(written(arrivals, &found, budget))
     }
 
     /// Refuse a row that lacks a field, if it must not, or has nearly the name of one.
@@ -192,9 +191,9 @@ impl RowPredictor {
 }
 
 /// The prediction of a row as JSON.
-fn written(arrivals: &Arrivals, found: &Alike, budget: f64) -> String {
+fn written(arrivals: &Arrivals, found: &Found, budget: f64) -> String {
     let all = arrivals.predictor.groups();
-    let pattern = &found.pattern;
+    let pattern = &found.patterns[0];
     let text = |group: usize| Value::from(&all.names[group][..]).to_string();
     let number = |x: f64| if x.is_finite() { format!("{x:?}") } else { "null".to_string() };
     let value = found.values[0];

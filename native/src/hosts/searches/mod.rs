@@ -10,7 +10,7 @@ mod cells;
 mod plans;
 mod records;
 pub mod request;
-mod threads;
+pub mod threads;
 
 use std::ops::Range;
 use std::sync::Arc;

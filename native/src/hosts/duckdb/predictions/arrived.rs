@@ -11,8 +11,9 @@ use super::super::table::leaves;
 use super::super::values::Values;
 use super::super::vectors::{ListEntry, Vector, bytes, text, write_text, write_texts};
 use super::{OPTIONS, Told, Treatment};
+use crate::arrived::pattern::Pattern;
 use crate::arrived::predictor::Predictor;
-use crate::arrived::rows::{Alike, Arrivals};
+use crate::arrived::rows::{Arrivals, Found};
 use crate::record::inputs::{Column, Kind, MissingColumns, Rows};
 use crate::record::prefix::Case;
 use crate::search::methods::PREDICT_AVAILABLE;
@@ -110,9 +111,8 @@ unsafe fn predict_rows(chunk: Handle, out: Handle) -> Result<(), String> {
             match found.map_err(|error| error.message)? {
                 Ok(predictor) => {
                     let mut arrivals = take(predictor, &columns, *treatment)?;
-                    for alike in arrivals.1.predict(&columns, &which)? {
-                        out.write(&arrivals.1.predictor, &alike, &which, &budgets);
-                    }
+                    let found = arrivals.1.predict(&columns, &which)?;
+                    out.write(&arrivals.1.predictor, &found, &which, &budgets);
                     keep(arrivals);
                 }
                 Err(_) => out.write_nothing(rows),
@@ -170,62 +170,63 @@ impl Out {
         [self.all].iter().chain(&self.fields).for_each(|of| of.set_nulls(rows.iter().copied()));
     }
 
-    /// Write rows of one pattern, `rows` being those among which they are.
+    /// Write the predictions of some rows.
     ///
     /// # Safety
     /// As above.
-    unsafe fn write(&self, predictor: &Predictor, found: &Alike, rows: &Rows, limits: &[f64]) {
+    unsafe fn write(&self, predictor: &Predictor, found: &Found, rows: &Rows, limits: &[f64]) {
         let [value, groups, spent, r2, sigma, lower, upper, next, gain, cost] = self.fields;
-        let Alike { pattern, at, values } = found;
         let all = predictor.groups();
-        let own: Vec<usize> = at.iter().map(|&at| rows.at(at)).collect();
-        let which = Rows::These(&own);
-        let reach = predictor.level.map_or(f64::NAN, |level| pattern.reach(level));
+        let limits: Vec<f64> = (0..rows.count()).map(|at| limits[rows.at(at)]).collect();
+        let limits =
+            if limits.iter().all(|one| *one == limits[0]) { &limits[..1] } else { &limits };
+        let (shared, shared_at) = found.shared(&all.costs, limits);
+        let patterns: Vec<&Pattern> =
+            shared.iter().map(|(at, _)| &*found.patterns[*at as usize]).collect();
         // SAFETY: see the caller's promise; the fields have these types.
         unsafe {
-            let number = |of: Vector, number: &dyn Fn(usize) -> f64| {
-                write_each(of, &which, number);
-                let missing = own.iter().enumerate().filter(|(at, _)| number(*at).is_nan());
-                let missing: Vec<usize> = missing.map(|(_, &row)| row).collect();
+            let number = |of: Vector, shared: Vec<f64>, and: &dyn Fn(usize, f64) -> f64| {
+                let value = |at: usize| and(at, shared[shared_at[at] as usize]);
+                write_each(of, rows, value);
+                let missing = (0..rows.count()).filter(|&at| value(at).is_nan());
+                let missing: Vec<usize> = missing.map(|at| rows.at(at)).collect();
                 if !missing.is_empty() {
                     of.set_nulls(missing);
                 }
             };
-            // The rows share one list.
-            let first = groups.grow(pattern.groups.len());
-            for (i, &group) in (first..).zip(&pattern.groups) {
-                write_text(groups.elements(), i, &all.names[group]);
-            }
-            let entry = ListEntry { offset: first as u64, length: pattern.groups.len() as u64 };
-            write_each(groups, &which, |_| entry);
-            number(value, &|at| values[at]);
-            for (of, same) in [(spent, pattern.spent), (r2, pattern.r2), (sigma, pattern.sigma)] {
-                number(of, &|_| same);
-            }
-            number(lower, &|at| values[at] - reach);
-            number(upper, &|at| values[at] + reach);
-            let limit = |at: usize| limits[own[at]];
-            let are_one = (1..own.len()).all(|at| limit(at) == limit(0));
-            let step = if are_one { own.len() } else { 1 };
-            let nexts: Vec<Option<usize>> = (0..own.len())
-                .step_by(step.max(1))
-                .map(|at| pattern.next(&all.costs, limit(at)))
-                .collect();
-            let next_of = |at: usize| nexts[if are_one { 0 } else { at }];
-            number(gain, &|at| next_of(at).map_or(f64::NAN, |next| pattern.gains[next]));
-            number(cost, &|at| next_of(at).map_or(f64::NAN, |next| all.costs[next]));
-            match next_of(0) {
-                Some(group) if are_one => {
-                    write_texts(next, own.iter().copied(), &all.names[group]);
+            let same = |_: usize, x: f64| x;
+            let plus = |at: usize, x: f64| found.values[at] + x;
+            let each = |of: &dyn Fn(&Pattern) -> f64| patterns.iter().map(|one| of(one)).collect();
+            let reach = |one: &Pattern| predictor.level.map_or(f64::NAN, |level| one.reach(level));
+            number(value, vec![0.0; shared.len()], &plus);
+            number(spent, each(&|one| one.spent), &same);
+            number(r2, each(&|one| one.r2), &same);
+            number(sigma, each(&|one| one.sigma), &same);
+            number(lower, each(&|one| -reach(one)), &plus);
+            number(upper, each(&reach), &plus);
+            let of_next = |of: &dyn Fn(&Pattern, usize) -> f64| {
+                let both = patterns.iter().zip(&shared);
+                both.map(|(one, (_, next))| next.map_or(f64::NAN, |next| of(one, next))).collect()
+            };
+            number(gain, of_next(&|one, next| one.gains[next]), &same);
+            number(cost, of_next(&|_, next| all.costs[next]), &same);
+            // Rows of a pattern share one list.
+            let mut entries = Vec::with_capacity(patterns.len());
+            for pattern in &patterns {
+                let first = groups.grow(pattern.groups.len());
+                for (i, &group) in (first..).zip(&pattern.groups) {
+                    write_text(groups.elements(), i, &all.names[group]);
                 }
-                None if are_one => next.set_nulls(own.iter().copied()),
-                _ => {
-                    for (at, &row) in own.iter().enumerate() {
-                        match next_of(at) {
-                            Some(group) => write_text(next, row, &all.names[group]),
-                            None => next.set_null(row),
-                        }
-                    }
+                let length = pattern.groups.len() as u64;
+                entries.push(ListEntry { offset: first as u64, length });
+            }
+            write_each(groups, rows, |at| entries[shared_at[at] as usize]);
+            let mut rows_of: Vec<Vec<usize>> = vec![Vec::new(); shared.len()];
+            (0..).zip(&shared_at).for_each(|(at, &n)| rows_of[n as usize].push(rows.at(at)));
+            for ((_, group), own) in shared.iter().zip(rows_of) {
+                match group {
+                    Some(group) => write_texts(next, own, &all.names[*group]),
+                    None => next.set_nulls(own),
                 }
             }
         }
