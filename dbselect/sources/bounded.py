@@ -12,9 +12,9 @@ from dbselect.record.writing import replacing
 from dbselect.sources.by_worker import records_by_worker
 from dbselect.sources.engines.polars import LazyTable
 from dbselect.sources.partial.gather import KEYS
-from dbselect.sources.records import counted, finished_groups, records_of, to_read
+from dbselect.sources.records import counted, finished_groups, read_records, to_read
 from dbselect.sources.request import Request, Table
-from dbselect.sources.sizes import bytes_of, check_room, sizes_of, told
+from dbselect.sources.sizes import bytes_of, check_room, in_words, sizes_of
 
 #: Share of a limit that is left to the engine: batches in flight, and what is being written.
 ENGINE = 0.3
@@ -37,7 +37,9 @@ def records_within(
         parts, groups = [table], sizes.groups
     else:
         parts = [table] if limit is None else _parts(table, request, limit, out is not None)
-    each = (finished_groups(records_of(part, to_read(request), groups), request) for part in parts)
+    each = (
+        finished_groups(read_records(part, to_read(request), groups), request) for part in parts
+    )
     if out is None:
         found = pl.concat(each)
         return found if len(parts) == 1 else found.sort(request.keys, nulls_last=True)
@@ -70,8 +72,8 @@ def _parts(table: Table, request: Request, limit: int, has_file: bool) -> list[T
     scans = math.ceil(needed / ((1 - ENGINE) * limit))
     if scans > 1:
         warn_caller(
-            f"{sizes.told} take {told(needed)}, and memory_limit is {told(limit)}: the table is "
-            f"read {scans} times, a part of the keys each",
+            f"{sizes.groups_in_words} take {in_words(needed)}, and memory_limit is "
+            f"{in_words(limit)}: the table is read {scans} times, a part of the keys each",
             MemoryWarning,
         )
     return [table] if scans == 1 else [*table.by_hash(request.by, scans)]

@@ -20,7 +20,7 @@ from dbselect.record.writing import replacing
 from dbselect.sources.partial.gather import GramSums, GramWork
 from dbselect.sources.records import counted, filled_groups, tell_groups, to_read
 from dbselect.sources.request import Request
-from dbselect.sources.sizes import Sizes, check_room, told
+from dbselect.sources.sizes import Sizes, check_room, in_words
 
 #: Bytes that the groups of a task, or its rows, may take.
 TASK = 128 * 10**6
@@ -33,10 +33,7 @@ def records_by_worker(
 ) -> pl.DataFrame | None:
     """Return the records of groups that one task could not hold; None if it can hold them.
 
-    Parameters
-    ----------
-    table : with ``by_key(fields, by, parts)``, which has the rows of a key in one part
-    limit : bytes of the records that come here
+    The table has ``by_key``; of records that come here, `limit` is the most bytes.
     """
     if out is None:
         check_room(sizes, HERE if limit is None else limit)
@@ -45,20 +42,18 @@ def records_by_worker(
         return None
     if not request.is_settled:
         raise ArgumentError(
-            f"the sums of {sizes.told} take {told(held)}, more than a task holds, and the columns "
-            "of null_policy='indicator' depend on all of them; use 'mean', or fewer groups"
+            f"the sums of {sizes.groups_in_words} take {in_words(held)}, more than a task holds, "
+            "and the columns of null_policy='indicator' depend on all; use 'mean', or fewer groups"
         )
     held += sizes.groups * 2 * sizes.record
     parts = math.ceil(max(held, 8 * sizes.rows * sizes.fields) / TASK)
-    work = GramWork(to_read(request), table.schema, math.ceil(sizes.groups / parts))
-    shuffled = table.by_key(request.fields, request.by, parts)
+    shuffled = table.by_key(to_read(request).fields, request.by, parts)
     with _folder(out) as folder:
-        found, missing = [], Counter[str]()
-        for part in shuffled.reduce(request.fields, KeyedWork(work, request, folder)):
-            records, more = pickle.loads(part)
-            found.append(records)
-            missing.update(more)
-        keys: pl.DataFrame = pl.concat(found).sort(request.keys, nulls_last=True)
+        work = KeyedWork(request, table.schema, folder=folder)
+        found = map(pickle.loads, shuffled.reduce(to_read(request).fields, work))
+        records, counts = zip(*found, strict=True)
+        missing = sum(counts, Counter[str]())
+        keys: pl.DataFrame = pl.concat(records).sort(request.keys, nulls_last=True)
         tell_groups(keys, missing, request)
     return keys if out is None else keys.unnest("gram")
 
@@ -87,51 +82,37 @@ def _folder(out: str | Path | None) -> Iterator[Path | None]:
 
 
 @dataclass(frozen=True)
-class KeyedWork:
-    """The records of the keys of a task, all of whose rows the task has.
+class KeyedWork(GramWork):
+    """The finished records of the keys of a task, which has all of their rows."""
 
-    Parameters
-    ----------
-    work : which sums
-    request : which the records answer
-    folder : where they are written; None sends them back
-    """
+    folder: Path | None = None  # where they are written; None sends them back
 
-    work: GramWork
-    request: Request
-    folder: Path | None
-    size: int = 0
+    @property
+    def size(self) -> int:
+        """No bytes, as nothing is merged."""
+        return 0
 
     @contextmanager
     def begin(self) -> Iterator["KeyedSums"]:
         """Begin without rows."""
-        with self.work.begin() as sums:
-            yield KeyedSums(self, sums)
+        with GramWork(to_read(self.request), self.schema).begin() as sums:
+            yield KeyedSums(sums.request, sums.reader, sums.grouping, self)
 
 
 @dataclass(frozen=True)
-class KeyedSums:
+class KeyedSums(GramSums):
     """Sums under way of the keys of a task."""
 
-    keyed: KeyedWork
-    sums: GramSums
-
-    def add(self, batch: Any) -> None:
-        """Add some rows."""
-        self.sums.add(batch)
-
-    def load(self, part: bytes) -> None:
-        """Refuse another task's records: the keys are different, and nothing is added up."""
-        raise NotImplementedError(f"records of {len(part)} bytes are finished")
+    work: KeyedWork
 
     def state(self) -> bytes:
         """Return the records, or once they are written their rows; and the missing values."""
-        request, folder = self.keyed.request, self.keyed.folder
-        read = self.sums.records()
-        keys, missing = counted(read)
-        records = filled_groups(read, request) if len(read) else read
-        if folder is not None:
-            _write(records, folder)
+        records = self.records()
+        keys, missing = counted(records)
+        if len(records):
+            records = filled_groups(records, self.work.request)
+        if self.work.folder is not None:
+            _write(records, self.work.folder)
             records = keys
         return pickle.dumps((records, missing))
 

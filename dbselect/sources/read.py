@@ -16,7 +16,7 @@ from dbselect.sources.bounded import records_within
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, terms_for
-from dbselect.sources.records import finished_gram, records_of, to_read
+from dbselect.sources.records import finished_gram, read_records, to_read
 from dbselect.sources.request import (
     Folding,
     NullPolicy,
@@ -273,7 +273,7 @@ def gram_of(table: Table, request: Request, texts: Collection[str]) -> Gram:
 
 def _read(table: Table, request: Request) -> Gram:
     read = to_read(request)
-    record = records_of(table, read)["gram"].to_arrow()[0]
+    record = read_records(table, read)["gram"].to_arrow()[0]
     found = Gram.from_struct(record) if record.is_valid else _empty(read)
     return finished_gram(found, request)
 
@@ -316,8 +316,10 @@ def gram_by(
         levels of text are, so that all groups have equal columns
     on : as in `gram`
     memory_limit : bytes, or text such as ``"4GB"``, of files and Polars frames: where the groups
-        would take more, the table is read several times, a part of the keys each, by their hash
-    out : a Parquet file to write, part by part, for records that do not fit in memory
+        would take more, the table is read several times, a part of the keys each, by their hash;
+        on a cluster, of the records that come back, by default 1 GB
+    out : a Parquet file to write, part by part, for records that do not fit in memory; for many
+        groups on a cluster a new folder of them, which its workers write
 
     Returns
     -------
@@ -328,7 +330,8 @@ def gram_by(
 
     Raises
     ------
-    ArgumentError : neither `by` nor `fold` is given; fold or seed out of range
+    ArgumentError : neither `by` nor `fold` is given; fold or seed out of range; the records
+        take more than `memory_limit`, and there is no `out`
     ColumnError : the key is no number, boolean, text, blob, date, timestamp, or STRUCT
         or ARRAY of these
     SourceError, ColumnError, DataError : as `gram`

@@ -18,13 +18,8 @@ from dbselect.sources.request import Request, Table
 from dbselect.sources.with_bar import with_bar
 
 
-def records_of(table: Table, request: Request, groups: int = KEYS) -> pl.DataFrame:
-    """Return the keys, sorted, and records: of the table's engine, if it makes them itself.
-
-    Parameters
-    ----------
-    groups : about how many keys there are
-    """
+def read_records(table: Table, request: Request, groups: int = KEYS) -> pl.DataFrame:
+    """Return the keys, sorted, and records: of the table's engine, if it makes them itself."""
     aggregate = getattr(table, "aggregate", None)
     records: pl.DataFrame | None = aggregate(request) if aggregate else None
     if records is not None:

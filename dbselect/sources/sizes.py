@@ -17,21 +17,14 @@ GROUP, NAME = 120, 24
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the groups of a table take.
-
-    Parameters
-    ----------
-    rows, groups : of the table; how many groups is an estimate
-    fields, width : read of a row, and columns of a record
-    state, record : bytes of one group's sums while they are made, and of its record
-    """
+    """What the groups of a table take."""
 
     rows: int
-    groups: int
-    fields: int
-    width: int
-    state: int
-    record: int
+    groups: int  # an estimate
+    fields: int  # read of a row
+    width: int  # columns of a record
+    state: int  # bytes of a group's sums while they are made
+    record: int  # bytes of its record
 
     @property
     def records(self) -> int:
@@ -39,7 +32,7 @@ class Sizes:
         return self.groups * self.record
 
     @property
-    def told(self) -> str:
+    def groups_in_words(self) -> str:
         """The groups in words."""
         return f"about {self.groups:,} groups of {self.width} columns"
 
@@ -54,7 +47,7 @@ def sizes_of(table: Table, request: Request) -> Sizes:
     if each <= (32 if width <= 16 else width / 2):
         state = 8 * min(sums, math.ceil(width * (each + 4))) + GROUP
     else:
-        state = 8 * (sums + width * min(max(width, 32), 128)) + GROUP
+        state = 8 * (sums + width * min(max(width, 32), 64)) + GROUP
     record = 8 * (sums + 2 * width) + NAME * width + GROUP
     return Sizes(rows, groups, len(request.fields), width, state, record)
 
@@ -63,8 +56,8 @@ def check_room(sizes: Sizes, limit: int) -> None:
     """Refuse to hold all records where they take more than a limit."""
     if sizes.records > limit:
         raise ArgumentError(
-            f"the records of {sizes.told} take {told(sizes.records)}, and memory_limit is "
-            f"{told(limit)}; give out='grams.parquet', to which they are written"
+            f"the records of {sizes.groups_in_words} take {in_words(sizes.records)}, and "
+            f"memory_limit is {in_words(limit)}; give out='grams.parquet', to which they are written"
         )
 
 
@@ -76,6 +69,6 @@ def bytes_of(limit: Any) -> int:
     return int(float(found[1]) * (1024 if found[3] else 1000) ** UNITS.index(found[2].upper()))
 
 
-def told(size: float) -> str:
+def in_words(size: float) -> str:
     """Return bytes in words."""
     return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"

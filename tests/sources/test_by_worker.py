@@ -21,6 +21,9 @@ slow = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
+    # Dask and Ray use what pandas and Ray are about to drop.
+    pytest.mark.filterwarnings("ignore:The inplace keyword"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
 ]
 
 

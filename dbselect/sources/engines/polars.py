@@ -18,7 +18,7 @@ from dbselect.record import formulas
 from dbselect.record.foreign import check_names
 from dbselect.record.formulas import Plan, translate
 from dbselect.sources.engines.lakes import rows_of_lake
-from dbselect.sources.partial.key_count import hash_of
+from dbselect.sources.partial.key_count import key_hash
 from dbselect.sources.paths import FilesMeant, meant, partition_of
 from dbselect.sources.request import Consumer
 from dbselect.sources.unchanged import Unchanged, unchanged_at, unchanged_of
@@ -105,7 +105,7 @@ class LazyTable:
 
     def by_hash(self, by: list[str], parts: int) -> Iterator["LazyTable"]:
         """Give the rows in parts, of each key all in one part."""
-        part = hash_of(by) % parts
+        part = key_hash(by) % parts
         return (LazyTable(self.frame.filter(part == at), None, self._files) for at in range(parts))
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ from dbselect.errors import SourceError
 from dbselect.record.foreign import wide_decimals
 from dbselect.sources.engines.arrow import Batched
 from dbselect.sources.engines.remote import ERRORS, ran, release
-from dbselect.sources.partial.key_count import hash_of
+from dbselect.sources.partial.key_count import key_hash
 from dbselect.sources.partial.partial_aggregates import Changed, Work, merging
 
 #: Name of the column of the parts that rows are shuffled to, which no table has.
@@ -81,7 +81,7 @@ class RayTable(Batched):
 def _numbered(by: list[str], parts: int, rows: pa.Table) -> pa.Table:
     """Return rows with the number of the part that their key is in."""
     keys = pl.DataFrame(wide_decimals(rows.select(by)))
-    numbers = keys.select((hash_of(by) % parts).cast(pl.Int64)).to_series()
+    numbers = keys.select((key_hash(by) % parts).cast(pl.Int64)).to_series()
     return rows.append_column(PART, numbers.to_arrow())
 
 

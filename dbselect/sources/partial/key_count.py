@@ -19,7 +19,7 @@ from dbselect.sources.request import Table
 KEPT = 4096
 
 
-def hash_of(by: Sequence[str]) -> pl.Expr:
+def key_hash(by: Sequence[str]) -> pl.Expr:
     """Return the hash of a row's keys, 0 to 2^64 - 1."""
     return pl.struct(polars_field(name) for name in by).hash()
 
@@ -27,10 +27,7 @@ def hash_of(by: Sequence[str]) -> pl.Expr:
 def rows_and_keys(table: Table, by: Sequence[str]) -> tuple[int, int]:
     """Read the keys of a table: return its rows, and about how many different keys they have.
 
-    References
-    ----------
-    Bar-Yossef, Jayram, Kumar, Sivakumar and Trevisan, Counting distinct elements in a data
-    stream (2002), algorithm 1
+    After Bar-Yossef, Jayram, Kumar, Sivakumar and Trevisan (2002), algorithm 1.
     """
     work = KeyCount(tuple(by))
     counted = CountedKeys(work.by)
@@ -64,7 +61,7 @@ class CountedKeys:
         """Count some rows; may be called from several threads at once."""
         keys = batch.select(list(self._by))
         frame = keys if isinstance(keys, pl.DataFrame) else pl.DataFrame(wide_decimals(keys))
-        hashes = frame.select(hash_of(self._by)).to_series().unique()
+        hashes = frame.select(key_hash(self._by)).to_series().unique()
         self._keep(frame.height, hashes.bottom_k(KEPT).to_numpy())
 
     def load(self, part: bytes) -> None:
