@@ -56,8 +56,8 @@ def check_room(sizes: Sizes, limit: int) -> None:
     """Refuse to hold all records where they take more than a limit."""
     if sizes.records > limit:
         raise ArgumentError(
-            f"the records of {sizes.groups_in_words} take {in_words(sizes.records)}, and "
-            f"memory_limit is {in_words(limit)}; give out='grams.parquet', to which they are written"
+            f"the records of {sizes.groups_in_words} take {in_words(sizes.records)}, and memory_limit "
+            f"is {in_words(limit)}; give out='grams.parquet', to which they are written"
         )
 
 
