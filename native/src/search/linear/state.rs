@@ -35,6 +35,9 @@ pub const RANK_ROUNDING: f64 = 1e-14;
 /// Share of its own variance below which what is left of a column may be rounding: above, w'w
 /// would exceed 1e10, so that the columns before it are nearly dependent themselves.
 const DOUBTFUL_SHARE: f64 = 1e-4;
+/// Weight in an aliased column, both of unit variance, below which a column that goes leaves the
+/// other aliased: its square stays below `RANK_SHARE` even where a hundred of them add up.
+const DEPENDENT_WEIGHT: f64 = 1e-7;
 /// Condition number above which the selected columns themselves lose their digits.
 pub const CONDITION_LIMIT: f64 = 1e10;
 /// Share of a column's variance that rounding may leave of one that depends on others.
@@ -285,23 +288,55 @@ impl<'p> State<'p> {
         worst.filter(|trace| trace.gain > TOLD_SHARE)
     }
 
-    /// The aliased columns that do not depend on columns of their own group alone.
+    /// The groups of the aliased columns that depend on columns of other groups, and these groups.
     ///
-    /// All levels of a category add up to 1, so that one is aliased, whatever else there is.
-    pub fn entangled(&self) -> Vec<usize> {
+    /// Of all levels of a category, which add up to 1, one is aliased whatever else there is:
+    /// that brings nothing back.
+    fn dependences(&mut self) -> Vec<(usize, Vec<usize>)> {
+        self.invert();
+        let width = self.problem.width();
+        let Buffers { held, place, support, u, m, scratch, .. } = &mut self.own;
+        let weights = &mut scratch.shares;
         let mut found = Vec::new();
-        for held in self.held() {
-            let columns = self.columns(held.group);
-            if held.rank < columns.len() {
-                let own = &self.starts[held.group..held.group + 2];
-                let mut alone = State::new(self.problem, own, Buffers::default());
-                alone.add(0);
-                found.extend(
-                    columns.filter(|&j| self.place(j).is_none() && alone.place(j).is_some()),
-                );
+        for own in &*held {
+            let columns = self.starts[own.group]..self.starts[own.group + 1];
+            for j in columns.filter(|&j| place[j] == NO_ROW) {
+                weights.clear();
+                weights.resize(support.len(), 0.0);
+                for (row, u) in m.chunks_exact(width).zip(u.chunks_exact(width)) {
+                    weights.iter_mut().zip(row).for_each(|(w, m)| *w += u[j] * m);
+                }
+                let least = DEPENDENT_WEIGHT * self.problem.deviation(j);
+                let weighs =
+                    |row: usize| weights[row].abs() * self.problem.deviation(support[row]) > least;
+                let others = held.iter().filter(|other| other.group != own.group);
+                let on: Vec<usize> = others
+                    .filter(|other| other.rows().any(weighs))
+                    .map(|other| other.group)
+                    .collect();
+                if !on.is_empty() {
+                    found.push((own.group, on));
+                }
             }
         }
         found
+    }
+
+    /// The groups after a group that have an aliased column that depends on it, or on these.
+    ///
+    /// Without the group it may not be aliased.
+    fn dependents(&mut self, position: usize) -> Vec<usize> {
+        let dependences = self.dependences();
+        let mut going = vec![self.own.held[position].group];
+        for other in &self.own.held[position + 1..] {
+            let depends = |(group, on): &(usize, Vec<usize>)| {
+                *group == other.group && on.iter().any(|one| going.contains(one))
+            };
+            if dependences.iter().any(depends) {
+                going.push(other.group);
+            }
+        }
+        going.split_off(1)
     }
 
     /// Write gain(g | S) of each of the J groups; 0 for the selected ones.
@@ -541,22 +576,21 @@ impl<'p> State<'p> {
 
     /// Write loss(g | S) of each of the J groups; 0 for those not selected.
     ///
-    /// O(|S|^2), once M is up to date. Where columns depend on other groups, a removal may
-    /// bring them back: the loss is then taken from the removal itself.
+    /// O(|S|^2), once M is up to date. Where columns depend on a group, its removal may bring
+    /// them back: the loss is then taken from the removal itself.
     pub fn losses(&mut self, losses: &mut Vec<f64>) {
         losses.clear();
         losses.resize(self.size(), 0.0);
-        if !self.entangled().is_empty() {
-            for held in &self.own.held {
-                losses[held.group] = self.clone().remove(held.group);
-            }
-            return;
+        let mut brings_back = vec![false; self.size()];
+        self.dependences().iter().flat_map(|(_, on)| on).for_each(|&on| brings_back[on] = true);
+        for group in (0..self.size()).filter(|&group| brings_back[group]) {
+            losses[group] = self.clone().remove(group);
         }
         let mut coef = Vec::new();
         self.coefficients(&mut coef);
         let width = self.problem.width();
         let Buffers { m, held, scratch, .. } = &mut self.own;
-        for held in held.iter().filter(|held| held.rank > 0) {
+        for held in held.iter().filter(|held| held.rank > 0 && !brings_back[held.group]) {
             // The block of C_SS^-1, with w as one more row.
             let Scratch { rows, floor, inverse, below, .. } = scratch;
             rows.clear();
@@ -583,13 +617,7 @@ impl<'p> State<'p> {
         let Some(position) = self.own.held.iter().position(|held| held.group == group) else {
             return 0.0;
         };
-        // A column that was aliased given this group may not be so without it.
-        let after = &self.own.held[position + 1..];
-        let again: Vec<usize> = after
-            .iter()
-            .filter(|held| held.rank < self.columns(held.group).len())
-            .map(|held| held.group)
-            .collect();
+        let again = self.dependents(position);
         again.iter().rev().for_each(|&other| self.take_out(other));
         self.take_out(group);
         self.refresh();
@@ -813,7 +841,7 @@ mod tests {
     fn a_dependent_column_is_aliased_until_what_it_depends_on_is_gone() {
         let problem = problem(7, 0.0, |row| row[3] = 2.0 * row[0] - row[2]);
         let mut state = holding(&problem, &STARTS, &[0, 1, 2]);
-        assert_eq!((state.aliased(), state.entangled()), (vec![3], vec![3]));
+        assert_eq!((state.aliased(), state.dependences()), (vec![3], vec![(2, vec![0, 1])]));
         let mut losses = Vec::new();
         state.losses(&mut losses);
         state.remove(1);
@@ -825,8 +853,8 @@ mod tests {
     fn levels_that_add_up_to_one_alias_within_their_group_alone() {
         let levels = |row: &mut [f64]| row[5] = 1.0 - row[3] - row[4];
         let problem = problem(7, 0.0, levels);
-        let state = holding(&problem, &STARTS, &[0, 2]);
-        assert_eq!((state.aliased(), state.entangled()), (vec![5], vec![]));
+        let mut state = holding(&problem, &STARTS, &[0, 2]);
+        assert!(state.aliased() == [5] && state.dependences().is_empty());
     }
 
     #[test]
