@@ -55,9 +55,10 @@ def sizes_of(table: Table, request: Request) -> Sizes:
 def check_room(sizes: Sizes, limit: int) -> None:
     """Refuse to hold all records where they take more than a limit."""
     if sizes.records > limit:
+        records = f"the records of {sizes.groups_in_words} take {in_words(sizes.records)}"
         raise ArgumentError(
-            f"the records of {sizes.groups_in_words} take {in_words(sizes.records)}, and memory_limit "
-            f"is {in_words(limit)}; give out='grams.parquet', to which they are written"
+            f"{records}, and memory_limit is {in_words(limit)}; give out='grams.parquet', to which "
+            "they are written"
         )
 
 
