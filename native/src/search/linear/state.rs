@@ -76,6 +76,17 @@ pub struct Trace {
     pub gain: f64,
 }
 
+/// An aliased column that depends on columns of other groups.
+#[derive(Clone, Debug)]
+struct Dependence {
+    column: usize,
+    group: usize,
+    /// The other groups.
+    on: Vec<usize>,
+    /// What each row of U weighs in it.
+    weights: Vec<f64>,
+}
+
 /// The arrays of a state without the problem; their memory serves the next one.
 #[derive(Clone, Debug, Default)]
 pub struct Buffers {
@@ -288,11 +299,11 @@ impl<'p> State<'p> {
         worst.filter(|trace| trace.gain > TOLD_SHARE)
     }
 
-    /// The groups of the aliased columns that depend on columns of other groups, and these groups.
+    /// The aliased columns that depend on columns of other groups.
     ///
     /// Of all levels of a category, which add up to 1, one is aliased whatever else there is:
     /// that brings nothing back.
-    fn dependences(&mut self) -> Vec<(usize, Vec<usize>)> {
+    fn dependences(&mut self) -> Vec<Dependence> {
         self.invert();
         let width = self.problem.width();
         let Buffers { held, place, support, u, m, scratch, .. } = &mut self.own;
@@ -315,7 +326,12 @@ impl<'p> State<'p> {
                     .map(|other| other.group)
                     .collect();
                 if !on.is_empty() {
-                    found.push((own.group, on));
+                    found.push(Dependence {
+                        column: j,
+                        group: own.group,
+                        on,
+                        weights: weights.clone(),
+                    });
                 }
             }
         }
@@ -329,8 +345,8 @@ impl<'p> State<'p> {
         let dependences = self.dependences();
         let mut going = vec![self.own.held[position].group];
         for other in &self.own.held[position + 1..] {
-            let depends = |(group, on): &(usize, Vec<usize>)| {
-                *group == other.group && on.iter().any(|one| going.contains(one))
+            let depends = |one: &Dependence| {
+                one.group == other.group && one.on.iter().any(|on| going.contains(on))
             };
             if dependences.iter().any(depends) {
                 going.push(other.group);
@@ -576,39 +592,68 @@ impl<'p> State<'p> {
 
     /// Write loss(g | S) of each of the J groups; 0 for those not selected.
     ///
-    /// O(|S|^2), once M is up to date. Where columns depend on a group, its removal may bring
-    /// them back: the loss is then taken from the removal itself.
+    /// O(|S|^2), once M is up to date. Aliased columns of other groups that depend on the group
+    /// stand in for it, as far as they can.
     pub fn losses(&mut self, losses: &mut Vec<f64>) {
         losses.clear();
         losses.resize(self.size(), 0.0);
-        let mut brings_back = vec![false; self.size()];
-        self.dependences().iter().flat_map(|(_, on)| on).for_each(|&on| brings_back[on] = true);
-        for group in (0..self.size()).filter(|&group| brings_back[group]) {
-            losses[group] = self.clone().remove(group);
-        }
+        let dependences = self.dependences();
         let mut coef = Vec::new();
         self.coefficients(&mut coef);
-        let width = self.problem.width();
-        let Buffers { m, held, scratch, .. } = &mut self.own;
-        for held in held.iter().filter(|held| held.rank > 0 && !brings_back[held.group]) {
-            // The block of C_SS^-1, with w as one more row.
-            let Scratch { rows, floor, inverse, below, .. } = scratch;
-            rows.clear();
-            rows.resize(held.rank * held.rank, 0.0);
-            for row in m.chunks_exact(width).skip(held.start) {
-                let own = &row[held.rows()];
-                for (i, block) in rows.chunks_exact_mut(held.rank).enumerate() {
-                    block.iter_mut().zip(own).for_each(|(x, other)| *x += own[i] * other);
-                }
+        for at in 0..self.own.held.len() {
+            let Held { group, rank, .. } = self.own.held[at];
+            if rank > 0 {
+                let stand_in: Vec<_> =
+                    dependences.iter().filter(|one| one.on.contains(&group)).collect();
+                losses[group] =
+                    self.loss(at, &coef, &stand_in).unwrap_or_else(|| self.clone().remove(group));
             }
-            rows.extend_from_slice(&coef[held.rows()]);
-            floor.clear();
-            floor.resize(held.rank, 0.0);
-            eliminate(rows, floor, inverse, below);
-            let last = &rows[held.rank * held.rank..];
-            losses[held.group] =
-                last.iter().zip(&*inverse).map(|(x, inverse)| x * x * inverse).sum();
         }
+    }
+
+    /// The loss of a selected group for which aliased columns stand in; none if in doubt.
+    ///
+    /// With B the block of C_SS^-1, given the other groups the group's columns have covariance
+    /// B^-1 and gradient B^-1 w, and aliased columns are W times them: what is lost is the least
+    /// (w - W y)' B^-1 (w - W y).
+    fn loss(&mut self, at: usize, coef: &[f64], stand_in: &[&Dependence]) -> Option<f64> {
+        let width = self.problem.width();
+        let Buffers { m, held, scratch, floor: floors, .. } = &mut self.own;
+        let held = held[at];
+        let size = held.rank;
+        let Scratch { rows, floor, inverse, below, .. } = scratch;
+        rows.clear();
+        rows.resize(size * size, 0.0);
+        for row in m.chunks_exact(width).skip(held.start) {
+            let own = &row[held.rows()];
+            for (i, block) in rows.chunks_exact_mut(size).enumerate() {
+                block.iter_mut().zip(own).for_each(|(x, other)| *x += own[i] * other);
+            }
+        }
+        rows.extend_from_slice(&coef[held.rows()]);
+        stand_in.iter().for_each(|one| rows.extend_from_slice(&one.weights[held.rows()]));
+        floor.clear();
+        floor.resize(size, 0.0);
+        eliminate(rows, floor, inverse, below);
+        // Rows below the block are now L^-1 of what they were, but for the roots of the pivots.
+        let mut below: Vec<Vec<f64>> = rows[size * size..]
+            .chunks_exact(size)
+            .map(|row| row.iter().zip(&*inverse).map(|(x, inverse)| x * inverse.sqrt()).collect())
+            .collect();
+        let (rest, others) = below.split_first_mut()?;
+        for (k, one) in stand_in.iter().enumerate() {
+            let (before, from) = others.split_at_mut(k);
+            let own = &mut from[0];
+            before.iter().for_each(|direction| leave(own, direction));
+            let left = dot(own, own);
+            if left <= floors[one.column] {
+                own.fill(0.0);
+            } else if left <= DOUBTFUL_SHARE * self.problem.variance(one.column) {
+                return None;
+            }
+            leave(rest, own);
+        }
+        Some(dot(rest, rest))
     }
 
     /// Give a selected group back and return its loss.
@@ -691,6 +736,15 @@ impl<'p> State<'p> {
             }
         }
         self.descend(0..self.own.support.len());
+    }
+}
+
+/// Take from a vector what is along a direction; of none, nothing.
+fn leave(vector: &mut [f64], direction: &[f64]) {
+    let square = dot(direction, direction);
+    if square > 0.0 {
+        let share = dot(vector, direction) / square;
+        vector.iter_mut().zip(direction).for_each(|(x, y)| *x -= share * y);
     }
 }
 
@@ -841,7 +895,7 @@ mod tests {
     fn a_dependent_column_is_aliased_until_what_it_depends_on_is_gone() {
         let problem = problem(7, 0.0, |row| row[3] = 2.0 * row[0] - row[2]);
         let mut state = holding(&problem, &STARTS, &[0, 1, 2]);
-        assert_eq!((state.aliased(), state.dependences()), (vec![3], vec![(2, vec![0, 1])]));
+        assert_eq!((state.aliased(), &state.dependences()[0].on[..]), (vec![3], &[0, 1][..]));
         let mut losses = Vec::new();
         state.losses(&mut losses);
         state.remove(1);
