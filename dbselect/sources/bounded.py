@@ -41,7 +41,7 @@ def records_within(
         finished_groups(read_records(part, to_read(request), groups), request) for part in parts
     )
     if out is None:
-        found = pl.concat(each)
+        found = pl.concat([*each])
         return found if len(parts) == 1 else found.sort(request.keys, nulls_last=True)
     import pyarrow.parquet as pq  # which takes long to import
 
