@@ -35,7 +35,8 @@ from dbselect.sources.joins.keys import Key, check_keys, fields_of
 from dbselect.sources.joins.left_join import LookUp
 from dbselect.sources.partial.gather import reader_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, check_max_levels
-from dbselect.sources.read import gram_by, gram_of, prepared, seen, tell_skipped
+from dbselect.sources.read import gram_by, gram_of, prepared, seen
+from dbselect.sources.records import tell_skipped
 from dbselect.sources.request import NullPolicy, check_folds, check_seed
 from dbselect.sources.types import TableSource
 

@@ -1,8 +1,7 @@
 """One pass over any table: `gram` and `gram_by`."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,13 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, LeftOutWarning, warn_caller
-from dbselect.record.columns import SUFFIX
-from dbselect.record.gram import RECORD_DTYPE, Gram
-from dbselect.record.missing import fill, fill_jointly
-from dbselect.record.policies import check_missing
-from dbselect.record.rows import warn_of_skipped
+from dbselect.record.gram import Gram
 from dbselect.record.terms import Terms
 from dbselect.sources.bounded import records_within
 from dbselect.sources.open import open_table, stored_gram
-from dbselect.sources.partial.gather import GramWork
-from dbselect.sources.partial.grouping import folds_of, warn_of_folds
+from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, terms_for
-from dbselect.sources.partial.partial_aggregates import gather
+from dbselect.sources.records import finished_gram, read_records, to_read
 from dbselect.sources.request import (
     Folding,
     NullPolicy,
@@ -36,7 +30,6 @@ from dbselect.sources.request import (
 )
 from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.types import TableSource
-from dbselect.sources.with_bar import with_bar
 
 
 @one_snapshot
@@ -259,14 +252,6 @@ def seen(gram: Gram, texts: Collection[str]) -> Gram:
     return replace(left, terms=without_levels(gram.terms, never, texts))
 
 
-def without_marks(gram: Gram) -> Gram:
-    """Return the Gram without indicators of what is never missing."""
-    marks = {name + SUFFIX for name in gram.terms.indicators}
-    means = zip(gram.columns, gram.mean, strict=True)
-    kept = [name for name, mean in means if mean > 0 or name not in marks]
-    return gram if len(kept) == len(gram.columns) else gram.select(kept)
-
-
 def without_levels(terms: Terms, never: Collection[str], texts: Collection[str]) -> Terms:
     """Return terms without the levels of columns of text whose columns are named.
 
@@ -288,59 +273,9 @@ def gram_of(table: Table, request: Request, texts: Collection[str]) -> Gram:
 
 def _read(table: Table, request: Request) -> Gram:
     read = to_read(request)
-    record = _records(table, read)["gram"].to_arrow()[0]
+    record = read_records(table, read)["gram"].to_arrow()[0]
     found = Gram.from_struct(record) if record.is_valid else _empty(read)
     return finished_gram(found, request)
-
-
-def to_read(request: Request) -> Request:
-    """Return the request to read with; `finished_gram` turns its result into the original.
-
-    A fold must not be filled by rows of its own alone.
-    """
-    folds = request.folding is not None and "mean" in request.policies
-    return request.marked() if folds or request.terms.plain_means else request
-
-
-def finished_gram(found: Gram, request: Request) -> Gram:
-    """Check the Gram that was read, of a request or of its `marked`, and fill it."""
-    check_missing(request.refusing, found.missing)
-    tell_skipped(found, request)
-    found = without_marks(found)
-    return _with_given_means(found, request) if request.terms.plain_means else found
-
-
-def _with_given_means(gram: Gram, request: Request) -> Gram:
-    """Return a Gram, read with an indicator for each gap, with the means that were given."""
-    given = request.terms.plain_means
-    marks = {name: mark for name, mark in request.marks_of(gram.columns).items() if name in given}
-    filled = fill(gram, {name: given[name] for name in marks}, marks)
-    return replace(filled, terms=replace(filled.terms, means=given | filled.terms.fills))
-
-
-def tell_skipped(gram: Gram, request: Request) -> None:
-    """Warn where more than half of the rows are left out."""
-    missing = _skipping(request, gram.missing)
-    warn_of_skipped(gram.rows, gram.skipped, missing, weighted=request.weight is not None)
-
-
-def _skipping(request: Request, missing: Mapping[str, int]) -> dict[str, int]:
-    """Return the counts of the columns whose missing values leave rows out."""
-    policies = request.of_table
-    return {name: count for name, count in missing.items() if policies.get(name) == "skip"}
-
-
-def _records(table: Table, request: Request) -> pl.DataFrame:
-    """Return the keys, sorted, and records: of the table's engine, if it makes them itself."""
-    aggregate = getattr(table, "aggregate", None)
-    records: pl.DataFrame | None = aggregate(request) if aggregate else None
-    if records is not None:
-        return records.sort(request.keys, nulls_last=True) if request.keys else records
-    work = GramWork(request, table.schema)
-    with work.begin() as sums:
-        # What is read here has a progress bar on a terminal.
-        gather(table, request.fields, work, sums, with_bar(table, table.rows))
-        return sums.records()
 
 
 @one_snapshot
@@ -381,8 +316,10 @@ def gram_by(
         levels of text are, so that all groups have equal columns
     on : as in `gram`
     memory_limit : bytes, or text such as ``"4GB"``, of files and Polars frames: where the groups
-        would take more, the table is read several times, a part of the keys each, by their hash
-    out : a Parquet file to write, part by part, for records that do not fit in memory
+        would take more, the table is read several times, a part of the keys each, by their hash;
+        on a cluster, of the records that come back, by default 1 GB
+    out : a Parquet file to write, part by part, for records that do not fit in memory; for many
+        groups on a cluster a new folder of them, which its workers write
 
     Returns
     -------
@@ -393,7 +330,8 @@ def gram_by(
 
     Raises
     ------
-    ArgumentError : neither `by` nor `fold` is given; fold or seed out of range
+    ArgumentError : neither `by` nor `fold` is given; fold or seed out of range; the records
+        take more than `memory_limit`, and there is no `out`
     ColumnError : the key is no number, boolean, text, blob, date, timestamp, or STRUCT
         or ARRAY of these
     SourceError, ColumnError, DataError : as `gram`
@@ -443,11 +381,7 @@ def gram_by(
     if folding is not None:
         table = with_digits_of(folding.key, table)
     check_group_keys(request, table.schema)
-    return records_within(table, request, memory_limit, out, partial(_read_groups, request))
-
-
-def _read_groups(request: Request, table: Table) -> pl.DataFrame:
-    return finished_groups(_records(table, to_read(request)), request)
+    return records_within(table, request, memory_limit, out)
 
 
 def check_group_keys(request: Request, schema: pa.Schema) -> None:
@@ -460,50 +394,6 @@ def check_group_keys(request: Request, schema: pa.Schema) -> None:
             raise ArgumentError(
                 f"by names a column '{name}'; rename it, as the result has that name"
             )
-
-
-def finished_groups(records: pl.DataFrame, request: Request) -> pl.DataFrame:
-    """Check the records that were read, of a request or of its `marked`, and fill them."""
-    records = records.with_columns(pl.col("gram").cast(RECORD_DTYPE))
-    _tell(records, request)
-    return records if to_read(request) is request else _filled(records, request)
-
-
-def _tell(found: pl.DataFrame, request: Request) -> None:
-    """Refuse missing values where the request does; warn of rows left out and empty folds."""
-    if found.is_empty():
-        return
-    records = found["gram"].struct
-    first = Gram.from_struct(found["gram"][0])
-    counts = records.field("missing").explode().to_numpy().reshape(found.height, -1).sum(axis=0)
-    sources = first.terms.sources()
-    named = zip(first.columns, counts.tolist(), strict=True)
-    missing = {sources.get(name, name): count for name, count in named}
-    check_missing(request.refusing, missing)
-    rows, skipped = int(records.field("rows").sum()), int(records.field("skipped").sum())
-    warn_of_skipped(rows, skipped, _skipping(request, missing), weighted=request.weight is not None)
-    if request.folding is not None:
-        sizes = found.group_by(request.by).len()["len"] if request.by else [found.height]
-        warn_of_folds(list(sizes), request.folding)
-
-
-def _filled(records: pl.DataFrame, request: Request) -> pl.DataFrame:
-    """Return records that were read with indicators, with means in place of what is missing.
-
-    The folds of a group have the mean that they have together, or that was given.
-    """
-    parts = records.partition_by(request.by, maintain_order=True) if request.by else [records]
-    filled = []
-    for part in parts:
-        grams = [Gram.from_struct(record) for record in part["gram"]]
-        marks = request.marks_of(grams[0].columns)
-        if request.terms.plain_means:
-            grams = [_with_given_means(gram, request) for gram in grams]
-        else:
-            grams = fill_jointly(grams, marks)
-        column = pl.Series("gram", [gram.to_struct() for gram in grams], RECORD_DTYPE)
-        filled.append(part.with_columns(column))
-    return pl.concat(filled)
 
 
 def with_digits_of(key: str | None, table: Table) -> Table:

@@ -72,6 +72,17 @@ pub fn held() -> u64 {
     HELD.load(Ordering::Relaxed).max(0) as u64
 }
 
+/// Bytes of the machine's memory, where Linux says them.
+pub fn of_machine() -> Option<u64> {
+    total(&std::fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+fn total(told: &str) -> Option<u64> {
+    let line = told.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
 /// The bytes that a text such as `4GB` or `512 MiB` means.
 pub fn bytes_of(text: &str) -> Result<u64, String> {
     let refused = || format!("limit is '{text}'; it must be bytes, as '4GB' or '512MiB'");
@@ -108,6 +119,12 @@ mod tests {
         assert!(held() - before > 60_000_000 && values[7] == 1);
         drop(values);
         assert!(held() < before + (1 << 25));
+    }
+
+    #[test]
+    fn the_memory_of_the_machine_is_read() {
+        let told = "MemTotal:       24589364 kB\nMemFree:         1 kB\n";
+        assert_eq!((total(told), total("MemFree: 1 kB")), (Some(24_589_364 << 10), None));
     }
 
     #[test]

@@ -30,7 +30,8 @@ from dbselect.search.table import (
 )
 from dbselect.sources.around import without
 from dbselect.sources.partial.learn import MAX_LEVELS
-from dbselect.sources.read import prepared, tell_skipped, without_levels
+from dbselect.sources.read import prepared, without_levels
+from dbselect.sources.records import tell_skipped
 from dbselect.sources.request import NullPolicy, Table
 from dbselect.sources.target import check_numeric
 from dbselect.sources.wide.many_levels import MOST_LEVELS, fields_of_levels

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from dbselect.errors import DbselectError, SourceError
 from dbselect.sources.engines.arrow import Batched
-from dbselect.sources.partial.partial_aggregates import Work, merge_of, partial_of
+from dbselect.sources.partial.partial_aggregates import Work, merge_of, merging, partial_of
 
 #: States that one task merges: as many as a process holds at once.
 MERGED = 16
@@ -25,17 +25,21 @@ class DaskTable(Batched):
             raise SourceError(f"Dask has a column that Arrow has no type for: {error}") from error
 
     def reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
-        """Have Dask's workers gather of their partitions; one part comes back."""
+        """Have Dask's workers gather of their partitions; of large states one comes back."""
         from dask.delayed import delayed
 
         schema = pa.schema([self.schema.field(field) for field in fields])
         partial, merge = delayed(_partial), delayed(merge_of)
         states = [partial(work, part, schema) for part in self._parts(fields)]
-        while len(states) > 1:
+        while len(states) > 1 and merging(work.size):
             ranges = range(0, len(states), MERGED)
             states = [merge(work, states[at : at + MERGED]) for at in ranges]
-        for state in states:
-            yield self._computed(state)
+        yield from self._computed(delayed(list)(states))
+
+    def by_key(self, fields: list[str], by: list[str], parts: int) -> "DaskTable":
+        """Return fields of the rows, shuffled so that those of a key are in one partition."""
+        parts = max(parts, self._frame.npartitions)
+        return DaskTable(self._frame[fields].shuffle(on=by, npartitions=parts))
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Bring the fields here, partition by partition, in their order."""

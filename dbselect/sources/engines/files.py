@@ -14,7 +14,7 @@ from dbselect.record.foreign import is_of
 from dbselect.sources.engines.formats import PARQUET
 from dbselect.sources.engines.lakes import kind_of_table
 from dbselect.sources.engines.polars import LazyTable, from_path
-from dbselect.sources.engines.spark import SCHEMA, brought, check_alive, spark_task
+from dbselect.sources.engines.spark import SCHEMA, SparkTable, brought, check_alive, spark_task
 from dbselect.sources.objects import is_url
 from dbselect.sources.partial.gather import check_fits
 from dbselect.sources.partial.partial_aggregates import Passed, Work
@@ -43,6 +43,12 @@ class FilesTable:
         reading = FileWork(work, self._paths, fields, self.schema)
         numbers = self._session.range(0, n, 1, n)
         yield from brought(numbers.mapInArrow(spark_task("partial", reading), SCHEMA), reading)
+
+    def by_key(self, fields: list[str], by: list[str], parts: int) -> SparkTable:
+        """Return fields of the rows as Spark's own frame, shuffled by key."""
+        frame = SparkTable(self._session.read.parquet(*self._paths))
+        check_fits(frame.schema, self.schema, fields, "Spark's frame of the files", by)
+        return frame.by_key(fields, by, parts)
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields in batches, here, on several threads."""

@@ -18,14 +18,13 @@ from dbselect.record import formulas
 from dbselect.record.foreign import check_names
 from dbselect.record.formulas import Plan, translate
 from dbselect.sources.engines.lakes import rows_of_lake
+from dbselect.sources.partial.key_count import key_hash
 from dbselect.sources.paths import FilesMeant, meant, partition_of
 from dbselect.sources.request import Consumer
 from dbselect.sources.unchanged import Unchanged, unchanged_at, unchanged_of
 
 #: How Polars fails; it panics where a file is damaged or its data are of an odd type.
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError)
-#: One key of so many is counted, and the keys of so many rows.
-SAMPLED, FEW_ROWS = 256, 100_000
 #: 128-bit integers up to 38 digits, in a type that Arrow supports.
 WHOLE = pl.Decimal(38, 0)
 
@@ -104,22 +103,9 @@ class LazyTable:
         frame = self._given.with_columns(pl.col(field).cast(WHOLE))
         return LazyTable(frame, self.rows, self._files)
 
-    def count_keys(self, by: list[str]) -> int:
-        """Return about how many keys there are: of many, those of one hash in `SAMPLED`."""
-        hashes = self.frame.select(keys=_hash_of(by))
-        some = hashes.filter(pl.col("keys") % SAMPLED == 0)
-        try:
-            found: list[int] = [
-                frame.unique().select(pl.len()).collect(engine="streaming").item()
-                for frame in (some, hashes.head(FEW_ROWS))
-            ]
-        except FAILURES as error:
-            raise SourceError(f"Polars cannot read the table: {error}") from error
-        return max(SAMPLED * found[0], found[1])
-
     def by_hash(self, by: list[str], parts: int) -> Iterator["LazyTable"]:
         """Give the rows in parts, of each key all in one part."""
-        part = _hash_of(by) // SAMPLED % parts
+        part = key_hash(by) % parts
         return (LazyTable(self.frame.filter(part == at), None, self._files) for at in range(parts))
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
@@ -132,10 +118,6 @@ class LazyTable:
                     yield from frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
         except FAILURES as error:
             raise SourceError(f"Polars cannot read the table: {error}") from error
-
-
-def _hash_of(by: list[str]) -> pl.Expr:
-    return pl.struct(formulas.polars_field(name) for name in by).hash()
 
 
 def _has_decimals(type_: pa.DataType) -> bool:

@@ -1,20 +1,30 @@
 """Datasets of Ray: each block is summed where it is, and sums are merged on the way."""
 
 import pickle
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from copy import copy
 from functools import partial
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import SourceError
+from dbselect.record.foreign import wide_decimals
 from dbselect.sources.engines.arrow import Batched
 from dbselect.sources.engines.remote import ERRORS, ran, release
-from dbselect.sources.partial.partial_aggregates import Work, merging
+from dbselect.sources.partial.key_count import key_hash
+from dbselect.sources.partial.partial_aggregates import Changed, Work, merging
+
+#: Name of the column of the parts that rows are shuffled to, which no table has.
+PART = "__dbselect_part"
 
 
 class RayTable(Batched):
     """A dataset of Ray, computed at each reading, reading only the requested fields."""
+
+    #: Number of the parts in the column `PART`, each of which one task has; 0 if there are none.
+    _parts = 0
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -28,8 +38,12 @@ class RayTable(Batched):
 
     def reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
         """Have Ray's workers gather of their blocks, and return what comes of it."""
-        rows = self._dataset.select_columns(fields)
-        states = self._run(rows, "partial", work)
+        if self._parts:
+            shuffled = self._dataset.groupby(PART, num_partitions=self._parts)
+            task = partial(_gathered, Changed(work, partial(_chosen, fields)), "partial")
+            states = shuffled.map_groups(task, batch_format="pyarrow")
+        else:
+            states = self._run(self._dataset.select_columns(fields), "partial", work)
         for tasks in merging(work.size):
             states = self._run(states.repartition(tasks), "merge", work)
         try:
@@ -48,11 +62,32 @@ class RayTable(Batched):
         task = partial(_gathered, work, kind)
         return rows.map_batches(task, batch_size=None, batch_format="pyarrow")
 
+    def by_key(self, fields: list[str], by: list[str], parts: int) -> "RayTable":
+        """Return fields of the rows, with the part that those of a key are in."""
+        numbered = self._dataset.select_columns(fields).map_batches(
+            partial(_numbered, by, parts), batch_size=None, batch_format="pyarrow"
+        )
+        shuffled = copy(self)
+        shuffled._dataset, shuffled._parts = numbered, parts
+        return shuffled
+
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Bring the fields here in batches, block by block."""
         rows = self._dataset.select_columns(fields)
         for batch in rows.iter_batches(batch_size=None, batch_format="pyarrow"):
             yield from batch.to_batches()
+
+
+def _numbered(by: list[str], parts: int, rows: pa.Table) -> pa.Table:
+    """Return rows with the number of the part that their key is in."""
+    keys = pl.DataFrame(wide_decimals(rows.select(by)))
+    numbers = keys.select((key_hash(by) % parts).cast(pl.Int64)).to_series()
+    return rows.append_column(PART, numbers.to_arrow())
+
+
+def _chosen(fields: list[str]) -> Callable[[pa.Table], pa.Table]:
+    """Return what leaves the number of the part out."""
+    return lambda rows: rows.select(fields)
 
 
 def _gathered(work: Work, kind: str, rows: pa.Table) -> pa.Table:

@@ -9,6 +9,7 @@ the data comes back as a row, too: no task is tried again for it, and its senten
 
 import pickle
 from collections.abc import Callable, Generator, Iterator
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -40,6 +41,15 @@ class SparkTable(Batched):
         renamed = Changed(work, partial(_renaming, fields))
         rows = self._selected(fields)
         yield from brought(rows.mapInArrow(spark_task("partial", renamed), SCHEMA), work)
+
+    def by_key(self, fields: list[str], by: list[str], parts: int) -> "SparkTable":
+        """Return fields of the rows, shuffled so that those of a key are in one of the parts."""
+        chosen = self._frame.select([quoted(field) for field in fields])
+        usual = self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions")
+        parts = max(parts, int(usual) if usual.isdigit() else 1)
+        shuffled = copy(self)
+        shuffled._frame = chosen.repartition(parts, *map(quoted, by))
+        return shuffled
 
     def _selected(self, fields: list[str]) -> Any:
         """Return the fields under other names: those with dots get lost on their way."""

@@ -12,7 +12,8 @@ from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.moments.fills import fills_beside
 from dbselect.record.terms import Terms
 from dbselect.sources.joins.left_join import LookedUp
-from dbselect.sources.read import seen, without_marks
+from dbselect.sources.read import seen
+from dbselect.sources.records import without_marks
 
 
 def weighed(

@@ -19,7 +19,7 @@ from dbselect.sources.request import FOLD, Request
 
 #: Name of the column of the groups' numbers, which no key has.
 NUMBER = "__dbselect_number"
-#: Keys that a table is taken to have until it is read.
+#: Keys that a table is taken to have where nobody counts them.
 KEYS = 100
 
 
@@ -42,12 +42,13 @@ class GramWork:
 
     request: Request  # the columns, groups and policies to read with
     schema: pa.Schema  # the table's
+    groups: int = KEYS  # about how many keys a part has
 
     @property
     def size(self) -> int:
-        """About how many bytes a state has; how many keys there are is a guess."""
+        """About how many bytes a state has."""
         folding = self.request.folding
-        groups = (KEYS if self.request.by else 1) * (folding.k if folding else 1)
+        groups = (self.groups if self.request.by else 1) * (folding.k if folding else 1)
         width = len(self.request.names) + sum(len(c.names) for c in self.request.terms.categories)
         return 8 * groups * (width * (width + 1) // 2 + 3 * width)
 

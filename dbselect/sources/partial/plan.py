@@ -14,13 +14,8 @@ from dbselect.record.terms import Terms
 from dbselect.sources.partial.gather import GramWork, check_fits
 from dbselect.sources.partial.learn import MAX_LEVELS, Categories, terms_for
 from dbselect.sources.partial.partial_aggregates import merge_of, partial_of
-from dbselect.sources.read import (
-    check_group_keys,
-    check_left_out,
-    finished_gram,
-    finished_groups,
-    to_read,
-)
+from dbselect.sources.read import check_group_keys, check_left_out
+from dbselect.sources.records import finished_gram, finished_groups, to_read
 from dbselect.sources.request import Consumer, NullPolicy, Request, folding_of, request_of
 
 #: What a plan takes of a text instead.

@@ -16,7 +16,8 @@ from dbselect.sources.open import open_table
 from dbselect.sources.partial.gather import GramWork
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories
-from dbselect.sources.read import finished_groups, prepared, to_read, with_digits_of
+from dbselect.sources.read import prepared, with_digits_of
+from dbselect.sources.records import finished_groups, to_read
 from dbselect.sources.request import (
     LIMIT,
     Folding,

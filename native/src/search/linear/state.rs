@@ -35,6 +35,9 @@ pub const RANK_ROUNDING: f64 = 1e-14;
 /// Share of its own variance below which what is left of a column may be rounding: above, w'w
 /// would exceed 1e10, so that the columns before it are nearly dependent themselves.
 const DOUBTFUL_SHARE: f64 = 1e-4;
+/// Weight in an aliased column, both of unit variance, below which a column that goes leaves the
+/// other aliased: its square stays below `RANK_SHARE` even where a hundred of them add up.
+const DEPENDENT_WEIGHT: f64 = 1e-7;
 /// Condition number above which the selected columns themselves lose their digits.
 pub const CONDITION_LIMIT: f64 = 1e10;
 /// Share of a column's variance that rounding may leave of one that depends on others.
@@ -71,6 +74,17 @@ pub struct Trace {
     pub share: f64,
     /// What that may explain of the target's.
     pub gain: f64,
+}
+
+/// An aliased column that depends on columns of other groups.
+#[derive(Clone, Debug)]
+struct Dependence {
+    column: usize,
+    group: usize,
+    /// The other groups.
+    on: Vec<usize>,
+    /// What each row of U weighs in it.
+    weights: Vec<f64>,
 }
 
 /// The arrays of a state without the problem; their memory serves the next one.
@@ -285,23 +299,60 @@ impl<'p> State<'p> {
         worst.filter(|trace| trace.gain > TOLD_SHARE)
     }
 
-    /// The aliased columns that do not depend on columns of their own group alone.
+    /// The aliased columns that depend on columns of other groups.
     ///
-    /// All levels of a category add up to 1, so that one is aliased, whatever else there is.
-    pub fn entangled(&self) -> Vec<usize> {
+    /// Of all levels of a category, which add up to 1, one is aliased whatever else there is:
+    /// that brings nothing back.
+    fn dependences(&mut self) -> Vec<Dependence> {
+        self.invert();
+        let width = self.problem.width();
+        let Buffers { held, place, support, u, m, scratch, .. } = &mut self.own;
+        let weights = &mut scratch.shares;
         let mut found = Vec::new();
-        for held in self.held() {
-            let columns = self.columns(held.group);
-            if held.rank < columns.len() {
-                let own = &self.starts[held.group..held.group + 2];
-                let mut alone = State::new(self.problem, own, Buffers::default());
-                alone.add(0);
-                found.extend(
-                    columns.filter(|&j| self.place(j).is_none() && alone.place(j).is_some()),
-                );
+        for own in &*held {
+            let columns = self.starts[own.group]..self.starts[own.group + 1];
+            for j in columns.filter(|&j| place[j] == NO_ROW) {
+                weights.clear();
+                weights.resize(support.len(), 0.0);
+                for (row, u) in m.chunks_exact(width).zip(u.chunks_exact(width)) {
+                    weights.iter_mut().zip(row).for_each(|(w, m)| *w += u[j] * m);
+                }
+                let least = DEPENDENT_WEIGHT * self.problem.deviation(j);
+                let weighs =
+                    |row: usize| weights[row].abs() * self.problem.deviation(support[row]) > least;
+                let others = held.iter().filter(|other| other.group != own.group);
+                let on: Vec<usize> = others
+                    .filter(|other| other.rows().any(weighs))
+                    .map(|other| other.group)
+                    .collect();
+                if !on.is_empty() {
+                    found.push(Dependence {
+                        column: j,
+                        group: own.group,
+                        on,
+                        weights: weights.clone(),
+                    });
+                }
             }
         }
         found
+    }
+
+    /// The groups after a group that have an aliased column that depends on it, or on these.
+    ///
+    /// Without the group it may not be aliased.
+    fn dependents(&mut self, position: usize) -> Vec<usize> {
+        let dependences = self.dependences();
+        let mut going = vec![self.own.held[position].group];
+        for other in &self.own.held[position + 1..] {
+            let depends = |one: &Dependence| {
+                one.group == other.group && one.on.iter().any(|on| going.contains(on))
+            };
+            if dependences.iter().any(depends) {
+                going.push(other.group);
+            }
+        }
+        going.split_off(1)
     }
 
     /// Write gain(g | S) of each of the J groups; 0 for the selected ones.
@@ -541,40 +592,68 @@ impl<'p> State<'p> {
 
     /// Write loss(g | S) of each of the J groups; 0 for those not selected.
     ///
-    /// O(|S|^2), once M is up to date. Where columns depend on other groups, a removal may
-    /// bring them back: the loss is then taken from the removal itself.
+    /// O(|S|^2), once M is up to date. Aliased columns of other groups that depend on the group
+    /// stand in for it, as far as they can.
     pub fn losses(&mut self, losses: &mut Vec<f64>) {
         losses.clear();
         losses.resize(self.size(), 0.0);
-        if !self.entangled().is_empty() {
-            for held in &self.own.held {
-                losses[held.group] = self.clone().remove(held.group);
-            }
-            return;
-        }
+        let dependences = self.dependences();
         let mut coef = Vec::new();
         self.coefficients(&mut coef);
-        let width = self.problem.width();
-        let Buffers { m, held, scratch, .. } = &mut self.own;
-        for held in held.iter().filter(|held| held.rank > 0) {
-            // The block of C_SS^-1, with w as one more row.
-            let Scratch { rows, floor, inverse, below, .. } = scratch;
-            rows.clear();
-            rows.resize(held.rank * held.rank, 0.0);
-            for row in m.chunks_exact(width).skip(held.start) {
-                let own = &row[held.rows()];
-                for (i, block) in rows.chunks_exact_mut(held.rank).enumerate() {
-                    block.iter_mut().zip(own).for_each(|(x, other)| *x += own[i] * other);
-                }
+        for at in 0..self.own.held.len() {
+            let Held { group, rank, .. } = self.own.held[at];
+            if rank > 0 {
+                let stand_in: Vec<_> =
+                    dependences.iter().filter(|one| one.on.contains(&group)).collect();
+                losses[group] =
+                    self.loss(at, &coef, &stand_in).unwrap_or_else(|| self.clone().remove(group));
             }
-            rows.extend_from_slice(&coef[held.rows()]);
-            floor.clear();
-            floor.resize(held.rank, 0.0);
-            eliminate(rows, floor, inverse, below);
-            let last = &rows[held.rank * held.rank..];
-            losses[held.group] =
-                last.iter().zip(&*inverse).map(|(x, inverse)| x * x * inverse).sum();
         }
+    }
+
+    /// The loss of a selected group for which aliased columns stand in; none if in doubt.
+    ///
+    /// With B the block of C_SS^-1, given the other groups the group's columns have covariance
+    /// B^-1 and gradient B^-1 w, and aliased columns are W times them: what is lost is the least
+    /// (w - W y)' B^-1 (w - W y).
+    fn loss(&mut self, at: usize, coef: &[f64], stand_in: &[&Dependence]) -> Option<f64> {
+        let width = self.problem.width();
+        let Buffers { m, held, scratch, floor: floors, .. } = &mut self.own;
+        let held = held[at];
+        let size = held.rank;
+        let Scratch { rows, floor, inverse, below, .. } = scratch;
+        rows.clear();
+        rows.resize(size * size, 0.0);
+        for row in m.chunks_exact(width).skip(held.start) {
+            let own = &row[held.rows()];
+            for (i, block) in rows.chunks_exact_mut(size).enumerate() {
+                block.iter_mut().zip(own).for_each(|(x, other)| *x += own[i] * other);
+            }
+        }
+        rows.extend_from_slice(&coef[held.rows()]);
+        stand_in.iter().for_each(|one| rows.extend_from_slice(&one.weights[held.rows()]));
+        floor.clear();
+        floor.resize(size, 0.0);
+        eliminate(rows, floor, inverse, below);
+        // Rows below the block are now L^-1 of what they were, but for the roots of the pivots.
+        let mut below: Vec<Vec<f64>> = rows[size * size..]
+            .chunks_exact(size)
+            .map(|row| row.iter().zip(&*inverse).map(|(x, inverse)| x * inverse.sqrt()).collect())
+            .collect();
+        let (rest, others) = below.split_first_mut()?;
+        for (k, one) in stand_in.iter().enumerate() {
+            let (before, from) = others.split_at_mut(k);
+            let own = &mut from[0];
+            before.iter().for_each(|direction| leave(own, direction));
+            let left = dot(own, own);
+            if left <= floors[one.column] {
+                own.fill(0.0);
+            } else if left <= DOUBTFUL_SHARE * self.problem.variance(one.column) {
+                return None;
+            }
+            leave(rest, own);
+        }
+        Some(dot(rest, rest))
     }
 
     /// Give a selected group back and return its loss.
@@ -583,13 +662,7 @@ impl<'p> State<'p> {
         let Some(position) = self.own.held.iter().position(|held| held.group == group) else {
             return 0.0;
         };
-        // A column that was aliased given this group may not be so without it.
-        let after = &self.own.held[position + 1..];
-        let again: Vec<usize> = after
-            .iter()
-            .filter(|held| held.rank < self.columns(held.group).len())
-            .map(|held| held.group)
-            .collect();
+        let again = self.dependents(position);
         again.iter().rev().for_each(|&other| self.take_out(other));
         self.take_out(group);
         self.refresh();
@@ -663,6 +736,15 @@ impl<'p> State<'p> {
             }
         }
         self.descend(0..self.own.support.len());
+    }
+}
+
+/// Take from a vector what is along a direction; of none, nothing.
+fn leave(vector: &mut [f64], direction: &[f64]) {
+    let square = dot(direction, direction);
+    if square > 0.0 {
+        let share = dot(vector, direction) / square;
+        vector.iter_mut().zip(direction).for_each(|(x, y)| *x -= share * y);
     }
 }
 
@@ -813,7 +895,7 @@ mod tests {
     fn a_dependent_column_is_aliased_until_what_it_depends_on_is_gone() {
         let problem = problem(7, 0.0, |row| row[3] = 2.0 * row[0] - row[2]);
         let mut state = holding(&problem, &STARTS, &[0, 1, 2]);
-        assert_eq!((state.aliased(), state.entangled()), (vec![3], vec![3]));
+        assert_eq!((state.aliased(), &state.dependences()[0].on[..]), (vec![3], &[0, 1][..]));
         let mut losses = Vec::new();
         state.losses(&mut losses);
         state.remove(1);
@@ -825,8 +907,8 @@ mod tests {
     fn levels_that_add_up_to_one_alias_within_their_group_alone() {
         let levels = |row: &mut [f64]| row[5] = 1.0 - row[3] - row[4];
         let problem = problem(7, 0.0, levels);
-        let state = holding(&problem, &STARTS, &[0, 2]);
-        assert_eq!((state.aliased(), state.entangled()), (vec![5], vec![]));
+        let mut state = holding(&problem, &STARTS, &[0, 2]);
+        assert!(state.aliased() == [5] && state.dependences().is_empty());
     }
 
     #[test]

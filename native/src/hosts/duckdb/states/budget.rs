@@ -1,15 +1,16 @@
 //! How much memory what groups hold may take: DuckDB's own limit does not see the library's.
 //!
 //! There is one limit for the process. Unless it is set, by the variable `DBSELECT_MEMORY_LIMIT` or
-//! in SQL, it is a share of what DuckDB's `memory_limit` is when the extension is loaded: the C
-//! API shows an aggregate no setting of its connection.
+//! in SQL, it is a share of what DuckDB's `memory_limit` is when the extension is loaded, or of the
+//! machine's memory where that is less (DuckDB 1.3 takes a cgroup without a limit for 1638 PiB): the
+//! C API shows an aggregate no setting of its connection.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::super::api::{self, Handle};
 use super::super::scalar_guard;
 use super::super::vectors::{Vector, text, write_text};
-use crate::memory::{bytes_of, held, told};
+use crate::memory::{bytes_of, held, of_machine, told};
 
 /// Sets the limit to a share of DuckDB's.
 pub const DEFAULT: &str =
@@ -62,6 +63,7 @@ pub unsafe extern "C" fn memory_limit(info: Handle, chunk: Handle, out: Handle) 
                         set(bytes);
                     } else if !IS_SET.load(Ordering::Relaxed) {
                         let share: f64 = Vector::of_chunk(chunk, 1).get(row);
+                        let bytes = of_machine().map_or(bytes, |most| bytes.min(most));
                         LIMIT.store((bytes as f64 * share) as u64, Ordering::Relaxed);
                     }
                 }

@@ -1,0 +1,130 @@
+"""Records of a table for a request: read by its engine or here, checked, and filled."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import polars as pl
+
+from dbselect.record.columns import SUFFIX
+from dbselect.record.gram import RECORD_DTYPE, Gram
+from dbselect.record.missing import fill, fill_jointly
+from dbselect.record.policies import check_missing
+from dbselect.record.rows import warn_of_skipped
+from dbselect.sources.partial.gather import KEYS, GramWork
+from dbselect.sources.partial.grouping import warn_of_folds
+from dbselect.sources.partial.partial_aggregates import gather
+from dbselect.sources.request import Request, Table
+from dbselect.sources.with_bar import with_bar
+
+
+def read_records(table: Table, request: Request, groups: int = KEYS) -> pl.DataFrame:
+    """Return the keys, sorted, and records: of the table's engine, if it makes them itself."""
+    aggregate = getattr(table, "aggregate", None)
+    records: pl.DataFrame | None = aggregate(request) if aggregate else None
+    if records is not None:
+        return records.sort(request.keys, nulls_last=True) if request.keys else records
+    work = GramWork(request, table.schema, groups)
+    with work.begin() as sums:
+        # What is read here has a progress bar on a terminal.
+        gather(table, request.fields, work, sums, with_bar(table, table.rows))
+        return sums.records()
+
+
+def to_read(request: Request) -> Request:
+    """Return the request to read with; `finished_gram` turns its result into the original.
+
+    A fold must not be filled by rows of its own alone.
+    """
+    folds = request.folding is not None and "mean" in request.policies
+    return request.marked() if folds or request.terms.plain_means else request
+
+
+def without_marks(gram: Gram) -> Gram:
+    """Return the Gram without indicators of what is never missing."""
+    marks = {name + SUFFIX for name in gram.terms.indicators}
+    means = zip(gram.columns, gram.mean, strict=True)
+    kept = [name for name, mean in means if mean > 0 or name not in marks]
+    return gram if len(kept) == len(gram.columns) else gram.select(kept)
+
+
+def finished_gram(found: Gram, request: Request) -> Gram:
+    """Check the Gram that was read, of a request or of its `marked`, and fill it."""
+    check_missing(request.refusing, found.missing)
+    tell_skipped(found, request)
+    found = without_marks(found)
+    return _with_given_means(found, request) if request.terms.plain_means else found
+
+
+def _with_given_means(gram: Gram, request: Request) -> Gram:
+    """Return a Gram, read with an indicator for each gap, with the means that were given."""
+    given = request.terms.plain_means
+    marks = {name: mark for name, mark in request.marks_of(gram.columns).items() if name in given}
+    filled = fill(gram, {name: given[name] for name in marks}, marks)
+    return replace(filled, terms=replace(filled.terms, means=given | filled.terms.fills))
+
+
+def tell_skipped(gram: Gram, request: Request) -> None:
+    """Warn where more than half of the rows are left out."""
+    missing = _skipping(request, gram.missing)
+    warn_of_skipped(gram.rows, gram.skipped, missing, weighted=request.weight is not None)
+
+
+def _skipping(request: Request, missing: Mapping[str, int]) -> dict[str, int]:
+    """Return the counts of the columns whose missing values leave rows out."""
+    policies = request.of_table
+    return {name: count for name, count in missing.items() if policies.get(name) == "skip"}
+
+
+def finished_groups(records: pl.DataFrame, request: Request) -> pl.DataFrame:
+    """Check the records that were read, of a request or of its `marked`, and fill them."""
+    tell_groups(*counted(records), request)
+    return filled_groups(records, request)
+
+
+def counted(records: pl.DataFrame) -> tuple[pl.DataFrame, Counter[str]]:
+    """Return records with their rows used and skipped alone, and the missing values by column."""
+    counts = pl.struct(pl.col("gram").struct.field(name) for name in ("rows", "skipped"))
+    keys = records.with_columns(counts.alias("gram"))
+    if records.is_empty():
+        return keys, Counter()
+    first = Gram.from_struct(records["gram"][0])
+    missing = records["gram"].struct.field("missing").explode().to_numpy()
+    sources = first.terms.sources()
+    totals = missing.reshape(records.height, -1).sum(axis=0).tolist()
+    named = zip(first.columns, totals, strict=True)
+    return keys, Counter({sources.get(name, name): count for name, count in named})
+
+
+def tell_groups(keys: pl.DataFrame, missing: Mapping[str, int], request: Request) -> None:
+    """Refuse missing values where the request does; warn of rows left out and empty folds."""
+    if keys.is_empty():
+        return
+    check_missing(request.refusing, missing)
+    rows, skipped = (int(keys["gram"].struct.field(name).sum()) for name in ("rows", "skipped"))
+    warn_of_skipped(rows, skipped, _skipping(request, missing), weighted=request.weight is not None)
+    if request.folding is not None:
+        sizes = keys.group_by(request.by).len()["len"] if request.by else [keys.height]
+        warn_of_folds(list(sizes), request.folding)
+
+
+def filled_groups(records: pl.DataFrame, request: Request) -> pl.DataFrame:
+    """Return records, those read with indicators with means in place of what is missing.
+
+    The folds of a group have the mean that they have together, or that was given.
+    """
+    records = records.with_columns(pl.col("gram").cast(RECORD_DTYPE))
+    if to_read(request) is request:
+        return records
+    parts = records.partition_by(request.by, maintain_order=True) if request.by else [records]
+    filled = []
+    for part in parts:
+        grams = [Gram.from_struct(record) for record in part["gram"]]
+        marks = request.marks_of(grams[0].columns)
+        if request.terms.plain_means:
+            grams = [_with_given_means(gram, request) for gram in grams]
+        else:
+            grams = fill_jointly(grams, marks)
+        column = pl.Series("gram", [gram.to_struct() for gram in grams], RECORD_DTYPE)
+        filled.append(part.with_columns(column))
+    return pl.concat(filled)
