@@ -69,7 +69,7 @@ def step_tests(fits: Fits, steps: pl.DataFrame, kind: Literal["f", "lr"]) -> pl.
         with np.errstate(divide="ignore", invalid="ignore"):
             statistic = fits.rows * np.log(left[smaller] / left[larger])
         tests = lr_table(rank[larger] - rank[smaller], statistic)
-    return beside(steps, tests)
+    return tests_beside(steps, tests)
 
 
 def sides(steps: pl.DataFrame) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -78,7 +78,7 @@ def sides(steps: pl.DataFrame) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int
     return np.where(adds, step, step + 1), np.where(adds, step + 1, step)
 
 
-def beside(steps: pl.DataFrame, tests: pl.DataFrame) -> pl.DataFrame:
+def tests_beside(steps: pl.DataFrame, tests: pl.DataFrame) -> pl.DataFrame:
     """Return steps with their tests, of which the first has none."""
     own = steps.select("step", "action", "group")
     return pl.concat([own, pl.concat([tests.clear(1), tests])], how="horizontal")

@@ -289,7 +289,7 @@ class Product:
 Input = Number | Levels | Curve | Listing | Product
 
 
-def fields_of(*inputs: Input) -> list[Input]:
+def single_fields(*inputs: Input) -> list[Input]:
     """Return the inputs of one field each that some inputs are or are computed of."""
     return [part for one in inputs for part in (one.reads if isinstance(one, Product) else [one])]
 

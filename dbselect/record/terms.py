@@ -27,7 +27,7 @@ from dbselect.record.made.bases import (
     infinite,
     numbers,
 )
-from dbselect.record.made.computed import Computed, flat_name, names_of, values
+from dbselect.record.made.computed import Computed, computed_names, computed_values, flat_name
 from dbselect.record.policies import policies_of
 
 if TYPE_CHECKING:
@@ -185,8 +185,8 @@ class Terms:
         """Return the columns that are computed of rows, in Polars or Arrow; NaN where missing."""
         if not self.computed:
             return {}
-        made = values(self.computed, pl.DataFrame(batch.select(self.computed_fields)))
-        return dict(zip(names_of(self.computed), made.T, strict=True))
+        made = computed_values(self.computed, pl.DataFrame(batch.select(self.computed_fields)))
+        return dict(zip(computed_names(self.computed), made.T, strict=True))
 
     @property
     def computed_fields(self) -> list[str]:

@@ -32,7 +32,7 @@ from dbselect.record.made.computed import (
     NumberFactor,
     curve,
     orthonormal,
-    power,
+    whole_power,
 )
 from dbselect.record.terms import Terms
 from dbselect.sources.partial.learn import learn
@@ -55,7 +55,7 @@ _Scope = frozenset[tuple[str, bool]]
 
 
 @dataclass(frozen=True)
-class Design:
+class FormulaDesign:
     """What a formula asks of a table."""
 
     target: str
@@ -103,7 +103,7 @@ def is_formula(target: Any) -> bool:
     return isinstance(target, str) and "~" in target
 
 
-def design_of(text: str, table: Table) -> Design:
+def design_of(text: str, table: Table) -> FormulaDesign:
     """Return what a formula asks of a table.
 
     ArgumentError where formulaic is not installed or cannot read the text, or a term is not
@@ -132,7 +132,7 @@ def design_of(text: str, table: Table) -> Design:
             continue
         computed += made
         groups[term] = [name for one in made for name in one.names]
-    return Design(target, intercept, Terms(computed=tuple(computed), formula=text), groups)
+    return FormulaDesign(target, intercept, Terms(computed=tuple(computed), formula=text), groups)
 
 
 def _parsed(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
@@ -356,7 +356,7 @@ def _power(factor: str, x: Expression, tree: ast.expr) -> Expression:
             f"term '{factor}' has the power {exponent}; it must be 0.5 or a whole number up to "
             f"{MOST_POWER}"
         )
-    found = power(x, abs(int(exponent)))
+    found = whole_power(x, abs(int(exponent)))
     return found if exponent > 0 else ("/", 1.0, found)
 
 

@@ -38,8 +38,8 @@ from dbselect.record.formulas import (
     translate,
 )
 from dbselect.record.gram import Gram
-from dbselect.record.inputs import fields_of, inputs_as_fitted
-from dbselect.record.made.computed import names_of
+from dbselect.record.inputs import inputs_as_fitted, single_fields
+from dbselect.record.made.computed import computed_names
 from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.around import Around
@@ -142,7 +142,7 @@ class Passes:
         made = self.terms.columns
         if names is None:
             names = [each for name in self.taken for each in made.get(name, [name])]
-            names += names_of(self.terms.computed)
+            names += computed_names(self.terms.computed)
         self.names = list(names)
         inputs = {n: one for one in inputs_as_fitted(self.names, self.terms) for n in one.names}
         self._made = {
@@ -214,7 +214,7 @@ class Passes:
     def check_skipped(self, gram: Gram, names: Sequence[str]) -> None:
         """Warn if more than half of the rows are left out; one more pass finds the causes."""
         if too_few(gram.rows, gram.skipped):
-            inputs = fields_of(*inputs_as_fitted(names, self.terms))
+            inputs = single_fields(*inputs_as_fitted(names, self.terms))
             needed = [one.source for one in inputs if one.missing is None]
             warn_of_skipped(
                 gram.rows,

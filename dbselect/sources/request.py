@@ -11,7 +11,7 @@ from dbselect.options.kinds import is_whole
 from dbselect.record.columns import SUFFIX, Leaf, leaves, match
 from dbselect.record.gram import is_record
 from dbselect.record.made.bases import Basis
-from dbselect.record.made.computed import Computed, names_of
+from dbselect.record.made.computed import Computed, computed_names
 from dbselect.record.policies import policies_of
 from dbselect.record.terms import Terms
 
@@ -82,7 +82,7 @@ class Request:
     @property
     def fields(self) -> list[str]:
         """Top-level fields to read."""
-        computed = {*names_of(self.terms.computed)}
+        computed = {*computed_names(self.terms.computed)}
         fields = [leaf.field for leaf in self.columns if leaf.name not in computed]
         if self.weight is not None:
             fields.append(self.weight)
@@ -199,7 +199,7 @@ def request_of(
     read = list(dict.fromkeys([*(leaf.name for leaf in used), *terms.columns]))
     # Whatever levels are found, a row lies in the same fold.
     taken = list(dict.fromkeys([*(leaf.name for leaf in wanted), *terms.columns]))
-    both = [*read, *names_of(terms.computed)]
+    both = [*read, *computed_names(terms.computed)]
     policy = dict(zip(both, policies_of(null_policy, both), strict=True)) | {
         name: each for name, each in terms.policies().items() if name in both and each != "skip"
     }
@@ -248,7 +248,7 @@ def not_computed(columns: Sequence[str] | None, terms: Terms | None) -> list[str
     """Return the names and globs among some that are of a table, and not of what is computed."""
     if columns is None or not isinstance(terms, Terms) or isinstance(columns, str):
         return columns  # type: ignore[return-value]  # what is no list is refused later
-    computed = {*names_of(terms.computed)}
+    computed = {*computed_names(terms.computed)}
     return [name for name in columns if name not in computed]
 
 
@@ -303,7 +303,7 @@ def _made(
         order += range(len(made), len(made) + len(columns))
         made += columns
         policies += own
-    computed = names_of(terms.computed)
+    computed = computed_names(terms.computed)
     order += range(len(made), len(made) + len(computed))
     made += [Leaf(name, (name,), pa.float64()) for name in computed]
     for term in terms.computed:

@@ -118,7 +118,7 @@ def new_levels(before: Mapping[str, set[str]], now: Mapping[str, set[str]]) -> l
     ]  # fmt: skip
 
 
-def without(schema: pa.Schema, now: Fields, kept: Fields) -> pa.Schema:
+def without_gone(schema: pa.Schema, now: Fields, kept: Fields) -> pa.Schema:
     """Return a schema without those fields of `now` that are not kept."""
     return pa.schema([each for each in schema if each.name in kept or each.name not in now])
 

@@ -29,7 +29,7 @@ from dbselect.sources.engines.formats import PARQUET
 from dbselect.sources.objects import fetch, is_installed, is_url, version_at
 from dbselect.sources.open import open_table
 from dbselect.sources.paths import FilesMeant, meant, partition_of
-from dbselect.store.fields import Fields, PartFields, kinds_of_fields, leaves_read, without
+from dbselect.store.fields import Fields, PartFields, kinds_of_fields, leaves_read, without_gone
 from dbselect.store.merging import trimmed
 from dbselect.store.parts import Unread, labelled, read_part
 from dbselect.store.reading import GRAM, Reading
@@ -317,7 +317,7 @@ class FileParts:
         now = kinds_of_fields(leaves)
         fields = self._fields.read(part, now)
         if fields != now:
-            table = open_table(rows.select(without(table.schema, now, fields).names), None)
+            table = open_table(rows.select(without_gone(table.schema, now, fields).names), None)
         learnt = self._reading.terms is None
         texts = {leaf.name for leaf in leaves if learnt and leaf.is_text and leaf.field in fields}
         return table, fields, texts

@@ -35,7 +35,7 @@ from dbselect.store.fields import (
     kinds_of_fields,
     leaves_read,
     names_in,
-    without,
+    without_gone,
 )
 from dbselect.store.parts import ATTEMPTS, labelled, read_part
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
@@ -110,7 +110,7 @@ class RowParts:
         wanted = self._keys.filter(pl.col(PART).is_in(parts)).select(by)
         columns = None if self._reading.columns is None else list(self._reading.columns)
         table = open_table(_narrowed(self._source, wanted[:, 0]), columns)
-        work, schema = self._work([fields]), without(table.schema, self._now, fields)
+        work, schema = self._work([fields]), without_gone(table.schema, self._now, fields)
         for _ in range(ATTEMPTS):
             watched = Watched(table, schema, work, wanted)
             records = read_part(watched, self._reading)

@@ -50,8 +50,8 @@ from dbselect.validation.grid import (
 from dbselect.validation.held_out import (
     CHOICES,
     HeldOut,
-    Judge,
     Measures,
+    MetricJudge,
     check_judged_on_gram,
     on_gram,
     on_rows,
@@ -169,7 +169,7 @@ def cross_validate(
     if cv is not None and folds is not None:
         raise ArgumentError(f"cv is {cv!r} and folds is {folds!r}; they mean the same, give one")
     folding = _folding(problem, *(("folds", folds) if cv is None else ("cv", cv)), key, time)
-    judging = None if metric is None else Judge(metric, key, problem.weight)
+    judging = None if metric is None else MetricJudge(metric, key, problem.weight)
     asked = Measures() if judging is None else judging.measures
     if judging is not None and folding is None:
         raise ArgumentError(
@@ -417,7 +417,7 @@ def _outcomes(
     problem: "Problem",
     method: MethodOf,
     points: Iterable[Options],
-    judge: Judge | None,
+    judge: MetricJudge | None,
 ) -> Iterator[Outcome]:
     """Yield the scores of each point in one segment, and the reason why some are missing."""
     asked = Measures() if judge is None else judge.measures

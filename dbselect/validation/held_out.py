@@ -165,7 +165,7 @@ def on_rows(result: GlmSequence | GlmModel, held: Any, weight: str | None) -> He
 
 
 @dataclass(frozen=True)
-class Judge:
+class MetricJudge:
     """Metrics of models on the rows of a fold.
 
     Parameters

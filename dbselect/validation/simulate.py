@@ -17,7 +17,7 @@ import polars as pl
 from dbselect.errors import ArgumentError, shown
 from dbselect.options.kinds import AT_LEAST_ZERO, FRACTION
 from dbselect.record.gram import Vector
-from dbselect.record.inputs import fields_of, inputs_of
+from dbselect.record.inputs import inputs_of, single_fields
 from dbselect.record.steps import BUDGET_SLACK
 from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.results.prediction.predict import prediction_table
@@ -157,7 +157,7 @@ def _fields_of(predictor: AnytimePredictor) -> list[list[str]]:
     """Return the fields of the table that each group reads, which no other does."""
     owner: dict[str, str] = {}
     for name, columns in predictor.groups.columns.items():
-        for one in fields_of(*inputs_of(list(columns), predictor.gram.terms)):
+        for one in single_fields(*inputs_of(list(columns), predictor.gram.terms)):
             field = str(one.path[0])
             if owner.setdefault(field, name) != name:
                 raise ArgumentError(

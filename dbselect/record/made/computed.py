@@ -264,9 +264,9 @@ def _between(x: Formula, knots: Sequence[float], pieces: Sequence[Formula]) -> F
     return choose(x - knots[half], above, below)
 
 
-def power(x: Expression, exponent: int) -> Expression:
+def whole_power(x: Expression, exponent: int) -> Expression:
     """Return a whole power > 0 of an expression."""
-    half = power(x, exponent // 2) if exponent > 1 else x
+    half = whole_power(x, exponent // 2) if exponent > 1 else x
     whole = ("*", half, half) if exponent > 1 else x
     return ("*", whole, x) if exponent > 1 and exponent % 2 else whole
 
@@ -307,7 +307,7 @@ def orthonormal(x: Expression, basis: Poly, mean: Vector, comoment: Matrix) -> l
     return [("pieces", z, (), (tuple(own),)) for own in powers]
 
 
-def values(terms: Sequence[Computed], frame: pl.DataFrame) -> Matrix:
+def computed_values(terms: Sequence[Computed], frame: pl.DataFrame) -> Matrix:
     """Return the columns of some terms, one after the other; NaN where one is missing."""
     places: dict[Factor, list[int]] = {}
     formulas: list[Formula] = []
@@ -331,6 +331,6 @@ def values(terms: Sequence[Computed], frame: pl.DataFrame) -> Matrix:
     return found.T
 
 
-def names_of(terms: Collection[Computed]) -> list[str]:
+def computed_names(terms: Collection[Computed]) -> list[str]:
     """Return the columns of some terms."""
     return [name for term in terms for name in term.names]

@@ -12,7 +12,7 @@ from dbselect.errors import ArgumentError, DataError, DbselectError
 from dbselect.glm.named import family_of, kind_of_family
 from dbselect.glm.newton import Status
 from dbselect.linear import information
-from dbselect.linear.nested_tests import beside, lr_table, sides
+from dbselect.linear.nested_tests import lr_table, sides, tests_beside
 from dbselect.linear.problem import Linear
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
@@ -223,7 +223,7 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
         smaller, larger = sides(self.steps)
         degrees, deviance = self._degrees(), self.deviance
         statistic = (deviance[smaller] - deviance[larger]) / dispersion[larger]
-        return beside(self.steps, lr_table(degrees[larger] - degrees[smaller], statistic))
+        return tests_beside(self.steps, lr_table(degrees[larger] - degrees[smaller], statistic))
 
     def _no_criterion(self, criterion: str) -> DbselectError:
         if criterion in ("cp", "adjusted_r2"):

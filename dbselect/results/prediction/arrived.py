@@ -35,8 +35,8 @@ from dbselect.record.inputs import (
     MissingColumns,
     check_missing_columns,
     check_unknown,
-    fields_of,
     inputs_of,
+    single_fields,
 )
 from dbselect.record.missing import features_of
 from dbselect.results.call import Call
@@ -296,7 +296,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
             return read
 
         frame = frame_asked(rows, columns, self.groups.members, self._inputs, refused, limits)
-        fields = dict.fromkeys(str(one.path[0]) for one in fields_of(*refused(frame)))
+        fields = dict.fromkeys(str(one.path[0]) for one in single_fields(*refused(frame)))
         asked = pl.struct([*fields] or frame.columns[:1])
         limit = pl.lit(limits if isinstance(limits, float) else pl.Series(limits), pl.Float64)
         told = self._told(level, handle_unknown, absent)

@@ -39,9 +39,9 @@ from dbselect.record.inputs import (
     Product,
     check_missing_columns,
     check_unknown,
-    fields_of,
     inputs_as_fitted,
     inputs_of,
+    single_fields,
 )
 from dbselect.record.terms import Terms
 from dbselect.sources.engines.remote_frames import brought_here, table_elsewhere
@@ -278,7 +278,7 @@ class Predicting(InNotebooks):
                 sums_of = [one.weighed(own.coefficients, unknown) for own in self._predictors]
                 found += np.column_stack([sum_of.values(entries) for sum_of in sums_of])
                 continue
-            for part in fields_of(one):
+            for part in single_fields(one):
                 if isinstance(part, Levels):
                     check_levels(part, frame, unknown)
             sums = [one.formula(own.coefficients, unknown) for own in self._predictors]
@@ -357,7 +357,7 @@ def _fetched(
     empty = pl.DataFrame(table.schema.empty_table())
     refuse(empty)
     read, _ = read_of(empty, inputs)
-    fields = dict.fromkeys(str(one.path[0]) for one in fields_of(*read))
+    fields = dict.fromkeys(str(one.path[0]) for one in single_fields(*read))
     return brought_here(table, list(fields) or table.schema.names[:1])
 
 
@@ -397,7 +397,7 @@ def read_of(frame: pl.DataFrame, inputs: Sequence[Input]) -> tuple[list[Input], 
     read: list[Input] = []
     absent: dict[str, None] = {}
     for one in (each for asked in inputs for each in asked.on(schema.keys())):
-        placed = [(part, _placed(part, schema)) for part in fields_of(one)]
+        placed = [(part, _placed(part, schema)) for part in single_fields(one)]
         lacks = [part.source for part, found in placed if found is None]
         typed = [_typed(found, frame, schema) for _, found in placed if found is not None]
         absent |= dict.fromkeys(lacks)
@@ -430,7 +430,7 @@ def _flags(names: Collection[str], inputs: Sequence[Input]) -> list[formulas.Pat
 def _check_case(inputs: Sequence[Input]) -> None:
     """Refuse fields that are one to SQL."""
     known: dict[tuple[str, ...], str] = {}
-    for one in fields_of(*inputs):
+    for one in single_fields(*inputs):
         path = tuple(str(step).casefold() for step in one.path)
         other = known.setdefault(path, one.source)
         if other != one.source:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from dbselect._lazy import load
 from dbselect.pages.report import Section
 from dbselect.record.columns import leaf_of, leaves
-from dbselect.record.inputs import fields_of, inputs_as_fitted
+from dbselect.record.inputs import inputs_as_fitted, single_fields
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel
 from dbselect.sources.open import open_table, progress
@@ -101,7 +101,7 @@ def _predictions(model: Any, source: Any) -> Iterator[tuple[str, Any, Any]]:
     known = {leaf.name: leaf for leaf in leaves(table.schema)}
     targets = list(model.responses) if isinstance(model, JointModel) else [model.target]
     offsets = model.offsets.names if isinstance(model, GlmModel) else []
-    inputs = [one.source for one in fields_of(*inputs_as_fitted(model.columns, model.terms))]
+    inputs = [one.source for one in single_fields(*inputs_as_fitted(model.columns, model.terms))]
     marked = [name.removesuffix(".missing") if name not in known else name for name in inputs]
     wanted = {name: leaf_of(name, known, "source") for name in [*targets, *offsets, *marked]}
     fields = list(dict.fromkeys(leaf.field for leaf in wanted.values()))

@@ -9,7 +9,7 @@ import polars as pl
 from dbselect.errors import ColumnError
 from dbselect.record.columns import leaf_of, leaves
 from dbselect.record.formulas import Path
-from dbselect.record.inputs import fields_of, inputs_of
+from dbselect.record.inputs import inputs_of, single_fields
 from dbselect.results.prediction.side_by_side import LinearPredictors
 from dbselect.sources.open import open_table
 from dbselect.sources.read import with_digits_of
@@ -46,7 +46,7 @@ def row_reading_of(
     """Return what is read for the predictors of a result, and the table; `what` the key is."""
     inputs = inputs_of(list(predictors.each[0].coefficients), predictors.terms)
     table = open_table(
-        data, [found.target, *dict.fromkeys(one.source for one in fields_of(*inputs))]
+        data, [found.target, *dict.fromkeys(one.source for one in single_fields(*inputs))]
     )
     # Refuses a table that lacks a column, or has one of another type, before it is read.
     predictors.check(pl.DataFrame(table.schema.empty_table()))
@@ -60,7 +60,7 @@ def row_reading_of(
         raise ColumnError(f"weight '{weight}' has type {weights.type}; it must be numeric")
     if key is not None:
         check_field(key, what, table.schema)
-    read = fields_of(*(each for one in inputs for each in one.on(table.schema.names)))
+    read = single_fields(*(each for one in inputs for each in one.on(table.schema.names)))
     needed = [one.source for one in read if one.missing is None]
     reading = RowReading(
         predictors=predictors,
