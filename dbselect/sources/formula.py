@@ -109,11 +109,11 @@ def design_of(text: str, table: Table) -> FormulaDesign:
     ArgumentError where formulaic is not installed or cannot read the text, or a term is not
     allowed; ColumnError where the table lacks a column, or has it in another type.
     """
-    targets, terms = _parsed(text)
+    every = {leaf.name: leaf for leaf in leaves(table.schema)}
+    targets, terms = _parsed(text, list(every))
     if [len(factors) for factors in targets.values()] != [1]:
         raise ArgumentError(f"target is {text!r}; a formula has one target, as 'y ~ a + b'")
     (target,) = targets
-    every = {leaf.name: leaf for leaf in leaves(table.schema)}
     asked = dict.fromkeys(name for own in (*targets.values(), *terms.values()) for name in own)
     needs = {name: _need(name, every) for name in asked if name != "1"}
     known = _Known(every, _learnt([need for need in needs.values() if need], table))
@@ -135,8 +135,11 @@ def design_of(text: str, table: Table) -> FormulaDesign:
     return FormulaDesign(target, intercept, Terms(computed=tuple(computed), formula=text), groups)
 
 
-def _parsed(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return the terms on the left and on the right, each with its factors."""
+def _parsed(text: str, columns: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return the terms on the left and on the right, each with its factors.
+
+    Those of ``.`` are all other columns.
+    """
     try:
         from formulaic import Formula
     except ImportError:
@@ -144,7 +147,7 @@ def _parsed(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
             f"target is {text!r}; a formula needs formulaic: pip install 'dbselect[formula]'"
         ) from None
     try:
-        parsed = Formula(text)
+        parsed = Formula(text, _context={"__formulaic_variables_available__": columns})
     except Exception as error:  # its errors have no base
         told = str(error).split("\n")[0].split(". ")[0]
         raise ArgumentError(f"target is {text!r}, which formulaic cannot read: {told}") from None

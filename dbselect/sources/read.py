@@ -12,7 +12,8 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, ColumnError, LeftOutWarning, warn_caller
 from dbselect.record.gram import Gram
 from dbselect.record.terms import Terms
-from dbselect.sources.bounded import records_within
+from dbselect.sources.many.bounded import records_within
+from dbselect.sources.many.sizes import check_width
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, terms_for
@@ -273,6 +274,7 @@ def gram_of(table: Table, request: Request, texts: Collection[str]) -> Gram:
 
 def _read(table: Table, request: Request) -> Gram:
     read = to_read(request)
+    check_width(read)
     record = read_records(table, read)["gram"].to_arrow()[0]
     found = Gram.from_struct(record) if record.is_valid else _empty(read)
     return finished_gram(found, request)

@@ -80,6 +80,11 @@ class Request:
         return [leaf.name for leaf in self.columns]
 
     @property
+    def width(self) -> int:
+        """How many columns the Gram has, before indicators."""
+        return len(self.columns) + sum(len(each.names) for each in self.terms.categories)
+
+    @property
     def fields(self) -> list[str]:
         """Top-level fields to read."""
         computed = {*computed_names(self.terms.computed)}

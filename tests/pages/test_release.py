@@ -90,3 +90,9 @@ def test_a_name_that_is_no_line_of_the_matrix_is_an_error(tmp_path):
     )
     assert ended.returncode == 2
     assert "--only lowesst: no line of the matrix" in ended.stderr
+
+
+def test_every_package_is_in_the_wheel():
+    packed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    folders = {file.parent.relative_to(ROOT) for file in (ROOT / "dbselect").rglob("__init__.py")}
+    assert {".".join(folder.parts) for folder in folders} <= set(packed)

@@ -31,6 +31,7 @@ STORED = """COPY (SELECT anytime_sequence(gram({{'arr_delay': arr_delay, 'dep_de
     FROM 'examples/data/flights.parquet') TO '{}.parquet';"""
 #: What a page takes for granted.
 GIVEN = {
+    "README.md": "CREATE VIEW flights AS FROM 'examples/data/flights.parquet';",
     "duckdb.md": """CREATE TABLE t AS SELECT i::DOUBLE AS a, i % 3 + 0.5 AS b, sin(i) AS y
         FROM range(9) r(i);
         CREATE TABLE grams AS SELECT gram({'a': a, 'b': b, 'y': y}) AS g FROM t;""",

@@ -31,6 +31,7 @@ FORMULAS = [
     "y ~ poly(x, 2) + a",
     "y ~ poly(x, degree=4):m",
     "log(x) ~ a*b",
+    "y ~ . - error - `odd name`",
 ]
 
 

@@ -661,6 +661,13 @@ def test_pairs_are_the_products_of_scikit_learn():
     assert lazy.steps["group"].to_list()[1:3] == ["x1:x2", "x0"]
 
 
+def test_a_gram_that_no_memory_holds_is_refused():
+    levels = [f"level {j}" for j in range(40_000)] * 2
+    table = pl.DataFrame({"k": levels, "m": levels, "x": range(80_000)})
+    with pytest.raises(ds.errors.ArgumentError, match=r"columns are 80,001, whose Gram takes 51"):
+        ds.gram(table, terms=ds.terms(table, ["k", "m"], max_levels=40_000))
+
+
 def test_a_category_times_a_curve_and_groups_times_groups():
     rng = np.random.default_rng(4)
     table = pl.DataFrame({

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dbselect.errors import ArgumentError, SourceError, WideWarning, warn_caller
+from dbselect.record.made.computed import computed_names
 from dbselect.search.lazy.table import WideTable
 from dbselect.search.table import gram_given, table_of
-from dbselect.sources.request import columns_of, wanted_of
+from dbselect.sources.request import columns_of, not_computed, wanted_of
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -30,9 +31,10 @@ def is_lazy(problem: "Problem", patterns: Sequence[str] | None) -> bool:
         return False
     table = table_of(problem, patterns)
     every = columns_of(table.schema)
-    count = len(every)
+    computed = computed_names(problem.terms.computed) if problem.terms else []
+    count = len(every) + len(computed)
     if count > MOST_COLUMNS:
-        count = len(wanted_of(every, patterns))
+        count = len(wanted_of(every, not_computed(patterns, problem.terms))) + len(computed)
     if count <= MOST_COLUMNS:
         return False
     many = (

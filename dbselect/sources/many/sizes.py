@@ -1,6 +1,7 @@
 """How many bytes the sums and the records of the groups of a table take."""
 
 import math
+import os
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +42,7 @@ def sizes_of(table: Table, request: Request) -> Sizes:
     """Estimate what the groups of a table take; its keys are read once for it."""
     rows, keys = rows_and_keys(table, request.by)
     groups = max(keys, 1) * (request.folding.k if request.folding else 1)
-    width = len(request.names) + sum(len(each.names) for each in request.terms.categories)
+    width = request.width
     each = rows / groups
     sums = width * (width + 1) // 2 + 2 * width
     if each <= (32 if width <= 16 else width / 2):
@@ -60,6 +61,23 @@ def check_room(sizes: Sizes, limit: int) -> None:
             f"{records}, and memory_limit is {in_words(limit)}; give out='grams.parquet', to which "
             "they are written"
         )
+
+
+def check_width(request: Request) -> None:
+    """Refuse a Gram that the memory of this machine cannot hold."""
+    needed = 8 * request.width**2
+    if needed > _memory():
+        raise ArgumentError(
+            f"columns are {request.width:,}, whose Gram takes {in_words(needed)}; this machine has "
+            f"{in_words(_memory())}: give fewer, or search with gram='lazy', which never holds it"
+        )
+
+
+def _memory() -> float:
+    """Return the bytes of memory of this machine; infinite where it does not say."""
+    if not hasattr(os, "sysconf"):
+        return math.inf
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def bytes_of(limit: Any) -> int:

@@ -9,12 +9,12 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, MemoryWarning, warn_caller
 from dbselect.record.writing import replacing
-from dbselect.sources.by_worker import records_by_worker
 from dbselect.sources.engines.polars import LazyTable
+from dbselect.sources.many.by_worker import records_by_worker
+from dbselect.sources.many.sizes import bytes_of, check_room, in_words, sizes_of
 from dbselect.sources.partial.gather import KEYS
 from dbselect.sources.records import counted, finished_groups, read_records, to_read
 from dbselect.sources.request import Request, Table
-from dbselect.sources.sizes import bytes_of, check_room, in_words, sizes_of
 
 #: Share of a limit that is left to the engine: batches in flight, and what is being written.
 ENGINE = 0.3

@@ -17,10 +17,10 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.record.writing import replacing
+from dbselect.sources.many.sizes import Sizes, check_room, in_words
 from dbselect.sources.partial.gather import GramSums, GramWork
 from dbselect.sources.records import counted, filled_groups, tell_groups, to_read
 from dbselect.sources.request import Request
-from dbselect.sources.sizes import Sizes, check_room, in_words
 
 #: Bytes that the groups of a task, or its rows, may take.
 TASK = 128 * 10**6

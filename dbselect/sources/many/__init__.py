@@ -1,0 +1,1 @@
+"""Records of so many keys that they are made in parts."""
