@@ -349,7 +349,7 @@ def test_models_that_have_none_say_why():
         (joint, {}, "ask one of model.responses"),
         (classes, {}, "whose classes have a predictor each"),
         (ds.fit(TABLE, "flag", COLUMNS, ridge=0.1, family="binomial"), {}, r"ridge is 0\.1"),
-        (flag, {"cov_type": "HC3"}, "it has 'HC0', 'HC1' and 'cluster'"),
+        (flag, {"cov_type": "HC3"}, "it has 'HC0', 'HC1', 'cluster' and 'HAC'"),
         (model, {"cov_type": "HC4"}, "cov_type is 'HC4'; it must be one of"),
         (model, {"cov_type": "cluster"}, "needs the column whose values are the clusters"),
         (model, {"cov_type": "HC1", "cluster": "shop"}, "no other type has one"),
