@@ -351,7 +351,7 @@ def test_models_that_have_none_say_why():
         (ds.fit(TABLE, "flag", COLUMNS, ridge=0.1, family="binomial"), {}, r"ridge is 0\.1"),
         (flag, {"cov_type": "HC3"}, "it has 'HC0', 'HC1', 'cluster' and 'HAC'"),
         (model, {"cov_type": "HC4"}, "cov_type is 'HC4'; it must be one of"),
-        (model, {"cov_type": "cluster"}, "needs the column whose values are the clusters"),
+        (model, {"cov_type": "cluster"}, "needs the column of the clusters"),
         (model, {"cov_type": "HC1", "cluster": "shop"}, "no other type has one"),
         (model, {"cluster": 3}, "cluster is 3"),
     ]:
