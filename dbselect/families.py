@@ -251,16 +251,6 @@ def parse(family: Any) -> Family:
     return kind(*values, **options)
 
 
-def names() -> list[str]:
-    """Return the families without a number, with each of their links."""
-    return [
-        kind.name if link == kind.links[0] else f"{kind.name}({link})"
-        for kind in _FAMILIES.values()
-        if kind is not Tweedie
-        for link in (kind.links if kind is not NegativeBinomial else kind.links[:1])
-    ]
-
-
 def _set_number(family: Any, name: str, above: float) -> None:
     """Refuse a number that is not above a limit; it is kept as a double."""
     value = getattr(family, name)

@@ -15,7 +15,7 @@ import dbselect as ds
 from dbselect import _native
 from dbselect.doors.cli import main
 from dbselect.doors.macros import texts
-from dbselect.glm.named import FAMILIES
+from dbselect.families import Family, NegativeBinomial, Tweedie
 from dbselect.linear.information import SIGNS
 from dbselect.options import names
 from dbselect.options.fields import ProblemOptions
@@ -39,6 +39,13 @@ CHECKED_LATER = (
     "resume",
 )
 FIELDS = options_of(ProblemOptions)
+#: Every family that needs no number.
+FAMILIES = [
+    str(family(link=link))
+    for family in Family.__subclasses__()
+    if family is not Tweedie
+    for link in (family.links[:1] if family is NegativeBinomial else family.links)
+]
 
 
 class Unreadable:
@@ -326,7 +333,7 @@ def test_the_command_line_refuses_a_misspelt_and_a_wrong_option_before_it_reads(
         (names.RuleName, list(RULES)),
         (names.ForwardName, [name for name, rule in RULES.items() if not rule.doubling]),
         (names.BackwardName, list(USEFULNESS)),
-        (names.FamilyName, [*FAMILIES, "multinomial"]),
+        (names.FamilyName, FAMILIES),
         (names.VariantName, list(VARIANTS)),
         (names.PathCriterionName, list(SIGNS)),
         (names.GramName, ["auto", "full", "lazy"]),
