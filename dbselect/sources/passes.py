@@ -380,8 +380,8 @@ def algebra_of(batch: pa.RecordBatch, kept: Callable[[Formula], Any] | None = No
 
     return arrays(
         column_of,
-        equals,
         kept,
+        equals=equals,
         date=lambda path, unit: by_polars(path, lambda x: date(x, unit)),
         lookup=lambda one: by_polars(one.path, lambda x: lookup(replace(one, path=x))),
     )

@@ -146,7 +146,7 @@ def test_rows_far_out_keep_their_digits(family):
     rtol = 1e-11 + (1e-15 / q if family == "binomial(log)" else 0.0 * q)
     model = family_of(family)
     for y in (0.0, 1.0):
-        algebra = formulas.arrays({("eta",): eta, ("y",): np.full(len(eta), y)}.__getitem__, None)
+        algebra = formulas.arrays({("eta",): eta, ("y",): np.full(len(eta), y)}.__getitem__)
         row = model.row([column(("eta",))], [column(("y",))])
         mean, deviance, weight, residual = (
             translate(part, algebra)

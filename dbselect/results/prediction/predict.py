@@ -289,7 +289,7 @@ class Predicting(InNotebooks):
 
     def _linked(self, values: Matrix) -> npt.NDArray[np.float64]:
         """Return what is predicted, given the linear predictors of rows, shape (n, K)."""
-        algebra = arrays(lambda path: values[:, int(path[0])], _no_values)
+        algebra = arrays(lambda path: values[:, int(path[0])])
         with np.errstate(all="ignore"):  # an infinite predictor has a mean, or none
             found = [
                 translate(mean, algebra)
@@ -506,10 +506,6 @@ def _type_at(schema: Mapping[str, Any], path: Sequence[str | int]) -> Any:
             children = dtype.to_schema() if isinstance(dtype, pl.Struct) else {}
             dtype = children.get(step)
     return dtype
-
-
-def _no_values(path: Any, _: object) -> Any:
-    raise KeyError(path)  # a link is a function of the predictors alone
 
 
 def _compared_exactly(part: Any) -> Any:
