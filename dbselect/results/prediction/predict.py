@@ -233,9 +233,9 @@ class Predicting(InNotebooks):
             rows = array_of(X, names)
             read = [each for one in inputs for each in one.on(names)]
             places = {name: at for at, name in enumerate(names)}
-            numbers = [one for one in read if isinstance(one, Number) and one.name in places]
+            numbers = [one for one in read if isinstance(one, Number) and one.source in places]
             if len(numbers) == len(read):
-                used = [places[one.name] for one in numbers]
+                used = [places[one.source] for one in numbers]
                 rows = rows if used == [*range(len(names))] else rows[:, used]
                 return self._linked(self._of_numbers(rows, numbers))
             frame = frame_of(rows, names)
@@ -266,7 +266,7 @@ class Predicting(InNotebooks):
         """Return the linear predictors of rows that have all that is read; shape (n, K)."""
         numbers = [one for one in read if isinstance(one, Number)]
         others = [one for one in read if not isinstance(one, Number)]
-        values = {one.name: translate(one.value(), formulas.polars()) for one in numbers}
+        values = {one.source: translate(one.value(), formulas.polars()) for one in numbers}
         rows = np.empty((frame.height, 0))
         if values:
             filled = {name: value.fill_null(np.nan) for name, value in values.items()}
@@ -309,7 +309,7 @@ class Predicting(InNotebooks):
             rows[missing, j] = 0.0
             found[missing] += [numbers[j].where_missing(one.coefficients) for one in predictors]
         coef = np.array(
-            [[own.coefficients.get(one.name, 0.0) for one in numbers] for own in predictors]
+            [[own.coefficients.get(one.source, 0.0) for one in numbers] for own in predictors]
         )
         return np.asarray(found + rows @ coef.T)
 
@@ -420,7 +420,7 @@ def _flags(names: Collection[str], inputs: Sequence[Input]) -> list[formulas.Pat
     """Return where columns of numbers lie that an engine has as BOOLEAN."""
     if isinstance(names, str):
         raise ArgumentError(f"booleans is {names!r}; it must be a list of columns")
-    numbers = {one.name: one.path for one in inputs if isinstance(one, Number) and not one.unit}
+    numbers = {one.source: one.path for one in inputs if isinstance(one, Number) and not one.unit}
     for name in names:
         if name not in numbers:
             raise ColumnError(f"booleans names {unknown('column', name, list(numbers))}")
