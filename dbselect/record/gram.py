@@ -87,9 +87,12 @@ def check_type(records: pa.Array) -> None:
         return
     if not pa.types.is_struct(records.type):
         raise RecordError(f"a gram record must be a mapping, not {records.type}")
-    missing = [name for name in FIELDS if name not in records.type.names]
-    if missing:
-        raise RecordError(f"gram record lacks {missing}; its fields must be {list(FIELDS)}")
+    _check_fields(name for name in FIELDS if name not in records.type.names)
+
+
+def _check_fields(missing: Iterable[str]) -> None:
+    if lacking := list(missing):
+        raise RecordError(f"gram record lacks {lacking}; its fields must be {list(FIELDS)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,10 +301,11 @@ class Gram(files.Stored, InNotebooks):
         """Return the Gram of some columns, by name or glob, in that order."""
         names = match(columns, self.columns, "columns")
         terms = self.terms.of(names)
-        idle = [name for name in self.terms.fills if not self._mean_of(name + SUFFIX)]
+        means = dict(zip(self.columns, self.mean.tolist(), strict=True))
+        idle = [name for name in self.terms.fills if not means.get(name + SUFFIX)]
         if idle:
-            means = {name: mean for name, mean in terms.means.items() if name not in idle}
-            terms = replace(terms, means=means)
+            kept_means = {name: mean for name, mean in terms.means.items() if name not in idle}
+            terms = replace(terms, means=kept_means)
         sources = terms.sources()
         kept = {sources.get(name, name) for name in names}
         found = self.spread(names, terms)
@@ -351,10 +355,6 @@ class Gram(files.Stored, InNotebooks):
         ['sales', 'area', 'area.missing']
         """
         return sums.of(self).extend(table, key, **options).gram
-
-    def _mean_of(self, name: str) -> float:
-        """Return the mean of a column, 0 if there is none."""
-        return float(self.mean[self.columns.index(name)]) if name in self.columns else 0.0
 
     def position(self, column: str, what: str) -> int:
         """Return the index of a column."""
@@ -438,9 +438,7 @@ class Gram(files.Stored, InNotebooks):
             record = _from_arrow(record)
         if not isinstance(record, Mapping):
             raise RecordError(f"a gram record must be a mapping, not {type(record).__name__}")
-        missing = [field for field in FIELDS if record.get(field) is None]
-        if missing:
-            raise RecordError(f"gram record lacks {missing}; its fields must be {list(FIELDS)}")
+        _check_fields(field for field in FIELDS if record.get(field) is None)
         columns = record["columns"]
         if not isinstance(columns, list | tuple) or not all(
             isinstance(name, str) for name in columns

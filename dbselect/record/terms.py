@@ -158,11 +158,9 @@ class Terms:
         ]
 
     def expand(self, batch: Any) -> Any:
-        """Add the columns of bases and those that are computed to rows, in Polars or Arrow.
+        """Add the columns of bases and computed ones to rows; DataError for an infinite value.
 
-        Raises
-        ------
-        DataError : an infinite value
+        The rows are those of Polars or Arrow.
         """
         columns: dict[str, Any] = {}
         for basis in self.bases:
@@ -195,12 +193,7 @@ class Terms:
         return list(dict.fromkeys(str(path[0]) for path in paths))
 
     def check(self, schema: pa.Schema) -> None:
-        """Refuse a table that these terms do not fit.
-
-        Raises
-        ------
-        ColumnError : a field is missing, has another type, or a new column is there already
-        """
+        """Refuse a table that these terms do not fit: ColumnError names the column and why."""
         for category in self.categories:
             kind = check_category(category.column, schema)
             if category.kind not in (kind, None):
@@ -249,23 +242,19 @@ class Terms:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the terms as plain data, which JSON can hold."""
-        return {
-            "categories": [_category_record(category) for category in self.categories],
-            "bases": [
-                {**asdict(basis), "knots": list(basis.knots)}
-                if isinstance(basis, Spline)
-                else asdict(basis)
-                for basis in self.bases
-            ],
+        found = {
+            "categories": [_without_none(asdict(one)) for one in self.categories],
+            "bases": [asdict(one) for one in self.bases],
             "dates": dict(self.dates),
             "means": dict(self.means),
-            "indicators": list(self.indicators),
-            "flat": list(self.flat),
+            "indicators": self.indicators,
+            "flat": self.flat,
             # Terms without such fields are the text that they always were.
-            **({"entries": [asdict(one) for one in self.entries]} if self.entries else {}),
-            **({"computed": [one.to_dict() for one in self.computed]} if self.computed else {}),
-            **({} if self.formula is None else {"formula": self.formula}),
+            "entries": [asdict(one) for one in self.entries] or None,
+            "computed": [one.to_dict() for one in self.computed] or None,
+            "formula": self.formula,
         }
+        return _without_none(found)
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
@@ -276,21 +265,22 @@ class Terms:
         RecordError : it is something else
         """
         try:
-            categories = tuple(_category(category) for category in record["categories"])
-            bases = tuple(_basis(basis) for basis in record["bases"])
-            dates = {str(name): str(unit) for name, unit in record.get("dates", {}).items()}
-            means = {str(name): float(mean) for name, mean in record.get("means", {}).items()}
-            indicators = tuple(str(name) for name in record.get("indicators", ()))
-            flat = tuple(str(name) for name in record.get("flat", ()))
-            entries = tuple(
-                Entries(**{**one, "children": tuple(one["children"])})
-                for one in record.get("entries", ())
+            return cls(
+                tuple(map(_category, record["categories"])),
+                tuple(map(_basis, record["bases"])),
+                {str(name): str(unit) for name, unit in record.get("dates", {}).items()},
+                {str(name): float(mean) for name, mean in record.get("means", {}).items()},
+                tuple(map(str, record.get("indicators", ()))),
+                tuple(map(str, record.get("flat", ()))),
+                tuple(
+                    Entries(**{**one, "children": tuple(one["children"])})
+                    for one in record.get("entries", ())
+                ),
+                tuple(map(Computed.from_dict, record.get("computed", ()))),
+                record.get("formula"),
             )
-            computed = tuple(map(Computed.from_dict, record.get("computed", ())))
-            formula = record.get("formula")
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise RecordError(f"this is no record of terms: {error}") from None
-        return cls(categories, bases, dates, means, indicators, flat, entries, computed, formula)
 
     def to_json(self) -> str | None:
         """Return the terms as the field ``terms`` of a Gram record has them; None if empty."""
@@ -332,12 +322,7 @@ class Terms:
         return self != Terms()
 
     def with_shares(self, means: Mapping[str, float]) -> Self:
-        """Return the terms of a model: with the mean of each column of a category.
-
-        Parameters
-        ----------
-        means : column of a record -> its mean over the rows of the fit; 0 for others
-        """
+        """Return the terms of a model: with the mean of each column over the rows of the fit."""
         if not self.categories:
             return self
         shared = (
@@ -408,25 +393,12 @@ class Terms:
         )
 
 
-def _category_record(category: Category) -> dict[str, Any]:
-    """Return a category as plain data; one without shares is the text that it always was."""
-    record = {**asdict(category), "levels": list(category.levels)}
-    if category.reference is None:
-        del record["reference"]
-    if category.shares is None:
-        del record["shares"]
-    else:
-        record["shares"] = list(category.shares)
-    return record
+def _without_none(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if value is not None}
 
 
 def _category(record: Mapping[str, Any]) -> Category:
-    """Read a category.
-
-    Raises
-    ------
-    ValueError : it has other shares than its columns
-    """
+    """Read a category; ValueError if it has other shares than its columns."""
     shares = record.get("shares")
     if shares is not None:
         shares = tuple(float(share) for share in shares)
