@@ -358,13 +358,14 @@ class Penalised:
     ) -> None:
         numbers = (products, target, norm, absolute, square)
         self.parts: list[Any] = [np.ascontiguousarray(part, np.float64) for part in numbers]
-        self.parts[2:2] = _starts(starts)
+        self.parts.insert(2, _starts(starts)[0])
 
     def at(self, penalties: _Vector | None, count: int, ratio: float = 0.0) -> _Penalised:
         """Return it as the library takes it, which keeps no array alive."""
-        parts = [*self.parts, penalties]
-        addresses = [p.ctypes.data if isinstance(p, np.ndarray) else p for p in parts]
-        return _Penalised(*addresses, count, ratio)
+        addresses = [part.ctypes.data for part in self.parts]
+        addresses.insert(3, len(self.parts[2]) - 1)
+        grid = None if penalties is None else penalties.ctypes.data
+        return _Penalised(*addresses, grid, count, ratio)
 
 
 def penalised_path(

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import numpy as np
@@ -37,7 +36,7 @@ Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 
 @dataclass(frozen=True)
-class Terms:
+class Terms(files.Stored):
     """Levels of categories, and centers and knots of bases, as `dbselect.terms` finds them.
 
     Tables that are read with the same terms give records with equal columns, which
@@ -69,7 +68,7 @@ class Terms:
     {'k': ['k.a', 'k.b'], 'x': ['x.poly1', 'x.poly2']}
     >>> terms.transform(table)["x.poly1"].to_list()
     [-1.0, -0.5, 0.0, 1.0]
-    >>> ds.Terms.from_dict(terms.to_dict()) == terms
+    >>> ds.Terms.from_struct(terms.to_struct()) == terms
     True
     """
 
@@ -240,7 +239,7 @@ class Terms:
             found.setdefault(":".join(parents), both).extend(term.names)
         return found
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_struct(self) -> dict[str, Any]:
         """Return the terms as plain data, which JSON can hold."""
         found = {
             "categories": [_without_none(asdict(one)) for one in self.categories],
@@ -257,8 +256,8 @@ class Terms:
         return _without_none(found)
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` gave.
+    def from_struct(cls, record: Mapping[str, Any]) -> Self:
+        """Read what `to_struct` gave.
 
         Raises
         ------
@@ -284,7 +283,7 @@ class Terms:
 
     def to_json(self) -> str | None:
         """Return the terms as the field ``terms`` of a Gram record has them; None if empty."""
-        return json.dumps(self.to_dict(), allow_nan=False) if self else None
+        return json.dumps(self.to_struct(), allow_nan=False) if self else None
 
     @classmethod
     def from_json(cls, text: str | None) -> Self:
@@ -300,22 +299,7 @@ class Terms:
             record = json.loads(text)
         except (TypeError, ValueError) as error:
             raise RecordError(f"gram record has terms that are no JSON: {error}") from None
-        return cls.from_dict(record)
-
-    def write_json(self, path: str | Path) -> None:
-        """Write the terms as a JSON file; every double survives unchanged."""
-        files.write_json(self.to_dict(), path)
-
-    @classmethod
-    def read_json(cls, path: str | Path) -> Self:
-        """Read what `write_json` wrote.
-
-        Raises
-        ------
-        SourceError : there is no such file, or it is not JSON
-        RecordError : it holds something else
-        """
-        return cls.from_dict(files.read_json(path))
+        return cls.from_struct(record)
 
     def __bool__(self) -> bool:
         """Whether any column is not taken as it is."""

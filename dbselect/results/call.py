@@ -63,7 +63,7 @@ class Call:
         """Return the call as JSON, for files."""
         problem = self.problem
         fields: dict[str, Any] = {"target": problem.target, **problem.changed()}
-        for name, write in (("family", str), ("terms", Terms.to_dict)):
+        for name, write in (("family", str), ("terms", Terms.to_struct)):
             if name in fields:
                 fields[name] = write(fields[name])
         fields |= {"groups": problem.groups, "costs": _costs(problem.costs)}
@@ -87,7 +87,7 @@ class Call:
             if isinstance(fields["costs"], list):
                 fields["costs"] = pl.Series(fields["costs"], dtype=pl.Float64)
             if "terms" in fields:
-                fields["terms"] = Terms.from_dict(fields["terms"])
+                fields["terms"] = Terms.from_struct(fields["terms"])
             score = fields.pop("source", None)
             source = score and load("objectives.score", "Score").of_file(score)
             problem = load("problem.problem", "Problem")(source, **fields)

@@ -167,7 +167,7 @@ _PLAIN: dict[str, Any] = {
     "tuple": lambda value: [_plain(one) for one in value],
     "ndarray": lambda value: [_plain(value.tolist()), str(value.dtype)],
     "DataFrame": _table, "Penalised": _penalised, "Decimal": str,
-    "Terms": Terms.to_dict, "Gram": Gram.to_struct, "Call": Call.to_json,
+    "Terms": Terms.to_struct, "Gram": Gram.to_struct, "Call": Call.to_json,
     "Problem": lambda value: Call(value, "").to_json(),
     "Sequence": lambda value: value.to_struct(),
 }  # fmt: skip
@@ -179,7 +179,7 @@ _VALUES: dict[str, Any] = {
     "DataFrame": lambda own: pl.read_parquet(io.BytesIO(base64.b64decode(own))),
     "Penalised": _read_penalised,
     "Decimal": Decimal,
-    "Terms": Terms.from_dict, "Gram": Gram.from_struct, "Call": Call.from_json,
+    "Terms": Terms.from_struct, "Gram": Gram.from_struct, "Call": Call.from_json,
     "Problem": lambda own: Call.from_json(own).problem,
     "Sequence": lambda own: load("results.sequence", "Sequence").from_struct(own),
 }  # fmt: skip

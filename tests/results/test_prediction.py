@@ -341,7 +341,7 @@ def test_shares_are_of_models_and_not_of_records(connection):
     shares = dict(counts.rows())
     np.testing.assert_allclose(category.shares, [*(shares[k] for k in "abcd"), 0.0], rtol=1e-12)
     assert seq.gram.terms == gram.terms == seq.terms
-    again = ds.Terms.from_dict(json.loads(json.dumps(seq.terms.to_dict())))
+    again = ds.Terms.from_struct(json.loads(json.dumps(seq.terms.to_struct())))
     assert again.categories[0].shares == category.shares
     assert ds.Terms.from_json(seq.terms.to_json()).categories[0].shares == category.shares
     for one in (gram, seq.gram, ds.gram(frame, ["k", "x", "y"], terms=seq.terms)):
@@ -362,7 +362,7 @@ def test_shares_are_of_models_and_not_of_records(connection):
         record = json.loads(seq.terms.to_json())
         record["categories"][0]["shares"] = wrong
         with pytest.raises(ds.errors.RecordError):
-            ds.Terms.from_dict(record)
+            ds.Terms.from_struct(record)
 
 
 def test_a_sequence_that_was_stored_without_shares_says_so(connection):

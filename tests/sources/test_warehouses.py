@@ -84,7 +84,7 @@ def assert_same(found: ds.Gram, own: ds.Gram) -> None:
     apart = (found.comoment - own.comoment) / np.outer(spread, spread)
     assert np.abs(apart).max(initial=0.0) < ROUNDING
     assert np.all(np.abs(found.mean - own.mean) <= 2e-16 * np.abs(own.mean) + ROUNDING * spread)
-    terms, others = found.terms.to_dict(), own.terms.to_dict()
+    terms, others = found.terms.to_struct(), own.terms.to_struct()
     means, other = terms.pop("means"), others.pop("means")
     assert terms == others
     assert means == pytest.approx(other, rel=ROUNDING, abs=ROUNDING)

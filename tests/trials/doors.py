@@ -296,7 +296,7 @@ def kinds() -> dict[str, tuple[Any, pl.DataFrame]]:
 def stored_values(draw: random.Random, doors: Doors) -> None:
     """Alter what is stored and no digest guards: an error, or a result that answers or refuses."""
     name, (kept, frame) = draw.choice(list(kinds().items()))
-    told = kept.to_dict() if isinstance(kept, ds.Terms) else kept.to_struct()
+    told = kept.to_struct()
     odd = altered_json(draw, told)
     path = doors.folder / f"{name}.{draw.choice(['json', 'parquet'])}"
     if path.suffix == ".json":
@@ -319,7 +319,7 @@ def stored_values(draw: random.Random, doors: Doors) -> None:
 
 
 def plain(found: Any) -> Any:
-    return found.to_dict() if isinstance(found, ds.Terms) else found.to_struct()
+    return found.to_struct()
 
 
 FAMILIES: dict[str, Callable[[random.Random, Doors], None]] = {
