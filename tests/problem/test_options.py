@@ -14,7 +14,6 @@ import pytest
 import dbselect as ds
 from dbselect import _native
 from dbselect.doors.cli import main
-from dbselect.doors.macros import texts
 from dbselect.families import Family, NegativeBinomial, Tweedie
 from dbselect.linear.information import SIGNS
 from dbselect.options import names
@@ -27,7 +26,6 @@ from dbselect.selection.criteria import RULES
 from dbselect.selection.penalised.descent import VARIANTS
 from dbselect.selection.removal import USEFULNESS
 
-MACROS = texts()
 MISSPELT = "rigde"
 #: What methods check when they have the groups, or take as it is.
 CHECKED_LATER = (
@@ -231,7 +229,6 @@ def test_a_macro_has_the_options_of_the_table(connection, name):
     taken = {**OF_RECORDS[name].in_engines, **OF_RECORDS[name].fields_in_engines}
     engine = [option for option in taken if option not in places]
     assert parameters[len(places) + 3 :] == [*groups, *engine]
-    assert all(f"--   {one} " in MACROS[name] for one in parameters)
 
 
 @pytest.mark.parametrize("name", OF_FITS)
