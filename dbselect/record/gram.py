@@ -228,15 +228,10 @@ class Gram(files.Stored, InNotebooks):
             mean, mean_low = one._moved(share * distance)
         if not one.weight:
             mean, mean_low = two.mean, two.mean_low
-        return replace(
-            one,
-            rows=one.rows + two.rows,
-            skipped=one.skipped + two.skipped,
-            weight=weight,
-            mean=mean,
-            mean_low=mean_low,
-            comoment=comoment,
-            missing=Counter(one.missing) + Counter(two.missing),
+        rows, skipped = one.rows + two.rows, one.skipped + two.skipped
+        missing = Counter(one.missing) + Counter(two.missing)
+        return Gram(
+            one.columns, rows, skipped, weight, mean, comoment, missing, mean_low, one.terms
         )
 
     def __radd__(self, other: object) -> "Gram":
@@ -267,15 +262,8 @@ class Gram(files.Stored, InNotebooks):
             mean = mean_low = np.zeros_like(one.mean)
         else:
             mean, mean_low, comoment = one._without(two)
-        return replace(
-            one,
-            rows=rows,
-            skipped=skipped,
-            weight=weight,
-            mean=mean,
-            mean_low=mean_low,
-            comoment=comoment,
-            missing=missing,
+        return Gram(
+            one.columns, rows, skipped, weight, mean, comoment, missing, mean_low, one.terms
         )
 
     def _without(self, part: "Gram") -> tuple[Vector, Vector, Matrix]:
