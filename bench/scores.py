@@ -47,7 +47,7 @@ except ImportError:
 ROWS = 4000
 SHARES = (None, 0.03, 0.1, 0.3, 1.0)
 #: Trade-offs of CEGB, as shares of the squares that there are to explain.
-CEGB_SHARES = np.geomspace(1e-5, 1e-1, 9)
+CEGB_SHARES = np.geomspace(1e-5, 1e-1, 25)
 FOLDS = KFold(3, shuffle=True, random_state=0)
 
 
