@@ -115,13 +115,8 @@ def score_search(problem: "Problem", call: Call, given: Mapping[str, object]) ->
 
 
 def check_slow(source: Any, method: str, options: Mapping[str, Any]) -> None:
-    """Refuse a score where rows are needed, and options of slow answers where nothing is asked."""
+    """Refuse options of slow answers where nothing is asked."""
     if isinstance(source, Score):
-        if "max_queries" not in options:
-            raise ArgumentError(
-                f"source is a Score, which has no rows, and {method} reads rows; "
-                "anytime_sequence and the other searches take it"
-            )
         return
     for name in OF_SCORES:
         value = options.get(name)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dbselect.errors import ArgumentError, shown
-from dbselect.objectives.contract import Objective, is_objective
+from dbselect.objectives.contract import is_objective, with_added
 from dbselect.objectives.diversity import Sum
 from dbselect.objectives.score import Score, set_by_set
 from dbselect.record.groups import Groups
@@ -75,11 +75,11 @@ def choice_of(
             raise
         stop = ended.stop if isinstance(ended, Ended) else Stop.INTERRUPTED
         best = slow.best_known(limits.first, limits.k, limits.budget)
-        beside = None if diversity is None else Sum(best, with_first(diversity, best.held))
+        beside = None if diversity is None else Sum(best, with_added(diversity, best.held))
         result = Run(beside or best, [], 0, stop=stop)
     state = result.objective if diversity is None else result.objective.first
     if is_apart and search is not None:
-        state = with_first(search.state, result.objective.held)
+        state = with_added(search.state, result.objective.held)
     how = Diagnostics.of(result)
     if slow is not None:
         how = replace(how, queries=slow.queries)
@@ -134,11 +134,3 @@ def _check_unselected(name: str, objective: Any) -> None:
         raise ArgumentError(
             f"{name} has {len(objective.held)} candidates selected; it must have none"
         )
-
-
-def with_first(objective: Objective, first: list[int]) -> Objective:
-    """Return an objective with the groups to take first selected, which changes alone."""
-    found = objective.copy()
-    if first:
-        found.add_all(first)
-    return found
