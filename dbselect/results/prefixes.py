@@ -580,9 +580,11 @@ class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
         groups = replace(self.groups, costs=costs_of(self.groups.names, costs))
         return self._priced(groups, spent_after(self.records, groups))
 
-    @abstractmethod
     def _priced(self, groups: Groups, spent: Vector) -> Self:
         """Return the same steps with the groups at other costs."""
+        found: Any = self  # a dataclass, of whichever family
+        rule = f"{self.rule}, at other costs"
+        return cast(Self, replace(found, groups=groups, spent=spent, rule=rule))
 
     def guarantee(self, cost: float | None = None) -> Guarantee:
         """Return how near to the best the greedy rule must come (Theorems 3.2 and 4.3).

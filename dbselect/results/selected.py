@@ -153,6 +153,14 @@ class Shrinkage:
     violation: float
 
 
+H = TypeVar("H", Convergence, Diagnostics, Proof, Shrinkage)
+#: How each kind of answer is asked for, in errors.
+_CALLED: dict[type, str] = {
+    Convergence: "history, converged and iterations", Diagnostics: "diagnostics",
+    Proof: "proof", Shrinkage: "shrinkage",
+}  # fmt: skip
+
+
 @dataclass(frozen=True, repr=False)
 class Selected(InNotebooks, Generic[M_co]):
     """The groups that a method chose, the model on them, and how they were found.
@@ -192,7 +200,7 @@ class Selected(InNotebooks, Generic[M_co]):
     def __repr__(self) -> str:
         if self.model is None:
             candidates = listed([str(one) for one in self.chosen], "none")
-            value = self._sampling.value
+            value = self._how(Diagnostics).value
             return f"Selected({self.method}: candidates {candidates}; value {value:.4f})"
         full = f"; {Stop.SATURATED.value}" if self.saturated else ""
         return (
@@ -233,23 +241,10 @@ class Selected(InNotebooks, Generic[M_co]):
             )
         return self.model
 
-    @property
-    def _sampling(self) -> Diagnostics:
-        if isinstance(self.how, Convergence):
-            raise ArgumentError(
-                f"{self.method} has no diagnostics; it has history, converged and iterations"
-            )
-        if isinstance(self.how, Proof):
-            raise ArgumentError(f"{self.method} has no diagnostics; it has a proof")
-        if isinstance(self.how, Shrinkage):
-            raise ArgumentError(f"{self.method} has no diagnostics; it has shrinkage")
-        return self.how
-
-    @property
-    def _descent(self) -> Convergence:
-        if not isinstance(self.how, Convergence):
-            own = {Proof: "proof", Shrinkage: "shrinkage"}.get(type(self.how), "diagnostics")
-            raise ArgumentError(f"{self.method} is no descent; see its {own}")
+    def _how(self, kind: type[H]) -> H:
+        if not isinstance(self.how, kind):
+            own = _CALLED[type(self.how)]
+            raise ArgumentError(f"{self.method} has no {_CALLED[kind]}; it has {own}")
         return self.how
 
     @property
@@ -338,36 +333,32 @@ class Selected(InNotebooks, Generic[M_co]):
     @property
     def history(self) -> Vector:
         """The objective at the start of the descent and after every step, before the refit."""
-        return self._descent.history
+        return self._how(Convergence).history
 
     @property
     def converged(self) -> bool:
         """Whether the descent ended before it was stopped by `max_iter`."""
-        return self._descent.converged
+        return self._how(Convergence).converged
 
     @property
     def iterations(self) -> int:
         """Steps of the descent."""
-        return self._descent.iterations
+        return self._how(Convergence).iterations
 
     @property
     def diagnostics(self) -> Diagnostics:
         """How the candidates were chosen, where that was no descent."""
-        return self._sampling
+        return self._how(Diagnostics)
 
     @property
     def proof(self) -> Proof:
         """Whether the groups are the best within the budget, or how near they are."""
-        if not isinstance(self.how, Proof):
-            raise ArgumentError(f"{self.method} has no proof; best_within has one")
-        return self.how
+        return self._how(Proof)
 
     @property
     def shrinkage(self) -> Shrinkage:
         """Which penalty the model has, and how near to its minimum it is."""
-        if not isinstance(self.how, Shrinkage):
-            raise ArgumentError(f"{self.method} has no shrinkage; lasso has some")
-        return self.how
+        return self._how(Shrinkage)
 
     @property
     def summary(self) -> Callable[[], pl.DataFrame]:

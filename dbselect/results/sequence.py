@@ -154,9 +154,6 @@ class Sequence(Prefixes[Model]):
     def _no_criterion(self, criterion: str) -> DbselectError:
         return DataError(f"{self.gram.rows} rows are too few for criterion {criterion!r}")
 
-    def _priced(self, groups: Groups, spent: Vector) -> "Sequence":
-        return replace(self, groups=groups, spent=spent, rule=f"{self.rule}, at other costs")
-
     def _quadratic(self, what: str) -> Linear:
         return self.linear
 

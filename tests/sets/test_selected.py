@@ -253,7 +253,8 @@ def test_a_selected_glm_has_no_r2_and_one_way_it_was_found(method, asked):
         assert found.diagnostics is found.how
         for name in ("history", "converged", "iterations"):
             with pytest.raises(
-                ds.errors.ArgumentError, match=r"is no descent; see its diagnostics"
+                ds.errors.ArgumentError,
+                match=r"has no history, converged and iterations; it has diagnostics",
             ):
                 getattr(found, name)
 

@@ -1,6 +1,6 @@
 """A search among generalised linear models: groups in order, with a model for each prefix."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -243,9 +243,6 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
 
     def _read_at(self, step: int) -> list[str]:
         return [*self.offsets.coefficients, *super()._read_at(step)]
-
-    def _priced(self, groups: Groups, spent: Vector) -> "GlmSequence":
-        return replace(self, groups=groups, spent=spent, rule=f"{self.rule}, at other costs")
 
     def _quadratic(self, what: str) -> Linear:
         raise ArgumentError(

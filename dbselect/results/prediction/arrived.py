@@ -303,12 +303,14 @@ class AnytimePredictor(files.Stored, InNotebooks):
         apart = available_expr(self._literal, asked, limit, told, apart=True)
         found = asked_of_library(frame, apart).struct
         values, at, shared = (found.field(name)[0] for name in ("values", "at", "told"))
-        table = shared.struct.unnest().select(pl.all().gather(at))
-        table = table.with_columns(pl.col("prediction", *BOUNDS) + values)
+        names = [name for name in shared.struct.fields if level is not None or name not in BOUNDS]
+        of_rows = {name: pl.col(name).gather(at) for name in names}
+        of_rows |= {name: of_rows[name] + values for name in names if name in BOUNDS}
+        table = shared.struct.unnest().select(**of_rows | {"prediction": values})
         if self._mean is not None:
             mean = translate(self._mean, formulas.polars())
             table = table.with_columns(mean.alias("prediction"))
-        return table if level is not None else table.drop(BOUNDS)
+        return table
 
     def missing_tells(self, rows: Any) -> pl.DataFrame:
         """Say for each group whether it tells of the target that the group is missing.
