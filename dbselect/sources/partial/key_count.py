@@ -24,6 +24,12 @@ def key_hash(by: Sequence[str]) -> pl.Expr:
     return pl.struct(polars_field(name) for name in by).hash()
 
 
+def keys_of(batch: Any, by: Sequence[str]) -> pl.DataFrame:
+    """Return the keys of some rows."""
+    keys = batch.select(list(by))
+    return keys if isinstance(keys, pl.DataFrame) else pl.DataFrame(wide_decimals(keys))
+
+
 def rows_and_keys(table: Table, by: Sequence[str]) -> tuple[int, int]:
     """Read the keys of a table: return its rows, and about how many different keys they have.
 
@@ -59,10 +65,9 @@ class CountedKeys:
 
     def add(self, batch: Any) -> None:
         """Count some rows; may be called from several threads at once."""
-        keys = batch.select(list(self._by))
-        frame = keys if isinstance(keys, pl.DataFrame) else pl.DataFrame(wide_decimals(keys))
-        hashes = frame.select(key_hash(self._by)).to_series().unique()
-        self._keep(frame.height, hashes.bottom_k(KEPT).to_numpy())
+        keys = keys_of(batch, self._by)
+        hashes = keys.select(key_hash(self._by)).to_series().unique()
+        self._keep(keys.height, hashes.bottom_k(KEPT).to_numpy())
 
     def load(self, part: bytes) -> None:
         """Count the rows of another process."""
