@@ -74,7 +74,7 @@ def checked_options(table: type[T], method: str, options: Mapping[str, Any]) -> 
 
 def check_known(method: str, names: Iterable[str], known: Iterable[str]) -> None:
     """Refuse an option that a method does not have."""
-    listed = list(known)
+    listed = list(dict.fromkeys(known))
     for name in names:
         if name in listed:
             continue
