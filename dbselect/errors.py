@@ -65,7 +65,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class DependenceWarning(ConditionWarning):
-    """A column that depends on others but for a trace is left out, and the trace may matter."""
+    """A column that nearly depends on others is left out, and what is its own may matter."""
 
 
 class LeftOutWarning(UserWarning):
