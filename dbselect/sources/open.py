@@ -16,7 +16,7 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from dbselect._log import Steps
-from dbselect.errors import ArgumentError, RecordError, SourceError
+from dbselect.errors import ArgumentError, RecordError, SourceError, type_shown
 from dbselect.record.files import check_digest
 from dbselect.record.foreign import is_of, native
 from dbselect.record.gram import FIELDS, Gram, is_record
@@ -120,9 +120,9 @@ def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Ta
         if engine.reads(source):
             return engine.opened(source, columns)
     raise SourceError(
-        f"source is a {type(source).__name__}; it must be a Gram or a gram record, a path, a frame "
-        "of Polars, pandas, Modin, narwhals, Spark or Dask, a dataset of Ray, a DuckDB "
-        "relation, a table of ibis, another object with __arrow_c_stream__ or a NumPy array"
+        f"source is {type_shown(source)}; it must be a Gram or a gram record, a path, a frame of "
+        "Polars, pandas, Modin, narwhals, Spark or Dask, a dataset of Ray, a DuckDB relation, a "
+        "table of ibis, another object with __arrow_c_stream__ or a NumPy array"
     )
 
 
