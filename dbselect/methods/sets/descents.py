@@ -284,7 +284,8 @@ def _glm_model(
 
 def _model(search: GramSearch, refit: bool, descent: Descent) -> Model | JointModel:
     """Fit the kept columns by least squares, or keep the coefficients of the descent."""
-    members, x, aliased = search.groups.members, descent.x, ()
+    members, x = search.groups.members, descent.x
+    aliased: tuple[str, ...] = ()
     at = np.flatnonzero(lengths(x))
     if refit:
         state = State(search.linear, [at])
