@@ -11,7 +11,7 @@ from importlib import resources
 
 import pyarrow as pa
 
-from dbselect.methods.answer_types import TYPES
+from dbselect.methods.records import answer_type
 from dbselect.options.fields import ProblemOptions
 from dbselect.options.methods import OF_RECORDS, Method, places_of
 from dbselect.options.option import REQUIRED, Option, options_of
@@ -131,7 +131,7 @@ def _of_record(name: str, method: Method) -> Macro:
     without = "empty" if method.returns == "sequence" else "NULL"
     return Macro(
         name, method.about, first, placed, groups | _texts(known | fields), f"system.main.{name}(",
-        TYPES[method.returns], f"{without} if the record is unusable; gram_check returns why",
+        answer_type(name), f"{without} if the record is unusable; gram_check returns why",
         direct=len({**first, **placed}),
     )  # fmt: skip
 
