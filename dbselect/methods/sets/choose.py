@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dbselect.errors import ArgumentError, shown
-from dbselect.objectives.contract import is_objective, with_added
+from dbselect.objectives.contract import check_unselected, is_objective, with_added
 from dbselect.objectives.diversity import Sum
 from dbselect.objectives.score import Score, set_by_set
 from dbselect.record.groups import Groups
@@ -108,8 +108,7 @@ def limits_within(known: Any) -> LimitsOf:
 
 def _check_nameless(problem: "Problem", known: Any) -> None:
     """Refuse what needs groups with names, where candidates are numbers."""
-    if getattr(problem.source, "held", None):
-        _check_unselected("objective", problem.source)
+    check_unselected("objective", problem.source)
     asked = {
         "costs": problem.costs, "always": problem.always or None, "budget": known.get("budget"),
         "start": known.get("start") or None,
@@ -125,16 +124,8 @@ def _check_nameless(problem: "Problem", known: Any) -> None:
 def _check_diversity(diversity: Any, start: Any) -> None:
     if not is_objective(diversity):
         raise ArgumentError(f"diversity is {shown(diversity)}; it must be an objective")
-    _check_unselected("diversity", diversity)
+    check_unselected("diversity", diversity)
     if diversity.size != start.size:
         raise ArgumentError(
             f"diversity is over {diversity.size} candidates; there are {start.size}"
-        )
-
-
-def _check_unselected(name: str, objective: Any) -> None:
-    """Refuse an objective that does not begin with the empty set."""
-    if objective.held:
-        raise ArgumentError(
-            f"{name} has {len(objective.held)} candidates selected; it must have none"
         )
