@@ -74,6 +74,11 @@ class Groups:
             for columns in self.columns.values()
         ]
 
+    def only(self, kept: Sequence[int]) -> "Groups":
+        """Return some of the groups, in the order given."""
+        columns = {self.names[group]: self.columns[self.names[group]] for group in kept}
+        return Groups(columns, self.costs[list(kept)], self.unused)
+
     def left(self, held: Sequence[int]) -> npt.NDArray[np.float64]:
         """Return what each group costs beside some that are held: what is bought costs nothing."""
         if not self.brings:
