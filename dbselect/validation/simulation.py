@@ -36,9 +36,12 @@ class Simulation(InNotebooks):
     rows: int
 
     def __repr__(self) -> str:
-        best = self.table.group_by("rule", maintain_order=True).last()
-        told = ", ".join(f"{rule} r2 {r2:.4f}" for rule, r2 in best.select("rule", "r2").rows())
-        return f"Simulation({self.rows} rows; {told})"
+        return f"Simulation({self.rows} rows; {self._told('r2')})"
+
+    def _told(self, height: str) -> str:
+        """Return what each rule reaches, in words."""
+        last = self.table.group_by("rule", maintain_order=True).last().select("rule", height)
+        return ", ".join(f"{rule} {height} {value:.4f}" for rule, value in last.rows())
 
     @property
     def _glance(self) -> Glance:
@@ -62,7 +65,10 @@ class Simulation(InNotebooks):
             explained="explained",
         )
         failing = ", ".join(f"{name} {share:.0%}" for name, share in self.unavailable.items())
-        told = [f"{self.rows:,} rows; look-ups that fail: {failing or 'those of missing values'}."]
+        told = [
+            f"{self.rows:,} rows; look-ups that fail: {failing or 'those of missing values'}.",
+            f"At the largest budget: {self._told('explained')}.",
+        ]
         return step_curves(
             frame, Heights("explained", "share explained", share=True),
             "What each rule explains for what it spends", told, line="name",
