@@ -36,12 +36,13 @@ class Simulation(InNotebooks):
     rows: int
 
     def __repr__(self) -> str:
-        return f"Simulation({self.rows} rows; {self._told('r2')})"
+        told = ", ".join(f"{rule} r2 {r2:.4f}" for rule, r2 in self._last("r2"))
+        return f"Simulation({self.rows} rows; {told})"
 
-    def _told(self, height: str) -> str:
-        """Return what each rule reaches, in words."""
-        last = self.table.group_by("rule", maintain_order=True).last().select("rule", height)
-        return ", ".join(f"{rule} {height} {value:.4f}" for rule, value in last.rows())
+    def _last(self, height: str) -> list[Any]:
+        """Return what each rule reaches within the largest budget."""
+        last = self.table.group_by("rule", maintain_order=True).last()
+        return last.select("rule", height).rows()
 
     @property
     def _glance(self) -> Glance:
@@ -65,9 +66,10 @@ class Simulation(InNotebooks):
             explained="explained",
         )
         failing = ", ".join(f"{name} {share:.0%}" for name, share in self.unavailable.items())
+        ends = ", ".join(f"{rule} {value:.1%}" for rule, value in self._last("explained"))
         told = [
             f"{self.rows:,} rows; look-ups that fail: {failing or 'those of missing values'}.",
-            f"At the largest budget: {self._told('explained')}.",
+            f"Explained in the end: {ends}.",
         ]
         return step_curves(
             frame, Heights("explained", "share explained", share=True),

@@ -1,7 +1,7 @@
 """One generalised linear model, and how sure its coefficients are."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from dbselect.record.formulas import Formula
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.rows import is_saturated, row_counts
 from dbselect.record.terms import Terms
-from dbselect.results.call import Call
 from dbselect.results.fields import StoredFields
 from dbselect.results.fitted import Fitted
 from dbselect.results.glm.family import OfFamily
@@ -75,8 +74,6 @@ class GlmModel(OfFamily, Fitted, StoredFields, Predicting):
     [0.333333, 0.75]
     """
 
-    family: str
-    classes: tuple[Any, ...]
     intercept: Any
     coefficients: dict[Any, Any]
     groups: list[str]
@@ -86,16 +83,8 @@ class GlmModel(OfFamily, Fitted, StoredFields, Predicting):
     explained: float
     status: Status
     aliased: tuple[str, ...]
-    rows: int
-    skipped: int
     passes: int
-    rows_read: int
-    bytes_read: int
-    errors: StandardErrors | None = field(default=None, kw_only=True, repr=False)
-    terms: Terms = field(default_factory=Terms, kw_only=True, repr=False)
-    levels: tuple[Any, ...] = field(default=(), kw_only=True)
-    rows_searched: int | None = field(default=None, kw_only=True)
-    call: Call = field(kw_only=True, repr=False)
+    errors: StandardErrors | None = None
 
     def __repr__(self) -> str:
         # A fit of columns has no groups, and they no costs.
