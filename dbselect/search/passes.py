@@ -75,10 +75,7 @@ class PassSearch(Search):
     def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> GlmSequence:
         """Return the sequence of some steps, each with the fit after it."""
         warn_of_fit(self.data, self.state.fit)
-        return sequence_of(
-            self.data, self.state.fit, self.groups, rule, self.call, kept[0],
-            list(zip(steps, kept[1:], strict=True)), stop,
-        )  # fmt: skip
+        return sequence_of(self.data, self.groups, rule, self.call, steps, kept, stop)
 
     def model(self, state: PassState) -> GlmModel:
         """Return the model on the selected groups of a state."""

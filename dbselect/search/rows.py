@@ -174,10 +174,7 @@ class RowSearch(Search):
             steps, kept, data, last = _on_all_rows(self.state.whole, self.groups, steps)
             searched = self.state.whole.searched
         warn_of_fit(data, last)
-        return sequence_of(
-            data, last, self.groups, rule, self.call, kept[0],
-            list(zip(steps, kept[1:], strict=True)), stop, searched,
-        )  # fmt: skip
+        return sequence_of(data, self.groups, rule, self.call, steps, kept, stop, searched)
 
     def model(self, state: GlmObjective) -> GlmModel:
         """Return the model on the selected groups of a state, fitted to all rows."""

@@ -83,19 +83,16 @@ def model_of(
 
 def sequence_of(
     data: Data,
-    last: GlmFit,
     groups: Groups,
     rule: str,
     call: Call,
-    empty: Prefix,
-    taken: Sequence[tuple[Step, Prefix]],
+    steps: list[Step],
+    prefixes: Sequence[Prefix],
     stop: Stop,
     rows_searched: int | None = None,
 ) -> GlmSequence:
-    """Return the sequence of some steps, each with the fit after it; `empty` is without columns."""
-    steps = [step for step, _ in taken]
-    prefixes = [empty, *(prefix for _, prefix in taken)]
-    for number, (step, prefix) in enumerate(taken, 1):
+    """Return the sequence of some steps; the first of the prefixes is without columns."""
+    for number, (step, prefix) in enumerate(zip(steps, prefixes[1:], strict=True), 1):
         if prefix.status is Status.SEPARATED:
             where = f"from step {number} on, with '{groups.names[step.group]}',"
             _warn_of_separation(where, prefix.separated)

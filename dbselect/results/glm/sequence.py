@@ -46,7 +46,6 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
 
     Parameters
     ----------
-    family, classes : as in `GlmModel`
     groups : Groups, their columns and costs
     rule : name of the rule
     records : the steps 1, 2, ...
@@ -59,11 +58,10 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
     passes : shape (steps + 1,), passes made until each step was done
     aliased : columns that depend linearly on columns before them
     stop : why the search ended
-    rows, skipped : rows used by each pass, and left out
-    passes_made, rows_read, bytes_read : by the whole search; bytes as Arrow holds numbers
+    passes_made : by the whole search
     precision : how sure the coefficients are; None after reading a file, which has none
-    terms : how the columns of the table became those of the sequence
-    levels, rows_searched, call : as in `GlmModel`
+    family, classes, levels, rows, skipped, rows_searched : as in `GlmModel`
+    rows_read, bytes_read, terms, call : as in `GlmModel`
 
     Examples
     --------
@@ -236,10 +234,5 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
 
     @classmethod
     def from_struct(cls, record: Any) -> "GlmSequence":
-        """Read what `to_struct` or ``anytime_sequence_glm`` in SQL gave.
-
-        Raises
-        ------
-        RecordError : a field is missing or of another kind
-        """
+        """Read what `to_struct` or SQL's ``anytime_sequence_glm`` gave."""
         return cls(**store.glm_parts(record))
