@@ -325,7 +325,7 @@ def prediction_table(
     Before rows of an engine elsewhere are read, `refuse` gets a frame of their schema.
     """
     rows: Any = as_table(X, inputs) if issparse(X) else X
-    if isinstance(rows, Mapping) or (isinstance(rows, list) and _is_row(rows[:1])):
+    if isinstance(rows, Mapping) or are_mappings(rows):
         rows = _of_mapping(rows)
     if columns is not None:
         return None
@@ -335,8 +335,9 @@ def prediction_table(
     return rows_in_memory(rows) if is_frame(rows) else None
 
 
-def _is_row(rows: list[Any]) -> bool:
-    return bool(rows) and isinstance(rows[0], Mapping)
+def are_mappings(rows: Any) -> bool:
+    """Whether rows are a list of mappings."""
+    return isinstance(rows, list) and bool(rows) and isinstance(rows[0], Mapping)
 
 
 def _of_mapping(rows: Any) -> pl.DataFrame:
@@ -345,7 +346,8 @@ def _of_mapping(rows: Any) -> pl.DataFrame:
         isinstance(value, list | tuple | np.ndarray | pl.Series) for value in rows.values()
     )
     try:
-        return pl.DataFrame(rows if is_columns or isinstance(rows, list) else [rows])
+        several = is_columns or isinstance(rows, list)
+        return pl.DataFrame(rows if several else [rows], infer_schema_length=None)
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
         raise ArgumentError(f"X is no table: {error}") from None
 
