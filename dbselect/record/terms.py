@@ -278,6 +278,9 @@ class Terms:
         try:
             categories = tuple(_category(category) for category in record["categories"])
             bases = tuple(_basis(basis) for basis in record["bases"])
+            odd = [one.column for one in (*categories, *bases) if not isinstance(one.column, str)]
+            if odd:
+                raise TypeError(f"{odd[0]!r} is no name of a column")
             dates = {str(name): str(unit) for name, unit in record.get("dates", {}).items()}
             means = {str(name): float(mean) for name, mean in record.get("means", {}).items()}
             indicators = tuple(str(name) for name in record.get("indicators", ()))

@@ -556,6 +556,15 @@ def test_a_delta_table_is_its_files_of_one_version(tmp_path, year):
     assert list(tmp_path.glob(f"lake/day={DAYS[2]}/*.parquet"))
 
 
+def test_a_damaged_file_of_a_delta_store_is_an_error(tmp_path, year):
+    store = shelf("delta", tmp_path)
+    store.refresh(year, by="day")
+    file = next(tmp_path.rglob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(ds.errors.SourceError, match="cannot read the store"):
+        store.total()
+
+
 def test_a_file_of_a_delta_table_that_is_lost_is_an_error(tmp_path, year):
     delta = pytest.importorskip("deltalake", reason="Delta tables need deltalake")
     lake = tmp_path / "lake"
