@@ -43,7 +43,7 @@ from dbselect.record.made.computed import computed_names
 from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.around import Around
-from dbselect.sources.open import PROGRESS_DELAY, open_table
+from dbselect.sources.open import open_table
 from dbselect.sources.partial.gather import GramSums, GramWork
 from dbselect.sources.partial.learn import MAX_LEVELS, terms_for
 from dbselect.sources.partial.partial_aggregates import (
@@ -55,6 +55,7 @@ from dbselect.sources.partial.partial_aggregates import (
     tally,
 )
 from dbselect.sources.partial.values import Values, read_values
+from dbselect.sources.progress import PROGRESS_DELAY
 from dbselect.sources.read import check_left_out, why_left_out
 from dbselect.sources.request import (
     Consumer,
@@ -66,7 +67,6 @@ from dbselect.sources.request import (
     wanted_of,
 )
 from dbselect.sources.rows import part_of, values
-from dbselect.sources.with_bar import with_bar
 
 #: How columns by formula are called, which no column of a table is.
 PREFIX = "__dbselect_"
@@ -289,7 +289,7 @@ class Passes:
         fields = list(dict.fromkeys(name for request in requests for name in request.fields))
         work = Together([GramWork(request, self._table.schema) for request in requests])
         with work.begin() as sums:
-            gather(table, fields, work, sums, with_bar(table, self._table.rows))
+            gather(table, fields, work, sums)
             return [Gram.from_struct(cast(GramSums, one).record()) for one in sums.each]
 
     def _note(self, rows: int, fields: Sequence[str]) -> None:

@@ -32,7 +32,6 @@ from dbselect.sources.wide.level_sums import LevelProducts
 from dbselect.sources.wide.sparse_rows import EntryTotals
 from dbselect.sources.wide.wide_rows import WideRows
 from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of, joint_anchor
-from dbselect.sources.with_bar import with_bar
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -84,10 +83,9 @@ class FoldSums:
         self.count += 1
         folds = self._folds
         work = ByFold([*works.values()], [*works], folds.folding, list(folds.columns))
-        scan = with_bar(folds.table, folds.table.rows, f"scan {self.count}")
         fields = list(dict.fromkeys([*self.rows.fields, *folds.fields]))
         with work.begin() as sums:
-            gather(folds.table, fields, work, sums, scan)
+            gather(folds.table, fields, work, sums, f"scan {self.count}")
             return dict(zip(works, sums.each, strict=True))
 
     def wanted(self, columns: Index) -> bool:

@@ -22,9 +22,9 @@ from dbselect.errors import ArgumentError
 from dbselect.options.kinds import COUNT, one_of
 from dbselect.record.gram import Vector
 from dbselect.sources.around import Around, without
-from dbselect.sources.open import progress
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.values import splitmix
+from dbselect.sources.progress import progress
 from dbselect.sources.request import LIMIT, Folding, Table, check_seed
 from dbselect.sources.rows import weights_of
 

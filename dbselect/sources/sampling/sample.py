@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dbselect.record.columns import leaves
-from dbselect.sources.open import progress
 from dbselect.sources.partial.grouping import folds_of
+from dbselect.sources.progress import progress
 from dbselect.sources.request import LIMIT, Folding, Table
 
 #: Field of row numbers, which is hashed.
