@@ -10,7 +10,7 @@ out each time. Nothing is kept of the table from one pass to the next.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isnan
@@ -190,26 +190,13 @@ class Passes:
     def values_of(self, leaf: Leaf, most: int) -> list[Any]:
         """Read the different values of a column, in their order; NULL and NaN are none.
 
-        Once there are more than `most`, the others are not read.
+        Once there are more than `most`, the others are not counted.
         """
-        if getattr(self._table, "reduce", None) is not None:
-            met = Values(most=most)
-            read_values(self._table, {leaf.name: met})
-            counts = met.counts()
-            self._note(int(counts["rows"].sum()), [leaf.field])
-            return [value for value in counts["value"].to_list() if not _is_missing(value)]
-        rows = 0
-        found: set[Any] = set()
-        with closing(self._table.batches([leaf.field])) as batches:
-            for batch in batches:
-                rows += batch.num_rows
-                struct = batch.to_struct_array()
-                values = pc.unique(part_of(struct, leaf.path)).to_pylist()
-                found.update(value for value in values if not _is_missing(value))
-                if len(found) > most:
-                    break
-        self._note(rows, [leaf.field])
-        return sorted(found)
+        met = Values(most=most)
+        read_values(self._table, {leaf.name: met})
+        counts = met.counts()
+        self._note(int(counts["rows"].sum()), [leaf.field])
+        return [value for value in counts["value"].to_list() if not _is_missing(value)]
 
     def check_skipped(self, gram: Gram, names: Sequence[str]) -> None:
         """Warn if more than half of the rows are left out; one more pass finds the causes."""
