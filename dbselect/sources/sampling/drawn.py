@@ -154,7 +154,7 @@ class DrawnTable(Around):
         for rows in in_blocks(batches):
             numbers = np.arange(start, start + len(rows), dtype=np.int64)
             if self._key is not None:
-                numbers = folds_of(rows, Folding(LIMIT - 1, self._key, 0), []).to_numpy()
+                numbers = folds_of(rows, Folding(LIMIT - 1, self._key, 0)).to_numpy()
             yield self._draws.begin(numbers), rows
             start += len(rows)
 

@@ -188,7 +188,7 @@ def _check_fields(table: Table, weight: str | None, key: str | None) -> None:
     if weight is not None:
         check_weight(weight, table.schema)
     if key is not None:
-        folds_of(table.schema.empty_table(), Folding(LIMIT - 1, key, 0), [])
+        folds_of(table.schema.empty_table(), Folding(LIMIT - 1, key, 0))
     if RECORD in table.schema.names:
         raise ColumnError(f"the table has a column '{RECORD}'; rename it, as the result has one")
 

@@ -45,7 +45,7 @@ def sample(table: Table, fields: Sequence[str], rows: int, seed: int) -> Sample:
     with closing(table.batches(list(fields))) as batches, progress(table.rows) as bar:
         for batch in batches:
             keys = pa.table({ROW: np.arange(of, of + batch.num_rows)})
-            numbers = folds_of(keys, folding, []).to_numpy()
+            numbers = folds_of(keys, folding).to_numpy()
             enter = np.flatnonzero(numbers < most)
             found = pa.Table.from_batches([batch.select(fields)])
             kept.append((numbers[enter], found.take(enter)))
