@@ -225,7 +225,7 @@ class Predicting(InNotebooks):
         check_missing_columns(missing_columns)
         if columns is None and _is_plain(X) and not self._prepared.dates:
             # A row of numbers needs no frame, which takes three times as long to make and read.
-            X, columns = [list(X.values())], list(X)
+            columns, X = list(X), [list(X.values())]
 
         def refuse(frame: pl.DataFrame) -> None:
             check_there(read_of(frame, inputs)[1], frame, missing_columns)

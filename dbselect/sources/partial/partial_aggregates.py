@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import Any, Protocol
 
@@ -105,8 +106,21 @@ def gather(
 def tally(table: Any, fields: list[str], count: Callable[[pa.Table], Counter[Any]]) -> Counter[Any]:
     """Return how often things are met in all rows of a table; `count` is plain data."""
     tallied = Tallied(count)
-    gather(table, fields, Tally(count), tallied)
+    gather(table, fields, Fresh(partial(Tallied, count)), tallied)
     return tallied.found
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A work that begins with what a function makes, which is plain data."""
+
+    made: Callable[[], Gathered]
+    size: int = 0
+
+    @contextmanager
+    def begin(self) -> Iterator[Gathered]:
+        """Begin without rows."""
+        yield self.made()
 
 
 @dataclass(frozen=True)
@@ -192,19 +206,6 @@ class Changing(Passed):
     def add(self, batch: Any) -> None:
         """Add rows, changed."""
         self.gathered.add(self.change(batch))
-
-
-@dataclass(frozen=True)
-class Tally:
-    """How often things are met in the rows."""
-
-    count: Callable[[pa.Table], Counter[Any]]  # batch -> Counter; plain data too
-    size: int = 0
-
-    @contextmanager
-    def begin(self) -> Iterator["Tallied"]:
-        """Begin to count."""
-        yield Tallied(self.count)
 
 
 @dataclass(frozen=True)
