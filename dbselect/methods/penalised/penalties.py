@@ -17,7 +17,7 @@ from dbselect.results.paths.penalty_path import PenaltyPath
 from dbselect.results.selected import Selected, Shrinkage
 from dbselect.search.gram import GramSearch
 from dbselect.selection.penalised.path import Path, path
-from dbselect.sources.open import progress
+from dbselect.sources.progress import progress
 
 #: Factor of a column that has no coefficient to adapt to: it enters nowhere on a path.
 NEVER = 1e12

@@ -12,7 +12,7 @@ memory all numbers are one matrix product, and the formulas of the link are comp
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -223,6 +223,9 @@ class Predicting(InNotebooks):
         inputs = inputs_of(list(self._predictors[0].coefficients), self._prepared)
         self._check_unknown(handle_unknown, inputs)
         check_missing_columns(missing_columns)
+        if columns is None and _is_plain(X) and not self._prepared.dates:
+            # A row of numbers needs no frame, which takes three times as long to make and read.
+            columns, X = list(X), [list(X.values())]
 
         def refuse(frame: pl.DataFrame) -> None:
             check_there(read_of(frame, inputs)[1], frame, missing_columns)
@@ -340,6 +343,11 @@ def are_mappings(rows: Any) -> bool:
     return isinstance(rows, list) and bool(rows) and isinstance(rows[0], Mapping)
 
 
+def _is_plain(X: Any) -> TypeGuard[dict[str, float]]:
+    """Whether rows are one, of numbers by name."""
+    return type(X) is dict and {*map(type, X.values())} <= {int, float} and bool(X)
+
+
 def _of_mapping(rows: Any) -> pl.DataFrame:
     """Return one row as a mapping, a list of such, or columns by name as a frame."""
     is_columns = isinstance(rows, Mapping) and any(
@@ -367,7 +375,7 @@ def array_of(X: Any, names: Sequence[str]) -> Matrix:
     """Return rows without names as doubles, shape (n, d)."""
     try:
         rows = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ArgumentError(f"X holds something else than numbers: {error}") from None
     if rows.ndim != 2 or rows.shape[1] != len(names):
         shape = f"(n, {len(names)}): {listed(names)}"
