@@ -6,9 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dbselect.options.kinds import one_of
 from dbselect.problem.problem import Problem
@@ -74,6 +76,14 @@ class GramSelector(SelectorMixin, BaseEstimator):
             scale=self.scale,
             always=getattr(self, "always", None) or (),
         )
+
+    def transform(self, X: Any) -> Any:
+        """Return the chosen columns; with ``set_output`` those of a frame of Polars as they are."""
+        is_kept = _get_output_config("transform", self)["dense"] != "default"
+        if not (is_kept and isinstance(X, pl.DataFrame)):
+            return super().transform(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return X.select(self.get_feature_names_out())
 
     @abstractmethod
     def _choose(self, training: Training, splits: Splits | None) -> None:

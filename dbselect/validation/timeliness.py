@@ -252,7 +252,8 @@ def compare(
         a Gram or record; default: the rows of each search
     weight : of a table, column of row weights
     final : > 0, height of the rectangles that areas are shares of: 1 takes the target's
-        variance, as the figures of the paper do; default: the reference's final height
+        variance, as the figures of the paper do; default: the reference's greatest height, which
+        on the rows of its search is the final one
 
     Returns
     -------
@@ -305,7 +306,7 @@ def compare(
             for name, curve in sequences.items()
             if not isinstance(curve, pl.DataFrame)
         }
-    height = float(longest_heights(*_points(judged[first]))[1][-1]) if final is None else final
+    height = float(longest_heights(*_points(judged[first]))[1].max()) if final is None else final
     rows = []
     for name, curve in sequences.items():
         cost = stopping_cost(curve, at)

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.problem import constant_target, unusable
+from dbselect.options.kinds import COLUMN
 from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector, as_fitted
@@ -169,6 +170,8 @@ def evaluate(
     >>> found.table.select("group", pl.col("auc", "log_loss").round(3)).rows()
     [(None, 0.5, 0.683), ('a', 0.708, 0.594)]
     """
+    for name, column in (("weight", weight), ("key", key)):
+        COLUMN.or_none().check(name, column)
     found = model_in(sequence)
     if isinstance(found, AnytimePredictor):
         options = {"weight": weight, "metric": metric, "key": key}
