@@ -1,7 +1,7 @@
 """A sequence that goes on as long as rows held out are predicted better."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -11,18 +11,16 @@ from dbselect.options.option import checked_options, options_of, shows
 from dbselect.options.refusals import refuse
 from dbselect.options.table import StoppedOptions
 from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.record.gram import Gram
 from dbselect.record.steps import uninterrupted
 from dbselect.results.fields import StoredFields
 from dbselect.results.model import Model
 from dbselect.results.sequence import Sequence
-from dbselect.search.table import patterns_read, policy_but_for, table_of
-from dbselect.sources.read import gram_by
+from dbselect.search.table import patterns_read
 from dbselect.sources.request import folding_of
-from dbselect.sources.target import check_numeric
 from dbselect.validation.cross_validate import cross_validate
 from dbselect.validation.cross_validation import CrossValidation
 from dbselect.validation.grid import check_options
+from dbselect.validation.segments import fold_records
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -151,7 +149,8 @@ def stopped_sequence(problem: "Problem", **options: Any) -> StoppedSequence:
     check_options("anytime_sequence", [{}], options)
     refuse(problem, "stopped_sequence")
     patience, max_groups = known["patience"], known["max_groups"]
-    folds = _folds(problem, known)
+    folding = folding_of(known["folds"], known["key"], problem.seed, "folds")
+    folds = fold_records(problem, folding, patterns_read(problem))
     read = problem.replace(
         source=folds, weight=None, null_policy="skip", rows=None, terms=None, gram="auto"
     )
@@ -193,23 +192,3 @@ def _end(found: CrossValidation, patience: int) -> int | None:
         if since == patience:
             return int(step)
     return None
-
-
-def _folds(problem: "Problem", known: StoppedOptions) -> pl.DataFrame | list[Gram]:
-    """Return the records of the folds; those of a table are read once."""
-    folding = folding_of(known["folds"], known["key"], problem.seed, "folds")
-    if folding is None:
-        for name in ("weight", "null_policy", "rows", "terms"):
-            if name in problem.changed():
-                raise ArgumentError(
-                    f"{name} is {getattr(problem, name)!r}; it is of a table, and folds is None"
-                )
-        return cast("pl.DataFrame | list[Gram]", problem.source)
-    columns = patterns_read(problem)
-    table = table_of(problem, columns)
-    check_numeric(table, problem.targets)
-    return gram_by(
-        table, columns=columns, weight=problem.weight, fold=folding.k, key=folding.key,
-        seed=folding.seed, terms=problem.terms,
-        null_policy=policy_but_for(problem.targets, problem.null_policy),
-    )  # fmt: skip
