@@ -20,6 +20,17 @@ class Comparison(InNotebooks):
     curves : one row a sequence and step: name, step, group, spent, explained, on the rows
         that judge
     cut : the cost at which all curves are cut, the stopping cost of the reference
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 2.0], "explained": [0.0, 0.1, 0.9]})
+    >>> found = ds.compare({"found": curve, "oracle": ds.reference.oracle(curve)}, fraction=1.0)
+    >>> found
+    Comparison(found, oracle; cut at cost 2; timeliness 0.0556, 0.4444)
+    >>> found.curves.filter(name="oracle")["explained"].round(6).to_list()
+    [0.0, 0.8, 0.9]
     """
 
     table: pl.DataFrame

@@ -45,6 +45,21 @@ class KnockoffSelection(InNotebooks):
         select it; e_value; selected
     aliased : columns that depend on others and have no knockoff
     rows : of the record
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(400, 20))
+    >>> y = x[:, :8].sum(axis=1) + rng.normal(size=400)
+    >>> gram = ds.gram(np.column_stack([x, y]), columns=[*(f"x{j}" for j in range(20)), "y"])
+    >>> found = ds.knockoffs(gram, "y", q=0.15)
+    >>> found
+    KnockoffSelection(y by anytime_sequence; x4, x7, x0, x1, x3, x6, x2, x5, ... and 1 more of
+    20 groups, q 0.15; 400 rows)
+    >>> found.table.select("group", "statistic", "selected").rows()[8:10]
+    [('x19', 32.0, True), ('x11', 19.0, False)]
     """
 
     target: str
@@ -118,11 +133,8 @@ def knockoffs(problem: "Problem", **options: Any) -> KnockoffSelection:
     >>> x = rng.normal(size=(400, 20))
     >>> y = x[:, :8].sum(axis=1) + rng.normal(size=400)
     >>> gram = ds.gram(np.column_stack([x, y]), columns=[*(f"x{j}" for j in range(20)), "y"])
-    >>> found = ds.knockoffs(gram, "y", q=0.15)
-    >>> sorted(found.selected)
+    >>> sorted(ds.knockoffs(gram, "y", q=0.15).selected)
     ['x0', 'x1', 'x19', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7']
-    >>> found.table.select("group", "statistic", "selected").rows()[8:10]
-    [('x19', 32.0, True), ('x11', 19.0, False)]
     """
     own = {name: options.pop(name) for name in options_of(KnockoffOptions) if name in options}
     search: MethodOf = own.get("search", "anytime_sequence")

@@ -41,6 +41,16 @@ class Simulation(InNotebooks):
     table : one row a rule and budget, as `Problem.simulate` describes
     unavailable : group -> probability that its look-up fails
     rows : how many were bought for
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, 3, 2, 5], "y": [3, 4, 6, 9]})
+    >>> found = ds.Problem(table, "y").simulate(table, unavailable={"a": 1.0})
+    >>> pattern = found.table.filter(rule="pattern")
+    >>> pattern.select("spent", pl.col("explained").round(2)).rows()
+    [(0.0, 0.0), (1.0, 0.0), (2.0, 0.72)]
     """
 
     table: pl.DataFrame

@@ -52,6 +52,18 @@ class Stability(StoredFields, InNotebooks):
     chosen : mean number of groups that a record chose, q
     records : those that were searched
     unusable : number of each other record -> why it could not be searched
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> rows = range(300)
+    >>> table = pl.DataFrame({"a": [i % 7 for i in rows], "b": [i % 5 for i in rows]})
+    >>> table = table.with_columns(c=pl.Series([i * i % 11 for i in rows]))
+    >>> table = table.with_columns(y=2 * pl.col("a") + pl.Series([i * i * i % 9 for i in rows]))
+    >>> found = ds.stability(table, "y", size=1, records=50)
+    >>> found.stable, found.bound()
+    (['a'], 0.6666666666666666)
     """
 
     target: str
@@ -173,11 +185,8 @@ def stability(
     >>> table = pl.DataFrame({"a": [i % 7 for i in rows], "b": [i % 5 for i in rows]})
     >>> table = table.with_columns(c=pl.Series([i * i % 11 for i in rows]))
     >>> table = table.with_columns(y=2 * pl.col("a") + pl.Series([i * i * i % 9 for i in rows]))
-    >>> found = ds.stability(table, "y", size=1, records=50)
-    >>> found
+    >>> ds.stability(table, "y", size=1, records=50)
     Stability(anytime_sequence; a in 75% of 50 records; at most 0.67 false expected)
-    >>> found.stable, found.bound()
-    (['a'], 0.6666666666666666)
     """
     own = {name: options.pop(name) for name in options_of(StabilityOptions) if name in options}
     known = checked_options(StabilityOptions, "stability", own)

@@ -36,6 +36,18 @@ class StoppedSequence(StoredFields, InNotebooks):
     validation : the scores of each step
     patience : steps without a better score after which the searches ended
     choice : ``"one_standard_error"`` or ``"best"``
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": range(40), "b": [1, -1] * 20})
+    >>> table = table.with_columns(y=2 * pl.col("a") + (pl.col("a") % 7))
+    >>> found = ds.Problem(table, "y").stopped_sequence(folds=5, patience=1)
+    >>> found
+    StoppedSequence(y; 1 of 2 steps; held-out r2 0.9901; spent 1)
+    >>> found.model().columns
+    ['a']
     """
 
     sequence: Sequence
@@ -129,8 +141,6 @@ def stopped_sequence(problem: "Problem", **options: Any) -> StoppedSequence:
     >>> table = pl.DataFrame({"a": range(40), "b": [1, -1] * 20})
     >>> table = table.with_columns(y=2 * pl.col("a") + (pl.col("a") % 7))
     >>> found = ds.Problem(ds.gram_by(table, fold=5), "y").stopped_sequence(patience=1)
-    >>> found
-    StoppedSequence(y; 1 of 2 steps; held-out r2 0.9901; spent 1)
     >>> found.steps.select("group", pl.col("held_out_mse").round(2), "chosen").rows()
     [(None, 587.06, False), ('a', 4.1, True), ('b', 4.31, False)]
     """

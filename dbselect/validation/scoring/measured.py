@@ -48,6 +48,18 @@ class Evaluation(InNotebooks):
     metrics : names of the metrics
     rows, skipped : that were judged, and left out
     queries : number of keys; None without a key
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> train = pl.DataFrame({"a": [1, 2, 3, 4], "y": [1, 2, 3, 4]})
+    >>> test = pl.DataFrame({"a": [1, 2, 3, 4], "y": [1, 2, 3, 6]})
+    >>> found = ds.evaluate(ds.anytime_sequence(train, "y"), test, metric=["mae", "rmse"])
+    >>> found
+    Evaluation(y by mae, rmse; 2 steps, mae 0.5 at cost 1; 4 rows)
+    >>> found.table.select("group", "spent", "mae").rows()
+    [(None, 0.0, 1.5), ('a', 1.0, 0.5)]
     """
 
     table: pl.DataFrame
