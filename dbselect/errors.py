@@ -4,7 +4,7 @@ import difflib
 import numbers
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -141,6 +141,16 @@ def unknown(kind: str, name: str, names: Sequence[str]) -> str:
     more = ", ..." if len(near) == 10 < len(names) else ""
     listed = ", ".join(f"'{other}'" for other in near) + more
     return f"unknown {kind} '{name}'; there is {listed or 'none'}"
+
+
+def did_you_mean(name: Any, names: Iterable[str], meant: Mapping[str, str]) -> str:
+    """Return a question that ends a refusal: what a word means elsewhere, or a near name."""
+    if not isinstance(name, str):
+        return ""
+    lower = name.lower()
+    near = difflib.get_close_matches(lower, [*meant, *names], n=1)
+    found = meant.get(near[0], near[0]) if near else None
+    return "" if found is None else f"; did you mean {found!r}?"
 
 
 def warn_of_choice() -> None:

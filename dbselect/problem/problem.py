@@ -148,7 +148,10 @@ class Problem:
         elif isinstance(self.target, list | tuple):
             check_targets(self.target)
         elif not isinstance(self.target, str):
-            raise ColumnError(f"target is {shown(self.target)}; it must be the name of a column")
+            told = f"target is {shown(self.target)}; it must be the name of a column"
+            if isinstance(self.source, str):
+                told += f": the table comes first, as in Problem(table, {self.source!r})"
+            raise ColumnError(told)
 
     def _read_formula(self) -> None:
         """Put what a formula says in the place of target, intercept, terms and groups."""

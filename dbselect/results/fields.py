@@ -34,7 +34,7 @@ _CLASSES = {
     "GlmModel": "results.glm.model", "StandardErrors": "results.glm.model",
     "LassoPath": "results.paths.lasso_paths", "GroupLassoPath": "results.paths.lasso_paths",
     "SghtPath": "results.paths.sght_path", "Path": "selection.penalised.path",
-    "Stability": "validation.stability_result", "StoppedSequence": "validation.stopped_result",
+    "Stability": "validation.stability", "StoppedSequence": "validation.stopped_sequence",
     "CrossValidation": "validation.cross_validation",
     "ScoreSequence": "results.scored.sequence", "ScoreModel": "results.scored.model",
     "Step": "record.steps", "Choice": "record.steps", "Stop": "record.steps",

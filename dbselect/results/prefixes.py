@@ -590,27 +590,16 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         found: Any = problem.anytime_sequence(max_groups=max(len(order), 1))
         return cast("Self", found)
 
-    def cross_validate(
-        self,
-        source: Any,
-        grid: Any = None,
-        *,
-        folds: int | None = None,
-        key: str | None = None,
-        time: str | None = None,
-        metric: Any = None,
-    ) -> "CrossValidation":
+    def cross_validate(self, source: Any, grid: Any = None, **options: Any) -> "CrossValidation":
         """Score the search that made the sequence on rows that it has not seen.
 
         Parameters
         ----------
-        source : table, with `folds`; or records of folds, as `gram_by` returns them
-        grid, folds, key, time, metric : as of `dbselect.cross_validate`
+        source : table, with ``cv`` or ``folds``; or records of folds, as `gram_by` returns them
+        grid, options : as of `dbselect.cross_validate`; others are those of the search
         """
-        problem, own = self.problem.on(source), self.call.options
-        return problem.cross_validate(
-            self.call.method, grid, folds=folds, key=key, time=time, metric=metric, **own
-        )
+        asked = {**self.call.options, **options}
+        return self.problem.on(source).cross_validate(self.call.method, grid, **asked)
 
     def drift(self, a: Any, b: Any = None) -> "Drift":
         """Compare two sets of rows for the problem that was searched, as `dbselect.drift`.

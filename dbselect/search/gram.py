@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dbselect.linear.blas import SMALL_SQUARE
 from dbselect.linear.condition import check_held, warn_of_leak
 from dbselect.linear.inference import FittedRows, through_origin
 from dbselect.linear.problem import Index, Linear, check_filled, check_usable, linear
@@ -58,6 +59,11 @@ class GramSearch(Search):
     def is_joint(self) -> bool:
         """Whether there is a list of responses, even of one."""
         return self.linear.c.ndim > 1
+
+    @property
+    def is_small(self) -> bool:
+        """Whether products are of few numbers."""
+        return len(self.groups.members) <= SMALL_SQUARE
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
         """Return what a rule maximises per unit of cost."""

@@ -17,6 +17,7 @@ from dbselect.glm.newton import GlmFit, extended, solved, start
 from dbselect.glm.passes import Data, responses
 from dbselect.glm.refits import InMemory
 from dbselect.glm.state import GlmState
+from dbselect.linear.blas import SMALL
 from dbselect.linear.problem import Index
 from dbselect.objectives.contract import check_unselected
 from dbselect.record.formulas import translate
@@ -149,6 +150,11 @@ class RowSearch(FamilySearch):
     """A generalised linear model on rows in memory."""
 
     state: GlmObjective
+
+    @property
+    def is_small(self) -> bool:
+        """Whether products are of few numbers."""
+        return self.state.rows * len(self.groups.members) <= SMALL
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
         """Return what a rule maximises per unit of cost."""

@@ -108,7 +108,8 @@ def limits_within(known: Any) -> LimitsOf:
 
 def _check_nameless(problem: "Problem", known: Any) -> None:
     """Refuse what needs groups with names, where candidates are numbers."""
-    check_unselected("objective", problem.source)
+    if is_objective(problem.source):
+        check_unselected("objective", problem.source)
     asked = {
         "costs": problem.costs, "always": problem.always or None, "budget": known.get("budget"),
         "start": known.get("start") or None,

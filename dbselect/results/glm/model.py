@@ -1,5 +1,6 @@
 """One generalised linear model, and how sure its coefficients are."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -139,6 +140,30 @@ class GlmModel(OfFamily, Fitted, StoredFields, Predicting):
         return self.rows - self._parameters
 
     @property
+    def aic(self) -> float:
+        """Akaike's criterion, ``-2 L + 2 parameters``, as of `GlmSequence.criteria`.
+
+        L is relative to the model that fits every row: of classes this is the log-likelihood
+        itself, of counts it lacks a constant of the rows, the same for all models of these.
+
+        Raises
+        ------
+        ArgumentError : the family is of a quasi-likelihood, or there is a ridge
+        """
+        return self._criterion(2.0)
+
+    @property
+    def bic(self) -> float:
+        """Schwarz' criterion, ``-2 L + parameters log n``; otherwise as `aic`."""
+        return self._criterion(math.log(self.rows))
+
+    def _criterion(self, price: float) -> float:
+        if self.errors is not None and self.errors.ridge:
+            raise ArgumentError(f"ridge is {self.errors.ridge}; criteria of a model are at ridge 0")
+        loss = self._loss(self.rows, np.array([self.deviance]), self.null_deviance)
+        return float(loss[0]) + price * self._parameters
+
+    @property
     def _parameters(self) -> int:
         each = self.has_intercept + len(self.columns) - len(self.aliased)
         return each * (len(self.classes) - 1 if self.classes else 1)
@@ -181,12 +206,13 @@ class GlmModel(OfFamily, Fitted, StoredFields, Predicting):
     def _facts(self) -> dict[str, Any]:
         """What `summary` prints above the terms."""
         test = self._lr_test
+        criteria = {"AIC": self.aic, "BIC": self.bic} if self._has_likelihood else {}
         return {
             "formula": self.terms.formula,
             "target": predicted(self.target, self.levels), "family": self.family,
             "rows": self.rows, "residual df": self.df_residual, "deviance": self.deviance,
             "null deviance": self.null_deviance, "explained": self.explained,
-            "dispersion": self.dispersion,
+            "dispersion": self.dispersion, **criteria,
             f"LR({test['df']})": test_text(test["statistic"], test["p_value"]),
         }  # fmt: skip
 

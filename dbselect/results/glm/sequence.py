@@ -154,18 +154,10 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
         trials = information.Trials(
             self.rows, degrees / free, degrees, sizes, len(self.groups.names), len(self.columns)
         )
-        family = family_of(self.family, self.classes)
-        is_gaussian = kind_of_family(self.family) == "gaussian"
-        if family.has_dispersion and not is_gaussian:
-            raise ArgumentError(
-                f"family is {self.family!r}; there is no likelihood to compare, because the "
-                "deviance does not determine the dispersion: choose by held-out rows, with "
-                "cross_validate"
-            )
-        if not is_gaussian:
-            return information.by_likelihood(self.deviance, trials, gamma, penalty)
+        loss = self._loss(self.rows, self.deviance, self.deviance[0])
+        if kind_of_family(self.family) != "gaussian":
+            return information.by_likelihood(loss, trials, gamma, penalty)
         left = np.maximum(self.deviance / self.deviance[0], information.SMALLEST_SHARE)
-        loss = information.gaussian_loss(self.rows, left * self.deviance[0])
         rest = np.where(self.rows > degrees, self.rows - degrees, np.nan)
         adjusted = 1.0 - left / rest * (self.rows - self.has_intercept)
         return information.by_likelihood(loss, trials, gamma, penalty, adjusted_r2=adjusted)

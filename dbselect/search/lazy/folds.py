@@ -26,7 +26,7 @@ from dbselect.sources.partial.partial_aggregates import gather
 from dbselect.sources.read import with_digits_of
 from dbselect.sources.request import Folding
 from dbselect.sources.sampling.fold_sums import ByFold
-from dbselect.sources.sampling.folded import FoldedTable, RowFolds
+from dbselect.sources.sampling.folded import RowFolds
 from dbselect.sources.wide.gram_rows import Products
 from dbselect.sources.wide.level_sums import LevelProducts
 from dbselect.sources.wide.sparse_rows import EntryTotals
@@ -222,11 +222,6 @@ class WideFolds:
     def target(self) -> str:
         """The column to predict."""
         return self.table.target
-
-    @property
-    def whole(self) -> FoldedTable:
-        """All rows, without a column that is only the key."""
-        return FoldedTable(self.rows, None)
 
     def folds(self) -> tuple[list[Any], int]:
         """Return the folds that have usable rows, and how many are asked for."""
