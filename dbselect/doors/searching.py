@@ -49,7 +49,7 @@ class Searching:
 def _method(name: str, method: Method) -> Callable[..., pl.Expr]:
     """Return a method of the namespace, with the signature of its options."""
     places = places_of(method)
-    has_groups = not method.first or "columns" not in method.first
+    has_groups = "columns" not in method.first
     known = {name: one for name, one in method.in_engines.items() if name not in places}
     fields = method.fields_in_engines
     kind = inspect.Parameter

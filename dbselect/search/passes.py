@@ -58,10 +58,7 @@ class FamilySearch(Search):
     ) -> GlmSequence:  # fmt: skip
         """Return the sequence of steps with what is kept of their fits to some rows."""
         warn_of_fit(data, last)
-        return sequence_of(
-            data, last, self.groups, rule, self.call, kept[0],
-            list(zip(steps, kept[1:], strict=True)), stop, rows_searched,
-        )  # fmt: skip
+        return sequence_of(data, self.groups, rule, self.call, steps, kept, stop, rows_searched)
 
 
 @dataclass(eq=False)

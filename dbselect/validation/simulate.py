@@ -107,6 +107,10 @@ class _Market:
     def __init__(
         self, problem: "Problem", rows: Any, fails: Mapping[str, float], seed: int
     ) -> None:
+        if not problem.is_linear:
+            raise ArgumentError(
+                f"family is {str(problem.family)!r}; simulate compares rules by linear models"
+            )
         self.predictor = predictor = problem.predictor()
         self.names, self.costs = predictor.groups.names, predictor.groups.costs
         for name, share in fails.items():

@@ -13,11 +13,11 @@ from dbselect.record.columns import match
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.results.model import Model
-from dbselect.results.paths.penalty_path import PenaltyPath, preferred
+from dbselect.results.paths.penalty_path import PenaltyPath
 from dbselect.results.selected import Selected, Shrinkage
 from dbselect.search.gram import GramSearch
 from dbselect.selection.penalised.path import Path, path
-from dbselect.sources.open import progress
+from dbselect.sources.progress import progress
 
 #: Factor of a column that has no coefficient to adapt to: it enters nowhere on a path.
 NEVER = 1e12
@@ -135,7 +135,7 @@ def found_path(
 
 def selected(found: PenaltyPath, known: Any) -> Selected[Model]:
     """Return the model of the only penalty of a path, or the one that the criterion prefers."""
-    point = 0 if known["penalty"] is not None else preferred(found, known["criterion"])
+    point = 0 if known["penalty"] is not None else found._preferred(known["criterion"])
     model = found.model(point)
     names = found.groups.names
     how = Shrinkage(

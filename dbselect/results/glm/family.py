@@ -1,11 +1,32 @@
-"""What models and sequences of a family take from the problem beside what all results do."""
+"""What models and sequences of a family have in common: the problem, the rows, the passes."""
+
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from dbselect.glm.offset import Offset
-from dbselect.results.call import Answer
+from dbselect.record.terms import Terms
+from dbselect.results.call import Answer, Call
 
 
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class OfFamily(Answer):
     """A result of a family: one target, and what is added to its predictor."""
+
+    family: str
+    classes: tuple[Any, ...]
+    levels: tuple[Any, ...] = ()
+    rows: int
+    skipped: int
+    rows_searched: int | None = None
+    rows_read: int
+    bytes_read: int
+    terms: Terms = field(default_factory=Terms)
+    call: Call
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        """These fields, for another result of the same rows."""
+        return {one.name: getattr(self, one.name) for one in fields(OfFamily)}
 
     @property
     def target(self) -> str:
