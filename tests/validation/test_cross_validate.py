@@ -443,7 +443,7 @@ FOLDS = records(rows_of(21))
         (([], "y", "foba"), ds.errors.ArgumentError, "source is empty"),
         ((FOLDS.clear(), "y", "foba"), ds.errors.ArgumentError, "source is empty"),
         ((FOLDS.drop("fold"), "y", "foba"), ds.errors.ColumnError, "source lacks column 'fold'"),
-        ((7, "y", "foba"), ds.errors.ArgumentError, "source is an int"),
+        ((7, "y", "foba"), ds.errors.ArgumentError, "source is a int"),
         (
             (FOLDS, "y", ds.group_lasso_path),
             ds.errors.ArgumentError,
