@@ -84,6 +84,11 @@ class Row:
     deviance: Formula  # what the row adds to the deviance
 
 
+def _number(path: Path) -> list[Formula]:
+    """Return the response of a target of numbers."""
+    return [column(path)]
+
+
 @dataclass(frozen=True, eq=False)
 class FamilyFormulas:
     """What a model of a target is made of; rows are described by formulas."""
