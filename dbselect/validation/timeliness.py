@@ -27,7 +27,7 @@ from dbselect.validation.comparison import Comparison
 from dbselect.validation.scoring.evaluate import evaluate
 
 #: A sequence, or what `evaluate` and `oracle` return: columns spent and explained.
-Curve = Prefixes | pl.DataFrame
+Curve = Prefixes[Any] | pl.DataFrame
 
 
 def explained_at(curve: Curve, budget: float) -> float:
