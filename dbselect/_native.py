@@ -3,9 +3,8 @@
 import ctypes
 import importlib.util
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache, partial
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -148,13 +147,10 @@ class Reader:
         policies: Sequence[str] | None = None,
         terms: str | None = None,
     ) -> None:
-        self._handle = _library().dbselect_reader_new(
-            *_texts(columns),
-            None if weight is None else weight.encode(),
-            *_texts(by),
-            letters(policies or ["skip"] * len(columns)).encode(),
-            None if terms is None else terms.encode(),
-        )
+        self._handle = _call(
+            "reader_new", *_texts(columns), weight, *_texts(by),
+            letters(policies or ["skip"] * len(columns)), terms,
+        )  # fmt: skip
         if not self._handle:
             raise DataError(f"columns are {list(columns)!r}; their names must be valid text")
 
@@ -166,24 +162,21 @@ class Reader:
         Their names follow those there are already. One name more than levels is that of all other
         values; the last is that of what is missing if `policy` fills.
         """
-        added = _library().dbselect_reader_category(
-            self._handle, column.encode(), *_texts(levels), *_texts(names),
-            letters([policy]).encode(),
-        )  # fmt: skip
-        if not added:
+        given = column, *_texts(levels), *_texts(names), letters([policy])
+        if not _call("reader_category", self._handle, *given):
             raise DataError(f"levels are {list(levels)!r}; they must be valid text")
 
     def order(self, order: Sequence[int]) -> None:
         """Set the order of the columns: numbers of all, then of the categories, each once."""
         numbers = (ctypes.c_size_t * len(order))(*order)
-        if not _library().dbselect_reader_order(self._handle, numbers, len(order)):
+        if not _call("reader_order", self._handle, numbers, len(order)):
             raise DataError(f"order is {list(order)!r}; it must have every column once")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _library().dbselect_reader_free(self._handle)
+        _call("reader_free", self._handle)
         self._handle = None
 
     def add(self, batch: Any) -> _Index:
@@ -192,39 +185,32 @@ class Reader:
         Returns which set of sums they are added to, how many keys it had, and then the rows of keys
         that are new to it.
         """
-        with _stream(batch) as stream:
-            return _numbers(partial(_library().dbselect_reader_add, self._handle, stream))
+        return _numbers("reader_add", self._handle, _Stream(batch))
 
     def settle(self) -> _Index:
         """Merge all sets of sums to one; return each group's number among the keys of all sets."""
-        return _numbers(partial(_library().dbselect_reader_settle, self._handle))
+        return _numbers("reader_settle", self._handle)
 
     def finish(self, order: Any = (0,)) -> pa.StructArray:
         """Return the records of some groups, each named once, and forget the sums."""
         order = np.ascontiguousarray(order, np.uintp)
-        given = self._handle, order.ctypes.data, len(order)
-        return _array(partial(_library().dbselect_reader_finish, *given))
+        return _array("reader_finish", self._handle, order, len(order))
 
     def state(self, note: bytes) -> bytes:
         """Return all that was added so far, for `load` in another process, with a note."""
-        call = partial(_library().dbselect_reader_state, self._handle, note, len(note))
-        return bytes(_array(call)[0].as_py())
+        return bytes(_array("reader_state", self._handle, note, len(note))[0].as_py())
 
     def note_of(self, state: bytes) -> bytes:
         """Return the note of a state."""
-        call = partial(_library().dbselect_state_note, self._handle, state, len(state))
-        return bytes(_array(call)[0].as_py())
+        return bytes(_array("state_note", self._handle, state, len(state))[0].as_py())
 
     def load(self, state: bytes, keys: Any = None) -> _Index:
         """Add the state of a reader of the same columns, as exactly as if its rows were added.
 
         `keys` is one batch with the keys of its groups, None without groups; returns as `add`.
         """
-        call = partial(_library().dbselect_reader_load, self._handle, state, len(state))
-        if keys is None:
-            return _numbers(partial(call, None))
-        with _stream(keys) as stream:
-            return _numbers(partial(call, stream))
+        groups = None if keys is None else _Stream(keys)
+        return _numbers("reader_load", self._handle, state, len(state), groups)
 
 
 def folds(table: Any, columns: Sequence[str], k: int, seed: int) -> pa.Int64Array:
@@ -232,8 +218,7 @@ def folds(table: Any, columns: Sequence[str], k: int, seed: int) -> pa.Int64Arra
 
     The values of the flattened `columns` make the key; without any the first field is the key.
     """
-    with _stream(table) as stream:
-        return _array(partial(_library().dbselect_folds, stream, *_texts(columns), k, seed))
+    return _array("folds", _Stream(table), *_texts(columns), k, seed)
 
 
 def distinct(table: Any) -> pa.StructArray:
@@ -242,8 +227,7 @@ def distinct(table: Any) -> pa.StructArray:
     The object has an Arrow C stream; its first field has no NULLs and a type that Polars exports. A
     value of two chunks comes twice.
     """
-    with _stream(table) as stream:
-        return _array(partial(_library().dbselect_distinct, stream))
+    return _array("distinct", _Stream(table))
 
 
 def projection(
@@ -255,9 +239,7 @@ def projection(
     both limits are at least 1.
     """
     nearest = np.empty(len(v))
-    with _vector(v, order, starts) as given:
-        limits = max_columns, max_groups
-        _check(_library().dbselect_project(*given, *limits, nearest.ctypes.data))
+    _run("project", *_vector(v, order, starts), max_columns, max_groups, nearest)
     return nearest
 
 
@@ -269,18 +251,18 @@ def support_table(
     Its fields: entries, starts of groups among them, totals as multiples of 2 to the power of
     power, choices in bytes.
     """
-    with _vector(v, order, starts) as given:
-        limits = max_columns, max_groups
-        return _array(partial(_library().dbselect_support_table, *given, *limits))[0]
+    return _array("support_table", *_vector(v, order, starts), max_columns, max_groups)[0]
 
 
-@contextmanager
-def _vector(v: _Vector, order: _Index | None, starts: _Index) -> Iterator[tuple[Any, ...]]:
-    """Give a vector and its groups as the library takes them."""
-    v, starts = np.ascontiguousarray(v), np.ascontiguousarray(starts, dtype=np.intp)
-    order = None if order is None else np.ascontiguousarray(order, dtype=np.intp)
-    at = None if order is None else order.ctypes.data
-    yield v.ctypes.data, len(v), at, starts.ctypes.data, len(starts) - 1
+def _vector(v: _Vector, order: _Index | None, starts: _Index) -> tuple[Any, ...]:
+    """Return a vector and its groups as the library takes them."""
+    at = None if order is None else np.ascontiguousarray(order, np.intp)
+    return np.ascontiguousarray(v), len(v), at, *_starts(starts)
+
+
+def _starts(starts: npt.NDArray[Any]) -> tuple[_Index, int]:
+    """Return where groups begin, and the last ends, as the library takes it."""
+    return np.ascontiguousarray(starts, np.intp), len(starts) - 1
 
 
 class RandomSets:
@@ -297,12 +279,8 @@ class RandomSets:
         numbers = np.ascontiguousarray(of, np.uintp)
         found = np.empty((count, min(size, len(numbers))), np.uintp)
         drawn = ctypes.c_uint64(self.drawn)
-        _check(
-            _library().dbselect_sets(
-                numbers.ctypes.data, len(numbers), size, count, self.seed,
-                ctypes.addressof(drawn), found.ctypes.data,
-            )
-        )  # fmt: skip
+        given = numbers, len(numbers), size, count, self.seed
+        _run("sets", *given, ctypes.byref(drawn), found)
         self.drawn = drawn.value
         return found.tolist()
 
@@ -316,13 +294,13 @@ class RowDesign:
 
     def __init__(self, width: int, beta2: float, sigma2: float, capacity: int) -> None:
         self._width = width
-        self._handle = _library().dbselect_design_new(width, beta2, sigma2, capacity)
+        self._handle = _call("design_new", width, beta2, sigma2, capacity)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _library().dbselect_design_free(self._handle)
+        _call("design_free", self._handle)
         self._handle = None
 
     def read(self, numbers: _Index, X: _Vector) -> npt.NDArray[np.bool_]:
@@ -330,10 +308,9 @@ class RowDesign:
 
         SourceError if a row that was taken is another one now.
         """
-        numbers, X = np.ascontiguousarray(numbers, np.uintp), np.ascontiguousarray(X)
-        near = np.empty(len(numbers), np.bool_)
-        given = numbers.ctypes.data, X.ctypes.data, len(numbers), near.ctypes.data
-        _check(_library().dbselect_design_read(self._handle, *given))
+        numbers, near = np.ascontiguousarray(numbers, np.uintp), np.empty(len(numbers), np.bool_)
+        given = numbers, np.ascontiguousarray(X), len(numbers)
+        _run("design_read", self._handle, *given, near)
         return near
 
     def best(self) -> tuple[int, float] | None:
@@ -347,19 +324,17 @@ class RowDesign:
 
     def _next(self, is_read: bool) -> tuple[int, float]:
         row, gain = ctypes.c_size_t(), ctypes.c_double()
-        given = is_read, ctypes.addressof(row), ctypes.addressof(gain)
-        _check(_library().dbselect_design_next(self._handle, *given))
+        _run("design_next", self._handle, is_read, ctypes.byref(row), ctypes.byref(gain))
         return row.value, gain.value
 
     def take(self, x: _Vector) -> float:
         """Take a row that was never read and return its gain."""
-        x = np.ascontiguousarray(x)
-        return float(_library().dbselect_design_take(self._handle, x.ctypes.data))
+        return float(_call("design_take", self._handle, np.ascontiguousarray(x)))
 
     def covariance(self) -> _Vector:
         """Return the posterior covariance, shape (d, d)."""
         found = np.empty((self._width, self._width))
-        _library().dbselect_design_covariance(self._handle, found.ctypes.data)
+        _call("design_covariance", self._handle, found)
         return found
 
 
@@ -382,20 +357,15 @@ class Penalised:
         square: npt.NDArray[Any],
     ) -> None:
         numbers = (products, target, norm, absolute, square)
-        self.parts = [np.ascontiguousarray(part, np.float64) for part in numbers]
-        self.parts.insert(2, np.ascontiguousarray(starts, np.intp))
+        self.parts: list[Any] = [np.ascontiguousarray(part, np.float64) for part in numbers]
+        self.parts.insert(2, _starts(starts)[0])
 
     def at(self, penalties: _Vector | None, count: int, ratio: float = 0.0) -> _Penalised:
         """Return it as the library takes it, which keeps no array alive."""
-        before, after = self.parts[:3], self.parts[3:]
-        return _Penalised(
-            *(part.ctypes.data for part in before),
-            len(self.parts[2]) - 1,
-            *(part.ctypes.data for part in after),
-            None if penalties is None else penalties.ctypes.data,
-            count,
-            ratio,
-        )
+        addresses = [part.ctypes.data for part in self.parts]
+        addresses.insert(3, len(self.parts[2]) - 1)
+        grid = None if penalties is None else penalties.ctypes.data
+        return _Penalised(*addresses, grid, count, ratio)
 
 
 def penalised_path(
@@ -415,8 +385,7 @@ def penalised_path(
     next(turns)
     penalties = np.ascontiguousarray(grid, np.float64) if isinstance(grid, np.ndarray) else None
     given = asked.at(None, *grid) if penalties is None else asked.at(penalties, len(penalties))
-    call = partial(_library().dbselect_penalised_path, ctypes.byref(given), _OnTurn(turns.send))
-    found = _array(call)
+    found = _array("penalised_path", ctypes.byref(given), _OnTurn(turns.send))
     if raised:
         raise raised.pop()
     return {field.name: found.field(field.name)[0].values.to_numpy() for field in found.type}
@@ -426,9 +395,7 @@ def penalised_degrees(asked: Penalised, penalties: _Vector, w: _Vector) -> _Vect
     """Return the degrees of freedom at each of L penalties with minima `w`, (L, D); shape (L,)."""
     penalties, w = (np.ascontiguousarray(each, np.float64) for each in (penalties, w))
     found, given = np.empty(len(penalties)), asked.at(penalties, len(penalties))
-    _check(
-        _library().dbselect_penalised_degrees(ctypes.byref(given), w.ctypes.data, found.ctypes.data)
-    )
+    _run("penalised_degrees", ctypes.byref(given), w, found)
     return found
 
 
@@ -444,14 +411,8 @@ def knockoff_copies(
     shape (draws, D).
     """
     R, c = (np.ascontiguousarray(each, np.float64) for each in (R, c))
-    starts = np.ascontiguousarray(starts, np.intp)
     S, drawn = np.empty(R.shape), np.empty((draws, len(c)))
-    _check(
-        _library().dbselect_knockoffs(
-            R.ctypes.data, c.ctypes.data, starts.ctypes.data, len(starts) - 1, rows,
-            kind == "fixed", seed, draws, S.ctypes.data, drawn.ctypes.data,
-        )
-    )  # fmt: skip
+    _run("knockoffs", R, c, *_starts(starts), rows, kind == "fixed", seed, draws, S, drawn)
     return S, drawn
 
 
@@ -464,8 +425,7 @@ def knockoff_select(statistics: _Vector, q: float) -> tuple[_Vector, _Vector, An
     """
     statistics = np.ascontiguousarray(statistics, np.float64)
     found = np.empty((statistics.shape[1], 3))
-    given = statistics.ctypes.data, *statistics.shape, q, found.ctypes.data
-    _check(_library().dbselect_knockoff_select(*given))
+    _run("knockoff_select", statistics, *statistics.shape, q, found)
     return found[:, 0], found[:, 1], found[:, 2] > 0
 
 
@@ -513,9 +473,7 @@ def _asked(
         turns = _turns(turn, raised)
         next(turns)
         on_turn = _OnTurn(turns.send)
-    with _stream(_batch(records)) as first, _stream(request) as second:
-        call = partial(getattr(_library(), f"dbselect_{function}"), first, second, on_turn)
-        return _array(call), raised
+    return _array(function, _Stream(_batch(records)), _Stream(request), on_turn), raised
 
 
 def _turns(
@@ -572,8 +530,7 @@ def _request(method: str, target: str, given: Mapping[str, Any]) -> pa.RecordBat
 
 def check(records: pa.Array, target: str) -> pa.StringArray:
     """Return why each Gram record cannot be searched for a target; NULL if it can."""
-    with _stream(_batch(records)) as stream:
-        return _array(partial(_library().dbselect_check, stream, target.encode()))
+    return _array("check", _Stream(_batch(records)), target)
 
 
 class RowPredictor:
@@ -584,8 +541,7 @@ class RowPredictor:
 
     def __init__(self, record: pa.Array, asked: str) -> None:
         handle = ctypes.c_void_p()
-        with _stream(_batch(record)) as stream:
-            _check(_library().dbselect_arrived_new(stream, asked.encode(), ctypes.byref(handle)))
+        _run("arrived_new", _Stream(_batch(record)), asked, ctypes.byref(handle))
         self._handle, self._row = handle, _library().dbselect_arrived_row
         weakref.finalize(self, _library().dbselect_arrived_free, handle)
 
@@ -596,7 +552,7 @@ class RowPredictor:
         if error:
             _check(error)
         text = ctypes.string_at(found)
-        _library().dbselect_text_free(found)
+        _call("text_free", found)
         return text
 
 
@@ -604,27 +560,44 @@ def _batch(records: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([records], ["gram"])
 
 
-@contextmanager
-def _stream(table: Any) -> Iterator[int]:
-    """Give the address of the Arrow C stream of a table."""
-    capsule = table.__arrow_c_stream__()
-    stream = ctypes.pythonapi.PyCapsule_GetPointer
-    stream.restype, stream.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    yield stream(capsule, b"arrow_array_stream")
+class _Stream:
+    """The Arrow C stream of a table, as ctypes passes it on."""
+
+    def __init__(self, table: Any) -> None:
+        self._capsule = table.__arrow_c_stream__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        self._as_parameter_ = ctypes.c_void_p(pointer(self._capsule, b"arrow_array_stream"))
 
 
-def _array(call: Callable[[int, int], int | None]) -> Any:
-    """Return the Arrow array that a call writes."""
+def _call(name: str, *given: Any) -> Any:
+    """Return what a function of the library returns of texts, arrays and numbers."""
+    return getattr(_library(), f"dbselect_{name}")(*map(_argument, given))
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.ctypes
+    return value.encode() if isinstance(value, str) else value
+
+
+def _run(name: str, *given: Any) -> None:
+    """Call a function that returns an error, or nothing."""
+    _check(_call(name, *given))
+
+
+def _array(name: str, *given: Any) -> Any:
+    """Return the Arrow array that a function writes."""
     # The structures of the Arrow C data interface are 80 and 72 bytes long.
     array, schema = ctypes.create_string_buffer(80), ctypes.create_string_buffer(72)
     addresses = ctypes.addressof(array), ctypes.addressof(schema)
-    _check(call(*addresses))
+    _run(name, *given, *addresses)
     return pa.Array._import_from_c(*addresses)
 
 
-def _numbers(call: Callable[[int, int], int | None]) -> _Index:
-    """Return the whole numbers that a call writes."""
-    numbers: _Index = _array(call).to_numpy(zero_copy_only=False)
+def _numbers(name: str, *given: Any) -> _Index:
+    """Return the whole numbers that a function writes."""
+    numbers: _Index = _array(name, *given).to_numpy(zero_copy_only=False)
     return numbers
 
 
@@ -641,7 +614,7 @@ def _texts(texts: Sequence[str]) -> tuple[Any, int]:
 def _check(error: int | None) -> None:
     if error:
         message = ctypes.string_at(error).decode(errors="replace")
-        _library().dbselect_text_free(error)
+        _call("text_free", error)
         kind, _, sentence = message.partition(": ")
         if kind in _ERRORS:
             raise _ERRORS[kind](sentence)

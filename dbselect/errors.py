@@ -65,7 +65,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class DependenceWarning(ConditionWarning):
-    """A column that depends on others but for a trace is left out, and the trace may matter."""
+    """A column that nearly depends on others is left out, and what is its own may matter."""
 
 
 class LeftOutWarning(UserWarning):
@@ -118,14 +118,18 @@ MOST_SHOWN = 100
 
 def shown(value: Any) -> str:
     """Return a value as an error shows it: short, and of a table its type only."""
-    kind = type(value).__name__
-    article = "an" if kind[0] in "AEIOUaeiou" else "a"
     marks = ("__arrow_c_stream__", "__array__", "collect_schema")
     is_table = any(hasattr(value, mark) for mark in marks)
     if is_table and not isinstance(value, numbers.Number):
-        return f"{article} {kind}"
+        return type_shown(value)
     text = repr(value)
-    return text if len(text) <= MOST_SHOWN else f"{article} {kind}"
+    return text if len(text) <= MOST_SHOWN else type_shown(value)
+
+
+def type_shown(value: Any) -> str:
+    """Return the type of a value with its article."""
+    kind = type(value).__name__
+    return f"an {kind}" if kind[0] in "AEIOUaeiou" else f"a {kind}"
 
 
 def unknown(kind: str, name: str, names: Sequence[str]) -> str:

@@ -41,17 +41,35 @@ class Family:
     name: ClassVar[str]
     #: The links that the family has, its default first.
     links: ClassVar[tuple[str, ...]]
+    #: Whether there is a predictor for each of several classes.
+    has_classes: ClassVar[bool] = False
+    #: The parameter of the distribution, where it has one, and above what it must lie.
+    parameter: ClassVar[tuple[str, float] | None] = None
 
     link: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
-        """Refuse a link that the family does not have."""
+        """Refuse a link that the family does not have, and a number out of range."""
         if self.link == "":
             object.__setattr__(self, "link", self.links[0])
         if self.link not in self.links:
             raise ArgumentError(
                 f"link is {shown(self.link)}; family '{self.name}' has {list(self.links)}"
             )
+        if self.parameter is not None:
+            self._check_number(*self.parameter)
+
+    def _check_number(self, name: str, above: float) -> None:
+        """Refuse a number that is not above a limit; it is kept as a double."""
+        value = getattr(self, name)
+        if value is None and hasattr(type(self), name):
+            return  # the default
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not is_number or not above < float(value) < math.inf:
+            raise ArgumentError(
+                f"{name} is {shown(value)}; of '{self.name}' it must be a number > {above:g}"
+            )
+        object.__setattr__(self, name, float(value))
 
     def __str__(self) -> str:
         inside = [repr(self.number)] if self.number is not None else []
@@ -61,17 +79,13 @@ class Family:
     @property
     def number(self) -> float | None:
         """The parameter of the distribution, where the family has one."""
-        return None
+        found: float | None = None if self.parameter is None else getattr(self, self.parameter[0])
+        return found
 
     @property
     def is_linear(self) -> bool:
         """Whether a Gram matrix has all that a fit needs."""
-        return False
-
-    @property
-    def has_classes(self) -> bool:
-        """Whether there is a predictor for each of several classes."""
-        return False
+        return isinstance(self, Gaussian) and self.link == "identity"
 
 
 @dataclass(frozen=True)
@@ -80,11 +94,6 @@ class Gaussian(Family):
 
     name = "gaussian"
     links = ("identity", "log", "inverse")
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether a Gram matrix has all that a fit needs."""
-        return self.link == "identity"
 
 
 @dataclass(frozen=True)
@@ -131,23 +140,17 @@ class NegativeBinomial(Family):
 
     name = "negative_binomial"
     links = ("log", "identity", "sqrt")
+    parameter = ("dispersion", 0.0)
 
     dispersion: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a dispersion out of range."""
+        """Refuse a dispersion out of range, and none where a fit cannot find it."""
         super().__post_init__()
-        if self.dispersion is not None:
-            _set_number(self, "dispersion", 0.0)
-        elif self.link != "log":
+        if self.dispersion is None and self.link != "log":
             raise ArgumentError(
                 f"dispersion is None; the most likely one is that of link 'log', not {self.link!r}"
             )
-
-    @property
-    def number(self) -> float | None:
-        """The dispersion."""
-        return self.dispersion
 
 
 @dataclass(frozen=True)
@@ -162,18 +165,9 @@ class Tweedie(Family):
 
     name = "tweedie"
     links = ("log", "identity", "inverse", "inverse_squared", "sqrt")
+    parameter = ("power", 1.0)
 
     power: float
-
-    def __post_init__(self) -> None:
-        """Refuse a power out of range."""
-        super().__post_init__()
-        _set_number(self, "power", 1.0)
-
-    @property
-    def number(self) -> float | None:
-        """The power."""
-        return self.power
 
 
 @dataclass(frozen=True)
@@ -182,11 +176,7 @@ class Multinomial(Family):
 
     name = "multinomial"
     links = ("softmax",)
-
-    @property
-    def has_classes(self) -> bool:
-        """Whether there is a predictor for each of several classes."""
-        return True
+    has_classes = True
 
 
 _FAMILIES: dict[str, type[Family]] = {
@@ -235,7 +225,7 @@ def parse(family: Any) -> Family:
     options: dict[str, Any] = {"link": links[0]} if links else {}
     if len(links) > 1 or len(numbers_given) > 1:
         raise _unknown(family)
-    if kind not in (NegativeBinomial, Tweedie):
+    if kind.parameter is None:
         if numbers_given:
             raise ArgumentError(f"family is {family!r}; the links of {kind.name} are "
                                 f"{list(kind.links)}")  # fmt: skip
@@ -249,27 +239,6 @@ def parse(family: Any) -> Family:
     if kind is Tweedie and not values:
         raise ArgumentError(f"family is {family!r}; it needs a power > 1, as 'tweedie(1.5)'")
     return kind(*values, **options)
-
-
-def names() -> list[str]:
-    """Return the families without a number, with each of their links."""
-    return [
-        kind.name if link == kind.links[0] else f"{kind.name}({link})"
-        for kind in _FAMILIES.values()
-        if kind is not Tweedie
-        for link in (kind.links if kind is not NegativeBinomial else kind.links[:1])
-    ]
-
-
-def _set_number(family: Any, name: str, above: float) -> None:
-    """Refuse a number that is not above a limit; it is kept as a double."""
-    value = getattr(family, name)
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not is_number or not above < float(value) < math.inf:
-        raise ArgumentError(
-            f"{name} is {shown(value)}; of '{family.name}' it must be a number > {above:g}"
-        )
-    object.__setattr__(family, name, float(value))
 
 
 def _unknown(family: Any) -> ArgumentError:

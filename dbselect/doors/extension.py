@@ -42,26 +42,11 @@ def extension_path(platform: str) -> Path:
     content = library + _footer(platform, f"v{release}")
     digest = hashlib.sha256(content).hexdigest()[:12]
     folder = user_cache_path("dbselect") / f"{release}-{digest}"
-    path = folder / FILE_NAME
-    try:
-        folder.mkdir(mode=OWN, parents=True, exist_ok=True)
-        _close(folder.parent)
-        _close(folder)
-        with suppress(OSError):  # of root's folder
-            os.utime(folder)
-        # The file is loaded into this process, so compare its content, not its size.
-        if path.is_symlink() or not path.is_file() or path.read_bytes() != content:
-            path.unlink(missing_ok=True)
-            with replacing(path) as temporary:
-                temporary.write_bytes(content)
-            _remove_builds(folder)
-        _close(path)
-    except OSError as error:
-        raise EngineError(
-            f"cannot write the DuckDB extension to '{folder}' ({error.strerror}); "
-            "set XDG_CACHE_HOME to a folder that can be written"
-        ) from error
-    return path
+    if _placed(content, folder / FILE_NAME):
+        _remove_builds(folder)
+    with suppress(OSError):  # of root's folder
+        os.utime(folder)
+    return folder / FILE_NAME
 
 
 def lasting_path(platform: str) -> Path:
@@ -69,22 +54,30 @@ def lasting_path(platform: str) -> Path:
 
     Scripts of other clients load it; it is of the build that was last asked for.
     """
-    build = extension_path(platform)
     path = user_cache_path("dbselect") / "extension" / platform / FILE_NAME
+    _placed(extension_path(platform).read_bytes(), path)
+    return path
+
+
+def _placed(content: bytes, path: Path) -> bool:
+    """Write a file into the cache unless it is there, and return whether it was written."""
     try:
         path.parent.mkdir(mode=OWN, parents=True, exist_ok=True)
         _close(path.parent.parent)
         _close(path.parent)
-        content = build.read_bytes()
-        if not path.is_file() or path.read_bytes() != content:
-            copied(build, path)
+        # The file is loaded into this process, so compare its content, not its size.
+        is_new = path.is_symlink() or not path.is_file() or path.read_bytes() != content
+        if is_new:
+            path.unlink(missing_ok=True)
+            with replacing(path) as temporary:
+                temporary.write_bytes(content)
         _close(path)
     except OSError as error:
         raise EngineError(
-            f"cannot write the DuckDB extension to '{path}' ({error.strerror}); "
+            f"cannot write the DuckDB extension to '{path.parent}' ({error.strerror}); "
             "set XDG_CACHE_HOME to a folder that can be written"
         ) from error
-    return path
+    return is_new
 
 
 def _remove_builds(own: Path) -> None:

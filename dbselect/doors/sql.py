@@ -180,14 +180,6 @@ def _wide_sequences(*chunks: pa.ChunkedArray) -> pa.ListArray:
     return write_sequences(found)
 
 
-def _of_table(target: Any, given: Mapping[str, Any]) -> tuple[Problem, dict[str, Any]]:
-    """Return the problem of a table, which is checked before it is read, and the options."""
-    fields = {name: value for name, value in given.items() if name in _FIELDS}
-    options = {name: value for name, value in given.items() if name not in fields}
-    check_options(AnytimeOptions, "anytime_sequence", options)
-    return Problem(None, target, **fields), options
-
-
 def _of_tables(
     method: str,
     chunks: Sequence[pa.ChunkedArray],
@@ -200,14 +192,17 @@ def _of_tables(
     options. `answer` takes the problem and the options of the method; errors name `method`.
     """
     *given, options = map(_flat, chunks)
-    read = _Options(options)
     found: list[Any] = []
     for start, end in _runs(*given, *options.flatten()):
         number, path, table, target, *others = (column[start].as_py() for column in given)
         one = None
         if table is not None:
-            asked = _spread(method, read.at(start)) | fields(*others)
-            problem, own = _of_table(target, asked)
+            asked = _spread(method, _given(options[start])) | fields(*others)
+            own = {name: value for name, value in asked.items() if name not in _FIELDS}
+            # What no table could make right is refused before one is read.
+            check_options(AnytimeOptions, "anytime_sequence", own)
+            asked_of = {name: value for name, value in asked.items() if name in _FIELDS}
+            problem = Problem(None, target, **asked_of)
             with reading(number, path, table) as relation:
                 one = answer(problem.on(relation), own)
         found += [one] * (end - start)
@@ -226,26 +221,10 @@ def _runs(*arguments: pa.Array) -> list[tuple[int, int]]:
     return list(pairwise([*starts, rows]))
 
 
-class _Options:
-    """A struct of options row by row; a value that repeats is converted once."""
-
-    def __init__(self, options: pa.StructArray) -> None:
-        self._columns = dict(zip(options.type.names, options.flatten(), strict=True))
-        self._last: dict[str, pa.Scalar] = {}
-        self._values: dict[str, Any] = {}
-
-    def at(self, row: int) -> dict[str, Any]:
-        """Return the options of a row; NULL means the default."""
-        for name, column in self._columns.items():
-            scalar = column[row]
-            if name not in self._last or not scalar.equals(self._last[name]):
-                self._last[name] = scalar
-                value = _python_value(scalar.as_py())
-                if value is None:
-                    self._values.pop(name, None)
-                else:
-                    self._values[name] = value
-        return self._values
+def _given(options: pa.StructScalar) -> dict[str, Any]:
+    """Return the options of a row; NULL means the default."""
+    values = {name: _python_value(value) for name, value in options.as_py().items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _extended(*arguments: pa.ChunkedArray) -> pa.StructArray:
@@ -256,9 +235,8 @@ def _extended(*arguments: pa.ChunkedArray) -> pa.StructArray:
     records, sums, tables, options = (_flat(argument) for argument in arguments)
     if len(records) == 0:
         return pa.array([], PLAIN_RECORD)
-    read = _Options(options)
     found = [
-        with_table(records[row], sums[row], tables[row], read.at(row))
+        with_table(records[row], sums[row], tables[row], _given(options[row]))
         for row in range(len(records))
     ]
     return pa.array(found, PLAIN_RECORD)

@@ -18,11 +18,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
-import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.special import erfcx, ndtri
 
-from dbselect.glm.families import BINOMIAL, FamilyFormulas, Null, Row, bounded_exp, one_pair
+from dbselect.glm.families import (
+    BINOMIAL,
+    FamilyFormulas,
+    Null,
+    Row,
+    bounded_exp,
+    one_null,
+    one_pair,
+)
 from dbselect.record.formulas import Formula, absolute, atan, choose, exp, kept, log, number
 from dbselect.record.gram import Vector
 
@@ -59,21 +66,28 @@ def _tail() -> tuple[float, ...]:
     return tuple(powers[::-1].tolist())
 
 
-def _probit_mean(eta: Formula) -> Formula:
-    tail, _ = _normal(eta)
-    return choose(eta, tail * -1.0 + 1.0, tail)
-
-
 def _probit_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
     tail, steep = _normal(eta[0])
-    other = kept(tail * -1.0 + 1.0)
     # Far out, where the tail is 0, its logarithm is computed from that of the density.
-    of_tail = kept(log(steep) + (eta[0] * eta[0] + math.log(2.0 * math.pi)) * 0.5)
+    of_tail = log(steep) + (eta[0] * eta[0] + math.log(2.0 * math.pi)) * 0.5
+    return _odd_row(eta[0], y[0], tail, steep, kept(of_tail))
+
+
+def _odd_row(eta: Formula, y: Formula, tail: Formula, steep: Formula, of_tail: Formula) -> Row:
+    """Return a row of a link that is odd, by the tail on the side of eta.
+
+    `steep` is the density over the tail, `of_tail` minus the logarithm of the tail.
+    """
+    other = kept(tail * -1.0 + 1.0)
     of_other = kept(log(other) * -1.0)
-    no = kept(y[0] * -1.0 + 1.0)
-    deviance = choose(eta[0], y[0] * of_other + no * of_tail, y[0] * of_tail + no * of_other)
-    score = choose(eta[0], tail - no, y[0] - tail) * steep / other
+    no = kept(y * -1.0 + 1.0)
+    deviance = choose(eta, y * of_other + no * of_tail, y * of_tail + no * of_other)
+    score = choose(eta, tail - no, y - tail) * steep / other
     return one_pair(steep * steep * tail / other, score, deviance * 2.0)
+
+
+def _odd_mean(eta: Formula, tail: Formula) -> Formula:
+    return choose(eta, tail * -1.0 + 1.0, tail)
 
 
 def _cloglog_parts(eta: Formula) -> tuple[Formula, Formula]:
@@ -106,20 +120,10 @@ def _cauchit_tail(eta: Formula) -> Formula:
     return kept(choose(far - 1.0, outside, atan(far) * -1.0 + math.pi / 2.0) * (1.0 / math.pi))
 
 
-def _cauchit_mean(eta: Formula) -> Formula:
-    tail = _cauchit_tail(eta)
-    return choose(eta, tail * -1.0 + 1.0, tail)
-
-
 def _cauchit_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
     tail = _cauchit_tail(eta[0])
-    other = kept(tail * -1.0 + 1.0)
-    slope = kept(1.0 / ((eta[0] * eta[0] + 1.0) * math.pi))
-    no = kept(y[0] * -1.0 + 1.0)
-    of_tail, of_other = kept(log(tail) * -1.0), kept(log(other) * -1.0)
-    deviance = choose(eta[0], y[0] * of_other + no * of_tail, y[0] * of_tail + no * of_other)
-    score = choose(eta[0], tail - no, y[0] - tail) * slope / (tail * other)
-    return one_pair(slope * slope / (tail * other), score, deviance * 2.0)
+    steep = kept(1.0 / ((eta[0] * eta[0] + 1.0) * math.pi * tail))
+    return _odd_row(eta[0], y[0], tail, steep, kept(log(tail) * -1.0))
 
 
 def _log_mean(eta: Formula) -> Formula:
@@ -146,20 +150,12 @@ def _binomial(
         p = float(means[0])
         predictor, slope = link(p)
         deviance = BINOMIAL.null(means, variance, summed, weight).deviance
-        weights = np.array([slope**2 / (p * (1.0 - p))])
-        return Null(np.array([predictor]), weights, np.array([[1.0 / slope]]), deviance)
+        return one_null(predictor, slope, slope**2 / (p * (1.0 - p)), deviance)
 
-    return FamilyFormulas(
-        name=f"binomial({name})",
-        responses=BINOMIAL.responses,
-        means=lambda eta: [mean(eta[0])],
-        row=row,
-        null=null,
-        allowed=BINOMIAL.allowed,
-        refused=BINOMIAL.refused,
-        offset=True,
+    return replace(
+        BINOMIAL, name=f"binomial({name})", means=lambda eta: [mean(eta[0])], row=row, null=null,
         is_canonical=False,
-    )
+    )  # fmt: skip
 
 
 def _of_probit(p: float) -> tuple[float, float]:
@@ -188,8 +184,10 @@ def _loglog_mean(eta: Formula) -> Formula:
 
 
 LOGLOG = _binomial("loglog", _loglog_mean, _loglog_row, _of_loglog)
-CAUCHIT = _binomial("cauchit", _cauchit_mean, _cauchit_row, _of_cauchit)
-PROBIT = _binomial("probit", _probit_mean, _probit_row, _of_probit)
+CAUCHIT = _binomial(
+    "cauchit", lambda eta: _odd_mean(eta, _cauchit_tail(eta)), _cauchit_row, _of_cauchit
+)
+PROBIT = _binomial("probit", lambda eta: _odd_mean(eta, _normal(eta)[0]), _probit_row, _of_probit)
 CLOGLOG = _binomial("cloglog", lambda eta: _cloglog_parts(eta)[1], _cloglog_row, _of_cloglog)
-#: A predictor above 0 counts as one of a mean that is 1 but for rounding.
+#: A predictor above 0 counts as one whose mean is 1 up to rounding.
 LOG = replace(_binomial("log", _log_mean, _log_row, lambda p: (math.log(p), p)), at_zero=False)

@@ -17,6 +17,7 @@ Abramowitz, Stegun (1964), 6.3.5, 6.3.18, 6.4.12.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from scipy.special import digamma, polygamma
@@ -40,7 +41,7 @@ SETTLED = 1e-9
 TURNS, STEPS = 50, 25
 #: Longest step of log theta.
 LONGEST = 2.0
-#: Largest theta: the variance is then that of Poisson's counts but for a millionth of the mean.
+#: Largest theta: the variance is then that of Poisson's counts to a millionth of the mean.
 LARGEST = 1e6
 #: Columns by formula of the pass.
 SCORE, CURVATURE, SPREAD = (f"{PREFIX}{name}" for name in ("score", "curvature", "spread"))
@@ -102,23 +103,25 @@ def _told(data: Data, point: Coefficients, theta: float) -> tuple[float, float, 
     return score_, curvature_, spread
 
 
-def _digamma(x: Formula) -> Formula:
+def _stirling(x: Formula, numbers: Sequence[float]) -> tuple[Formula, Formula, Formula]:
+    """Return the shifted argument z, 1 / z, and the sum of numbers over even powers of z."""
     z = kept(x + float(SHIFT))
     inverse = kept(1.0 / z)
     square = kept(inverse * inverse)
     series = inverse * 0.0
-    for k, bernoulli in reversed(list(enumerate(BERNOULLI, 1))):
-        series = (series + bernoulli / (2 * k)) * square
+    for one in reversed(numbers):
+        series = (series + one) * square
+    return z, inverse, series
+
+
+def _digamma(x: Formula) -> Formula:
+    numbers = [bernoulli / (2 * k) for k, bernoulli in enumerate(BERNOULLI, 1)]
+    z, inverse, series = _stirling(x, numbers)
     back = total([1.0 / (x + float(i)) for i in range(SHIFT)])
     return log(z) - inverse * 0.5 - series - back
 
 
 def _trigamma(x: Formula) -> Formula:
-    z = kept(x + float(SHIFT))
-    inverse = kept(1.0 / z)
-    square = kept(inverse * inverse)
-    series = inverse * 0.0
-    for bernoulli in reversed(BERNOULLI):
-        series = (series + bernoulli) * square
+    _, inverse, series = _stirling(x, BERNOULLI)
     back = total([1.0 / ((x + float(i)) * (x + float(i))) for i in range(SHIFT)])
-    return inverse + square * 0.5 + series * inverse + back
+    return inverse + inverse * inverse * 0.5 + series * inverse + back

@@ -1,6 +1,6 @@
 """Families of generalised linear models, as formulas of a row.
 
-A row's linear predictors ``eta_k`` are K numbers (one, but for several classes) and its
+A row's linear predictors ``eta_k`` are K numbers (one, unless there are several classes) and its
 responses ``y_r`` are R numbers. With the canonical link, the gradient of the log-likelihood
 is ``X'(y - mu)``; another link has its slope over the variance as a factor, and the expected
 information in the place of the curvature (Fisher's scoring). The information is a sum over
@@ -89,12 +89,13 @@ class FamilyFormulas:
     """What a model of a target is made of; rows are described by formulas."""
 
     name: str  # as users call it
-    responses: Callable[[Path], list[Formula]]  # path of the target -> R responses
     means: Callable[[Sequence[Formula]], list[Formula]]  # K predictors -> R means
     row: Callable[[Sequence[Formula], Sequence[Formula]], Row]  # K predictors, R responses -> Row
     # means of the responses (R,), their variances (R,), mean of `summed`, sum of weights -> Null
     null: Callable[[Vector, Vector, float, float], Null]
     allowed: str  # what the target's values must be, for errors
+    # path of the target -> R responses; by default one number
+    responses: Callable[[Path], list[Formula]] = lambda path: [column(path)]
     # response -> 1 where the value is not allowed, 0 elsewhere
     refused: Callable[[Formula], Formula] | None = None
     # response -> what the null deviance needs the sum of
@@ -104,7 +105,6 @@ class FamilyFormulas:
     # shape (T, P), q of each pair
     contrasts: Matrix = field(default_factory=lambda: np.ones((1, 1)))
     quadratic: bool = False  # whether the deviance is a quadratic function of the coefficients
-    offset: bool = False  # whether a column may be added to the predictor
     is_log: bool = False  # whether the mean is the exponential of the predictor
     # whether the expected information is the curvature itself, so that the last step of a fit errs
     # by no more than its square
@@ -120,21 +120,16 @@ class FamilyFormulas:
         return load("glm.named", "family_of"), (self.name, self.classes or self.levels)
 
 
-def one_number(path: Path) -> list[Formula]:
-    """Return the response of a target that is a number."""
-    return [column(path)]
-
-
 def one_pair(weight: Formula, rest: Formula, deviance: Formula) -> Row:
     """Return a row of one response, given y - mu; by another link, the score, weight times r."""
     weight = kept(at_least(weight, WEIGHT_FLOOR))
     return Row([(weight, rest / weight)], deviance)
 
 
-def _one_null(predictor: float, weight: float, deviance: float) -> Null:
-    return Null(
-        np.array([predictor]), np.array([weight]), np.array([[1.0 / weight]]), float(deviance)
-    )
+def one_null(predictor: float, slope: float, weight: float, deviance: float) -> Null:
+    """Return the null model of one response; `slope` is that of the mean by the predictor."""
+    residual = 1.0 / slope if slope else 0.0
+    return Null(np.array([predictor]), np.array([weight]), np.array([[residual]]), float(deviance))
 
 
 def _gaussian_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
@@ -143,19 +138,17 @@ def _gaussian_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
 
 
 def _gaussian_null(mean: Vector, variance: Vector, _: float, weight: float) -> Null:
-    return _one_null(mean[0], 1.0, weight * variance[0])
+    return one_null(mean[0], 1.0, 1.0, weight * variance[0])
 
 
 #: The mean is the predictor. The first pass determines the fit.
 GAUSSIAN = FamilyFormulas(
     name="gaussian",
-    responses=one_number,
     means=list,
     row=_gaussian_row,
     null=_gaussian_null,
     allowed="a number",
     quadratic=True,
-    offset=True,
     has_dispersion=True,
 )
 
@@ -177,19 +170,17 @@ def _binomial_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
 def _binomial_null(mean: Vector, _: Vector, __: float, weight: float) -> Null:
     p = mean[0]
     entropy = -(p * np.log(p) + (1 - p) * np.log1p(-p))
-    return _one_null(np.log(p) - np.log1p(-p), p * (1 - p), 2 * weight * entropy)
+    return one_null(np.log(p) - np.log1p(-p), p * (1 - p), p * (1 - p), 2 * weight * entropy)
 
 
 #: The mean is 1 / (1 + exp(-eta)).
 BINOMIAL = FamilyFormulas(
     name="binomial",
-    responses=one_number,
     means=lambda eta: [_logistic(eta[0])[2]],
     row=_binomial_row,
     null=_binomial_null,
     allowed="0/1 or boolean",
     refused=lambda y: choose(absolute(y * (y - 1.0)), 1.0, 0.0),
-    offset=True,
 )
 
 
@@ -233,20 +224,18 @@ def _poisson_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
 
 def _poisson_null(mean: Vector, _: Vector, y_log_y: float, weight: float) -> Null:
     deviance = 2 * weight * (y_log_y - mean[0] * np.log(mean[0]))
-    return _one_null(np.log(mean[0]), mean[0], deviance)
+    return one_null(np.log(mean[0]), mean[0], mean[0], deviance)
 
 
 #: The mean is exp(eta).
 POISSON = FamilyFormulas(
     name="poisson",
-    responses=one_number,
     means=lambda eta: [count(eta[0])],
     row=_poisson_row,
     null=_poisson_null,
     allowed=">= 0",
     refused=lambda y: choose(y * -1.0, 1.0, 0.0),
     summed=lambda y: times_log(y, y),
-    offset=True,
     is_log=True,
 )
 

@@ -143,11 +143,7 @@ def _evaluated(formulas: Sequence[Formula], known: dict[Path, Block]) -> list[Bl
             found[id(formula)] = translate(formula.parts[0], algebra)
         return found[id(formula)]
 
-    algebra = arrays(known.__getitem__, _no_values, kept)
+    algebra = arrays(known.__getitem__, kept)
     # What overflows makes a deviance that is too large, or none: the step is halved.
     with np.errstate(all="ignore"):
         return [translate(formula, algebra) for formula in formulas]
-
-
-def _no_values(path: Path, _: object) -> Block:
-    raise KeyError(path)  # responses are numbers here

@@ -37,6 +37,7 @@ class Link:
     within: Callable[[Formula], Formula] | None
     at: Callable[[float], tuple[float, float]]  # mean -> eta, and the slope t there
     at_zero: bool  # whether there is a mean at the predictor 0
+    inside: float = 1.0  # a predictor that has a mean
 
 
 def power(name: str, k: float) -> Link:
@@ -89,10 +90,6 @@ GAUSSIAN_INVERSE = Link(
 )
 
 
-def _probability_at(mean: float) -> tuple[float, float]:
-    return mean, 1.0 / (mean * (1.0 - mean))
-
-
 def _probability_base(eta: Formula) -> tuple[Formula, Formula]:
     other = kept(eta * -1.0 + 1.0)
     return log(eta) - log(other), 1.0 / (eta * other)
@@ -104,22 +101,21 @@ PROBABILITY = Link(
     _probability_base,
     means=lambda eta: choose(eta * (eta * -1.0 + 1.0), eta, nothing()),
     within=lambda eta: eta * (eta * -1.0 + 1.0),
-    at=_probability_at,
+    at=lambda mean: (mean, 1.0 / (mean * (1.0 - mean))),
     at_zero=False,
+    inside=0.5,
 )
 
 
-def by_link(
-    family: FamilyFormulas, link: Link, inside: float = 1.0, *, is_canonical: bool = False
-) -> FamilyFormulas:
-    """Return a family by another link; `inside` is a predictor that has a mean."""
+def by_link(family: FamilyFormulas, link: Link, *, is_canonical: bool = False) -> FamilyFormulas:
+    """Return a family by another link."""
 
     def row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
         own, is_within = eta[0], None
         if link.within is not None:
             is_within = kept(link.within(own))
             # What is missing stays so.
-            own = kept(choose(is_within, own, own * 0.0 + inside))
+            own = kept(choose(is_within, own, own * 0.0 + link.inside))
         base, slope = (kept(part) for part in link.base(own))
         found = family.row([kept(base)], y)
         ((weight, residual),) = found.pairs

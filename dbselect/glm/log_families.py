@@ -15,10 +15,18 @@ Source: McCullagh, Nelder (1989), chapters 8 and 9; Jorgensen (1987), JRSS B 49;
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
-import numpy as np
-
-from dbselect.glm.families import FamilyFormulas, Null, Row, count, one_number, one_pair, times_log
+from dbselect.glm.families import (
+    POISSON,
+    FamilyFormulas,
+    Null,
+    Row,
+    count,
+    one_null,
+    one_pair,
+    times_log,
+)
 from dbselect.record.formulas import Formula, choose, exp, kept, log
 from dbselect.record.gram import Vector
 
@@ -28,7 +36,6 @@ GAMMA_POWER, INVERSE_GAUSSIAN_POWER = 2.0, 3.0
 
 def tweedie(power: float, name: str) -> FamilyFormulas:
     """Return the family of variance mean^power, power > 1; below 2 the target may be 0."""
-    has_zeros = power < GAMMA_POWER
 
     def row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
         mean = count(eta[0])
@@ -41,20 +48,13 @@ def tweedie(power: float, name: str) -> FamilyFormulas:
         deviance = 2.0 * weight * _null_power_deviance(power, m, summed)
         return _null(m, m ** (2.0 - power), deviance)
 
-    return FamilyFormulas(
-        name=name,
-        responses=one_number,
-        means=lambda eta: [count(eta[0])],
-        row=row,
-        null=null,
-        allowed=">= 0" if has_zeros else "> 0",
-        refused=_is_negative if has_zeros else _is_not_positive,
-        summed=lambda y: _summed(power, y),
-        offset=True,
-        is_log=True,
-        is_canonical=False,
-        has_dispersion=True,
-    )
+    found = replace(
+        POISSON, name=name, row=row, null=null, summed=lambda y: _summed(power, y),
+        is_canonical=False, has_dispersion=True,
+    )  # fmt: skip
+    if power < GAMMA_POWER:
+        return found
+    return replace(found, allowed="> 0", refused=lambda y: choose(y, 0.0, 1.0))
 
 
 def negative_binomial(dispersion: float, name: str) -> FamilyFormulas:
@@ -72,26 +72,19 @@ def negative_binomial(dispersion: float, name: str) -> FamilyFormulas:
         rest = -m * math.log(m) + (m + 1.0 / a) * math.log1p(a * m) if m > 0 else 0.0
         return _null(m, m / (1.0 + a * m), 2.0 * weight * (summed + rest))
 
-    return FamilyFormulas(
+    return replace(
+        POISSON,
         name=name,
-        responses=one_number,
-        means=lambda eta: [count(eta[0])],
         row=row,
         null=null,
-        allowed=">= 0",
-        refused=_is_negative,
         # A finite one also of what is refused, or its row would be left out before that is seen.
         summed=lambda y: times_log(y, y) - (y + 1.0 / a) * log(choose(y, y, 0.0) * a + 1.0),
-        offset=True,
-        is_log=True,
         is_canonical=False,
     )
 
 
 def _null(mean: float, weight: float, deviance: float) -> Null:
-    with np.errstate(divide="ignore"):
-        predictor = np.log([mean])
-    return Null(predictor, np.array([weight]), np.array([[1.0 / mean if mean else 0.0]]), deviance)
+    return one_null(math.log(mean) if mean else -math.inf, mean, weight, deviance)
 
 
 def _power_deviance(p: float, y: Formula, mean: Formula) -> Formula:
@@ -125,11 +118,3 @@ def _null_power_deviance(p: float, mean: float, summed: float) -> float:
     if p == INVERSE_GAUSSIAN_POWER:
         return 0.5 * (summed - 1.0 / mean)
     return float(summed - mean ** (2.0 - p) * (1.0 / (1.0 - p) - 1.0 / (2.0 - p)))
-
-
-def _is_negative(y: Formula) -> Formula:
-    return choose(y * -1.0, 1.0, 0.0)
-
-
-def _is_not_positive(y: Formula) -> Formula:
-    return choose(y, 0.0, 1.0)

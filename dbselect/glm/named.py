@@ -1,19 +1,14 @@
-"""Families by the names that users give: a family, and in brackets its link or its parameter.
-
-    gaussian  binomial  binomial(probit)  binomial(cloglog)  poisson  poisson(sqrt)  multinomial
-    gamma  gamma(inverse)  inverse_gaussian  tweedie(1.5)  negative_binomial(0.8, identity)
+"""The formulas of a family, by the name that `dbselect.families` gives it.
 
 A name defines a family except for its classes; it is what models, stored sequences, SQL and
 the command line carry.
 """
 
-import math
-import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from dbselect.errors import ArgumentError
+from dbselect.families import Family, parse
 from dbselect.glm.binomial_links import CAUCHIT, CLOGLOG, LOG, LOGLOG, PROBIT
 from dbselect.glm.families import (
     BINOMIAL,
@@ -42,64 +37,38 @@ from dbselect.glm.log_families import (
 
 #: The family whose number a fit finds itself.
 ESTIMATED = "negative_binomial"
-_GAMMA = tweedie(GAMMA_POWER, "gamma")
-_INVERSE_GAUSSIAN = tweedie(INVERSE_GAUSSIAN_POWER, "inverse_gaussian")
-#: Families without a parameter, by name.
-FAMILIES = {
-    family.name: family
-    for family in (
-        GAUSSIAN,
-        by_link(GAUSSIAN, GAUSSIAN_LOG),
-        by_link(GAUSSIAN, GAUSSIAN_INVERSE),
-        BINOMIAL,
-        PROBIT,
-        CLOGLOG,
-        LOGLOG,
-        CAUCHIT,
-        LOG,
-        by_link(BINOMIAL, PROBABILITY, inside=0.5),
-        POISSON,
-        by_link(POISSON, IDENTITY),
-        by_link(POISSON, SQRT),
-        _GAMMA,
-        by_link(_GAMMA, IDENTITY),
-        by_link(_GAMMA, INVERSE, is_canonical=True),
-        _INVERSE_GAUSSIAN,
-        by_link(_INVERSE_GAUSSIAN, IDENTITY),
-        by_link(_INVERSE_GAUSSIAN, INVERSE),
-        by_link(_INVERSE_GAUSSIAN, INVERSE_SQUARED, is_canonical=True),
-        # Where its number is not known yet.
-        negative_binomial(1.0, ESTIMATED),
+#: Families with formulas of their own.
+_OWN = {
+    one.name: one
+    for one in (
+        GAUSSIAN, BINOMIAL, PROBIT, CLOGLOG, LOGLOG, CAUCHIT, LOG, POISSON,
+        tweedie(GAMMA_POWER, "gamma"), tweedie(INVERSE_GAUSSIAN_POWER, "inverse_gaussian"),
+        negative_binomial(1.0, ESTIMATED),  # where its number is not known yet
     )
+}  # fmt: skip
+#: Families with a number, which are made of it and their name.
+_WITH_NUMBER = {"tweedie": tweedie, "negative_binomial": negative_binomial}
+#: Links of families whose mean is above 0, beside the logarithm.
+_LINKS = {one.name: one for one in (IDENTITY, INVERSE, INVERSE_SQUARED, SQRT)}
+#: Links of the others.
+_OTHER_LINKS = {
+    "gaussian": {one.name: one for one in (GAUSSIAN_LOG, GAUSSIAN_INVERSE)},
+    "binomial": {PROBABILITY.name: PROBABILITY},
 }
-#: Families with one: how they are made, above what it must lie, and an example.
-WITH_NUMBER = {
-    "tweedie": (tweedie, 1.0, "1.5"),
-    "negative_binomial": (negative_binomial, 0.0, "0.8"),
-}
-#: Links of families with a number beside the logarithm, after a comma: ``tweedie(1.5, inverse)``.
-LINKS_WITH_NUMBER = {
-    "tweedie": {one.name: one for one in (IDENTITY, INVERSE, INVERSE_SQUARED, SQRT)},
-    "negative_binomial": {one.name: one for one in (IDENTITY, SQRT)},
-}
-#: All names, as errors list them.
-FAMILY_NAMES = (
-    *FAMILIES, "multinomial", *(f"{name}({one[2]})" for name, one in WITH_NUMBER.items())
-)  # fmt: skip
-_NAME = re.compile(r"(\w+)\(([^,]*?)(?:, *(\w+))?\)")
+#: Families whose link is canonical, though their formulas are those of another one.
+_CANONICAL = ("gamma(inverse)", "inverse_gaussian(inverse_squared)")
 
 
-def family_of(name: Any, classes: Sequence[Any] = ()) -> FamilyFormulas:
-    """Return a family by its name; ArgumentError as `check_family_name`.
+def family_of(name: Family | str, classes: Sequence[Any] = ()) -> FamilyFormulas:
+    """Return the formulas of a family; ArgumentError as `families.parse`.
 
     `classes` are those of a multinomial target; of a binomial one its two levels, if it is not 0/1.
     """
-    if name == "multinomial":
+    family = parse(name)
+    if family.has_classes:
         return multinomial(classes)
-    if not isinstance(name, str):
-        raise _no_family(name)
-    family = FAMILIES[name] if name in FAMILIES else _with_number(name)
-    return of_levels(family, classes) if classes else family
+    found = _formulas(family)
+    return of_levels(found, classes) if classes else found
 
 
 def kind_of_family(name: str) -> str:
@@ -108,23 +77,14 @@ def kind_of_family(name: str) -> str:
 
 
 @cache
-def _with_number(name: str) -> FamilyFormulas:
-    parts = _NAME.fullmatch(name)
-    if parts is None or parts[1] not in WITH_NUMBER:
-        raise _no_family(name)
-    (make, above, _), link = WITH_NUMBER[parts[1]], parts[3]
-    if link not in (None, "log", *LINKS_WITH_NUMBER[parts[1]]):
-        links = ["log", *LINKS_WITH_NUMBER[parts[1]]]
-        raise ArgumentError(f"family is {name!r}; the links of {parts[1]} are {links}")
-    try:
-        value = float(parts[2])
-    except ValueError:
-        value = math.nan
-    if not above < value < math.inf:
-        raise ArgumentError(f"family is {name!r}; the number in brackets must lie above {above:g}")
-    family = make(value, f"{parts[1]}({parts[2].strip()})")
-    return family if link in (None, "log") else by_link(family, LINKS_WITH_NUMBER[parts[1]][link])
-
-
-def _no_family(name: Any) -> ArgumentError:
-    return ArgumentError(f"family is {name!r}; it must be one of {list(FAMILY_NAMES)}")
+def _formulas(family: Family) -> FamilyFormulas:
+    name = str(family)
+    if name in _OWN:
+        return _OWN[name]
+    base = _OWN[family.name] if family.number is None else _WITH_NUMBER[family.name](
+        family.number, f"{family.name}({family.number!r})"
+    )  # fmt: skip
+    if family.link == family.links[0]:
+        return base
+    link = _OTHER_LINKS.get(family.name, _LINKS)[family.link]
+    return by_link(base, link, is_canonical=name in _CANONICAL)

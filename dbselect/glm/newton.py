@@ -146,7 +146,7 @@ class GlmProblem:
         return np.concatenate([np.empty(0, np.intp), *(self.members[group] for group in groups)])
 
     def wide(self, columns: Index) -> Index:
-        """Return where the P coefficients of each of some columns stand in the linear problem."""
+        """Return the positions of the P coefficients of some columns in the linear problem."""
         return np.asarray((columns[:, None] * self.free + np.arange(self.free)).ravel())
 
 
@@ -197,10 +197,10 @@ def extended(
     others.
     """
     held = [*fit.groups, *groups]
-    columns = problem.columns(held) if alone else None
     state = fit.state.copy()
     state.add_all(groups)
-    return (yield from _descended(problem, held, fit.base, fit.model, state, columns))
+    columns = problem.columns(held) if alone else None
+    return (yield from _Descent(problem, held, columns, fit.base, fit.model, state).run())
 
 
 def reduced(problem: GlmProblem, fit: GlmFit, group: int, *, alone: bool = False) -> Fitting:
@@ -210,70 +210,142 @@ def reduced(problem: GlmProblem, fit: GlmFit, group: int, *, alone: bool = False
     """
     held = [other for other in fit.groups if other != group]
     columns = problem.columns(held) if alone else None
-    point = _without(problem, fit, group)
-    model = yield Ask(point, columns)
-    state = problem.state(point, model, held)
-    return (yield from _descended(problem, held, point, model, state, columns))
+    return (yield from _descent(problem, held, columns, _without(problem, fit, group)))
 
 
 def fitted_again(problem: GlmProblem, fit: GlmFit) -> Fitting:
     """Fit the same groups again, from where a fit of another family ended."""
-    columns = problem.columns(fit.groups)
-    model = yield Ask(fit.point, columns)
-    state = problem.state(fit.point, model, fit.groups)
-    return (yield from _descended(problem, fit.groups, fit.point, model, state, columns))
+    return (yield from _descent(problem, fit.groups, problem.columns(fit.groups), fit.point))
 
 
-def _descended(
-    problem: GlmProblem,
-    held: list[int],
-    base: Coefficients,
-    model: Expansion,
-    state: State,
-    columns: Index | None,
+def _descent(
+    problem: GlmProblem, held: list[int], columns: Index | None, point: Coefficients
 ) -> Fitting:
-    """Take Newton steps on the groups held, from where a quadratic model is known."""
-    before = foreseen = np.inf
-    secants: list[Secant] = []
-    for _ in range(problem.max_iter):
-        step, predicted = _next_step(problem, base, model, state, secants)
-        length = problem.length(step.coef)
-        if _is_last(problem, predicted, length, before):
-            return _ended(problem, held, base, model, state, step, predicted)
-        # Below the digits of the deviance the length of a step is rounding.
-        least = max(STEADY_SHARE * foreseen, HIDDEN_SHARE)
-        is_steady = least < predicted < SEPARATION_SHARE
-        falls = predicted * before**2 < WANING * foreseen * length**2
-        wanes = falls and length > AS_LONG * before
-        far = _is_endless(problem, base, model, step, columns)
-        if wanes and is_steady and (yield from far):
-            return _ended(problem, held, base, model, state, Status.SEPARATED)
-        # What a step leaves is known once steps become shorter, as those near a minimum do. By
-        # other links the deviance need not be convex, and nothing is known before the end.
-        near = problem.is_canonical and length <= TOO_LONG * before < np.inf
-        hoped = predicted if near else np.inf
-        found = yield from _shortened(problem, base, model, step, columns, predicted, hoped)
-        if found is None and predicted <= HIDDEN_SHARE:
-            # Below the digits of the deviance no step can be seen to decrease it.
-            return _ended(problem, held, base, model, state, step, predicted)
-        if found is None:
-            return _ended(problem, held, base, model, state, Status.STALLED)
-        taken, point, answer = found
-        if not problem.is_canonical:
-            last = secant(model, answer, taken)
-            if WANING * last.before < last.after < last.before / WANING:
-                secants.append(last)
-            else:
-                secants.clear()  # what is shown of another curvature is out of date
-        base, model = point, answer
-        state = problem.state(base, model, held)
-        longest, before, foreseen = TOO_LONG * before, length, predicted
-    far = _is_endless(problem, base, model, step, columns)
-    # Rows that are certain keep a least weight, so that steps may become shorter at last.
-    late = length > longest and predicted < LIMIT_SHARE
-    if (wanes or late) and (yield from far):
-        return _ended(problem, held, base, model, state, Status.SEPARATED)
-    return _ended(problem, held, base, model, state, Status.LIMIT)
+    """Fit some groups from a point of which nothing is known."""
+    model = yield Ask(point, columns)
+    state = problem.state(point, model, held)
+    return (yield from _Descent(problem, held, columns, point, model, state).run())
+
+
+@dataclass(eq=False)
+class _Descent:
+    """Newton steps on the groups held, from where a quadratic model is known."""
+
+    problem: GlmProblem
+    held: list[int]
+    columns: Index | None  # as of `Ask`
+    # base, model, state: where it is, and the expansion and the linear problem there
+    base: Coefficients
+    model: Expansion
+    state: State
+
+    def run(self) -> Fitting:
+        """Take steps to the end."""
+        problem = self.problem
+        before = foreseen = np.inf
+        secants: list[Secant] = []
+        for _ in range(problem.max_iter):
+            step, predicted = self._next_step(secants)
+            length = problem.length(step.coef)
+            if _is_last(problem, predicted, length, before):
+                return self.ended(step, predicted)
+            # Below the digits of the deviance the length of a step is rounding.
+            least = max(STEADY_SHARE * foreseen, HIDDEN_SHARE)
+            is_steady = least < predicted < SEPARATION_SHARE
+            falls = predicted * before**2 < WANING * foreseen * length**2
+            wanes = falls and length > AS_LONG * before
+            if wanes and is_steady and (yield from self._is_endless(step)):
+                return self.ended(Status.SEPARATED)
+            # What a step leaves is known once steps become shorter, as those near a minimum do. By
+            # other links the deviance need not be convex, and nothing is known before the end.
+            near = problem.is_canonical and length <= TOO_LONG * before < np.inf
+            found = yield from self._shortened(step, predicted, predicted if near else np.inf)
+            if found is None and predicted <= HIDDEN_SHARE:
+                # Below the digits of the deviance no step can be seen to decrease it.
+                return self.ended(step, predicted)
+            if found is None:
+                return self.ended(Status.STALLED)
+            taken, point, answer = found
+            if not problem.is_canonical:
+                last = secant(self.model, answer, taken)
+                if WANING * last.before < last.after < last.before / WANING:
+                    secants.append(last)
+                else:
+                    secants.clear()  # what is shown of another curvature is out of date
+            self.base, self.model = point, answer
+            self.state = problem.state(point, answer, self.held)
+            longest, before, foreseen = TOO_LONG * before, length, predicted
+        # Rows that are certain keep a least weight, so that steps may become shorter at last.
+        late = length > longest and predicted < LIMIT_SHARE
+        if (wanes or late) and (yield from self._is_endless(step)):
+            return self.ended(Status.SEPARATED)
+        return self.ended(Status.LIMIT)
+
+    def _next_step(self, secants: Sequence[Secant]) -> tuple[Coefficients, float]:
+        """Return a step, and what it should explain, as a share of the null deviance."""
+        problem = self.problem
+        if secants:
+            free = problem.free
+            ridge = np.concatenate([np.zeros(free), np.repeat(problem.ridge, free)])
+            fixed = np.arange(free if problem.has_intercept else 0)
+            used = np.concatenate([fixed, free + np.array(self.state.support, dtype=np.intp)])
+            found = secant_step(self.model, self.base, ridge, used, secants)
+            if found is not None:
+                return found[0], found[1] * problem.weight / problem.null_deviance
+        step = _step(problem, self.model, self.state)
+        return step, problem.predicted(self.model, self.state)
+
+    def _objective(self, point: Coefficients, model: Expansion) -> float:
+        """Return the penalised deviance at a point."""
+        return model.deviance + self.problem.penalty(point)
+
+    def _is_endless(self, step: Coefficients) -> Generator[Ask, Expansion, bool]:
+        """Whether the objective is no higher far out along a step: it has no minimum near."""
+        if (self.problem.ridge > 0).all():
+            return False  # there is one, far out as it may lie
+        known = self._objective(self.base, self.model)
+        point = _moved(self.base, step, FAR_OUT)
+        answer = yield Ask(point, self.columns, 1.0 - known / self.problem.null_deviance)
+        return bool(self._objective(point, answer) <= known)
+
+    def _shortened(
+        self, step: Coefficients, predicted: float, hoped: float
+    ) -> Generator[Ask, Expansion, tuple[Coefficients, Coefficients, Expansion] | None]:
+        """Take a step, or half of it, or half of that, until the objective decreases.
+
+        The part that was taken comes back, the point, and what is known there.
+        """
+        known = self._objective(self.base, self.model)
+        sure = 1.0 - known / self.problem.null_deviance
+        # No step explains more than is left.
+        whole = min(1.0, (1.0 - sure) / predicted)
+        for halvings in range(HALVINGS + 1):
+            share = whole * 0.5**halvings
+            point = _moved(self.base, step, share)
+            answer = yield Ask(point, self.columns, sure, hoped)
+            rise = self._objective(point, answer) - known
+            if rise <= ROUNDING_SHARE * self.problem.null_deviance:
+                return Coefficients(share * step.intercept, share * step.coef), point, answer
+        return None
+
+    def ended(self, end: Coefficients | Status, predicted: float = 0.0) -> GlmFit:
+        """Return the fit that ends with a last step, or at the last pass for a reason.
+
+        `predicted` is the decrease by the last step.
+        """
+        point, status = self.base, Status.CONVERGED
+        if isinstance(end, Coefficients):
+            point = _moved(self.base, end, 1.0)
+        else:
+            status = end
+        problem, model = self.problem, self.model
+        objective = self._objective(self.base, model) - predicted * problem.null_deviance
+        # Of an exact fit rounding is all that is left, of either sign.
+        deviance = max(objective - problem.penalty(point), 0.0)
+        objective = deviance + problem.penalty(point)
+        explained = 1.0 - objective / problem.null_deviance
+        state = self.state
+        return GlmFit(self.held, point, deviance, explained, status, self.base, model, state)
 
 
 def solved(fittings: Sequence[Fitting], read: Read) -> list[GlmFit]:
@@ -339,25 +411,6 @@ def _run(
             proceed(number, answer)
 
 
-def _next_step(
-    problem: GlmProblem,
-    base: Coefficients,
-    model: Expansion,
-    state: State,
-    secants: Sequence[Secant],
-) -> tuple[Coefficients, float]:
-    """Return a step, and what it should explain, as a share of the null deviance."""
-    if secants:
-        free = problem.free
-        ridge = np.concatenate([np.zeros(free), np.repeat(problem.ridge, free)])
-        fixed = np.arange(free if problem.has_intercept else 0)
-        used = np.concatenate([fixed, free + np.array(state.support, dtype=np.intp)])
-        found = secant_step(model, base, ridge, used, secants)
-        if found is not None:
-            return found[0], found[1] * problem.weight / problem.null_deviance
-    return _step(problem, model, state), problem.predicted(model, state)
-
-
 def _step(problem: GlmProblem, model: Expansion, state: State) -> Coefficients:
     """Return the Newton step on the selected groups."""
     flat = state.coef() * problem.scale
@@ -385,81 +438,12 @@ def _is_last(problem: GlmProblem, predicted: float, length: float, before: float
     return predicted <= problem.tol and (np.isinf(before) or length <= TOO_LONG * before)
 
 
-def _is_endless(
-    problem: GlmProblem,
-    base: Coefficients,
-    model: Expansion,
-    step: Coefficients,
-    columns: Index | None,
-) -> Generator[Ask, Expansion, bool]:
-    """Whether the objective is no higher far out along a step, so that it has no minimum near."""
-    if (problem.ridge > 0).all():
-        return False  # there is one, far out as it may lie
-    known = model.deviance + problem.penalty(base)
-    point = _moved(base, step, FAR_OUT)
-    answer = yield Ask(point, columns, 1.0 - known / problem.null_deviance)
-    return bool(answer.deviance + problem.penalty(point) <= known)
-
-
-def _shortened(
-    problem: GlmProblem,
-    base: Coefficients,
-    model: Expansion,
-    step: Coefficients,
-    columns: Index | None,
-    predicted: float,
-    hoped: float,
-) -> Generator[Ask, Expansion, tuple[Coefficients, Coefficients, Expansion] | None]:
-    """Take a step, or half of it, or half of that, until the objective decreases.
-
-    The part that was taken comes back, the point, and what is known there.
-    """
-    known = model.deviance + problem.penalty(base)
-    sure = 1.0 - known / problem.null_deviance
-    # No step explains more than is left.
-    whole = min(1.0, (1.0 - sure) / predicted)
-    for halvings in range(HALVINGS + 1):
-        share = whole * 0.5**halvings
-        point = _moved(base, step, share)
-        answer = yield Ask(point, columns, sure, hoped)
-        rise = answer.deviance + problem.penalty(point) - known
-        if rise <= ROUNDING_SHARE * problem.null_deviance:
-            return Coefficients(share * step.intercept, share * step.coef), point, answer
-    return None
-
-
 def _moved(base: Coefficients, step: Coefficients, share: float) -> Coefficients:
     return Coefficients(base.intercept + share * step.intercept, base.coef + share * step.coef)
-
-
-def _ended(
-    problem: GlmProblem,
-    groups: list[int],
-    base: Coefficients,
-    model: Expansion,
-    state: State,
-    end: Coefficients | Status,
-    predicted: float = 0.0,
-) -> GlmFit:
-    """Return the fit that ends with a last step, or at the last pass for a reason.
-
-    `predicted` is the decrease by the last step.
-    """
-    point, status = base, Status.CONVERGED
-    if isinstance(end, Coefficients):
-        point = _moved(base, end, 1.0)
-    else:
-        status = end
-    objective = model.deviance + problem.penalty(base) - predicted * problem.null_deviance
-    # Of an exact fit rounding is all that is left, of either sign.
-    deviance = max(objective - problem.penalty(point), 0.0)
-    objective = deviance + problem.penalty(point)
-    explained = 1.0 - objective / problem.null_deviance
-    return GlmFit(groups, point, deviance, explained, status, base, model, state)
 
 
 def completed(problem: GlmProblem, fit: GlmFit, read: Read) -> GlmFit:
     """Return a fit whose expansion has all groups, from one that lacks some."""
     (model,) = read([Ask(fit.point)])
     state = problem.state(fit.point, model, fit.groups)
-    return _ended(problem, fit.groups, fit.point, model, state, fit.status)
+    return _Descent(problem, fit.groups, None, fit.point, model, state).ended(fit.status)

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, Unpack
+from typing import Any, Concatenate, TypeVar, Unpack
 
 import polars as pl
 
@@ -416,22 +416,26 @@ def fit_by(
     return fits_of_records(grams, problem, columns)
 
 
-def of_name(name: str) -> Callable[..., Any]:
-    """Return the call of one line of a method, also of those that have no name at top level."""
-    if name in globals():
-        found: Callable[..., Any] = globals()[name]
-        return found
-    method, own = METHODS[name], getattr(Problem, name)
+def once(method: Callable[Concatenate[Problem, ...], T], options: type) -> Callable[..., T]:
+    """Return the call of one line of a method, which takes its options and fields of a problem."""
+    name = method.__name__
 
     def call(
-        source: Source, target: Target, groups: Groups = None, costs: Costs | None = None,
-        **options: Any,
-    ) -> Any:  # fmt: skip
-        return ask(own, source, target, groups, costs, options)
+        source: Source, target: Target | None = None, groups: Groups = None,
+        costs: Costs | None = None, **given: Any,
+    ) -> T:  # fmt: skip
+        check_known(name, given, [*options_of(options), *PROBLEM_FIELDS])
+        fields, own = apart(given)
+        return method(Problem(source, target, groups, costs, **fields), **own)
 
     call.__name__ = call.__qualname__ = name
-    first = (*FIRST, OF_METHOD)
-    return shows(method.options, ProblemOptions, first=first, like=own)(call)
+    return shows(options, ProblemOptions, first=(*FIRST, OF_METHOD), like=method)(call)
+
+
+def of_name(name: str) -> Callable[..., Any]:
+    """Return the call of one line of a method, also of those that have no name at top level."""
+    found: Callable[..., Any] | None = globals().get(name)
+    return found or once(getattr(Problem, name), METHODS[name].options)
 
 
 def without_source(call: Callable[..., Any]) -> str:

@@ -227,7 +227,7 @@ class Problem:
         return [self.target] if isinstance(self.target, str) else list(self.target or ())
 
     def changed(self) -> dict[str, Any]:
-        """Return the fields not at their defaults, but for source, target, groups, costs."""
+        """Return the fields not at their defaults, without source, target, groups and costs."""
         known = options_of(ProblemOptions)
         own = {name: getattr(self, name) for name in known}
         own["family"] = str(parse(self.family))

@@ -2,14 +2,15 @@
 
 A formula is a tree of operations on columns and numbers. An algebra says what each of
 them is in one engine; `translate` puts a tree together in it. A missing value gives a
-missing value, but for `choose`, which takes its last part there, `given` and a `Lookup`,
-which are asked just that, and `largest`, which may leave it out.
+missing value, except in `choose`, which takes its last part there, in `given` and a `Lookup`,
+which handle it, and in `largest`, which may leave it out.
 """
 
 import math
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -32,16 +33,10 @@ MANY = 100
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """A number for every row: an operation on other formulas.
+    """A number for every row: an operation on other formulas."""
 
-    Parameters
-    ----------
-    operation : name of the operation
-    parts : formulas; for a leaf, what it names
-    """
-
-    operation: str
-    parts: tuple[Any, ...]
+    operation: str  # its name
+    parts: tuple[Any, ...]  # formulas; for a leaf, what it names
 
     def __add__(self, other: "Formula | float") -> "Formula":
         return _of("+", self, other)
@@ -81,24 +76,14 @@ class Formula:
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """A number for each of some values of a column.
-
-    Parameters
-    ----------
-    path : the column
-    values : all text, all whole numbers or all booleans
-    numbers : one a value
-    other : the number of all other values; None where it is missing
-    missing : the number where the column is NULL; None where it is missing, too
-    refuses : whether another value is an error
-    """
+    """A number for each of some values of a column."""
 
     path: Path
-    values: tuple[Any, ...]
-    numbers: tuple[float, ...]
-    other: float | None = None
-    missing: float | None = None
-    refuses: bool = False
+    values: tuple[Any, ...]  # all text, all whole numbers or all booleans
+    numbers: tuple[float, ...]  # one a value
+    other: float | None = None  # the number of all other values; None where it is missing
+    missing: float | None = None  # the number where the column is NULL; None: it is missing, too
+    refuses: bool = False  # whether another value is an error
 
     @property
     def is_text(self) -> bool:
@@ -146,34 +131,15 @@ def equals(path: Path, value: Any) -> Formula:
     return Formula("equals", (path, value))
 
 
-def exp(x: Formula) -> Formula:
-    """Return e to the power of x."""
-    return _of("exp", x)
+def _of(operation: str, *parts: Formula | float) -> Formula:
+    return Formula(operation, tuple(p if isinstance(p, Formula) else number(p) for p in parts))
 
 
-def log(x: Formula) -> Formula:
-    """Return the natural logarithm of x."""
-    return _of("log", x)
-
-
-def log1p(x: Formula) -> Formula:
-    """Return log(1 + x), with all digits where x is small."""
-    return _of("log1p", x)
-
-
-def atan(x: Formula) -> Formula:
-    """Return the angle whose tangent is x, between -pi/2 and pi/2."""
-    return _of("atan", x)
-
-
-def sqrt(x: Formula) -> Formula:
-    """Return the square root of x >= 0."""
-    return _of("sqrt", x)
-
-
-def absolute(x: Formula) -> Formula:
-    """Return x without its sign."""
-    return _of("absolute", x)
+#: Of one formula: e to its power, its natural logarithm and that of 1 more, which keeps the digits
+#: of a small one, its arc tangent, its square root, and it without its sign.
+exp, log, log1p, atan, sqrt, absolute = (
+    partial(_of, name) for name in ("exp", "log", "log1p", "atan", "sqrt", "absolute")
+)
 
 
 def largest(formulas: Sequence[Formula]) -> Formula:
@@ -209,31 +175,12 @@ def total(formulas: Sequence[Formula]) -> Formula:
     return total(formulas[:half]) + total(formulas[half:])
 
 
-def _of(operation: str, *parts: Formula | float) -> Formula:
-    return Formula(operation, tuple(p if isinstance(p, Formula) else number(p) for p in parts))
-
-
 @dataclass(frozen=True)
 class Algebra(Generic[T]):
-    """What the leaves and operations are in one engine.
+    """What the operations of formulas are in one engine."""
 
-    Parameters
-    ----------
-    column, number, equals, date, lookup, entries, nothing : what each leaf is
-    at_least : term, floor -> the term, or the floor where it is below
-    operations : by the names that formulas use
-    kept : what a formula marked so is, where it was computed before; None computes it
-    """
-
-    column: Callable[[Path], T]
-    number: Callable[[float], T]
-    equals: Callable[[Path, Any], T]
-    date: Callable[[Path, str], T]
-    lookup: Callable[[Lookup], T]
-    entries: Callable[[Weighed], T]
-    nothing: Callable[[], T]
-    at_least: Callable[[T, float], T]
-    operations: Mapping[str, Callable[..., T]]
+    operations: Mapping[str, Callable[..., T]]  # name -> what an operation makes of its parts
+    # what a formula marked by `kept` is, where it was computed before; None computes it
     kept: Callable[[Formula], T] | None = None
 
 
@@ -250,37 +197,28 @@ def _translated(formula: Formula, algebra: Algebra[T], known: dict[int, T]) -> T
         inner = formula.parts[0]
         found = algebra.kept(formula) if algebra.kept else _translated(inner, algebra, known)
     else:
-        own = algebra.operations.get(name) or getattr(algebra, name)
-        terms = [
+        terms = (
             _translated(part, algebra, known) if isinstance(part, Formula) else part
             for part in formula.parts
-        ]
-        found = own(*terms)
+        )
+        found = algebra.operations[name](*terms)
     known[id(formula)] = found
     return found
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Formulas in the order of their computation.
+    """Formulas in the order of their computation."""
 
-    Parameters
-    ----------
-    layers : new columns by name; a formula needs only those of layers before its own
-    names : identity of a formula marked by `kept` -> the column that holds it
-    """
-
+    # new columns by name; a formula needs only those of layers before its own
     layers: list[dict[str, Formula]]
-    names: dict[int, str]
+    names: dict[int, str]  # identity of a formula marked by `kept` -> the column that holds it
 
 
 def plan(formulas: Mapping[str, Formula], prefix: str) -> Plan:
-    """Cut formulas into layers, so that an engine computes what is shared but once.
+    """Cut formulas into layers, so that an engine computes what is shared only once.
 
-    Parameters
-    ----------
-    formulas : name -> formula, the last layer
-    prefix : with which the names of shared formulas begin
+    The formulas are the last layer; the names of shared ones begin with a prefix.
     """
     depths: dict[int, int] = {}
     shared: dict[int, Formula] = {}
@@ -325,12 +263,7 @@ def _is_pattern(name: str) -> bool:
 
 
 def polars_column(path: Path) -> pl.Expr:
-    """Return a column as it is.
-
-    Raises
-    ------
-    ColumnError : the child of a struct has a name that Polars takes for a pattern
-    """
+    """Return a column as it is; ColumnError for a child whose name is a pattern to Polars."""
     field, *steps = path
     found = polars_field(str(field))
     for step in steps:
@@ -387,16 +320,7 @@ def value_column(found: Lookup) -> pl.Series:
 
 
 def refuse_others(found: Lookup, values: pl.Series) -> pl.Series:
-    """Return values, if all that there are can be looked up.
-
-    Parameters
-    ----------
-    values : of the type of `value_column`
-
-    Raises
-    ------
-    DataError : there is another
-    """
+    """Return values of the type of `value_column`; DataError if one cannot be looked up."""
     others = values.filter(~values.is_in(value_column(found).implode()) & values.is_not_null())
     if len(others):
         raise DataError(found.refusal(repr(others[0])))
@@ -414,12 +338,7 @@ def _polars_entries(found: Weighed) -> pl.Expr:
 
 
 def entries_of(rows: pl.Series, name: str) -> pa.Array:
-    """Return a field of entries as Arrow has it.
-
-    Raises
-    ------
-    ArgumentError : it is another field
-    """
+    """Return a field of entries as Arrow has it; ArgumentError for another field."""
     field = rows.to_arrow()
     if not is_entries(field.type):
         raise ArgumentError(
@@ -431,29 +350,27 @@ def entries_of(rows: pl.Series, name: str) -> pa.Array:
 
 def polars(kept: Callable[[Formula], pl.Expr] | None = None) -> Algebra[pl.Expr]:
     """Return the algebra of Polars expressions."""
-    return Algebra(
-        column=_polars_number,
-        number=pl.lit,
-        equals=lambda path, value: (polars_column(path) == value).cast(pl.Float64),
-        date=_polars_date,
-        lookup=_polars_lookup,
-        entries=_polars_entries,
-        nothing=lambda: pl.lit(None, pl.Float64),
-        at_least=lambda x, floor: x.clip(lower_bound=floor),
-        operations={
-            **_ARITHMETIC,
-            "exp": pl.Expr.exp,
-            "log": pl.Expr.log,
-            "log1p": pl.Expr.log1p,
-            "atan": pl.Expr.arctan,
-            "sqrt": pl.Expr.sqrt,
-            "absolute": pl.Expr.abs,
-            "largest": pl.max_horizontal,
-            "choose": lambda x, a, b: pl.when(x > 0.0).then(a).otherwise(b),
-            "given": lambda x, a, b: pl.when(x.is_finite()).then(a).otherwise(b),
-        },
-        kept=kept,
-    )
+    operations: dict[str, Callable[..., pl.Expr]] = {
+        **_ARITHMETIC,
+        "column": _polars_number,
+        "number": pl.lit,
+        "equals": lambda path, value: (polars_column(path) == value).cast(pl.Float64),
+        "date": _polars_date,
+        "lookup": _polars_lookup,
+        "entries": _polars_entries,
+        "nothing": lambda: pl.lit(None, pl.Float64),
+        "at_least": lambda x, floor: x.clip(lower_bound=floor),
+        "exp": pl.Expr.exp,
+        "log": pl.Expr.log,
+        "log1p": pl.Expr.log1p,
+        "atan": pl.Expr.arctan,
+        "sqrt": pl.Expr.sqrt,
+        "absolute": pl.Expr.abs,
+        "largest": pl.max_horizontal,
+        "choose": lambda x, a, b: pl.when(x > 0.0).then(a).otherwise(b),
+        "given": lambda x, a, b: pl.when(x.is_finite()).then(a).otherwise(b),
+    }
+    return Algebra(operations, kept)
 
 
 def _sql_column(path: Path) -> str:
@@ -490,8 +407,7 @@ def _sql_lookup(found: Lookup, duckdb: bool) -> str:
     if not found.refuses:
         other = _sql_or_null(found.other)
     elif duckdb:
-        before, after = (_sql_value(text) for text in found.refusal("\0").split("\0"))
-        other = f"error({before} || CAST({name} AS VARCHAR) || {after})"
+        other = _sql_error(found, name)
     else:
         raise ArgumentError(
             "handle_unknown is 'error', which only dialect 'duckdb' supports; use "
@@ -502,6 +418,12 @@ def _sql_lookup(found: Lookup, duckdb: bool) -> str:
     if not found.refuses and found.other == found.missing:
         return text
     return f"CASE WHEN {name} IS NULL THEN {_sql_or_null(found.missing)} ELSE {text} END"
+
+
+def _sql_error(found: Lookup | Weighed, value: str) -> str:
+    """Raise DuckDB's error for a value that the fit has not seen."""
+    before, after = (_sql_value(text) for text in found.refusal("\0").split("\0"))
+    return f"error({before} || CAST({value} AS VARCHAR) || {after})"
 
 
 def _by_cases(found: Lookup, value: str, other: str) -> str:
@@ -541,8 +463,7 @@ def _sql_entries(found: Weighed, can_read: bool) -> str:
     )
     new = _sql_number(0.0) if found.other is not None else nan
     if found.refuses:
-        before, after = (_sql_value(text) for text in found.refusal("\0").split("\0"))
-        new = f"error({before} || CAST({at} AS VARCHAR) || {after})"
+        new = _sql_error(found, at)
     own = f"CASE {at} {cases} ELSE 0e0 END"
     each = f"CASE WHEN {at} >= {found.field.width} THEN {new} ELSE {own} END"
     total = f"nullif(list_sum([{each} for entry in {rows}]), {nan})"
@@ -553,10 +474,6 @@ def _sql_or_null(number: float | None) -> str:
     return "CAST(NULL AS DOUBLE)" if number is None else _sql_number(number)
 
 
-def _sql_infix(sign: str) -> Callable[[str, str], str]:
-    return lambda a, b: f"({a} {sign} {b})"
-
-
 def sql(
     kept: Callable[[Formula], str] | None = None,
     *,
@@ -565,12 +482,8 @@ def sql(
 ) -> Algebra[str]:
     """Return the algebra of DuckDB's SQL expressions.
 
-    Parameters
-    ----------
-    kept : what a formula marked so is
-    duckdb : whether they are for DuckDB itself: not every other dialect has a name for a
-        NaN, which `given` looks for as well, or for an error, as a `Lookup` may raise
-    booleans : columns of BOOLEAN, which not every engine casts to a double
+    Other engines than `duckdb` itself may have no name for a NaN, which `given` looks for as well,
+    or for an error, as a `Lookup` may raise; not all cast `booleans` to a double.
     """
 
     def column(path: Path) -> str:
@@ -583,79 +496,59 @@ def sql(
         is_odd = f" OR NOT isfinite({x})" if duckdb else ""
         return f"CASE WHEN {x} IS NULL{is_odd} THEN {missing} ELSE {there} END"
 
-    return Algebra(
-        column=column,
-        number=_sql_number,
-        equals=lambda path, value: f"CAST({_sql_column(path)} = {_sql_value(value)} AS DOUBLE)",
-        date=_sql_date,
-        lookup=lambda found: _sql_lookup(found, duckdb),
-        entries=lambda found: _sql_entries(found, duckdb),
-        nothing=lambda: _sql_or_null(None),
-        at_least=lambda x, floor: (
+    operations: dict[str, Callable[..., str]] = {
+        **{sign: f"({{}} {sign} {{}})".format for sign in _ARITHMETIC},
+        "column": column,
+        "number": _sql_number,
+        "equals": lambda path, value: f"CAST({_sql_column(path)} = {_sql_value(value)} AS DOUBLE)",
+        "date": _sql_date,
+        "lookup": lambda found: _sql_lookup(found, duckdb),
+        "entries": lambda found: _sql_entries(found, duckdb),
+        "nothing": lambda: _sql_or_null(None),
+        "at_least": lambda x, floor: (
             f"CASE WHEN {x} < {_sql_number(floor)} THEN {_sql_number(floor)} ELSE {x} END"
         ),
-        operations={
-            **{sign: _sql_infix(sign) for sign in _ARITHMETIC},
-            "exp": lambda x: f"exp({x})",
-            "log": lambda x: f"ln({x})",
-            # There is no log1p; atanh keeps the digits of small arguments as well.
-            "log1p": lambda x: f"(2e0 * atanh({x} / (2e0 + {x})))",
-            "atan": lambda x: f"atan({x})",
-            "sqrt": lambda x: f"sqrt({x})",
-            "absolute": lambda x: f"abs({x})",
-            "largest": lambda *parts: f"greatest({', '.join(parts)})",
-            "choose": lambda x, a, b: f"CASE WHEN {x} > 0e0 THEN {a} ELSE {b} END",
-            "given": given,
-        },
-        kept=kept,
-    )
+        "exp": "exp({})".format,
+        "log": "ln({})".format,
+        # There is no log1p; atanh keeps the digits of small arguments as well.
+        "log1p": "(2e0 * atanh({0} / (2e0 + {0})))".format,
+        "atan": "atan({})".format,
+        "sqrt": "sqrt({})".format,
+        "absolute": "abs({})".format,
+        "largest": lambda *parts: f"greatest({', '.join(parts)})",
+        "choose": "CASE WHEN {} > 0e0 THEN {} ELSE {} END".format,
+        "given": given,
+    }
+    return Algebra(operations, kept)
 
 
 def arrays(
     column: Callable[[Path], npt.NDArray[np.float64]],
-    equals: Callable[[Path, Any], npt.NDArray[np.float64]],
     kept: Callable[[Formula], npt.NDArray[np.float64]] | None = None,
-    *,
-    date: Callable[[Path, str], npt.NDArray[np.float64]] | None = None,
-    lookup: Callable[[Lookup], npt.NDArray[np.float64]] | None = None,
+    **leaves: Callable[..., npt.NDArray[np.float64]],
 ) -> Algebra[Any]:
-    """Return the algebra of NumPy arrays, given how to find columns.
+    """Return the algebra of NumPy arrays, given how to find columns, and other leaves by name.
 
-    Formulas of the predictors alone, as links are, have neither dates nor lookups.
+    Formulas of the predictors alone, as links are, have columns only.
     """
-    return Algebra(
-        column=column,
-        number=lambda value: value,
-        equals=equals,
-        date=date or _no_leaf,
-        lookup=lookup or _no_leaf,
-        entries=_no_leaf,
-        nothing=lambda: np.nan,
-        at_least=np.maximum,
-        operations={
-            **_ARITHMETIC,
-            "exp": np.exp,
-            "log": np.log,
-            "log1p": np.log1p,
-            "atan": np.arctan,
-            "sqrt": np.sqrt,
-            "absolute": np.abs,
-            "largest": lambda first, *rest: _largest(first, rest),
-            "choose": lambda x, a, b: np.where(np.greater(x, 0.0), a, b),
-            "given": lambda x, a, b: np.where(np.isfinite(x), a, b),
-        },
-        kept=kept,
-    )
-
-
-def _no_leaf(*leaf: Any) -> Any:
-    raise KeyError(leaf)
-
-
-def _largest(first: Any, rest: Sequence[Any]) -> Any:
-    for other in rest:
-        first = np.maximum(first, other)
-    return first
+    operations: dict[str, Callable[..., Any]] = {
+        **_ARITHMETIC,
+        **leaves,
+        "column": column,
+        "number": lambda value: value,
+        "nothing": lambda: np.nan,
+        "at_least": np.maximum,
+        "exp": np.exp,
+        "log": np.log,
+        "log1p": np.log1p,
+        "atan": np.arctan,
+        "sqrt": np.sqrt,
+        "absolute": np.abs,
+        "largest": lambda *parts: reduce(np.maximum, parts),
+        "choose": lambda x, a, b: np.where(np.greater(x, 0.0), a, b),
+        "given": lambda x, a, b: np.where(np.isfinite(x), a, b),
+    }
+    return Algebra(operations, kept)
 
 
 def quote(name: str) -> str:

@@ -87,9 +87,18 @@ def check_type(records: pa.Array) -> None:
         return
     if not pa.types.is_struct(records.type):
         raise RecordError(f"a gram record must be a mapping, not {records.type}")
-    missing = [name for name in FIELDS if name not in records.type.names]
-    if missing:
-        raise RecordError(f"gram record lacks {missing}; its fields must be {list(FIELDS)}")
+    _check_fields(name for name in FIELDS if name not in records.type.names)
+
+
+def _check_fields(missing: Iterable[str]) -> None:
+    lacking = list(missing)
+    if len(lacking) == len(FIELDS):
+        raise RecordError(
+            f"this is no gram record, which has the fields {list(FIELDS)}; of columns by name, "
+            "polars.DataFrame(...) makes a table"
+        )
+    if lacking:
+        raise RecordError(f"gram record lacks {lacking}; its fields must be {list(FIELDS)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,15 +234,10 @@ class Gram(files.Stored, InNotebooks):
             mean, mean_low = one._moved(share * distance)
         if not one.weight:
             mean, mean_low = two.mean, two.mean_low
-        return replace(
-            one,
-            rows=one.rows + two.rows,
-            skipped=one.skipped + two.skipped,
-            weight=weight,
-            mean=mean,
-            mean_low=mean_low,
-            comoment=comoment,
-            missing=Counter(one.missing) + Counter(two.missing),
+        rows, skipped = one.rows + two.rows, one.skipped + two.skipped
+        missing = Counter(one.missing) + Counter(two.missing)
+        return Gram(
+            one.columns, rows, skipped, weight, mean, comoment, missing, mean_low, one.terms
         )
 
     def __radd__(self, other: object) -> "Gram":
@@ -264,15 +268,8 @@ class Gram(files.Stored, InNotebooks):
             mean = mean_low = np.zeros_like(one.mean)
         else:
             mean, mean_low, comoment = one._without(two)
-        return replace(
-            one,
-            rows=rows,
-            skipped=skipped,
-            weight=weight,
-            mean=mean,
-            mean_low=mean_low,
-            comoment=comoment,
-            missing=missing,
+        return Gram(
+            one.columns, rows, skipped, weight, mean, comoment, missing, mean_low, one.terms
         )
 
     def _without(self, part: "Gram") -> tuple[Vector, Vector, Matrix]:
@@ -298,10 +295,11 @@ class Gram(files.Stored, InNotebooks):
         """Return the Gram of some columns, by name or glob, in that order."""
         names = match(columns, self.columns, "columns")
         terms = self.terms.of(names)
-        idle = [name for name in self.terms.fills if not self._mean_of(name + SUFFIX)]
+        means = dict(zip(self.columns, self.mean.tolist(), strict=True))
+        idle = [name for name in self.terms.fills if not means.get(name + SUFFIX)]
         if idle:
-            means = {name: mean for name, mean in terms.means.items() if name not in idle}
-            terms = replace(terms, means=means)
+            kept_means = {name: mean for name, mean in terms.means.items() if name not in idle}
+            terms = replace(terms, means=kept_means)
         sources = terms.sources()
         kept = {sources.get(name, name) for name in names}
         found = self.spread(names, terms)
@@ -351,10 +349,6 @@ class Gram(files.Stored, InNotebooks):
         ['sales', 'area', 'area.missing']
         """
         return sums.of(self).extend(table, key, **options).gram
-
-    def _mean_of(self, name: str) -> float:
-        """Return the mean of a column, 0 if there is none."""
-        return float(self.mean[self.columns.index(name)]) if name in self.columns else 0.0
 
     def position(self, column: str, what: str) -> int:
         """Return the index of a column."""
@@ -438,9 +432,7 @@ class Gram(files.Stored, InNotebooks):
             record = _from_arrow(record)
         if not isinstance(record, Mapping):
             raise RecordError(f"a gram record must be a mapping, not {type(record).__name__}")
-        missing = [field for field in FIELDS if record.get(field) is None]
-        if missing:
-            raise RecordError(f"gram record lacks {missing}; its fields must be {list(FIELDS)}")
+        _check_fields(field for field in FIELDS if record.get(field) is None)
         columns = record["columns"]
         if not isinstance(columns, list | tuple) or not all(
             isinstance(name, str) for name in columns

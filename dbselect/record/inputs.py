@@ -7,7 +7,8 @@ its columns had there in the fit, or nothing is predicted.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -43,73 +44,81 @@ _PATH = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
 @dataclass(frozen=True, eq=False)
-class Number:
-    """A number field, or a date, which counts from 1970."""
+class Input(ABC):
+    """What a predictor reads of a row: a field, or those of a product."""
 
-    name: str  # the column of the model
-    path: tuple[Any, ...]  # where it lies in the table
-    unit: str | None = None  # of a date ``"days"`` or ``"seconds"``
+    source: str  # its name, which is reported if a table lacks it
+    names: tuple[str, ...]  # the columns of the model that come of it
+    path: Path  # where it lies in the table
     # what its columns are where it is missing, column -> number; None if that is missing, too
     missing: Mapping[str, float] | None = None
+    mark: str | None = None  # the column that is 1 where it is missing, where there is one
 
-    @property
-    def source(self) -> str:
-        """The name reported if a table lacks the field."""
-        return self.name
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns of the model that come of it."""
-        return tuple(dict.fromkeys([self.name, *(self.missing or ())]))
-
+    @abstractmethod
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
-        """Return what the field adds to a predictor; a number is no level, so none is unknown."""
-        value = self.value()
-        if self.missing is None:
-            return value * coefficients[self.name]
-        there = value * coefficients[self.name] if self.name in coefficients else 0.0
-        return given(value, there, self.where_missing(coefficients))
+        """Return what it adds to a predictor."""
 
     def made(self, name: str) -> Formula:
-        """Return a column of the model that comes of the field."""
-        return self.formula({name: 1.0}, "unavailable")
+        """Return a column of the model that comes of it: 0 for what the fit has not seen."""
+        return self.formula({name: 1.0}, "mean")
+
+    def where_missing(self, coefficients: Mapping[str, float]) -> float:
+        """Return what it adds to a predictor where it is missing."""
+        values = (self.missing or {}).items()
+        return sum(value * coefficients.get(name, 0.0) for name, value in values)
+
+    def on(self, there: Collection[str]) -> "list[Input]":
+        """Return what is read of a table of some columns, which may hold made ones.
+
+        Some of these are enough if it lacks the field that they are made of: the others are
+        lacking. The indicator of what is missing may be a column of the table's own.
+        """
+        names = {*self.names}
+        some = names.intersection(there) - {self.mark}
+        if names.issubset(there) or (some and self.path[0] not in there):
+            return [Number(name, (name,), (name,)) for name in self.names]
+        return [self]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Number(Input):
+    """A number field, or a date, which counts from 1970."""
+
+    unit: str | None = None  # of a date ``"days"`` or ``"seconds"``
+
+    def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
+        """Return what it adds to a predictor; a number is no level, so none is unknown."""
+        value, name = self.value(), self.source
+        if self.missing is None:
+            return value * coefficients[name]
+        there = value * coefficients[name] if name in coefficients else 0.0
+        return given(value, there, self.where_missing(coefficients))
 
     def value(self) -> Formula:
         """Return the field as a number."""
         return column(self.path) if self.unit is None else date(self.path, self.unit)
 
-    def where_missing(self, coefficients: Mapping[str, float]) -> float:
-        """Return what the field adds to a predictor where it is missing."""
-        return _sum(self.missing or {}, coefficients)
-
-    def on(self, there: Collection[str]) -> "list[Input]":
+    def on(self, there: Collection[str]) -> list[Input]:
         """Return what is read of a table of some columns, which may hold made ones."""
-        path = (self.name,) if self.name in there else self.path
-        marks = [name for name in self.missing or () if name != self.name]
+        name = self.source
+        path = (name,) if name in there else self.path
+        marks = [one for one in self.missing or () if one != name]
         if not marks or not {*marks}.issubset(there):
-            return [self if path == self.path else replace(self, path=path)]
-        plain = replace(self, path=path, missing=None)
-        return [plain, *(Number(name, (name,)) for name in marks)]
+            return [replace(self, path=path)]
+        plain = replace(self, path=path, names=(name,), missing=None)
+        return [plain, *(Number(one, (one,), (one,)) for one in marks)]
 
 
-@dataclass(frozen=True, eq=False)
-class Levels:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Levels(Input):
     """A field of text, booleans or whole numbers, whose levels are columns of 0 and 1."""
 
-    category: Category  # its levels
-    names: tuple[str, ...]  # those of its columns that the model has
-    # path, missing: as in `Number`
-    path: tuple[Any, ...]
-    missing: Mapping[str, float] | None = None
-
-    @property
-    def source(self) -> str:
-        """The column of the table."""
-        return self.category.column
+    category: Category
 
     def lookup(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Lookup:
-        """Return the number that each level adds to a predictor."""
-        other = self._mean_effect(coefficients) if unknown == "mean" else None
+        """Return the number that each level adds; ArgumentError as `check_shares`."""
+        self.check_shares(unknown)
+        other = self.category.mean_effect(coefficients) if unknown == "mean" else None
         refuses = unknown == "error" and not self.category.rest
         return self._lookup(coefficients, other, refuses)
 
@@ -117,176 +126,102 @@ class Levels:
         self, coefficients: Mapping[str, float], other: float | None, refuses: bool = False
     ) -> Lookup:
         """Return the number of each level; `other` is that of levels that the fit has not seen."""
-        category = self.category
-        numbers = [coefficients.get(name, 0.0) for name in category.names]
-        if category.rest:
+        numbers = [coefficients.get(name, 0.0) for name in self.category.names]
+        if self.category.rest:
             other = numbers.pop()
-        missing = None if self.missing is None else _sum(self.missing, coefficients)
-        return Lookup(self.path, category.levels, tuple(numbers), other, missing, refuses)
-
-    def _mean_effect(self, coefficients: Mapping[str, float]) -> float | None:
-        """Return what the levels add in the mean over the rows of the fit.
-
-        ArgumentError if their shares are not known.
-        """
-        self.check_shares("mean")
-        return self.category.mean_effect(coefficients)
+        missing = None if self.missing is None else self.where_missing(coefficients)
+        return Lookup(self.path, self.category.levels, tuple(numbers), other, missing, refuses)
 
     def check_shares(self, unknown: HandleUnknown) -> None:
         """Refuse a category without the shares of its levels, of which there is no mean effect."""
         if unknown == "mean" and not self.category.rest and self.category.shares is None:
             raise ArgumentError(
                 "handle_unknown is 'mean', which needs the share of each level of "
-                f"'{self.category.column}' in the rows of the fit, and the sequence was stored "
+                f"'{self.source}' in the rows of the fit, and the sequence was stored "
                 "without them; search again, or take 'unavailable' or 'error'"
             )
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
-        """Return what the field adds to a predictor."""
+        """Return what it adds to a predictor."""
         return lookup(self.lookup(coefficients, unknown))
 
     def made(self, name: str) -> Formula:
-        """Return a column of the model that comes of the field: 0 for levels without a column."""
+        """Return a column of the model that comes of it: 0 for levels without a column."""
         return lookup(self._lookup({name: 1.0}, 0.0))
 
-    def on(self, there: Collection[str]) -> "list[Input]":
-        """Return what is read of a table of some columns, which may hold made ones."""
-        return _made(self, self.category.missing, there) or [self]
 
-
-@dataclass(frozen=True, eq=False)
-class Curve:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Curve(Input):
     """A number field, of which polynomials, splines or its logarithm are columns."""
 
-    basis: Basis  # polynomials, splines or the logarithm
-    names: tuple[str, ...]  # those of its columns that the model has
-    # path, missing: as in `Number`
-    path: tuple[Any, ...]
-    missing: Mapping[str, float] | None = None
-
-    @property
-    def source(self) -> str:
-        """The field."""
-        return self.basis.column
+    basis: Basis
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
-        """Return what the field adds to a predictor."""
+        """Return what it adds to a predictor."""
         own = np.array([coefficients.get(name, 0.0) for name in self.basis.names])
         found = formula_of(of_basis(self.basis, self.path, own), {})
         if self.missing is None:
             return found
-        return given(column(self.path), found, _sum(self.missing, coefficients))
-
-    def made(self, name: str) -> Formula:
-        """Return a column of the model that comes of the field."""
-        return self.formula({name: 1.0}, "unavailable")
-
-    def on(self, there: Collection[str]) -> "list[Input]":
-        """Return what is read of a table of some columns, which may hold made ones."""
-        return _made(self, self.basis.names[0] + SUFFIX, there) or [self]
+        return given(column(self.path), found, self.where_missing(coefficients))
 
 
-@dataclass(frozen=True, eq=False)
-class Listing:
-    """A field that lists the entries of a row which are not 0, each a column."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Listing(Input):
+    """A field that lists the entries of a row which are not 0, each a column.
+
+    A row without the field is left out.
+    """
 
     field: Entries  # as the fit met it
-    numbers: Mapping[str, int]  # those of its columns that the model has -> number of the entry
-    missing: None = None  # as in `Number`: a row without the field is left out
-
-    @property
-    def source(self) -> str:
-        """The field."""
-        return self.field.column
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns of the model that come of it."""
-        return tuple(self.numbers)
-
-    @property
-    def path(self) -> tuple[str, ...]:
-        """Where it lies in the table."""
-        return (self.source,)
 
     def weighed(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Weighed:
         """Return the sum of the entries that is added to a predictor."""
-        own = {at: coefficients.get(name, 0.0) for name, at in self.numbers.items()}
+        numbers = self.field.numbers(self.names)
+        own = {at: coefficients.get(name, 0.0) for name, at in numbers.items()}
         # An entry that no row of the fit has is 0 in all of them, and so in the mean.
         return Weighed(self.field, own, 0.0 if unknown == "mean" else None, unknown == "error")
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
-        """Return what the field adds to a predictor."""
+        """Return what it adds to a predictor."""
         return entry_sum(self.weighed(coefficients, unknown))
 
-    def made(self, name: str) -> Formula:
-        """Return a column of the model that comes of the field."""
-        return self.formula({name: 1.0}, "mean")
 
-    def on(self, there: Collection[str]) -> "list[Input]":
-        """Return what is read of a table of some columns, which may hold made ones."""
-        return _made(self, None, there) or [self]
-
-
-@dataclass(frozen=True, eq=False)
-class Product:
-    """Columns that are computed of several fields."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Product(Input):
+    """Columns that are computed of several fields, of which `path` is the first."""
 
     term: Computed
-    names: tuple[str, ...]  # those of its columns that the model has, and their indicator
-    missing: Mapping[str, float] | None = None
 
     @property
-    def source(self) -> str:
-        """The name reported if a table lacks what is read."""
-        return self.term.group
-
-    @property
-    def path(self) -> Path:
-        """Where the first field lies."""
-        return next(iter(self.term.paths))
-
-    @property
-    def reads(self) -> "list[Number | Levels]":
+    def reads(self) -> list[Input]:
         """The fields."""
-        found: list[Number | Levels] = []
+        levels = {one.path: one for one in self.term.categories}
+        found: list[Input] = []
         for path, is_category in self.term.paths.items():
-            name = flat_name(path)
+            given = flat_name(path), (), path, self.missing
             if is_category:
-                own = next(one for one in self.term.categories if one.path == path)
-                found.append(Levels(Category(name, own.levels, own.rest), (), path, self.missing))
+                category = Category(given[0], levels[path].levels, levels[path].rest)
+                found.append(Levels(*given, category=category))
             else:
-                found.append(Number(name, path, None, self.missing))
+                found.append(Number(*given))
         return found
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
-        """Return what the columns add to a predictor."""
+        """Return what it adds to a predictor."""
         other = 0.0 if unknown == "mean" else None
         found = self.term.formula(coefficients, other, unknown == "error")
-        if self.missing is None:
-            return found
-        # A level that the fit has not seen is not missing.
-        return given(self.term.formula({}, 0.0), found, _sum(self.missing, coefficients))
+        return self._given(found, self.where_missing(coefficients))
 
     def made(self, name: str) -> Formula:
         """Return a column of the model that is computed, or that of what is missing."""
         found = self.term.made(name) if name in self.term.places else number(0.0)
+        return self._given(found, self.where_missing({name: 1.0}))
+
+    def _given(self, found: Formula, missing: float) -> Formula:
         if self.missing is None:
             return found
-        return given(self.term.formula({}, 0.0), found, self.missing.get(name, 0.0))
-
-    def there(self, unseen: bool) -> Formula | None:
-        """Return what is missing where the columns are not available; None if they always are."""
-        if self.missing is not None:
-            return None
-        return self.term.formula({}, 0.0 if unseen else None)
-
-    def on(self, there: Collection[str]) -> "list[Input]":
-        """Return what is read of a table of some columns, which may hold made ones."""
-        return _made(self, self.term.names[0] + SUFFIX, there) or [self]
-
-
-Input = Number | Levels | Curve | Listing | Product
+        # A level that the fit has not seen is not missing.
+        return given(self.term.formula({}, 0.0), found, missing)
 
 
 def single_fields(*inputs: Input) -> list[Input]:
@@ -316,34 +251,39 @@ def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) 
     `terms` say how they became columns; `nested` is as in `Predicting.expr`.
     """
     if nested is False:
-        return [Number(name, (name,)) for name in columns]
+        return [Number(name, (name,), (name,)) for name in columns]
     there = set(columns)
     flat = terms.flat if nested is None else ()
     found: dict[str, Input] = {}
+
+    def add(
+        kind: Callable[..., Input],
+        source: str,
+        own: Sequence[str],
+        mark: str,
+        path: Path,
+        **more: Any,
+    ) -> None:
+        """Add what several columns of a record come of, and that of what is missing."""
+        names = tuple(name for name in (*own, mark) if name in there)
+        missing = _where_missing(mark, own, there, terms)
+        one = kind(source, names, path, missing, mark, **more)
+        found.update(dict.fromkeys([*own, mark], one))
+
     for category in terms.categories:
-        own = [*category.names, category.missing]
-        missing = _where_missing(category.missing, category.names, there, terms)
-        names = tuple(name for name in own if name in there)
-        levels = Levels(category, names, _path(category.column, flat), missing)
-        found |= dict.fromkeys(own, levels)
+        path = _path(category.column, flat)
+        add(Levels, category.column, category.names, category.missing, path, category=category)
     for basis in terms.bases:
-        mark = basis.names[0] + SUFFIX
-        own = [*basis.names, mark]
-        missing = _where_missing(mark, basis.names, there, terms)
-        names = tuple(name for name in own if name in there)
         # Only an exposure may be nested.
         path = _path(basis.column, flat) if isinstance(basis, Log) else (basis.column,)
-        curve = Curve(basis, names, path, missing)
-        found |= dict.fromkeys(own, curve)
+        add(Curve, basis.column, basis.names, basis.names[0] + SUFFIX, path, basis=basis)
     for term in terms.computed:
-        mark = term.names[0] + SUFFIX
-        own = [*term.names, mark]
-        names = tuple(name for name in own if name in there)
-        missing = _where_missing(mark, term.names, there, terms)
-        found |= dict.fromkeys(own, Product(term, names, missing))
+        path = next(iter(term.paths))
+        add(Product, term.group, term.names, term.names[0] + SUFFIX, path, term=term)
     for field in terms.entries:
-        numbers = field.numbers(columns)
-        found |= dict.fromkeys(numbers, Listing(field, numbers))
+        numbers = tuple(field.numbers(columns))
+        listing = Listing(field.column, numbers, (field.column,), field=field)
+        found |= dict.fromkeys(numbers, listing)
     for name in columns:
         if name in found:
             continue
@@ -351,9 +291,10 @@ def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) 
         follows = base in there or base in terms.indicators
         own_name = base if base != name and follows else name
         missing = _where_missing(own_name + SUFFIX, [own_name], there, terms)
-        path = _path(own_name, flat)
-        one = Number(own_name, path, terms.dates.get(own_name), missing)
-        found |= dict.fromkeys([own_name, *(missing or ())], one)
+        names = tuple(dict.fromkeys([own_name, *(missing or ())]))
+        unit = terms.dates.get(own_name)
+        one = Number(own_name, names, _path(own_name, flat), missing, unit=unit)
+        found |= dict.fromkeys(names, one)
     return list(dict.fromkeys(found[name] for name in columns))
 
 
@@ -392,22 +333,3 @@ def _where_missing(
     """
     own = {n: terms.means[n] for n in names if n in terms.means and n in columns}
     return {mark: 1.0, **own} if mark in columns else own or None
-
-
-def _made(
-    one: Levels | Curve | Listing | Product, mark: str | None, there: Collection[str]
-) -> list[Input]:
-    """Return made columns as the numbers they are, if a table has all of them.
-
-    If it lacks the field that they are made of, some of them are enough: the others are lacking.
-    The indicator of what is missing may be a column of the table's own.
-    """
-    names = {*one.names}
-    some = names.intersection(there) - {mark}
-    if names.issubset(there) or (some and one.path[0] not in there):
-        return [Number(name, (name,)) for name in one.names]
-    return []
-
-
-def _sum(values: Mapping[str, float], coefficients: Mapping[str, float]) -> float:
-    return sum(value * coefficients.get(name, 0.0) for name, value in values.items())

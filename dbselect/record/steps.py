@@ -164,11 +164,8 @@ def longest_within(spent: Vector, budget: float | None) -> int:
     Where everything was given back in the end, the longest prefix would always be the
     empty one: then it is the first within the budget after all groups were held.
     """
-    limit = np.inf if budget is None else budget * (1.0 + BUDGET_SLACK)
-    within = np.flatnonzero(spent <= limit)
-    if spent[-1] > 0:
-        return int(within[-1])
-    return int(within[within >= spent.argmax()][0])
+    steps = np.flatnonzero(within(spent, budget))
+    return int(steps[-1] if spent[-1] > 0 else steps[steps >= spent.argmax()][0])
 
 
 def serving_order(spent: Vector) -> list[int]:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import numpy as np
@@ -11,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError, unknown
+from dbselect.pages.short import listed
 from dbselect.record import files
 from dbselect.record.categories import Category, kind_of
 from dbselect.record.columns import SUFFIX, Leaf, field_of, leaves
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 
-@dataclass(frozen=True)
-class Terms:
+@dataclass(frozen=True, repr=False)
+class Terms(files.Stored):
     """Levels of categories, and centers and knots of bases, as `dbselect.terms` finds them.
 
     Tables that are read with the same terms give records with equal columns, which
@@ -69,7 +69,7 @@ class Terms:
     {'k': ['k.a', 'k.b'], 'x': ['x.poly1', 'x.poly2']}
     >>> terms.transform(table)["x.poly1"].to_list()
     [-1.0, -0.5, 0.0, 1.0]
-    >>> ds.Terms.from_dict(terms.to_dict()) == terms
+    >>> ds.Terms.from_struct(terms.to_struct()) == terms
     True
     """
 
@@ -82,6 +82,9 @@ class Terms:
     entries: tuple[Entries, ...] = ()
     computed: tuple[Computed, ...] = ()
     formula: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Terms({self.formula or listed(self.made)})"
 
     @property
     def made(self) -> list[str]:
@@ -158,11 +161,9 @@ class Terms:
         ]
 
     def expand(self, batch: Any) -> Any:
-        """Add the columns of bases and those that are computed to rows, in Polars or Arrow.
+        """Add the columns of bases and computed ones to rows; DataError for an infinite value.
 
-        Raises
-        ------
-        DataError : an infinite value
+        The rows are those of Polars or Arrow.
         """
         columns: dict[str, Any] = {}
         for basis in self.bases:
@@ -195,12 +196,7 @@ class Terms:
         return list(dict.fromkeys(str(path[0]) for path in paths))
 
     def check(self, schema: pa.Schema) -> None:
-        """Refuse a table that these terms do not fit.
-
-        Raises
-        ------
-        ColumnError : a field is missing, has another type, or a new column is there already
-        """
+        """Refuse a table that these terms do not fit: ColumnError names the column and why."""
         for category in self.categories:
             kind = check_category(category.column, schema)
             if category.kind not in (kind, None):
@@ -226,7 +222,9 @@ class Terms:
                     )
                 made[name] = column
 
-    def nested_groups(self, groups: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    def nested_groups(
+        self, groups: Mapping[str, Sequence[str]] | None = None
+    ) -> dict[str, list[str]]:
         """Return groups, and one of the products of every two that brings both along.
 
         `dbselect.anytime_sequence` takes them with costs of the given groups alone: strong
@@ -235,8 +233,11 @@ class Terms:
 
         Parameters
         ----------
-        groups : name -> columns, no globs; products of other columns are left out
+        groups : name -> columns, no globs; products of other columns are left out. Default: the
+            columns of which there are products, each a group
         """
+        if groups is None:
+            groups = {column: [column] for term in self.computed for column in term.of}
         owner = {column: name for name, own in groups.items() for column in own}
         found = {name: list(own) for name, own in groups.items()}
         for term in self.computed:
@@ -247,54 +248,56 @@ class Terms:
             found.setdefault(":".join(parents), both).extend(term.names)
         return found
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_struct(self) -> dict[str, Any]:
         """Return the terms as plain data, which JSON can hold."""
-        return {
-            "categories": [_category_record(category) for category in self.categories],
-            "bases": [
-                {**asdict(basis), "knots": list(basis.knots)}
-                if isinstance(basis, Spline)
-                else asdict(basis)
-                for basis in self.bases
-            ],
+        found = {
+            "categories": [_without_none(asdict(one)) for one in self.categories],
+            "bases": [asdict(one) for one in self.bases],
             "dates": dict(self.dates),
             "means": dict(self.means),
-            "indicators": list(self.indicators),
-            "flat": list(self.flat),
+            "indicators": self.indicators,
+            "flat": self.flat,
             # Terms without such fields are the text that they always were.
-            **({"entries": [asdict(one) for one in self.entries]} if self.entries else {}),
-            **({"computed": [one.to_dict() for one in self.computed]} if self.computed else {}),
-            **({} if self.formula is None else {"formula": self.formula}),
+            "entries": [asdict(one) for one in self.entries] or None,
+            "computed": [one.to_dict() for one in self.computed] or None,
+            "formula": self.formula,
         }
+        return _without_none(found)
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` gave.
+    def from_struct(cls, record: Mapping[str, Any]) -> Self:
+        """Read what `to_struct` gave.
 
         Raises
         ------
         RecordError : it is something else
         """
         try:
-            categories = tuple(_category(category) for category in record["categories"])
-            bases = tuple(_basis(basis) for basis in record["bases"])
-            dates = {str(name): str(unit) for name, unit in record.get("dates", {}).items()}
-            means = {str(name): float(mean) for name, mean in record.get("means", {}).items()}
-            indicators = tuple(str(name) for name in record.get("indicators", ()))
-            flat = tuple(str(name) for name in record.get("flat", ()))
-            entries = tuple(
-                Entries(**{**one, "children": tuple(one["children"])})
-                for one in record.get("entries", ())
+            categories = tuple(map(_category, record["categories"]))
+            bases = tuple(map(_basis, record["bases"]))
+            odd = [one.column for one in (*categories, *bases) if not isinstance(one.column, str)]
+            if odd:
+                raise TypeError(f"{odd[0]!r} is no name of a column")
+            return cls(
+                categories,
+                bases,
+                {str(name): str(unit) for name, unit in record.get("dates", {}).items()},
+                {str(name): float(mean) for name, mean in record.get("means", {}).items()},
+                tuple(map(str, record.get("indicators", ()))),
+                tuple(map(str, record.get("flat", ()))),
+                tuple(
+                    Entries(**{**one, "children": tuple(one["children"])})
+                    for one in record.get("entries", ())
+                ),
+                tuple(map(Computed.from_dict, record.get("computed", ()))),
+                record.get("formula"),
             )
-            computed = tuple(map(Computed.from_dict, record.get("computed", ())))
-            formula = record.get("formula")
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise RecordError(f"this is no record of terms: {error}") from None
-        return cls(categories, bases, dates, means, indicators, flat, entries, computed, formula)
 
     def to_json(self) -> str | None:
         """Return the terms as the field ``terms`` of a Gram record has them; None if empty."""
-        return json.dumps(self.to_dict(), allow_nan=False) if self else None
+        return json.dumps(self.to_struct(), allow_nan=False) if self else None
 
     @classmethod
     def from_json(cls, text: str | None) -> Self:
@@ -310,34 +313,14 @@ class Terms:
             record = json.loads(text)
         except (TypeError, ValueError) as error:
             raise RecordError(f"gram record has terms that are no JSON: {error}") from None
-        return cls.from_dict(record)
-
-    def write_json(self, path: str | Path) -> None:
-        """Write the terms as a JSON file; every double survives unchanged."""
-        files.write_json(self.to_dict(), path)
-
-    @classmethod
-    def read_json(cls, path: str | Path) -> Self:
-        """Read what `write_json` wrote.
-
-        Raises
-        ------
-        SourceError : there is no such file, or it is not JSON
-        RecordError : it holds something else
-        """
-        return cls.from_dict(files.read_json(path))
+        return cls.from_struct(record)
 
     def __bool__(self) -> bool:
         """Whether any column is not taken as it is."""
         return self != Terms()
 
     def with_shares(self, means: Mapping[str, float]) -> Self:
-        """Return the terms of a model: with the mean of each column of a category.
-
-        Parameters
-        ----------
-        means : column of a record -> its mean over the rows of the fit; 0 for others
-        """
+        """Return the terms of a model: with the mean of each column over the rows of the fit."""
         if not self.categories:
             return self
         shared = (
@@ -408,25 +391,12 @@ class Terms:
         )
 
 
-def _category_record(category: Category) -> dict[str, Any]:
-    """Return a category as plain data; one without shares is the text that it always was."""
-    record = {**asdict(category), "levels": list(category.levels)}
-    if category.reference is None:
-        del record["reference"]
-    if category.shares is None:
-        del record["shares"]
-    else:
-        record["shares"] = list(category.shares)
-    return record
+def _without_none(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if value is not None}
 
 
 def _category(record: Mapping[str, Any]) -> Category:
-    """Read a category.
-
-    Raises
-    ------
-    ValueError : it has other shares than its columns
-    """
+    """Read a category; ValueError if it has other shares than its columns."""
     shares = record.get("shares")
     if shares is not None:
         shares = tuple(float(share) for share in shares)

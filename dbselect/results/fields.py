@@ -12,15 +12,17 @@ from collections.abc import Mapping
 from dataclasses import fields
 from decimal import Decimal
 from enum import Enum
+from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from types import UnionType
+from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from dbselect._lazy import load
-from dbselect.errors import ArgumentError, RecordError
+from dbselect.errors import ArgumentError, RecordError, shown
 from dbselect.record import files
 from dbselect.record.gram import Gram
 from dbselect.record.terms import Terms
@@ -107,7 +109,36 @@ def _fields(result: Any) -> dict[str, Any]:
 
 
 def _made(kind: str, own: Mapping[str, Any]) -> Any:
-    return load(_CLASSES[kind], kind)(**{name: _value(one) for name, one in own.items()})
+    made = load(_CLASSES[kind], kind)
+    values, known = {name: _value(one) for name, one in own.items()}, _hints(made)
+    for name, value in values.items():
+        if not _fits(value, known[name]):
+            raise RecordError(f"the record is damaged: '{name}' of a {kind} is {shown(value)}")
+    return made(**values)
+
+
+@cache
+def _hints(made: type) -> dict[str, Any]:
+    """Return the types of the fields of a class."""
+    return get_type_hints(made, localns={"Problem": load("problem.problem", "Problem")})
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Return whether a value is of a type, as far as its parts are plain data."""
+    origin, parts = get_origin(hint) or hint, get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in parts)
+    if origin is Any or not isinstance(origin, type):
+        return origin is not Literal or value in parts
+    kinds = (int, float) if origin is float else origin
+    if not isinstance(value, kinds) or (isinstance(value, bool) and origin in (int, float)):
+        return False
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "biuf"
+    if isinstance(value, Mapping) and parts:
+        return all(_fits(key, parts[0]) and _fits(one, parts[1]) for key, one in value.items())
+    members = value if isinstance(value, list | tuple) and parts[1:] in ((), (...,)) else ()
+    return all(_fits(one, parts[0]) for one in members if parts)
 
 
 def _plain(value: Any) -> Any:
@@ -167,7 +198,7 @@ _PLAIN: dict[str, Any] = {
     "tuple": lambda value: [_plain(one) for one in value],
     "ndarray": lambda value: [_plain(value.tolist()), str(value.dtype)],
     "DataFrame": _table, "Penalised": _penalised, "Decimal": str,
-    "Terms": Terms.to_dict, "Gram": Gram.to_struct, "Call": Call.to_json,
+    "Terms": Terms.to_struct, "Gram": Gram.to_struct, "Call": Call.to_json,
     "Problem": lambda value: Call(value, "").to_json(),
     "Sequence": lambda value: value.to_struct(),
 }  # fmt: skip
@@ -179,7 +210,7 @@ _VALUES: dict[str, Any] = {
     "DataFrame": lambda own: pl.read_parquet(io.BytesIO(base64.b64decode(own))),
     "Penalised": _read_penalised,
     "Decimal": Decimal,
-    "Terms": Terms.from_dict, "Gram": Gram.from_struct, "Call": Call.from_json,
+    "Terms": Terms.from_struct, "Gram": Gram.from_struct, "Call": Call.from_json,
     "Problem": lambda own: Call.from_json(own).problem,
     "Sequence": lambda own: load("results.sequence", "Sequence").from_struct(own),
 }  # fmt: skip

@@ -78,7 +78,7 @@ def of_record(record: Any, path: str | Path) -> Any:
         if {*FIELDS} <= {*record}:
             return Gram.from_struct(record)
         if record and {*record} <= _TERMS:
-            return Terms.from_dict(record)
+            return Terms.from_struct(record)
     raise SourceError(
         f"'{path}' holds no result of dbselect; give a file that write_parquet or "
         "write_json of a result has written"

@@ -75,7 +75,7 @@ class Reading:
 
     def to_json(self, fields: Mapping[str, str] | None = None) -> str:
         """Return the same text for equal readings, and fields of the table that were read."""
-        terms = None if self.terms is None else self.terms.without_shares().to_dict()
+        terms = None if self.terms is None else self.terms.without_shares().to_struct()
         told = asdict(self) | {"terms": terms, FORMAT: VERSION, "fields": fields}
         return json.dumps(told)
 
@@ -88,7 +88,7 @@ class Reading:
             told.pop("fields", None)
             terms = told["terms"]
             lists = {name: _tuple(told[name]) for name in ("by", "columns")}
-            return cls(**{**told, **lists, "terms": terms and Terms.from_dict(terms)})
+            return cls(**{**told, **lists, "terms": terms and Terms.from_struct(terms)})
         except (KeyError, TypeError, ValueError) as error:
             raise RecordError(f"the store has no valid reading options: {error}") from None
 

@@ -130,6 +130,7 @@ def cross_validate(
     method = checked_method(method, JUDGED)
     points = points_of(grid)
     check_options(method, points, options, beside=options_of(CrossValidateOptions))
+    refuse(problem, "cross_validate")
     if isinstance(method, str):
         refuse(problem, method)
     if cv is not None and folds is not None:

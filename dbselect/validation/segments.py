@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate
 from operator import add
@@ -280,7 +280,8 @@ def _row_folds(problem: "Problem", folding: Folding, named: list[str] | None) ->
     named = not_computed(named, problem.terms)
     taken = request_of(table.schema, named, problem.weight, (), folding).taken
     hidden = [folding.key] if named is None and folding.key is not None else []
-    return RowFolds(with_digits_of(folding.key, table), folding, taken, hidden)
+    folding = replace(folding, columns=tuple(taken))
+    return RowFolds(with_digits_of(folding.key, table), folding, hidden)
 
 
 def _segments(source: Any) -> tuple[pl.DataFrame, list[dict[Any, Gram]]]:

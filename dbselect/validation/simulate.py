@@ -58,9 +58,13 @@ class Simulation(InNotebooks):
     rows: int
 
     def __repr__(self) -> str:
-        best = self.table.group_by("rule", maintain_order=True).last()
-        told = ", ".join(f"{rule} r2 {r2:.4f}" for rule, r2 in best.select("rule", "r2").rows())
+        told = ", ".join(f"{rule} r2 {r2:.4f}" for rule, r2 in self._last("r2"))
         return f"Simulation({self.rows} rows; {told})"
+
+    def _last(self, height: str) -> list[Any]:
+        """Return what each rule reaches within the largest budget."""
+        last = self.table.group_by("rule", maintain_order=True).last()
+        return last.select("rule", height).rows()
 
     def plot(self) -> Any:
         """Return a picture of what each rule explains against what it spends.
@@ -80,7 +84,11 @@ class Simulation(InNotebooks):
             explained="explained",
         )
         failing = ", ".join(f"{name} {share:.0%}" for name, share in self.unavailable.items())
-        told = [f"{self.rows:,} rows; look-ups that fail: {failing or 'those of missing values'}."]
+        ends = ", ".join(f"{rule} {value:.1%}" for rule, value in self._last("explained"))
+        told = [
+            f"{self.rows:,} rows; look-ups that fail: {failing or 'those of missing values'}.",
+            f"Explained in the end: {ends}.",
+        ]
         return step_curves(
             frame, Heights("explained", "share explained", share=True),
             "What each rule explains for what it spends", told, line="name",
@@ -165,6 +173,10 @@ class _Market:
     def __init__(
         self, problem: "Problem", rows: Any, fails: Mapping[str, float], seed: int
     ) -> None:
+        if not problem.is_linear:
+            raise ArgumentError(
+                f"family is {str(problem.family)!r}; simulate compares rules by linear models"
+            )
         self.predictor = predictor = problem.predictor()
         self.names, self.costs = predictor.groups.names, predictor.groups.costs
         for name, share in fails.items():

@@ -1,16 +1,45 @@
-"""The reference of SQL, made from the comments of the macros, the extension and its tests."""
+"""The reference of SQL, made from options, comments of macros, the extension and its tests."""
 
 import re
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 
 import duckdb
 from pages import ROOT
 
 import dbselect as ds
-from dbselect.doors.macros import texts
+from dbselect.doors.macros import Macro, made, texts
+from dbselect.options.fields import ProblemOptions
+from dbselect.options.methods import METHODS, OF_RECORDS
+from dbselect.options.option import options_of
 
 #: What the record is in every signature, once in full.
 TYPES = {"Gram record": "STRUCT(columns", "LIST of steps": "STRUCT(step"}
+#: Parameters that are no options of a method.
+PARAMETERS = {
+    "record": "Gram record, as gram(...) returns it",
+    "target": "column to predict",
+    "query_or_table": "text: the name of a table or view, as SQL writes it, or one query, which is "
+    "run in every pass and must give the same rows each time",
+    "options": "STRUCT of what follows, by name; NULL is the default everywhere",
+    "groups": "STRUCT or MAP: name -> list of columns or globs; default: every top-level field",
+    "costs": "STRUCT or MAP: name -> cost > 0, in any one unit; default: 1 each",
+}
+#: What searches of a table by its name do.
+ABOUT = {
+    "anytime_sequence_glm": "order groups by how much of the deviance of a family each explains "
+    "for its cost",
+    "anytime_sequence_wide": "order groups of a table too wide for its Gram record, rows of which "
+    "are read when the search asks for them. A MAP of numbers, or a LIST of STRUCTs of two, is a "
+    "column x[17] for each entry",
+}
+PASSES = (
+    "Limits: the passes run on a connection of their own. They see the data committed when the "
+    "call began, and neither temporary tables, views and macros nor Python objects; for those, "
+    "call dbselect.anytime_sequence(con.table(...), ...) in Python. Ctrl-C ends the search with "
+    "the steps so far, but only where DuckDB runs the call on the main thread, which depends on "
+    "the query; elsewhere the query ends when the call does."
+)
 PARAMETER = re.compile(r"^  (\"?\w+\"?(?:, \w+)*)  +(.*)$")
 
 
@@ -49,6 +78,33 @@ def overview() -> dict[str, tuple[str, str]]:
     }
 
 
+def of_macro(macro: Macro) -> Iterator[str]:
+    """Yield the Markdown of a macro that is made from options."""
+    method = OF_RECORDS.get(macro.name, METHODS["anytime_sequence"])
+    options = {**options_of(ProblemOptions), **method.known}
+    about = ABOUT.get(macro.name, method.about)
+    # A parameter stays on the line of its default.
+    head = macro.head.replace(" := ", "\u00a0:=\u00a0")
+    lines = textwrap.fill(head, 97, subsequent_indent="    ").replace("\u00a0", " ")
+    yield f"```sql\n{lines}\n```"
+    yield _prose(f"{about[0].upper()}{about[1:]}.")
+    yield "\n".join(_rows(
+        (one, PARAMETERS.get(name) or _sql(options[name].text))
+        for one, name in macro.parameters.items()
+    ))  # fmt: skip
+    if macro.name in ABOUT:
+        yield "NULL without a table."
+        yield _prose(PASSES)
+    else:
+        nothing = "Empty" if method.returns == "sequence" else "NULL"
+        yield nothing + " if the record is unusable; gram\\_check returns why."
+
+
+def _sql(text: str) -> str:
+    """Return a text of a docstring as SQL has it."""
+    return text.replace('``"', "'").replace('"``', "'").replace("``", "").replace("`", "")
+
+
 def header(name: str) -> str | None:
     """Return the comment above a macro, with its signature."""
     if name not in texts():
@@ -70,6 +126,14 @@ def documented(text: str) -> Iterator[str]:
             yield _prose(" ".join(block.split()))
 
 
+def _rows(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield "| parameter | what it is |"
+    yield "|---|---|"
+    for name, text in rows:
+        code = f"`{name.replace(chr(34), '')}`" if name else ""
+        yield f"| {code} | {_prose(text)} |"
+
+
 def _table(lines: list[str]) -> Iterator[str]:
     rows: list[list[str]] = []
     for line in lines:
@@ -80,11 +144,7 @@ def _table(lines: list[str]) -> Iterator[str]:
             rows[-1][1] += " " + line.strip()
         else:
             rows.append(["", line.strip()])
-    yield "| parameter | what it is |"
-    yield "|---|---|"
-    for name, text in rows:
-        code = f"`{name.replace(chr(34), '')}`" if name else ""
-        yield f"| {code} | {_prose(text)} |"
+    yield from _rows(rows)
 
 
 def _prose(text: str) -> str:
@@ -113,6 +173,7 @@ def example(name: str) -> Iterator[str]:
 def reference() -> str:
     """Return the page of SQL's reference, as Markdown."""
     native, calls = functions(), overview()
+    macros = {macro.name: macro for macro in made()}
     text = [
         "# SQL reference",
         "What [DuckDB](duckdb.md) has once `ds.register` or the extension was loaded, with the"
@@ -129,7 +190,9 @@ def reference() -> str:
             f"*{kind or 'function'} {where}*" + (f", returns {returned}" if returned else "")
         )
         told = header(name)
-        if told is not None:
+        if name in macros:
+            text += of_macro(macros[name])
+        elif told is not None:
             text += documented(told)
         else:
             call, what = calls[name]

@@ -162,7 +162,7 @@ def test_rows_far_out_keep_their_digits(family):
         p, q = np.arctan2(1.0, -eta) / np.pi, np.arctan2(1.0, eta) / np.pi
     model = family_of(family)
     for y, chance in ((0.0, q), (1.0, p)):
-        algebra = formulas.arrays({("eta",): eta, ("y",): np.full(len(eta), y)}.__getitem__, None)
+        algebra = formulas.arrays({("eta",): eta, ("y",): np.full(len(eta), y)}.__getitem__)
         mean, deviance = (
             translate(part, algebra)
             for part in (

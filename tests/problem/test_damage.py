@@ -35,7 +35,7 @@ FILES = {
 
 
 def plain(found):
-    return found.to_dict() if isinstance(found, ds.Terms) else found.to_struct()
+    return found.to_struct()
 
 
 @pytest.mark.slow

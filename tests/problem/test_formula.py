@@ -103,7 +103,7 @@ def test_the_reference_is_the_level_that_is_named(table):
 
 def test_categories_have_references_without_a_formula(table):
     terms = ds.terms(table, ["k"], reference={"k": "b"})
-    assert ds.Terms.from_dict(terms.to_dict()) == terms
+    assert ds.Terms.from_struct(terms.to_struct()) == terms
     model = ds.fit(table, "y", groups={"k": ["k"], "a": ["a"]}, terms=terms)
     expected = ds.fit(table, "y ~ C(k, ref='b') + a").coefficients
     assert model.coefficients == pytest.approx(

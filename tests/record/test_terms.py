@@ -522,12 +522,12 @@ def test_a_value_that_is_no_level_is_other_or_nothing():
 def test_terms_survive_json():
     frame = table(np.random.default_rng(15))
     terms = ds.terms(frame, CATEGORIES, {"x": ("poly", 2), "size": ("spline", 4)}, max_levels=3)
-    again = ds.Terms.from_dict(json.loads(json.dumps(terms.to_dict())))
+    again = ds.Terms.from_struct(json.loads(json.dumps(terms.to_struct())))
     assert again == terms
     frame = frame.drop("key")
     assert ds.gram(frame, terms=again).columns == ds.gram(frame, terms=terms).columns
     with pytest.raises(ds.errors.RecordError, match="no record of terms"):
-        ds.Terms.from_dict({"categories": [{"column": "k"}], "bases": []})
+        ds.Terms.from_struct({"categories": [{"column": "k"}], "bases": []})
 
 
 def test_a_lazyframe_gives_the_record_of_python():
@@ -654,7 +654,8 @@ def test_pairs_are_the_products_of_scikit_learn():
     features = PolynomialFeatures(2, interaction_only=True).fit_transform(X)
     expected, *_ = np.linalg.lstsq(features, y, rcond=None)
     terms = ds.terms(table, interactions="pairs")
-    assert ds.Terms.from_dict(terms.to_dict()) == terms
+    assert ds.Terms.from_struct(terms.to_struct()) == terms
+    assert repr(terms).startswith("Terms(x0:x1, x0:x2, ")
     model = ds.fit(table, "y", terms=terms)
     assert [model.intercept, *model.coefficients.values()] == pytest.approx(expected.tolist())
     lazy = ds.anytime_sequence(table, "y", terms=terms, gram="lazy", max_groups=3)
@@ -681,6 +682,11 @@ def test_a_category_times_a_curve_and_groups_times_groups():
     assert made["k.q:x.poly2"].to_list() == pytest.approx((made["k.q"] * made["x.poly2"]).to_list())
     assert "k.p:x.poly1" not in made.columns
     groups = ds.terms(table, ["k"], interactions={"who": ["k"], "what": ["x", "z"]})
+    for asked in (["k", "x"], {"who": ["k"], "what": ["x"]}):
+        with pytest.raises(ds.errors.ColumnError, match="'k', a text; name it among"):
+            ds.terms(table, interactions=asked)
+    with pytest.raises(ds.errors.ArgumentError, match="interactions is 3"):
+        ds.terms(table, interactions=3)
     seq = ds.anytime_sequence(table, "y", terms=groups)
     assert {"k", "x", "z", "who:what"} == set(seq.steps["group"].drop_nulls())
     table = table.drop("k")

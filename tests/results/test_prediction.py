@@ -341,7 +341,7 @@ def test_shares_are_of_models_and_not_of_records(connection):
     shares = dict(counts.rows())
     np.testing.assert_allclose(category.shares, [*(shares[k] for k in "abcd"), 0.0], rtol=1e-12)
     assert seq.gram.terms == gram.terms == seq.terms
-    again = ds.Terms.from_dict(json.loads(json.dumps(seq.terms.to_dict())))
+    again = ds.Terms.from_struct(json.loads(json.dumps(seq.terms.to_struct())))
     assert again.categories[0].shares == category.shares
     assert ds.Terms.from_json(seq.terms.to_json()).categories[0].shares == category.shares
     for one in (gram, seq.gram, ds.gram(frame, ["k", "x", "y"], terms=seq.terms)):
@@ -362,7 +362,7 @@ def test_shares_are_of_models_and_not_of_records(connection):
         record = json.loads(seq.terms.to_json())
         record["categories"][0]["shares"] = wrong
         with pytest.raises(ds.errors.RecordError):
-            ds.Terms.from_dict(record)
+            ds.Terms.from_struct(record)
 
 
 def test_a_sequence_that_was_stored_without_shares_says_so(connection):
@@ -734,3 +734,17 @@ def test_several_responses_fall_back_together():
         np.testing.assert_allclose(found["prediction"].struct[name], alone["prediction"], **SAME)
         assert found.drop("prediction").equals(alone.drop("prediction"))
     assert len(set(found["step"])) == 6
+
+
+@pytest.mark.parametrize("null_policy", ["skip", "indicator"])
+def test_a_row_of_numbers_is_predicted_as_a_frame_of_it(null_policy):
+    rng = np.random.default_rng(5)
+    rows = pl.DataFrame(rng.normal(size=(200, 3)), schema=["a", "b", "y"])
+    rows = rows.with_columns(pl.when(pl.col("a") < 1.5).then("a"))
+    model = ds.fit(rows, "y", null_policy=null_policy)
+    for row in ({"b": 2, "other": 1.5, "a": -0.5}, {"a": float("nan"), "b": 1.0}):
+        np.testing.assert_array_equal(model.predict(row), model.predict(pl.DataFrame([row])))
+    with pytest.raises(ds.errors.ColumnError, match="lack"):
+        model.predict({"a": 1.0})
+    with pytest.raises(ds.errors.ArgumentError, match="X holds something else than numbers"):
+        model.predict({"a": 10**400, "b": 1.0})

@@ -60,7 +60,7 @@ def assert_same(found: ds.Gram, expected: ds.Gram) -> None:
     assert close.all()
     scale = np.abs(expected.mean) + spread / np.sqrt(max(expected.weight, 1.0))
     assert (np.abs(found.mean - expected.mean) <= SAME * scale).all()
-    terms, asked = found.terms.to_dict(), expected.terms.to_dict()
+    terms, asked = found.terms.to_struct(), expected.terms.to_struct()
     means, others = terms.pop("means", {}), asked.pop("means", {})
     assert terms == asked
     assert means == pytest.approx(others, rel=SAME, abs=SAME)

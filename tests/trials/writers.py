@@ -91,7 +91,7 @@ def numbers_of(found: Any) -> list[float]:
     if isinstance(found, ds.Gram):
         return [found.rows, *found.mean, *found.comoment.ravel()]
     if isinstance(found, ds.Terms):
-        return [float(level) for level in found.to_dict()["categories"][0]["levels"]]
+        return [float(level) for level in found.to_struct()["categories"][0]["levels"]]
     return [*found.steps["r2"], *found.at().coefficients.values()]
 
 

@@ -11,6 +11,8 @@ from dbselect.options.option import REQUIRED, Option
 
 #: Of an option without a default: where nothing is given, the table of options has one.
 UNSET = argparse.SUPPRESS
+#: Settings of an option that takes several values, at once or one after the other.
+SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend"}
 #: What a table can be.
 SOURCE = "file, folder or glob of Parquet, CSV, TSV, NDJSON or Arrow, or Delta or Iceberg table"
 #: Options read from a JSON file, and the content of that file.
@@ -59,16 +61,16 @@ def add_option(parser: argparse.ArgumentParser, name: str, option: Option) -> No
         return
     settings: dict[str, Any] = {"type": _parsed(option), "default": UNSET, "help": _help(option)}
     if kind.several:
-        settings |= {"nargs": "+", "action": "extend"}
+        settings |= SEVERAL
     if kind.sql == "BOOLEAN":
         settings["metavar"] = "yes|no"
     parser.add_argument(_flag(name), required=option.default is REQUIRED, **settings)
 
 
-def add_columns(parser: argparse.ArgumentParser, names: Mapping[str, str]) -> None:
-    """Add options that are lists of names."""
-    for name, told in names.items():
-        parser.add_argument(_flag(name), default=UNSET, nargs="+", action="extend", help=told)
+def add_flags(parser: argparse.ArgumentParser, texts: Mapping[str, str], **settings: Any) -> None:
+    """Add options by name with their help; those that are not given are left to Python."""
+    for name, told in texts.items():
+        parser.add_argument(_flag(name), default=UNSET, help=told, **settings)
 
 
 def _add_json(parser: argparse.ArgumentParser, name: str) -> None:
@@ -106,24 +108,11 @@ def _parsed(option: Option) -> Any:
 
 def add_null_policy(parser: argparse.ArgumentParser) -> None:
     """Add what happens to missing values."""
-    parser.add_argument(
-        "--null-policy",
-        nargs="+",
-        default=UNSET,
-        metavar="[COLUMNS=]POLICY",
-        help="missing values: skip their row, error, mean, or indicator (0 and a column of 0 "
-        "and 1); COLUMNS is a name or a glob, and the last that means a column holds",
+    told = (
+        "missing values: skip their row, error, mean, or indicator (0 and a column of 0 and 1); "
+        "COLUMNS is a name or a glob, and the last that means a column holds"
     )
-
-
-def add_cv(parser: argparse.ArgumentParser) -> None:
-    """Add cross-validation."""
-    parser.add_argument(
-        "--cv",
-        type=int,
-        metavar="FOLDS",
-        help="cut the table into so many folds, for r2 on held-out rows",
-    )
+    add_flags(parser, {"null-policy": told}, nargs="+", metavar="[COLUMNS=]POLICY")
 
 
 def add_prediction(parser: argparse.ArgumentParser) -> None:
@@ -131,14 +120,9 @@ def add_prediction(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sequence", help="file that 'sequence --out' wrote, or of a stored model; - from a pipe"
     )
-    parser.add_argument(
-        "--budget", default=UNSET, type=float, help="the longest prefix within it predicts"
-    )
-    parser.add_argument(
-        "--handle-unknown",
-        default=UNSET,
-        help="levels that the fit has not seen: unavailable, error or mean",
-    )
+    add_flags(parser, {"budget": "the longest prefix within it predicts"}, type=float)
+    told = "levels that the fit has not seen: unavailable, error or mean"
+    add_flags(parser, {"handle-unknown": told})
 
 
 def options_given(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:

@@ -35,8 +35,8 @@ PARTS = 1024
 def with_joint_fills(grams: Sequence["Gram"], own: Sequence[Mapping[str, float]]) -> list["Gram"]:
     """Let Grams have the numbers where values are missing that one of all their rows has.
 
-    They have the same columns and terms but for these numbers; `own` takes columns of each to the
-    number that stands there now, 0 where it has none.
+    They have the same columns and terms except for these numbers; `own` takes columns of each to
+    its present number, 0 where it has none.
     """
     first = grams[0]
     marked, at, on = _marked(first)
@@ -56,8 +56,7 @@ def with_joint_fills(grams: Sequence["Gram"], own: Sequence[Mapping[str, float]]
 def with_fills(gram: "Gram", own: Mapping[str, float], means: Mapping[str, float]) -> "Gram":
     """Return a Gram with given numbers where values are missing beside an indicator.
 
-    `own` has the numbers that stand there now, `means` those to put there; 0 for a column that is
-    not there.
+    `own` has the present numbers, `means` the new ones; 0 for a column that is not there.
     """
     marked, at, on = _marked(gram)
     step = np.array([means.get(name, 0.0) - own.get(name, 0.0) for name in marked])
@@ -80,7 +79,7 @@ def _joint(grams: Sequence["Gram"], at: _Index, on: _Index, here: _Array) -> _Ar
         strict=True,
     ))  # fmt: skip
     total = weight.sum(axis=0)
-    mean = _ratio((weight * apart).sum(axis=0), total)
+    mean = ratio((weight * apart).sum(axis=0), total)
     comoment = (within + weight * (apart - mean) ** 2).sum(axis=0)
     return fills_beside(total, base + mean, comoment)
 
@@ -91,7 +90,7 @@ def fills_beside(weight: _Array, mean: _Array, comoment: _Array) -> _Array:
     Weight, mean and comoment, shape (p,), are of the values that are present in each column.
     """
     is_far = np.abs(mean) * np.sqrt(weight) > FAR * np.sqrt(comoment)
-    deviation = np.sqrt(_ratio(comoment, weight))
+    deviation = np.sqrt(ratio(comoment, weight))
     unit = np.ldexp(1.0 / PARTS, np.frexp(deviation)[1] - 1)
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = np.rint(mean / unit) * unit
@@ -106,9 +105,9 @@ def _present(
     absent = gram.mean[on]
     present = np.where(1.0 - absent > NO_SHARE, 1.0 - absent, 0.0)
     apart = (gram.mean[at] - fill) + gram.mean_low[at]
-    between = gram.weight * _ratio(absent, present) * apart**2
+    between = gram.weight * ratio(absent, present) * apart**2
     within = np.maximum(np.diagonal(gram.comoment)[at] - between, 0.0)
-    return gram.weight * present, (fill - base) + _ratio(apart, present), within
+    return gram.weight * present, (fill - base) + ratio(apart, present), within
 
 
 def shifted(gram: "Gram", at: _Index, on: _Index, step: _Array) -> "Gram":
@@ -125,6 +124,6 @@ def shifted(gram: "Gram", at: _Index, on: _Index, step: _Array) -> "Gram":
     return replace(gram, mean=mean, mean_low=low, comoment=(comoment + comoment.T) / 2)
 
 
-def _ratio(a: _Array, b: _Array) -> _Array:
+def ratio(a: _Array, b: _Array) -> _Array:
     """Divide, with 0 where there is nothing to divide by."""
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0)

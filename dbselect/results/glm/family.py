@@ -1,6 +1,7 @@
-"""What models and sequences of a family take from the problem beside what all results do."""
+"""What models and sequences of a family have in common: the problem, the rows, the passes."""
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 
@@ -9,22 +10,29 @@ from dbselect.glm.named import family_of, kind_of_family
 from dbselect.glm.offset import Offset
 from dbselect.linear import information
 from dbselect.record.gram import Vector
-from dbselect.results.call import Answer
+from dbselect.record.terms import Terms
+from dbselect.results.call import Answer, Call
 
 
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class OfFamily(Answer):
     """A result of a family: one target, and what is added to its predictor."""
 
-    # To a type checker a property, which results have as a field.
-    if TYPE_CHECKING:
+    family: str
+    classes: tuple[Any, ...]
+    levels: tuple[Any, ...] = ()
+    rows: int
+    skipped: int
+    rows_searched: int | None = None
+    rows_read: int
+    bytes_read: int
+    terms: Terms = field(default_factory=Terms)
+    call: Call
 
-        @property
-        def family(self) -> str:
-            """The family, its link or number in brackets."""
-
-        @property
-        def classes(self) -> tuple[Any, ...]:
-            """Of a multinomial target, in their order."""
+    @property
+    def _common(self) -> dict[str, Any]:
+        """These fields, for another result of the same rows."""
+        return {one.name: getattr(self, one.name) for one in fields(OfFamily)}
 
     @property
     def _has_likelihood(self) -> bool:

@@ -73,7 +73,7 @@ def code_parts(sequence: Any, source: Any) -> dict[str, Any]:
     before.append(f"table = {str(source)!r}" if is_path else "# table: the rows that were searched")
     terms = fields.pop("terms", None) or (sequence.terms if call.of_gram else None)
     if terms:
-        before.append(_call("terms = ds.Terms.from_dict", [_text(terms.to_dict())], []))
+        before.append(_call("terms = ds.Terms.from_struct", [_text(terms.to_struct())], []))
     named = {"terms": _Name("terms")} if terms else {}
     if call.of_gram:
         before += _gram(sequence, terms, named)

@@ -19,7 +19,8 @@ from dbselect.record.columns import leaf_of, leaves
 from dbselect.record.inputs import inputs_as_fitted, single_fields
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel
-from dbselect.sources.open import open_table, progress
+from dbselect.sources.open import open_table
+from dbselect.sources.progress import progress
 from dbselect.sources.rows import values
 
 #: Bins of predictions, of about as many rows each, and bins of residuals, of equal width.

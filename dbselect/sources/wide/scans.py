@@ -14,7 +14,6 @@ from dbselect.sources.wide.gram_rows import Products
 from dbselect.sources.wide.level_sums import LevelProducts
 from dbselect.sources.wide.wide_rows import Index, WideRows
 from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of
-from dbselect.sources.with_bar import with_bar
 
 
 class Scans:
@@ -71,5 +70,4 @@ class Scans:
 
     def _read(self, sums: Gathered, work: Work) -> None:
         self.count += 1
-        scan = with_bar(self._table, self._table.rows, f"scan {self.count}")
-        gather(self._table, self.rows.fields, work, sums, scan)
+        gather(self._table, self.rows.fields, work, sums, f"scan {self.count}")

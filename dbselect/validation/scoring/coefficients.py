@@ -7,7 +7,7 @@ import numpy as np
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence
 from dbselect.results.model import JointModel
-from dbselect.results.sequence import Sequence as LinearSequence
+from dbselect.results.sequence import Sequence
 from dbselect.validation.scoring.metrics import Numbers
 
 
@@ -17,15 +17,15 @@ def coefficients_of(found: Any) -> tuple[Numbers, Numbers]:
     K are the predictors: of several responses or classes one each.
     """
     if isinstance(found, JointSequence | JointModel):
-        responses = [coefficients_of(own) for own in found.responses.values()]
-        intercept, coef = zip(*responses, strict=True)
-        return np.concatenate(intercept, axis=-1), np.concatenate(coef, axis=-1)
+        of_each = zip(*map(coefficients_of, found.responses.values()), strict=True)
+        intercept, coef = (np.concatenate(parts, axis=-1) for parts in of_each)
+        return intercept, coef
     if isinstance(found, GlmSequence):
         return found.intercept, found.coef
-    if isinstance(found, LinearSequence):
+    if isinstance(found, Sequence):
         return found.intercept[:, None], found.coef[:, :, None]
     classes = getattr(found, "classes", ())
     constants = [found.intercept[k] for k in classes] or [found.intercept]
     each = [found.coefficients[k] for k in classes] or [found.coefficients]
-    array = np.array([list(own.values()) for own in each], dtype=np.float64)
-    return np.array([constants], dtype=np.float64), array.T[None]
+    coef = np.array([list(own.values()) for own in each], dtype=np.float64)
+    return np.array([constants], dtype=np.float64), coef.T[None]

@@ -24,7 +24,6 @@ from dbselect.results.prediction.predict import Predictor
 from dbselect.results.prediction.side_by_side import LinearPredictors
 from dbselect.results.sequence import Sequence as LinearSequence
 from dbselect.sources.partial.partial_aggregates import gather
-from dbselect.sources.with_bar import with_bar
 from dbselect.validation.scoring.coefficients import coefficients_of
 from dbselect.validation.scoring.metrics import OF_QUERIES, MetricRequest, check_family, requests_of
 from dbselect.validation.scoring.one_pass import Judging, RowSums
@@ -129,7 +128,7 @@ def measured(
     _check_key(asked, key)
     judging, table = _judging(found, data, asked, weight, key)
     with judging.begin() as judged:
-        gather(table, judging.fields, judging, judged, with_bar(table, table.rows))
+        gather(table, judging.fields, judging, judged)
         sums = judged.sums
     _check_rows(sums, found, judging)
     query = None if key is None else _queries(sums)

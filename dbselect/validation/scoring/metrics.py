@@ -53,7 +53,7 @@ class RowsSeen:
     def of(self, formula: Formula) -> Numbers:
         """Return a formula of predictors and responses; shape (n, M)."""
         named = {"eta": self.eta, "y": self.y}
-        algebra = arrays(lambda path: named[str(path[0])][int(path[1])], _no_values)
+        algebra = arrays(lambda path: named[str(path[0])][int(path[1])])
         with np.errstate(all="ignore"):  # an infinite predictor has a mean, or none
             return np.broadcast_to(translate(formula, algebra), self.eta.shape[1:])
 
@@ -200,7 +200,3 @@ def _why(one: MetricRequest) -> str:
     if one.metric.families == CLASSES:
         return "it is of probabilities of classes"
     return "it is of a number" if "multinomial" not in one.metric.families else "it is of classes"
-
-
-def _no_values(path: Any, _: object) -> Any:
-    raise KeyError(path)  # a mean is a function of the predictors alone

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from dbselect.doors.cli.arguments import SOURCE, UNSET, options_given
+from dbselect.doors.cli.arguments import SOURCE, add_flags, options_given
 from dbselect.doors.cli.command import Command
 from dbselect.doors.cli.out import TABLES, add_out, tell, write_frame
 from dbselect.errors import ArgumentError
@@ -16,10 +16,13 @@ def _add(parser: argparse.ArgumentParser) -> None:
         metavar="[NAME=]FILE",
         help="files that 'sequence --out' wrote; without a name they are called as the file",
     )
-    parser.add_argument("--reference", default=UNSET, help="whose stopping cost cuts all")
-    parser.add_argument("--fraction", default=UNSET, type=float, help="0 to 1; default: plateau")
-    parser.add_argument("--data", default=UNSET, help=f"to judge on other rows: {SOURCE}")
-    parser.add_argument("--weight", default=UNSET, help="of the data: column of row weights")
+    texts = {
+        "reference": "whose stopping cost cuts all",
+        "data": f"to judge on other rows: {SOURCE}",
+        "weight": "of the data: column of row weights",
+    }
+    add_flags(parser, texts)
+    add_flags(parser, {"fraction": "0 to 1; default: plateau"}, type=float)
     add_out(parser, "the table", TABLES)
 
 

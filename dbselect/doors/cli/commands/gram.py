@@ -3,7 +3,14 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from dbselect.doors.cli.arguments import SOURCE, UNSET, add_null_policy, options_given, read_option
+from dbselect.doors.cli.arguments import (
+    SEVERAL,
+    SOURCE,
+    add_flags,
+    add_null_policy,
+    options_given,
+    read_option,
+)
 from dbselect.doors.cli.command import Command
 from dbselect.doors.cli.exits import add_max_skipped, check_skipped
 from dbselect.doors.cli.out import (
@@ -29,21 +36,22 @@ _GROUPS = ("by", "fold", "key", "seed")
 
 def _add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", help=SOURCE)
-    for option, told in (
-        ("--columns", "names and globs; default: every usable one"),
-        ("--categories", "columns whose levels become columns of 0 and 1"),
-        ("--by", "columns whose values make groups of rows, with a record each"),
-    ):
-        parser.add_argument(option, default=UNSET, nargs="+", action="extend", help=told)
-    parser.add_argument("--weight", default=UNSET, help="column of row weights")
+    lists = {
+        "columns": "names and globs; default: every usable one",
+        "categories": "columns whose levels become columns of 0 and 1",
+        "by": "columns whose values make groups of rows, with a record each",
+    }
+    add_flags(parser, lists, **SEVERAL)
+    add_flags(parser, {"weight": "column of row weights"})
     add_null_policy(parser)
-    parser.add_argument(
-        "--max-levels", default=UNSET, type=int, help="levels with a column of their own"
-    )
     parser.add_argument("--basis", help='JSON file: column -> ["poly", 3] or ["spline", 5]')
-    parser.add_argument("--fold", default=UNSET, type=int, help="cut each group into so many")
-    parser.add_argument("--key", default=UNSET, help="with --fold: equal keys stay together")
-    parser.add_argument("--seed", default=UNSET, type=int, help="with --fold: of the hash")
+    add_flags(parser, {"key": "with --fold: equal keys stay together"})
+    wholes = {
+        "max-levels": "levels with a column of their own",
+        "fold": "cut each group into so many",
+        "seed": "with --fold: of the hash",
+    }
+    add_flags(parser, wholes, type=int)
     add_max_skipped(parser)
     endings = tuple(dict.fromkeys(RECORDS + NESTED))
     add_out(parser, "the record, or the table of records", endings, required=True)

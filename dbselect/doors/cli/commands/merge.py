@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from dbselect.doors.cli.arguments import UNSET
+from dbselect.doors.cli.arguments import SEVERAL, add_flags
 from dbselect.doors.cli.command import Command
 from dbselect.doors.cli.commands.gram import give_gram, give_records
 from dbselect.doors.cli.exits import add_max_skipped
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 def _add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("records", nargs="+", help="files that 'gram' wrote, - from a pipe")
-    parser.add_argument(
-        "--by", default=UNSET, nargs="+", action="extend", help="keys: a record for each is left"
-    )
+    add_flags(parser, {"by": "keys: a record for each is left"}, **SEVERAL)
     add_max_skipped(parser)
     add_out(parser, "the record, or the table of records", tuple(dict.fromkeys(RECORDS + NESTED)),
             required=True)  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dbselect.doors.cli.arguments import (
-    add_cv,
+    add_flags,
     add_option,
     add_problem,
     add_source,
@@ -52,14 +52,13 @@ def add_method(parser: argparse.ArgumentParser, name: str) -> None:
     for option, one in _known(name).items():
         add_option(parser, option, one)
     if name == "anytime_sequence":
-        parser.add_argument(
-            "--resume", default=argparse.SUPPRESS, metavar="FILE",
-            help="go on from what a search with --gram lazy wrote",
-        )  # fmt: skip
+        told = "go on from what a search with --gram lazy wrote"
+        add_flags(parser, {"resume": told}, metavar="FILE")
     if name in _OF_OTHERS:
         parser.add_argument("--method", default="anytime_sequence", help="method that is judged")
     if name in JUDGED:
-        add_cv(parser)
+        told = "cut the table into so many folds, for r2 on held-out rows"
+        add_flags(parser, {"cv": told}, type=int, metavar="FOLDS")
 
 
 def _known(name: str) -> Mapping[str, Option]:

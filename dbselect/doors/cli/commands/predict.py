@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dbselect.doors.cli.arguments import SOURCE, UNSET, add_prediction, options_given
+from dbselect.doors.cli.arguments import SOURCE, add_flags, add_prediction, options_given
 from dbselect.doors.cli.command import Command
 from dbselect.doors.cli.exits import add_max_skipped, check_skipped
 from dbselect.doors.cli.out import STDOUT, TABLES, add_out, tell, writing_rows
@@ -26,19 +26,14 @@ NAME = "prediction"
 
 def _add(parser: argparse.ArgumentParser) -> None:
     add_prediction(parser)
-    parser.add_argument(
-        "--missing-columns",
-        default=UNSET,
-        help="columns that the source lacks: error, or unavailable for a prefix without them",
-    )
+    told = "columns that the source lacks: error, or unavailable for a prefix without them"
+    add_flags(parser, {"missing-columns": told})
     parser.add_argument(
         "--available",
         action="store_true",
         help="predict each row from all groups that it has, not from a prefix of the order",
     )
-    parser.add_argument(
-        "--level", default=UNSET, type=float, help="of --available: probability of an interval"
-    )
+    add_flags(parser, {"level": "of --available: probability of an interval"}, type=float)
     parser.add_argument("source", help=SOURCE)
     parser.add_argument(
         "--keep", nargs="+", action="extend", help="columns to write beside; default: all"

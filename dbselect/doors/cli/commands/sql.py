@@ -2,17 +2,15 @@
 
 import argparse
 
-from dbselect.doors.cli.arguments import UNSET, add_prediction, options_given
+from dbselect.doors.cli.arguments import add_flags, add_prediction, options_given
 from dbselect.doors.cli.command import Command
 from dbselect.doors.cli.out import STDOUT
 
 
 def _add(parser: argparse.ArgumentParser) -> None:
     add_prediction(parser)
-    parser.add_argument("--dialect", default=UNSET, help="default: duckdb; others need sqlglot")
-    parser.add_argument(
-        "--booleans", nargs="+", default=UNSET, help="columns of BOOLEAN; needed in PostgreSQL"
-    )
+    add_flags(parser, {"dialect": "default: duckdb; others need sqlglot"})
+    add_flags(parser, {"booleans": "columns of BOOLEAN; needed in PostgreSQL"}, nargs="+")
     parser.add_argument("--out", metavar="FILE", help="file to write; default: standard output")
     parser.set_defaults(endings=(), json=False)
 

@@ -4,7 +4,14 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from dbselect.doors.cli.arguments import SOURCE, UNSET, add_null_policy, add_problem, options_given
+from dbselect.doors.cli.arguments import (
+    SEVERAL,
+    SOURCE,
+    add_flags,
+    add_null_policy,
+    add_problem,
+    options_given,
+)
 from dbselect.doors.cli.command import Command
 from dbselect.doors.cli.commands.gram import give_gram
 from dbselect.doors.cli.commands.method import add_method, answer_asked, problem_of
@@ -31,21 +38,21 @@ def _add(parser: argparse.ArgumentParser) -> None:
         add_max_skipped(command)
     command = every["refresh"]
     command.add_argument("source", help=f"{SOURCE}: the whole table")
-    for option, told in (
-        ("--by", "keys; needed at the first refresh"),
-        ("--columns", "names and globs; default: every usable one"),
-    ):
-        command.add_argument(option, default=UNSET, nargs="+", action="extend", help=told)
-    command.add_argument("--weight", default=UNSET, help="column of row weights")
+    lists = {
+        "by": "keys; needed at the first refresh",
+        "columns": "names and globs; default: every usable one",
+    }
+    add_flags(command, lists, **SEVERAL)
     add_null_policy(command)
-    command.add_argument("--max-levels", default=UNSET, type=int, help="most levels of text")
-    for option, told in (
-        ("--keep", "table: parts that are gone are dropped; all: they are retained"),
-        ("--new-columns", "version, ignore, null or error: what becomes of new columns"),
-        ("--on-error", "skip: leave a file that cannot be read for the next refresh"),
-    ):
-        command.add_argument(option, default=UNSET, help=told)
-    command.add_argument("--max-dropped", default=UNSET, type=int, help="most parts that may go")
+    texts = {
+        "weight": "column of row weights",
+        "keep": "table: parts that are gone are dropped; all: they are retained",
+        "new-columns": "how to treat new columns: version, ignore, null or error",
+        "on-error": "skip: leave a file that cannot be read for the next refresh",
+    }
+    add_flags(command, texts)
+    wholes = {"max-levels": "most levels of text", "max-dropped": "most parts that may go"}
+    add_flags(command, wholes, type=int)
     command.add_argument("--json", action="store_true", help="print JSON, for other programs")
     command.set_defaults(out=None)
     add_out(every["show"], "a row for each record", TABLES)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from dbselect.doors.cli.arguments import (
-    UNSET,
-    add_columns,
+    SEVERAL,
+    add_flags,
     add_problem,
     add_source,
     options_given,
@@ -32,17 +32,16 @@ _ROBUST = ("cov_type", "cluster", "time", "maxlags")
 def _add(parser: argparse.ArgumentParser) -> None:
     add_source(parser)
     add_problem(parser, fields=_FIELDS)
-    add_columns(parser, {"columns": "names and globs; default: all"})
+    add_flags(parser, {"columns": "names and globs; default: all"}, **SEVERAL)
     parser.add_argument("--level", default=0.95, type=float, help="of the intervals; default 0.95")
-    parser.add_argument(
-        "--cov-type", default=UNSET, help="HC0, HC1, HC2 or HC3, by one more pass over the rows"
-    )
-    parser.add_argument(
-        "--cluster", default=UNSET, nargs="+",
-        help="column whose values are clusters, or two, by one more pass",
-    )  # fmt: skip
-    parser.add_argument("--time", default=UNSET, help="column of the order of rows, for HAC")
-    parser.add_argument("--maxlags", default=UNSET, type=int, help="times back that count for HAC")
+    texts = {
+        "cov-type": "HC0, HC1, HC2 or HC3, by one more pass over the rows",
+        "time": "column of the order of rows, for HAC",
+    }
+    add_flags(parser, texts)
+    told = "column whose values are clusters, or two, by one more pass"
+    add_flags(parser, {"cluster": told}, nargs="+")
+    add_flags(parser, {"maxlags": "times back that count for HAC"}, type=int)
     add_max_skipped(parser)
     add_out(parser, "the table of terms", TABLES)
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from dbselect.doors.cli.arguments import UNSET, options_given
+from dbselect.doors.cli.arguments import add_flags, options_given
 from dbselect.doors.cli.command import Command
 from dbselect.doors.cli.out import STDOUT, tell
 from dbselect.errors import ArgumentError
@@ -13,15 +13,9 @@ def _add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, metavar="FILE", help="Parquet file to write")
     parser.add_argument("--json", action="store_true", help="print JSON, for other programs")
     parser.set_defaults(endings=(".parquet",))
-    parser.add_argument(
-        "--features", default=UNSET, type=int, help="largest number of a feature; default: found"
-    )
-    parser.add_argument(
-        "--entries",
-        default=UNSET,
-        metavar="FIELD",
-        help="one field of entries for all features, as sequence --wide yes reads it",
-    )
+    add_flags(parser, {"features": "largest number of a feature; default: found"}, type=int)
+    told = "one field of entries for all features, as sequence --gram lazy reads it"
+    add_flags(parser, {"entries": told}, metavar="FIELD")
 
 
 def _run(options: argparse.Namespace) -> None:
