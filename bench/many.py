@@ -1,4 +1,4 @@
-"""Very many groups of zstd Parquet beside the sums by group, and what first and small calls take."""
+"""Very many groups in zstd Parquet beside sums by group, and what first and small calls take."""
 
 import subprocess
 import sys
