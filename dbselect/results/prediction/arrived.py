@@ -291,8 +291,8 @@ class AnytimePredictor(files.Stored, InNotebooks):
                 told["prediction"] = _mean_at(self._mean, told["prediction"])
             return told
         limits = limits_of(budget)
-        for names in {tuple(row) for row in rows} if several else ():
-            self.predict(dict.fromkeys(names))  # which refuses a name that is nearly a field
+        for shape in {tuple(row) for row in rows} if several else ():
+            self.predict(dict.fromkeys(shape))  # which refuses a name that is nearly a field
 
         def refused(frame: pl.DataFrame) -> list[Input]:
             read, lacks = read_of(frame, self._inputs)
