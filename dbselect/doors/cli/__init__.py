@@ -11,8 +11,7 @@ from typing import Any
 from dbselect._log import JsonFormatter, log
 from dbselect.doors.cli.command import Command, Parser
 from dbselect.doors.cli.commands.method import command_of
-from dbselect.doors.cli.exits import INTERRUPTED, PIPE_CLOSED, check_max_skipped, exit_code
-from dbselect.doors.cli.out import check_out
+from dbselect.doors.cli.exits import INTERRUPTED, PIPE_CLOSED, exit_code
 from dbselect.doors.cli.terminal import RED, YELLOW, coloured, escape_letters, leave_pipe
 from dbselect.errors import DbselectError
 from dbselect.options.methods import METHODS
@@ -46,8 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _log_to_stderr(options.log)
     warnings.showwarning = _show_warning
     try:
-        check_out(options)
-        check_max_skipped(options)
+        options.check()
         options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:

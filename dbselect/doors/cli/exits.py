@@ -1,12 +1,9 @@
 """Exit codes, which scripts go by: those above 2 are of ``sysexits.h``, or 128 and a signal."""
 
-import argparse
 import errno
-import math
 import re
-from typing import Any
 
-from dbselect.errors import ArgumentError, BusyError, DataError
+from dbselect.errors import BusyError, DataError
 
 #: An error in the command, the files or the data, reported in one sentence.
 MISTAKE = 2
@@ -54,41 +51,3 @@ def exit_code(error: BaseException | None) -> int:
 
 class TooManySkippedError(DataError):
     """More rows are left out than the command line allows."""
-
-
-def add_max_skipped(parser: argparse.ArgumentParser) -> None:
-    """Add the limit on rows that are left out."""
-    parser.add_argument(
-        "--max-skipped",
-        metavar="ROWS|SHARE%",
-        help=f"end with exit code {SKIPPED} where more rows are left out: 100, or 0.5%%",
-    )
-
-
-def check_max_skipped(options: argparse.Namespace) -> None:
-    """Refuse a limit that is none, before anything is read."""
-    if getattr(options, "max_skipped", None) is not None:
-        _most(options.max_skipped, 0)
-
-
-def check_skipped(options: argparse.Namespace, rows: Any, skipped: Any) -> None:
-    """Refuse a result that left out more rows than ``options.max_skipped``; None: no limit."""
-    limit = options.max_skipped
-    if limit is not None and skipped > _most(limit, rows + skipped):
-        raise TooManySkippedError(
-            f"{skipped:,} of {rows + skipped:,} rows are left out; --max-skipped is {limit}"
-        )
-
-
-def _most(limit: str, rows: int) -> float:
-    """Return how many of some rows a limit allows."""
-    number, percent = limit.removesuffix("%"), limit.endswith("%")
-    try:
-        found = float(number) if percent else int(number)
-    except ValueError:
-        found = math.nan
-    if not (0 <= found <= 100 if percent else found >= 0):
-        raise ArgumentError(
-            f"--max-skipped is '{limit}'; it must be a number of rows, or a share from 0% to 100%"
-        )
-    return found / 100 * rows if percent else found

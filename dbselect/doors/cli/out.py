@@ -1,9 +1,7 @@
 """Where results go: ``--out`` by the ending of its name; ``-`` and ``--json``: standard output."""
 
-import argparse
-import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,42 +24,6 @@ TABLES = (*NESTED, ".csv", ".tsv")
 ANY: tuple[str, ...] = ()
 
 
-def add_out(
-    parser: argparse.ArgumentParser, what: str, endings: Iterable[str], *, required: bool = False
-) -> None:
-    """Add ``--out``, and ``--json`` for what is printed.
-
-    The name must have one of the endings; where there are none it may be any, but not standard
-    output. ``--out`` is required where there is nothing to print instead.
-    """
-    told = f" ({', '.join(endings)}), or - for standard output" if endings else ""
-    parser.add_argument("--out", required=required, metavar="FILE", help=f"file for {what}{told}")
-    parser.add_argument("--json", action="store_true", help="print JSON, for other programs")
-    parser.set_defaults(endings=tuple(endings))
-
-
-def check_out(options: argparse.Namespace) -> None:
-    """Refuse a result that could not be written, before anything is read."""
-    from dbselect.record.writing import check_place
-
-    out = options.out
-    if out is None:
-        return
-    if out == STDOUT and options.endings:
-        if options.json:
-            raise ArgumentError(
-                "--out is '-' and --json prints to standard output too; give one of them"
-            )
-        return
-    if not Path(out).absolute().parent.is_dir():
-        raise ArgumentError(f"--out is '{out}'; its folder does not exist")
-    # The extension can go into a folder, under its own name.
-    if options.command == "extension" and Path(out).is_dir():
-        return
-    check_place(out)
-    check_ending(out, options.endings)
-
-
 def check_ending(out: str, endings: tuple[str, ...]) -> None:
     """Refuse a name with an ending of another kind; one without is Parquet."""
     ending = Path(out).suffix
@@ -69,18 +31,6 @@ def check_ending(out: str, endings: tuple[str, ...]) -> None:
         raise ArgumentError(
             f"--out is '{out}'; its name must end in {', '.join(endings)}, or be '-'"
         )
-
-
-def tell(options: argparse.Namespace, lines: Iterable[str], facts: Mapping[str, Any]) -> None:
-    """Print the outcome of a command: lines, or the facts as JSON.
-
-    Prints nothing if the result itself goes to standard output.
-    """
-    if options.json:
-        print(json.dumps(facts, default=str))
-    elif options.out != STDOUT:
-        for line in lines:
-            print(line)
 
 
 def write_record(record: "Gram | Prefixes[Any]", out: str | None) -> None:

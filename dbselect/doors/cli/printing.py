@@ -1,13 +1,12 @@
 """What commands print of a sequence: its steps, why there are no more, and what was left."""
 
-import argparse
 from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
-from dbselect.doors.cli.exits import check_skipped
-from dbselect.doors.cli.out import tell, write_record
+from dbselect.doors.cli.command import Options
+from dbselect.doors.cli.out import write_record
 from dbselect.doors.cli.terminal import has_borders
 from dbselect.results.glm.model import predicted
 from dbselect.results.glm.sequence import GlmSequence
@@ -19,7 +18,7 @@ _SHOWN = ("step", "action", "group", "cost", "spent", "gain", "r2", "useful")
 
 
 def show(
-    options: argparse.Namespace,
+    options: Options,
     sequence: Prefixes[Any],
     left: str,
     held_out: pl.DataFrame | None = None,
@@ -30,7 +29,7 @@ def show(
     not seen; `options` have ``out``, ``json`` and ``max_skipped``.
     """
     start: Any = sequence.model(0)
-    check_skipped(options, start.rows, start.skipped)
+    options.check_skipped(start.rows, start.skipped)
     write_record(sequence, options.out)
     facts = {
         "rows": start.rows,
@@ -46,7 +45,7 @@ def show(
         facts |= {name: getattr(sequence, name) for name in WIDE_FIELDS}
     if held_out is not None:
         facts["held_out"] = plain_rows(held_out)
-    tell(options, _lines(sequence, start, left, held_out), facts)
+    options.tell(_lines(sequence, start, left, held_out), facts)
 
 
 def _lines(

@@ -1,15 +1,13 @@
 """``dbselect compare``: how early several sequences explain."""
 
-import argparse
 from pathlib import Path
 
-from dbselect.doors.cli.arguments import SOURCE, add_flags, options_given
-from dbselect.doors.cli.command import Command
-from dbselect.doors.cli.out import TABLES, add_out, tell, write_frame
+from dbselect.doors.cli.command import SOURCE, Command, Options, Parser
+from dbselect.doors.cli.out import TABLES, write_frame
 from dbselect.errors import ArgumentError
 
 
-def _add(parser: argparse.ArgumentParser) -> None:
+def _add(parser: Parser) -> None:
     parser.add_argument(
         "sequences",
         nargs="+",
@@ -21,12 +19,12 @@ def _add(parser: argparse.ArgumentParser) -> None:
         "data": f"to judge on other rows: {SOURCE}",
         "weight": "of the data: column of row weights",
     }
-    add_flags(parser, texts)
-    add_flags(parser, {"fraction": "0 to 1; default: plateau"}, type=float)
-    add_out(parser, "the table", TABLES)
+    parser.add_flags(texts)
+    parser.add_flags({"fraction": "0 to 1; default: plateau"}, type=float)
+    parser.add_out("the table", TABLES)
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: Options) -> None:
     from dbselect.doors.cli.printing import plain_rows, table_text
     from dbselect.doors.cli.stored import stored_sequence
     from dbselect.validation.timeliness import compare
@@ -40,11 +38,11 @@ def _run(options: argparse.Namespace) -> None:
         if name in paths:
             raise ArgumentError(f"two sequences are called '{name}'; give names: a={text}")
         paths[name] = path
-    asked = options_given(options, ("reference", "fraction", "data", "weight"))
+    asked = options.given(("reference", "fraction", "data", "weight"))
     found = compare({name: stored_sequence(path) for name, path in paths.items()}, **asked)
     write_frame(found.table, options.out)
     lines = [table_text(found.table), f"Cut at cost {found.cut:g}."]
-    tell(options, lines, {"cut": found.cut, "sequences": plain_rows(found.table)})
+    options.tell(lines, {"cut": found.cut, "sequences": plain_rows(found.table)})
 
 
 COMMAND = Command(_add, _run)

@@ -3,18 +3,18 @@
 import argparse
 from typing import Any
 
-from dbselect.doors.cli.command import Command
+from dbselect.doors.cli.command import Command, Options, Parser
 from dbselect.errors import EngineError
 
 SHELLS = ("bash", "zsh", "tcsh")
 
 
-def _add(parser: argparse.ArgumentParser) -> None:
+def _add(parser: Parser) -> None:
     parser.add_argument("shell", choices=SHELLS, help="whose script is printed")
     parser.set_defaults(out=None)
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: Options) -> None:
     from dbselect.doors.cli import every_command
 
     try:
@@ -29,7 +29,7 @@ def _run(options: argparse.Namespace) -> None:
     print(shtab.complete(parser, shell=options.shell))
 
 
-def _complete_files(parser: argparse.ArgumentParser, file: Any) -> None:
+def _complete_files(parser: Parser, file: Any) -> None:
     """Have files completed where an argument is free text; `shtab` reads it of the action."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

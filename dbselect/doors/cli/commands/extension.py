@@ -1,13 +1,12 @@
 """``dbselect extension``: where the DuckDB extension lies, and how each client loads it."""
 
-import argparse
 from pathlib import Path
 
-from dbselect.doors.cli.command import Command
-from dbselect.doors.cli.out import ANY, tell
+from dbselect.doors.cli.command import Command, Options, Parser
+from dbselect.doors.cli.out import ANY
 
 
-def _add(parser: argparse.ArgumentParser) -> None:
+def _add(parser: Parser) -> None:
     parser.add_argument(
         "--out", metavar="FILE", help="file or folder to copy it to, under its own name"
     )
@@ -16,7 +15,7 @@ def _add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--platform", help="the client's PRAGMA platform; default: this machine's")
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: Options) -> None:
     from dbselect.doors.extension import (
         LOWEST_DUCKDB,
         copied,
@@ -32,7 +31,7 @@ def _run(options: argparse.Namespace) -> None:
     clients = loading(path)
     told = [f"The DuckDB extension for {platform}, DuckDB {LOWEST_DUCKDB} or newer:\n{path}\n"]
     told += [f"{client}\n    " + "\n    ".join(lines) for client, lines in clients.items()]
-    tell(options, told, {"path": path, "platform": platform, "lowest_duckdb": LOWEST_DUCKDB,
+    options.tell(told, {"path": path, "platform": platform, "lowest_duckdb": LOWEST_DUCKDB,
                          "loading": clients})  # fmt: skip
 
 

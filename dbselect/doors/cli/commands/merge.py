@@ -1,28 +1,25 @@
 """``dbselect merge``: the record of all rows of some records."""
 
-import argparse
 from typing import TYPE_CHECKING
 
-from dbselect.doors.cli.arguments import SEVERAL, add_flags
-from dbselect.doors.cli.command import Command
+from dbselect.doors.cli.command import SEVERAL, Command, Options, Parser
 from dbselect.doors.cli.commands.gram import give_gram, give_records
-from dbselect.doors.cli.exits import add_max_skipped
-from dbselect.doors.cli.out import NESTED, RECORDS, add_out, check_ending
+from dbselect.doors.cli.out import NESTED, RECORDS, check_ending
 from dbselect.errors import RecordError, unknown
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def _add(parser: argparse.ArgumentParser) -> None:
+def _add(parser: Parser) -> None:
     parser.add_argument("records", nargs="+", help="files that 'gram' wrote, - from a pipe")
-    add_flags(parser, {"by": "keys: a record for each is left"}, **SEVERAL)
-    add_max_skipped(parser)
-    add_out(parser, "the record, or the table of records", tuple(dict.fromkeys(RECORDS + NESTED)),
+    parser.add_flags({"by": "keys: a record for each is left"}, **SEVERAL)
+    parser.add_max_skipped()
+    parser.add_out("the record, or the table of records", tuple(dict.fromkeys(RECORDS + NESTED)),
             required=True)  # fmt: skip
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: Options) -> None:
     from dbselect.doors.cli.stored import source_of
     from dbselect.sources.open import stored_gram
 
@@ -39,7 +36,7 @@ def _run(options: argparse.Namespace) -> None:
     give_gram(options, found)
 
 
-def _merge_by(options: argparse.Namespace) -> None:
+def _merge_by(options: Options) -> None:
     import polars as pl
 
     check_ending(options.out, NESTED)

@@ -1,20 +1,10 @@
 """``dbselect <method>``: a method of a problem, with its options and the fields as flags."""
 
-import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dbselect.doors.cli.arguments import (
-    add_flags,
-    add_option,
-    add_problem,
-    add_source,
-    options_given,
-    problem_given,
-)
-from dbselect.doors.cli.command import Command
-from dbselect.doors.cli.exits import add_max_skipped, check_skipped
-from dbselect.doors.cli.out import RECORDS, TABLES, add_out, tell, write_frame
+from dbselect.doors.cli.command import Command, Options, Parser
+from dbselect.doors.cli.out import RECORDS, TABLES, write_frame
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.options.methods import CHOOSING, JUDGED, METHODS
 from dbselect.options.option import Option
@@ -32,33 +22,33 @@ _OF_OTHERS = ("cross_validate", "stability")
 def command_of(name: str) -> Command:
     """Return the command of a method."""
 
-    def add(parser: argparse.ArgumentParser) -> None:
-        add_source(parser)
-        add_problem(parser)
+    def add(parser: Parser) -> None:
+        parser.add_source()
+        parser.add_problem()
         add_method(parser, name)
-        add_max_skipped(parser)
+        parser.add_max_skipped()
         is_sequence = METHODS[name].returns == "sequence"
-        add_out(parser, f"the {'sequence' if is_sequence else 'table'}",
+        parser.add_out(f"the {'sequence' if is_sequence else 'table'}",
                 RECORDS if is_sequence else TABLES)  # fmt: skip
 
-    def run(options: argparse.Namespace) -> None:
+    def run(options: Options) -> None:
         _run(name, options)
 
     return Command(add, run)
 
 
-def add_method(parser: argparse.ArgumentParser, name: str) -> None:
+def add_method(parser: Parser, name: str) -> None:
     """Add the options of a method."""
     for option, one in _known(name).items():
-        add_option(parser, option, one)
+        parser.add_option(option, one)
     if name == "anytime_sequence":
         told = "go on from what a search with --gram lazy wrote"
-        add_flags(parser, {"resume": told}, metavar="FILE")
+        parser.add_flags({"resume": told}, metavar="FILE")
     if name in _OF_OTHERS:
         parser.add_argument("--method", default="anytime_sequence", help="method that is judged")
     if name in JUDGED:
         told = "cut the table into so many folds, for r2 on held-out rows"
-        add_flags(parser, {"cv": told}, type=int, metavar="FOLDS")
+        parser.add_flags({"cv": told}, type=int, metavar="FOLDS")
 
 
 def _known(name: str) -> Mapping[str, Option]:
@@ -70,14 +60,7 @@ def _known(name: str) -> Mapping[str, Option]:
     return {**given, **own}
 
 
-def problem_of(source: Any, options: argparse.Namespace) -> "Problem":
-    """Return the problem that the arguments are about."""
-    from dbselect.problem.problem import Problem
-
-    return Problem(source, **problem_given(options))
-
-
-def answer_asked(problem: "Problem", name: str, options: argparse.Namespace) -> Any:
+def answer_asked(problem: "Problem", name: str, options: Options) -> Any:
     """Return what a method answers to the arguments."""
     own = _options(name, options)
     if name in _OF_OTHERS:
@@ -85,9 +68,7 @@ def answer_asked(problem: "Problem", name: str, options: argparse.Namespace) -> 
     return getattr(problem, name)(**own)
 
 
-def cross_validated(
-    problem: "Problem", name: str, options: argparse.Namespace
-) -> "CrossValidation | None":
+def cross_validated(problem: "Problem", name: str, options: Options) -> "CrossValidation | None":
     """Return the scores of a method on held-out rows, None without ``--cv``."""
     from dbselect.sources.open import stored_gram
 
@@ -100,10 +81,10 @@ def cross_validated(
     return problem.cross_validate(name, folds=options.cv, **_options(name, options))
 
 
-def _options(name: str, options: argparse.Namespace) -> dict[str, Any]:
+def _options(name: str, options: Options) -> dict[str, Any]:
     from dbselect.doors.cli.stored import stored_sequence
 
-    given = options_given(options, [*_known(name), "grid"])
+    given = options.given([*_known(name), "grid"])
     if "resume" in given:
         try:
             given["resume"] = stored_sequence(given["resume"])
@@ -112,11 +93,11 @@ def _options(name: str, options: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def _run(name: str, options: argparse.Namespace) -> None:
+def _run(name: str, options: Options) -> None:
     from dbselect.doors.cli.printing import show
     from dbselect.doors.cli.stored import source_of
 
-    problem = problem_of(source_of(options.source), options)
+    problem = options.problem(source_of(options.source))
     held_out = cross_validated(problem, name, options)
     scores = None if held_out is None else _scores(held_out)
     found = answer_asked(problem, name, options)
@@ -132,14 +113,14 @@ def _scores(held_out: "CrossValidation") -> "pl.DataFrame":
     return held_out.table.select(*kept, "best", "one_standard_error")
 
 
-def _show(options: argparse.Namespace, found: Any, scores: "pl.DataFrame | None") -> None:
+def _show(options: Options, found: Any, scores: "pl.DataFrame | None") -> None:
     """Check, write and print a result that is no sequence: a line, and its table."""
     from dbselect.doors.cli.printing import plain_rows, table_text
     from dbselect.results.selected import model_in
 
     judged = model_in(found)
     if hasattr(judged, "skipped"):
-        check_skipped(options, judged.rows, judged.skipped)
+        options.check_skipped(judged.rows, judged.skipped)
     table = found._glance.table
     write_frame(table, options.out)
     lines = [table_text(table), f"{found!r}."]
@@ -147,4 +128,4 @@ def _show(options: argparse.Namespace, found: Any, scores: "pl.DataFrame | None"
     if scores is not None:
         lines += ["On held-out rows:", table_text(scores)]
         facts["held_out"] = plain_rows(scores)
-    tell(options, lines, facts)
+    options.tell(lines, facts)

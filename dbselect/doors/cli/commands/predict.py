@@ -1,15 +1,12 @@
 """``dbselect predict``: the rows of a table with what a sequence or a model predicts."""
 
-import argparse
 from collections.abc import Callable, Generator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dbselect.doors.cli.arguments import SOURCE, add_flags, add_prediction, options_given
-from dbselect.doors.cli.command import Command
-from dbselect.doors.cli.exits import add_max_skipped, check_skipped
-from dbselect.doors.cli.out import STDOUT, TABLES, add_out, tell, writing_rows
+from dbselect.doors.cli.command import SOURCE, Command, Options, Parser
+from dbselect.doors.cli.out import STDOUT, TABLES, writing_rows
 from dbselect.errors import ArgumentError, ColumnError, unknown
 
 if TYPE_CHECKING:
@@ -24,25 +21,25 @@ if TYPE_CHECKING:
 NAME = "prediction"
 
 
-def _add(parser: argparse.ArgumentParser) -> None:
-    add_prediction(parser)
+def _add(parser: Parser) -> None:
+    parser.add_prediction()
     told = "columns that the source lacks: error, or unavailable for a prefix without them"
-    add_flags(parser, {"missing-columns": told})
+    parser.add_flags({"missing-columns": told})
     parser.add_argument(
         "--available",
         action="store_true",
         help="predict each row from all groups that it has, not from a prefix of the order",
     )
-    add_flags(parser, {"level": "of --available: probability of an interval"}, type=float)
+    parser.add_flags({"level": "of --available: probability of an interval"}, type=float)
     parser.add_argument("source", help=SOURCE)
     parser.add_argument(
         "--keep", nargs="+", action="extend", help="columns to write beside; default: all"
     )
-    add_max_skipped(parser)
-    add_out(parser, "the rows", TABLES)
+    parser.add_max_skipped()
+    parser.add_out("the rows", TABLES)
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: Options) -> None:
     from dbselect.doors.cli.stored import stored_predictor
     from dbselect.options.kinds import BUDGET
     from dbselect.sources.open import open_table
@@ -50,7 +47,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.out is None and options.json:
         raise ArgumentError("--json reports on the file that is written, so it needs --out")
     options.out = options.out or STDOUT
-    given = options_given(options, ("budget", "handle_unknown", "missing_columns", "level"))
+    given = options.given(("budget", "handle_unknown", "missing_columns", "level"))
     BUDGET.check("budget", given.get("budget"))
     if options.available:
         answer, told = _by_groups(stored_predictor(options.sequence), options.out), "some groups"
@@ -69,9 +66,9 @@ def _run(options: argparse.Namespace) -> None:
             missing += without
             write(batch)
         # Within: what is refused leaves no file.
-        check_skipped(options, rows - missing, missing)
+        options.check_skipped(rows - missing, missing)
     line = f"{options.out}: {rows:,} rows, {shorter:,} by {told}, {missing:,} without a prediction"
-    tell(options, [line], {"rows": rows, "shorter": shorter, "missing": missing})
+    options.tell([line], {"rows": rows, "shorter": shorter, "missing": missing})
 
 
 def _by_stored(path: str, given: dict[str, Any]) -> "Answer":
@@ -128,7 +125,7 @@ def _by_groups(predictor: Any, out: str) -> "Answer":
     return answer
 
 
-def _kept(table: "Table", options: argparse.Namespace) -> list[str]:
+def _kept(table: "Table", options: Options) -> list[str]:
     """Return the columns that are written beside the prediction."""
     names: list[str] = table.schema.names
     for name in options.keep or []:

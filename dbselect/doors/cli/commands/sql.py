@@ -1,25 +1,22 @@
 """``dbselect sql``: the prediction of a sequence or a model as the text of an SQL expression."""
 
-import argparse
-
-from dbselect.doors.cli.arguments import add_flags, add_prediction, options_given
-from dbselect.doors.cli.command import Command
+from dbselect.doors.cli.command import Command, Options, Parser
 from dbselect.doors.cli.out import STDOUT
 
 
-def _add(parser: argparse.ArgumentParser) -> None:
-    add_prediction(parser)
-    add_flags(parser, {"dialect": "default: duckdb; others need sqlglot"})
-    add_flags(parser, {"booleans": "columns of BOOLEAN; needed in PostgreSQL"}, nargs="+")
+def _add(parser: Parser) -> None:
+    parser.add_prediction()
+    parser.add_flags({"dialect": "default: duckdb; others need sqlglot"})
+    parser.add_flags({"booleans": "columns of BOOLEAN; needed in PostgreSQL"}, nargs="+")
     parser.add_argument("--out", metavar="FILE", help="file to write; default: standard output")
     parser.set_defaults(endings=(), json=False)
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: Options) -> None:
     from dbselect.doors.cli.stored import stored_model
     from dbselect.record.writing import replacing
 
-    given = options_given(options, ("budget", "dialect", "handle_unknown", "booleans"))
+    given = options.given(("budget", "dialect", "handle_unknown", "booleans"))
     text = stored_model(options.sequence, given).sql(**given)
     if options.out in (None, STDOUT):
         print(text)

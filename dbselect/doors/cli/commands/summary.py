@@ -1,20 +1,10 @@
 """``dbselect summary``: least squares on named columns, and how sure each coefficient is."""
 
-import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from dbselect.doors.cli.arguments import (
-    SEVERAL,
-    add_flags,
-    add_problem,
-    add_source,
-    options_given,
-    problem_given,
-)
-from dbselect.doors.cli.command import Command
-from dbselect.doors.cli.exits import add_max_skipped, check_skipped
-from dbselect.doors.cli.out import TABLES, add_out, tell, write_frame
+from dbselect.doors.cli.command import SEVERAL, Command, Options, Parser
+from dbselect.doors.cli.out import TABLES, write_frame
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,37 +19,36 @@ _FIELDS = ("weight", "intercept", "null_policy", "rows", "seed")
 _ROBUST = ("cov_type", "cluster", "time", "maxlags")
 
 
-def _add(parser: argparse.ArgumentParser) -> None:
-    add_source(parser)
-    add_problem(parser, fields=_FIELDS)
-    add_flags(parser, {"columns": "names and globs; default: all"}, **SEVERAL)
+def _add(parser: Parser) -> None:
+    parser.add_source()
+    parser.add_problem(fields=_FIELDS)
+    parser.add_flags({"columns": "names and globs; default: all"}, **SEVERAL)
     parser.add_argument("--level", default=0.95, type=float, help="of the intervals; default 0.95")
     texts = {
         "cov-type": "HC0, HC1, HC2 or HC3, by one more pass over the rows",
         "time": "column of the order of rows, for HAC",
     }
-    add_flags(parser, texts)
+    parser.add_flags(texts)
     told = "column whose values are clusters, or two, by one more pass"
-    add_flags(parser, {"cluster": told}, nargs="+")
-    add_flags(parser, {"maxlags": "times back that count for HAC"}, type=int)
-    add_max_skipped(parser)
-    add_out(parser, "the table of terms", TABLES)
+    parser.add_flags({"cluster": told}, nargs="+")
+    parser.add_flags({"maxlags": "times back that count for HAC"}, type=int)
+    parser.add_max_skipped()
+    parser.add_out("the table of terms", TABLES)
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: Options) -> None:
     from dbselect.doors.cli.printing import plain_rows, table_text
     from dbselect.doors.cli.stored import source_of
     from dbselect.options.kinds import SHARE
-    from dbselect.problem.problem import Problem
     from dbselect.validation.robust.robust import check_kind
 
     SHARE.check("--level", options.level)
-    robust = options_given(options, _ROBUST)
+    robust = options.given(_ROBUST)
     check_kind(*(robust.get(name) for name in _ROBUST[:3]))
     source = source_of(options.source)
-    problem = Problem(source, **problem_given(options))
-    model = cast("Model", problem.fit(**options_given(options, ("columns",))))
-    check_skipped(options, model.rows, model.skipped)
+    problem = options.problem(source)
+    model = cast("Model", problem.fit(**options.given(("columns",))))
+    options.check_skipped(model.rows, model.skipped)
     errors = None
     if robust:
         errors = model.robust_errors(source, **robust)
@@ -77,7 +66,7 @@ def _run(options: argparse.Namespace) -> None:
         "clusters": None if errors is None else errors.clusters,
         "terms": plain_rows(table),
     }
-    tell(options, [table_text(table.select(_SHOWN)), *_lines(model, errors, test)], facts)
+    options.tell([table_text(table.select(_SHOWN)), *_lines(model, errors, test)], facts)
 
 
 def _terms(model: "Model", errors: "RobustErrors | None", level: float) -> "pl.DataFrame":

@@ -1,21 +1,11 @@
 """``dbselect tables``: which tables to buy, from a JSON file of candidates."""
 
-import argparse
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
-from dbselect.doors.cli.arguments import (
-    SOURCE,
-    add_option,
-    add_problem,
-    options_given,
-    problem_given,
-    read_option,
-)
-from dbselect.doors.cli.command import Command
-from dbselect.doors.cli.exits import add_max_skipped
-from dbselect.doors.cli.out import RECORDS, add_out
+from dbselect.doors.cli.command import SOURCE, Command, Options, Parser
+from dbselect.doors.cli.out import RECORDS
 from dbselect.errors import ArgumentError, unknown
 from dbselect.options.option import options_of
 from dbselect.options.table import TablesOptions
@@ -24,32 +14,32 @@ if TYPE_CHECKING:
     from dbselect.methods.tables.candidates import Candidate
 
 
-def _add(parser: argparse.ArgumentParser) -> None:
+def _add(parser: Parser) -> None:
     parser.add_argument("source", help=SOURCE + ": the facts")
     parser.add_argument(
         "--candidates",
         required=True,
         help='JSON file: name -> {"table": path, "key": name, list or mapping, "cost": 5, ...}',
     )
-    add_problem(parser, fields=("weight", "intercept", "ridge", "scale", "always"))
+    parser.add_problem(fields=("weight", "intercept", "ridge", "scale", "always"))
     for name, option in options_of(TablesOptions).items():
-        add_option(parser, name, option)
-    add_max_skipped(parser)
-    add_out(parser, "the sequence", RECORDS)
+        parser.add_option(name, option)
+    parser.add_max_skipped()
+    parser.add_out("the sequence", RECORDS)
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: Options) -> None:
     from dbselect.doors.cli.printing import show
     from dbselect.problem.calls import anytime_tables
 
-    candidates = read_option(options.candidates, "--candidates")
+    candidates = options.from_file("candidates")
     if not isinstance(candidates, Mapping):
         raise ArgumentError(f"--candidates: '{options.candidates}' must map names to candidates")
     sequence = anytime_tables(
         options.source,
         candidates={name: _candidate(name, each) for name, each in candidates.items()},
-        **problem_given(options),
-        **options_given(options, options_of(TablesOptions)),
+        **options.fields(),
+        **options.given(options_of(TablesOptions)),
     )
     show(options, sequence, "Not bought")
 
