@@ -13,6 +13,7 @@ import re
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from dbselect.backends.shelf import Shelved, beside, was_first
 from dbselect.errors import RecordError, SourceError
 from dbselect.record.digest import FORMAT, VERSION, check_version
 from dbselect.record.writing import sync_folder
+from dbselect.sources.objects import reached, versions_below
 
 #: Files of records above which a step writes all records into one.
 MOST_FILES = 16
@@ -210,3 +212,33 @@ def _files_of(text: bytes, shown: str) -> dict[str, list[str]]:
 def _sync(file: Any) -> None:
     file.flush()
     os.fsync(file.fileno())
+
+
+class ObjectFolder(Records):
+    """Records at an address of an object store."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url.rstrip("/"))
+
+    def _names(self) -> list[str]:
+        return list(versions_below(self._shown))
+
+    def _content(self, name: str) -> bytes:
+        with reached(self._shown) as (obstore, store):
+            return bytes(obstore.get(store, name).bytes())
+
+    def _put(self, name: str, frame: pl.DataFrame) -> None:
+        frame.write_parquet(file := BytesIO())
+        with reached(self._shown) as (obstore, store):
+            obstore.put(store, name, file.getvalue())
+
+    def _claim(self, name: str, text: str) -> None:
+        with reached(self._shown) as (obstore, store):
+            try:
+                obstore.put(store, name, text.encode(), mode="create")
+            except obstore.exceptions.AlreadyExistsError as error:
+                raise FileExistsError(str(error)) from None
+
+    def _remove(self, name: str) -> None:
+        with reached(self._shown) as (obstore, store), suppress(FileNotFoundError):
+            obstore.delete(store, name)

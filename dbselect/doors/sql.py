@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 
 from dbselect.doors import macros
 from dbselect.doors.extension import LOWEST_DUCKDB, extension_path
-from dbselect.doors.lookups import PLAIN_RECORD, with_table
 from dbselect.doors.macros import sql_type
 from dbselect.doors.tables import number_of, reading
 from dbselect.errors import ArgumentError, EngineError, shown
@@ -20,9 +20,11 @@ from dbselect.options.names import PROBLEM_FIELDS
 from dbselect.options.option import checked_options as check_options
 from dbselect.options.table import AnytimeOptions
 from dbselect.problem.problem import Problem
+from dbselect.record.gram import RECORD_TYPE, Gram
 from dbselect.record.steps import STEP_TYPE
 from dbselect.results.glm.store import GLM_TYPE, to_scalar
 from dbselect.results.store import write_sequences
+from dbselect.sources.joins.key_sums import KeySums
 
 #: What a table is asked about its data.
 _FIELDS = ("groups", "costs", *PROBLEM_FIELDS)
@@ -236,10 +238,35 @@ def _extended(*arguments: pa.ChunkedArray) -> pa.StructArray:
     if len(records) == 0:
         return pa.array([], PLAIN_RECORD)
     found = [
-        with_table(records[row], sums[row], tables[row], _given(options[row]))
+        _with_table(records[row], sums[row], tables[row], _given(options[row]))
         for row in range(len(records))
     ]
     return pa.array(found, PLAIN_RECORD)
+
+
+def _with_table(
+    record: pa.StructScalar, sums: pa.ListScalar, rows: pa.ListScalar, given: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return a record with the columns of a table, whose rows are a list; None if one is NULL."""
+    if not (record.is_valid and sums.is_valid and rows.is_valid):
+        return None
+    keyed = sums.type.value_type
+    if not (
+        pa.types.is_struct(keyed)
+        and keyed.names == ["key", "gram"]
+        and pa.types.is_struct(keyed.field("key").type)
+    ):
+        raise ArgumentError(f"sums is a list of {keyed}; it must be key_sums({{'k': k}}, gram)")
+    if not pa.types.is_struct(rows.type.value_type):
+        raise ArgumentError(
+            f"table is a list of {rows.type.value_type}; it must list rows: (SELECT list(t) FROM t)"
+        )
+    parts = sums.values.flatten()
+    keys = pl.DataFrame(pa.Table.from_struct_array(parts[0]))
+    table = keys.with_columns(pl.Series("gram", pl.from_arrow(parts[1])))
+    found = pa.Table.from_struct_array(rows.values)
+    gram = Gram.from_struct(record)
+    return gram.extend(KeySums.from_records(table), found, **given).to_struct()
 
 
 def _python_value(value: Any) -> Any:
@@ -255,6 +282,17 @@ def _python_value(value: Any) -> Any:
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _plain(type_: pa.DataType) -> pa.DataType:
+    """Return a type with the lists and texts of DuckDB."""
+    if pa.types.is_large_list(type_):
+        return pa.list_(_plain(type_.value_type))
+    return pa.string() if pa.types.is_large_string(type_) else type_
+
+
+#: The record as DuckDB has it.
+PLAIN_RECORD = pa.struct([(field.name, _plain(field.type)) for field in RECORD_TYPE])
 
 
 _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {

@@ -1,12 +1,16 @@
-"""Any table as a LazyFrame, for what Polars computes of it out of core."""
+"""Any table as a LazyFrame, and rows of another engine brought here."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import polars as pl
+import pyarrow as pa
 from polars.io.plugins import register_io_source
 
 from dbselect.errors import SourceError
+from dbselect.record.foreign import is_of, native
 from dbselect.sources.engines.polars import LazyTable
+from dbselect.sources.open import open_table
 from dbselect.sources.request import Table
 
 
@@ -40,3 +44,16 @@ def collected(frame: pl.LazyFrame) -> pl.DataFrame:
         return frame.collect(engine="streaming")
     except pl.exceptions.PolarsError as error:
         raise SourceError(f"Polars cannot read the table: {error}") from error
+
+
+def table_elsewhere(source: Any) -> Table | None:
+    """Return the table of a frame of Spark or ibis, unread; None where rows are here."""
+    source = native(source)
+    return open_table(source, None) if is_of(source, "pyspark") or is_of(source, "ibis") else None
+
+
+def brought_here(table: Table, fields: Sequence[str]) -> pl.DataFrame:
+    """Read fields of a table into memory."""
+    schema = pa.schema([table.schema.field(name) for name in fields])
+    parts = [pl.DataFrame(batch) for batch in table.batches(list(fields))]
+    return pl.concat([pl.DataFrame(schema.empty_table()), *parts], how="vertical_relaxed")

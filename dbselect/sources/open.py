@@ -42,7 +42,7 @@ def _by(module: str, name: str) -> Callable[[Any, Sequence[str] | None], Table]:
 
 
 def _numpy(source: Any, columns: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.numpy import ArrayTable
+    from dbselect.sources.engines.arrow import ArrayTable
 
     return ArrayTable(source, columns)
 

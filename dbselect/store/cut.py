@@ -17,7 +17,6 @@ from dbselect.results.drift import Drift
 from dbselect.sources.open import merged
 from dbselect.sources.request import FOLD, check_folds, check_seed
 from dbselect.store.fields import Fields, differences, levels_of, new_levels
-from dbselect.store.interval import keys_between
 from dbselect.store.merging import (
     Sliding,
     alike,
@@ -28,7 +27,7 @@ from dbselect.store.merging import (
     window_of,
 )
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, READING, Reading
-from dbselect.store.rolling import Rolling, ends_of_windows
+from dbselect.store.rolling import Rolling, ends_of_windows, keys_between
 
 _WINDOWS = (
     'a, b : what `window` takes: a key, ``"2013-01"``, or the first and the last, '

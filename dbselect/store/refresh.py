@@ -1,8 +1,11 @@
 """One step of a store: look which parts have changed, read these, and write all or nothing."""
 
+import secrets
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -12,8 +15,16 @@ import polars as pl
 
 from dbselect._log import Steps, log
 from dbselect.backends.shelf import Shelf, Shelved
-from dbselect.errors import ArgumentError, BusyError, SkippedRowsWarning, SourceError, warn_caller
+from dbselect.errors import (
+    ArgumentError,
+    BusyError,
+    DbselectError,
+    SkippedRowsWarning,
+    SourceError,
+    warn_caller,
+)
 from dbselect.pages.short import listed
+from dbselect.record import files
 from dbselect.record.foreign import native
 from dbselect.record.gram import Gram
 from dbselect.record.rows import warn_of_skipped
@@ -21,7 +32,6 @@ from dbselect.record.terms import Terms
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.store.fields import Fields, PartFields, levels_of, new_levels
 from dbselect.store.files import FileParts, files_of
-from dbselect.store.journal import Journal
 from dbselect.store.parts import ATTEMPTS, Partitions, Unread, labelled
 from dbselect.store.reading import (
     FINGERPRINT,
@@ -36,6 +46,11 @@ from dbselect.store.reading import (
     untyped,
 )  # fmt: skip
 from dbselect.store.rows import RowParts
+
+#: Seconds of reading that a kill may cost.
+PAUSE = 60.0
+#: Ending of a file, which no glob of tables means.
+ENDING = ".unfinished"
 
 
 @dataclass(frozen=True)
@@ -77,6 +92,58 @@ class Refreshed:
         if self.skipped:
             told += f", {len(self.skipped)} skipped: {listed(list(self.skipped))}"
         return told + (f"; {listed(self.schema)}" if self.schema else "")
+
+
+class Journal:
+    """What a refresh has read so far, beside the store until the refresh is written.
+
+    Where one is killed, the next takes from here the records whose parts are still as they were.
+    """
+
+    def __init__(self, folder: Path | None, reading: Reading) -> None:
+        self._folder = folder
+        self._reading = reading
+        self._new: list[pl.DataFrame] = []
+        self._last = time.monotonic()
+
+    def read(self) -> list[pl.DataFrame]:
+        """Return the records that a refresh which did not end has left."""
+        found = [frame for path in self._files() if (frame := self._read(path)) is not None]
+        if found:
+            log.info("%s records of a refresh that did not end", sum(one.height for one in found))
+        return found
+
+    def _read(self, path: Path) -> pl.DataFrame | None:
+        try:
+            frame = pl.DataFrame(files.read_parquet(path, "records"))
+            reading = Reading.from_json(frame[READING][0])
+        except (DbselectError, pl.exceptions.PolarsError) as error:
+            log.info("%s", error)
+            return None
+        return frame if reading == self._reading else None
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Keep some records; once a minute they are written."""
+        if self._folder is None:
+            return
+        self._new.append(frame)
+        if time.monotonic() - self._last >= PAUSE:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            path = self._folder / f"records-{secrets.token_hex(8)}{ENDING}"
+            found = pl.concat(self._new, how="vertical_relaxed")
+            files.write_parquet(found.to_arrow(compat_level=pl.CompatLevel.oldest()), path)
+            self._new, self._last = [], time.monotonic()
+
+    def clear(self) -> None:
+        """Forget all, once the store has it."""
+        for path in self._files():
+            path.unlink(missing_ok=True)
+        if self._folder is not None and self._folder.is_dir():
+            with suppress(OSError):  # another refresh has written
+                self._folder.rmdir()
+
+    def _files(self) -> list[Path]:
+        return [] if self._folder is None else sorted(self._folder.glob(f"*{ENDING}"))
 
 
 def check_dropped(most: int | None, gone: int, known: int, found: int) -> None:

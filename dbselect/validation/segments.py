@@ -20,7 +20,7 @@ from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.selected import model_in
 from dbselect.search.lazy.folds import WideFolds, wide_folds
 from dbselect.search.table import policy_but_for, table_of
-from dbselect.sources.engines.remote_frames import brought_here, table_elsewhere
+from dbselect.sources.lazy import brought_here, table_elsewhere
 from dbselect.sources.partial.grouping import warn_of_folds
 from dbselect.sources.read import gram_by, with_digits_of
 from dbselect.sources.request import FOLD, Folding, not_computed, request_of

@@ -20,7 +20,7 @@ from dbselect.record.formulas import translate
 from dbselect.record.gram import Gram
 from dbselect.record.inputs import inputs_of
 from dbselect.search.table import patterns_read, table_of
-from dbselect.sources.engines.remote_frames import brought_here
+from dbselect.sources.lazy import brought_here
 from dbselect.sources.read import gram as read_gram
 
 if TYPE_CHECKING:

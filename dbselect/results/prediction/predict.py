@@ -44,7 +44,7 @@ from dbselect.record.inputs import (
     single_fields,
 )
 from dbselect.record.terms import Terms
-from dbselect.sources.engines.remote_frames import brought_here, table_elsewhere
+from dbselect.sources.lazy import brought_here, table_elsewhere
 from dbselect.sources.request import Table
 
 

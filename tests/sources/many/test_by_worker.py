@@ -11,7 +11,7 @@ import pytest
 
 import dbselect as ds
 from dbselect.sources.engines.polars import from_frame
-from dbselect.sources.many import by_worker
+from dbselect.sources.many import bounded
 from dbselect.sources.partial.key_count import CountedKeys, rows_and_keys
 from dbselect.sources.partial.partial_aggregates import Fresh, merge_of, partial_of
 
@@ -63,7 +63,7 @@ def table(request, frame, tmp_path_factory):
 @pytest.fixture
 def small_tasks(monkeypatch):
     """Have a task hold few groups."""
-    monkeypatch.setattr(by_worker, "TASK", 100_000)
+    monkeypatch.setattr(bounded, "TASK", 100_000)
 
 
 def assert_same(found: pl.DataFrame, expected: pl.DataFrame) -> None:
