@@ -3,8 +3,7 @@
 from dbselect._log import JsonFormatter
 from dbselect.methods.tables.candidates import Candidate
 from dbselect.record.missing import impute_mean
-from dbselect.sources.engines.sparse_table import sparse_table
-from dbselect.sources.engines.svmlight import svmlight_to_parquet
+from dbselect.sources.engines.sparse import sparse_table, svmlight_to_parquet
 from dbselect.sources.example import example
 from dbselect.sources.partial.plan import plan_gram
 from dbselect.sources.sampling.resample import resample

@@ -14,7 +14,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import dbselect as ds
 from dbselect.doors.cli import main
-from dbselect.sources.engines import svmlight
+from dbselect.sources.engines import sparse
 
 COSTS = (1.0, 5.0, 20.0, 50.0, 100.0, 150.0, 200.0)
 
@@ -34,8 +34,8 @@ def documents(tmp_path):
 def test_rows_are_those_that_scikit_learn_reads(documents, tmp_path, monkeypatch):
     path, X, relevance, query = documents
     expected = load_svmlight_file(str(path), query_id=True, zero_based=False)
-    for block in (svmlight.BLOCK_BYTES, 1000):  # some lines at a time
-        monkeypatch.setattr(svmlight, "BLOCK_BYTES", block)
+    for block in (sparse.BLOCK_BYTES, 1000):  # some lines at a time
+        monkeypatch.setattr(sparse, "BLOCK_BYTES", block)
         out = ds.io.svmlight_to_parquet(path, tmp_path / "train.parquet")
         table = pl.read_parquet(out)
         assert table.columns == ["query", "relevance", *(f"f{j}" for j in range(1, 41))]

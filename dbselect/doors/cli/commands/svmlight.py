@@ -18,7 +18,7 @@ def _add(parser: Parser) -> None:
 def _run(options: Options) -> None:
     import pyarrow.parquet as pq
 
-    from dbselect.sources.engines.svmlight import svmlight_to_parquet
+    from dbselect.sources.engines.sparse import svmlight_to_parquet
 
     if options.out == STDOUT:
         raise ArgumentError(
