@@ -1,11 +1,8 @@
 """Grams of a table that stays where it is: an engine behind ibis sums, here it is put together.
 
-One query counts the rows, and what is missing, and finds the means; the others sum products
-of the distances to these means, so that a mean far from zero costs no digits, as many in a
-query as engines allow columns. What the means lack is in the sums of the distances
-themselves, and taken from the products (Chan, Golub and LeVeque 1983, "Algorithms for
-computing the sample variance", the corrected two-pass algorithm). Levels of a category are
-groups of a query, not columns.
+One query counts and finds the means; the others sum products of the distances to these, so that
+a mean far from zero costs no digits (Chan, Golub and LeVeque 1983, "Algorithms for computing the
+sample variance", the corrected two-pass algorithm). Levels are groups of a query, not columns.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +37,7 @@ ROUNDING = 1e-10
 class Counts:
     """Counts and approximate means of each of G groups, from the first query."""
 
-    keys: pl.DataFrame  # the groups, one a row
+    groups: "_Groups"
     #: shape (G,)
     rows: npt.NDArray[np.int64]
     skipped: npt.NDArray[np.int64]
@@ -49,6 +46,18 @@ class Counts:
     missing: Mapping[str, npt.NDArray[np.int64]]
     gaps: Mapping[str, npt.NDArray[np.int64]]  # the same of the rows used
     centres: Mapping[str, Vector]  # column of numbers -> shape (G,), about its mean
+
+    @property
+    def divisor(self) -> Vector:
+        """The weights, and 1 of groups without one."""
+        return np.where(self.weight > 0, self.weight, 1.0)
+
+    def numbers_of(self, frame: pl.DataFrame) -> npt.NDArray[np.int64]:
+        """Return the number of each row's group; refuse other rows than were counted."""
+        at, found = self.groups.of(frame), np.zeros(len(self.rows), dtype=np.int64)
+        np.add.at(found, at, frame["rows"].to_numpy())
+        _check_same(self.rows, found)
+        return at
 
 
 def records_of(table: Any, request: Request) -> pl.DataFrame:
@@ -64,7 +73,7 @@ def records_of(table: Any, request: Request) -> pl.DataFrame:
         for gram, centres in _grams(rows, counts)
     ]
     column = pl.Series("gram", [gram.to_struct() for gram in found], RECORD_DTYPE)
-    keys = counts.keys.rename(dict(zip(rows.keys, request.by, strict=True)))
+    keys = counts.groups.keys.rename(dict(zip(rows.keys, request.by, strict=True)))
     return pl.DataFrame([*keys, column])
 
 
@@ -99,15 +108,14 @@ def _counted(rows: Rows) -> Counts:
     keys = rows.keys
     frames = [rows.counts(part) for part in rows.parts_of(WIDTH)]
     first = frames[0]
-    groups = first.select(keys).unique(maintain_order=True) if keys else pl.DataFrame({"": [0]})
-    index = _Index(groups, keys)
-    size = groups.height
+    groups = _Groups(first.select(keys).unique(maintain_order=True))
+    size = groups.keys.height if keys else 1
 
     def total(frame: pl.DataFrame, name: str, *, used: bool = False) -> Any:
         """Add what the rows used of each group have, or all of its rows."""
         kept = frame.filter("used") if used else frame
         sums = np.zeros(size, dtype=kept[name].to_numpy().dtype)
-        np.add.at(sums, index.of(kept), kept[name].fill_null(0).to_numpy())
+        np.add.at(sums, groups.of(kept), kept[name].fill_null(0).to_numpy())
         return sums
 
     for frame in frames:
@@ -127,7 +135,7 @@ def _counted(rows: Rows) -> Counts:
                 of = total(frame, own, used=True) if own in frame.columns else weight
                 sums = total(frame, f"sum_{label}", used=True)
                 centres[name] = np.divide(sums, of, out=np.zeros(size), where=of > 0)
-    return Counts(groups.select(keys), used, every - used, weight, missing, gaps, centres)
+    return Counts(groups, used, every - used, weight, missing, gaps, centres)
 
 
 def _check_values(rows: Rows, frame: pl.DataFrame) -> None:
@@ -157,10 +165,7 @@ def _check_same(before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> No
 
 
 def _check_sums(before: Matrix, now: Matrix, size: Matrix) -> None:
-    """Refuse a table whose rows have other values than a query before has found.
-
-    The size is that of the absolute values that each sum adds, at most.
-    """
+    """Refuse a table whose sums have changed; `size` is that of absolute values."""
     if (np.abs(before - now) > ROUNDING * size).any():
         raise SourceError(
             "the table changed from one query to the next: the values of some column add up to "
@@ -168,19 +173,20 @@ def _check_sums(before: Matrix, now: Matrix, size: Matrix) -> None:
         )
 
 
-class _Index:
-    """Numbers groups by their keys."""
+class _Groups:
+    """Groups, and their numbers by their keys."""
 
-    def __init__(self, groups: pl.DataFrame, keys: Sequence[str]) -> None:
-        self._known = groups.with_row_index("__dbselect_index")
-        self._keys = list(keys)
+    def __init__(self, keys: pl.DataFrame) -> None:
+        self.keys = keys
+        self._known = keys.with_row_index("__dbselect_index")
 
     def of(self, frame: pl.DataFrame) -> npt.NDArray[np.int64]:
         """Return the number of each row's group."""
-        if not self._keys:
+        names = self.keys.columns
+        if not names:
             return np.zeros(frame.height, dtype=np.int64)
-        found = frame.select(self._keys).join(
-            self._known, on=self._keys, how="left", nulls_equal=True, maintain_order="left"
+        found = frame.select(names).join(
+            self._known, on=names, how="left", nulls_equal=True, maintain_order="left"
         )["__dbselect_index"]
         if found.null_count():
             raise SourceError(
@@ -203,21 +209,17 @@ class _Products:
 
 
 def _grams(rows: Rows, counts: Counts) -> Iterator[tuple[Gram, dict[str, float]]]:
-    """Query the products and build the Gram of each group.
-
-    Also yields what stands where a value is missing beside an indicator.
-    """
+    """Build the Gram of each group, and what is put beside its indicators."""
     parts = rows.parts(counts.gaps)
     size, width = len(counts.weight), len(parts)
-    index = _Index(counts.keys, rows.keys)
     centred = Centred(rows, parts, counts.centres)
-    products = _products(centred, index, counts)
+    products = _products(centred, counts)
     levels = [_levels(rows, at, counts) for at in range(len(rows.request.terms.categories))]
     names = [part.name for part in parts] + [name for names in levels for name in names]
     starts = np.cumsum([width, *map(len, levels)])
     d = len(names)
     mean, low, comoment = np.zeros((size, d)), np.zeros((size, d)), np.zeros((size, d, d))
-    weight = np.where(counts.weight > 0, counts.weight, 1.0)
+    weight = counts.divisor
     step = products.sums / weight[:, None]
     mean[:, :width], low[:, :width] = _two_sum(products.centre, step)
     comoment[:, :width, :width] = products.comoment
@@ -225,7 +227,7 @@ def _grams(rows: Rows, counts: Counts) -> Iterator[tuple[Gram, dict[str, float]]
     totals: list[Matrix] = []
     for at, own in enumerate(levels):
         block = slice(starts[at], starts[at] + len(own))
-        total, crossed = _by_level(centred, at, index, counts, len(own), products)
+        total, crossed = _by_level(centred, at, counts, len(own), products)
         totals.append(total)
         share = total / weight[:, None]
         shares.append(share)
@@ -236,7 +238,7 @@ def _grams(rows: Rows, counts: Counts) -> Iterator[tuple[Gram, dict[str, float]]
         own_block[:, np.arange(len(own)), np.arange(len(own))] += total
         comoment[:, block, block] = own_block
     for a, b in combinations(range(len(levels)), 2):
-        table = _cross_table(centred, a, b, index, counts, [totals[a], totals[b]])
+        table = _cross_table(centred, a, b, counts, [totals[a], totals[b]])
         table -= shares[a][:, :, None] * shares[b][:, None, :] * weight[:, None, None]
         rows_of = slice(starts[a], starts[a] + len(levels[a]))
         columns_of = slice(starts[b], starts[b] + len(levels[b]))
@@ -295,17 +297,16 @@ def _order(
     return [j for at in request.order or sorted(own) for j in own[at]]
 
 
-def _products(centred: Centred, index: _Index, counts: Counts) -> _Products:
+def _products(centred: Centred, counts: Counts) -> _Products:
     size, width = len(counts.weight), len(centred.parts)
-    weight = np.where(counts.weight > 0, counts.weight, 1.0)
+    weight = counts.divisor
     centre, sums = np.zeros((size, width)), np.zeros((size, width))
     comoment = np.zeros((size, width, width))
     squares = np.zeros((size, width))
     for first, second in _tiles(width):
         wanted = sorted({*first, *second})
         frame = centred.products(wanted, [(i, j) for i in first for j in second if j <= i])
-        at = index.of(frame)
-        _check_rows(counts, frame, at)
+        at = counts.numbers_of(frame)
         mine = np.zeros((size, width))
         for j in wanted:
             mine[at, j] = _numbers(frame, f"sum_{j}")
@@ -342,7 +343,7 @@ def _tiles(width: int) -> Iterator[tuple[range, range]]:
 
 
 def _by_level(
-    centred: Centred, at: int, index: _Index, counts: Counts, levels: int, products: _Products
+    centred: Centred, at: int, counts: Counts, levels: int, products: _Products
 ) -> tuple[Matrix, npt.NDArray[np.float64]]:
     """Return the weight of each level, (G, L), and its products with the parts, (G, L, p)."""
     size, width = len(counts.weight), len(centred.parts)
@@ -351,8 +352,7 @@ def _by_level(
     for start in range(0, max(width, 1), WIDTH):
         wanted = range(start, min(start + WIDTH, width))
         frame = centred.by_levels([at], wanted)
-        groups, codes = index.of(frame), centred.rows.codes(frame, at)
-        _check_rows(counts, frame, groups)
+        groups, codes = counts.numbers_of(frame), centred.rows.codes(frame, at)
         there = codes < levels
         own = _numbers(frame, "weight")
         total[:] = 0.0
@@ -362,20 +362,19 @@ def _by_level(
             np.add.at(crossed[:, :, j], (groups[there], codes[there]), sums[there])
             np.add.at(every[:, j], groups, sums)
     _check_sums(products.sums, every, products.size)
-    weight = np.where(counts.weight > 0, counts.weight, 1.0)
+    weight = counts.divisor
     crossed -= (total / weight[:, None])[:, :, None] * every[:, None, :]
     return total, crossed
 
 
 def _cross_table(
-    centred: Centred, a: int, b: int, index: _Index, counts: Counts, totals: Sequence[Matrix]
+    centred: Centred, a: int, b: int, counts: Counts, totals: Sequence[Matrix]
 ) -> npt.NDArray[np.float64]:
     """Return the weight of each pair of levels, (G, La, Lb); `totals` are those of each level."""
     levels = [total.shape[1] for total in totals]
     table = np.zeros((len(counts.weight), *levels))
     frame = centred.by_levels([a, b], [])
-    groups = index.of(frame)
-    _check_rows(counts, frame, groups)
+    groups = counts.numbers_of(frame)
     left, right = centred.rows.codes(frame, a), centred.rows.codes(frame, b)
     there = (left < levels[0]) & (right < levels[1])
     weight = _numbers(frame, "weight")
@@ -385,12 +384,6 @@ def _cross_table(
         np.add.at(now, (groups[known], codes[known]), weight[known])
         _check_sums(total, now, counts.weight[:, None])
     return table
-
-
-def _check_rows(counts: Counts, frame: pl.DataFrame, at: npt.NDArray[np.int64]) -> None:
-    found = np.zeros(len(counts.rows), dtype=np.int64)
-    np.add.at(found, at, frame["rows"].to_numpy())
-    _check_same(counts.rows, found)
 
 
 def _numbers(frame: pl.DataFrame, name: str) -> Vector:
