@@ -1,8 +1,7 @@
 """A store in one table of DuckDB: of a file, or of a connection and what it has attached.
 
-A step is one transaction. It first touches a row of the state that it starts from, so that of
-two steps from one state the database lets one through, and then checks that the parts are
-unchanged.
+A step is one transaction, which first touches a row of the state that it starts from: of two from
+one state the database lets one through.
 """
 
 import os
@@ -11,7 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -57,11 +56,7 @@ class DatabaseFile:
             return table.read()
 
     def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
-        """Put new records in the place of those gone, in one transaction.
-
-        Where other processes have the file open to read, they keep it as it was, and a copy
-        with the new state takes its name.
-        """
+        """Write a step; where others read the file, to a copy that takes its name."""
         if not self._path.absolute().parent.is_dir():
             raise SourceError(f"the folder of the store '{self._path}' does not exist")
         with _alone(self._path.absolute().parent):
@@ -207,7 +202,9 @@ class DatabaseTable:
                 run(f"CREATE TABLE {self._table} AS FROM {NEW}")
             run("COMMIT")
         except BaseException as error:
-            self._undo()
+            # Its failure may have ended the transaction.
+            with suppress(duckdb.TransactionException):
+                self._connection.execute("ROLLBACK")
             if isinstance(error, duckdb.Error) and CONFLICT.search(str(error)):
                 raise was_first(self._shown) from error
             if isinstance(error, duckdb.Error):
@@ -215,10 +212,3 @@ class DatabaseTable:
             raise
         finally:
             self._connection.unregister(NEW)
-
-    def _undo(self) -> None:
-        """End the transaction, unless its failure has ended it."""
-        try:
-            self._connection.execute("ROLLBACK")
-        except duckdb.TransactionException:
-            return

@@ -1,8 +1,4 @@
-"""A store in a Delta table: each step is one version of it.
-
-A step writes the whole state, on top of the version that it starts from; a writer that finds the
-next version taken fails. Older versions stay until the table is vacuumed.
-"""
+"""A store in a Delta table: each step is one version, which fails if another writer was first."""
 
 from pathlib import Path
 

@@ -1,10 +1,8 @@
-"""A store in a folder of Parquet files; a numbered list names the valid ones.
+"""A store in a folder of Parquet files, of which a numbered list names the valid ones.
 
-A step writes its records to a file of its own, then the next list. On this machine that has a
-temporary name first, and its number by a hard link: this happens whole or not at all, and fails
-if the number is taken, that is if another writer was first. The state is the list of the highest
-number. Files are synced before they are named, so that no crash leaves a name without its
-bytes. What nothing names any more goes at a later step.
+A step writes its records to a file of its own, then the next list: whole or not at all, and not if
+its number is taken. The state is the list of the highest number. Here a list gets its number by a
+hard link, and files are synced before they are named.
 """
 
 import json
@@ -143,10 +141,7 @@ class Records(ABC):
             raise was_first(self._shown)
 
     def _clear(self, number: int, named: Iterable[str]) -> None:
-        """Remove what neither this list nor the one before names; a reader may hold that one.
-
-        Files of higher numbers belong to writers that start from this one.
-        """
+        """Remove files that neither this list nor the one before names, which a reader may hold."""
         old = [name for own, name in self._numbered(LIST) if own < number - 1]
         old += [name for own, name in self._numbered(RECORDS) if own <= number]
         for name in old:

@@ -42,13 +42,7 @@ class Shelf(Protocol):
         """Return the state."""
 
     def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
-        """Take the records of parts that are gone out and put new ones in.
-
-        Raises
-        ------
-        BusyError : another process has written since `before`
-        SourceError : nothing can be written
-        """
+        """Replace records; a BusyError says that another was first."""
 
 
 def beside(path: Path) -> Path:

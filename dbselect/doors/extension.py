@@ -31,10 +31,8 @@ LOWEST_DUCKDB = "1.3"
 
 
 def extension_path(platform: str) -> Path:
-    """Return the extension for a platform (``PRAGMA platform``), placed on first use.
+    """Return the extension for a platform (``PRAGMA platform``), placed whole on first use.
 
-    The file is written under another name and renamed, so that processes that
-    start at once never load half of it. One that is there already is compared byte by byte.
     Builds not requested for a week are removed, except for the last few.
     """
     library = library_path().read_bytes()
@@ -50,10 +48,7 @@ def extension_path(platform: str) -> Path:
 
 
 def lasting_path(platform: str) -> Path:
-    """Return a copy of the extension at a path that stays the same when dbselect is upgraded.
-
-    Scripts of other clients load it; it is of the build that was last asked for.
-    """
+    """Return a copy of the extension at a path that scripts keep when dbselect is upgraded."""
     path = user_cache_path("dbselect") / "extension" / platform / FILE_NAME
     _placed(extension_path(platform).read_bytes(), path)
     return path
@@ -81,10 +76,7 @@ def _placed(content: bytes, path: Path) -> bool:
 
 
 def _remove_builds(own: Path) -> None:
-    """Remove earlier builds that no process needs any longer.
-
-    Builds that are being removed or are loaded by another process are skipped silently.
-    """
+    """Remove earlier builds, but those that another process loads or removes."""
     used = {}
     for folder in own.parent.iterdir():
         with suppress(OSError):

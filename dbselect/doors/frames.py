@@ -444,10 +444,7 @@ def _number(value: str | pl.Expr | float | None) -> pl.Expr:
 
 
 def _sequence(expr: pl.Expr) -> pl.Expr:
-    """Return an expression as sequences, a literal Series of one row as a scalar.
-
-    The streaming engine copies a Series to every row of the frame, a scalar not.
-    """
+    """Return sequences; a literal of one row as a scalar, which is not copied to each row."""
     sequences = expr.cast(SEQUENCE_DTYPE)
     if not expr.meta.is_literal(allow_aliasing=True):
         return sequences

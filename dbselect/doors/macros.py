@@ -1,8 +1,4 @@
-"""The SQL macros of the methods: named arguments for what the extension answers.
-
-They are made from the options of each method (`dbselect.options`), so that a name stands once.
-Macros without options of a method are written out in ``sql/``.
-"""
+"""The SQL macros made from options: named arguments for what the extension answers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -160,10 +160,7 @@ def _spread(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _glm_sequences(*chunks: pa.ChunkedArray) -> pa.StructArray:
-    """Answer a chunk of `dbselect_sequence_glm(connection, path, table, target, family, options)`.
-
-    The first two are where the table is read.
-    """
+    """Answer `dbselect_sequence_glm(connection, path, table, target, family, options)`."""
 
     def answer(problem: Problem, options: dict[str, Any]) -> Any:
         return to_scalar(sequence_in_passes(problem, **options).to_struct())
@@ -173,7 +170,7 @@ def _glm_sequences(*chunks: pa.ChunkedArray) -> pa.StructArray:
 
 
 def _wide_sequences(*chunks: pa.ChunkedArray) -> pa.ListArray:
-    """Answer a chunk of `dbselect_sequence_wide(connection, path, table, target, options)`."""
+    """Answer `dbselect_sequence_wide(connection, path, table, target, options)`."""
 
     def answer(problem: Problem, options: dict[str, Any]) -> Any:
         return problem.anytime_sequence(**options)
@@ -188,11 +185,7 @@ def _of_tables(
     answer: Callable[[Problem, dict[str, Any]], Any],
     fields: Callable[..., dict[str, Any]],
 ) -> list[Any]:
-    """Return an answer for each row, which is found once for rows alike; None without a table.
-
-    Chunks are connections, paths, tables, targets, what makes more `fields` of the problem, and
-    options. `answer` takes the problem and the options of the method; errors name `method`.
-    """
+    """Return an answer for each row, found once for rows alike; None without a table."""
     *given, options = map(_flat, chunks)
     found: list[Any] = []
     for start, end in _runs(*given, *options.flatten()):
@@ -230,10 +223,7 @@ def _given(options: pa.StructScalar) -> dict[str, Any]:
 
 
 def _extended(*arguments: pa.ChunkedArray) -> pa.StructArray:
-    """Answer a chunk of `dbselect_extend(record, sums, table, options)`.
-
-    Sums are lists of STRUCT(key, gram), tables lists of their rows.
-    """
+    """Answer `dbselect_extend(record, sums, table, options)`; sums and table are lists."""
     records, sums, tables, options = (_flat(argument) for argument in arguments)
     if len(records) == 0:
         return pa.array([], PLAIN_RECORD)

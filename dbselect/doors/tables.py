@@ -1,9 +1,6 @@
 """Tables that an SQL function reads by itself, while the query that calls it is running.
 
-A connection answers one query at a time, so the function reads on a cursor: another
-connection to the same database, in a transaction that reads only. It sees what was
-committed when the call began, in every pass, and nothing that is temporary. A cursor is
-closed with the call, whatever its end.
+It reads on a cursor, in a transaction of its own that sees what was committed when the call began.
 """
 
 from collections.abc import Iterator
@@ -29,11 +26,7 @@ def number_of(connection: duckdb.DuckDBPyConnection) -> int:
 
 @contextmanager
 def reading(number: int | None, path: str, source: str) -> Iterator[duckdb.DuckDBPyRelation]:
-    """Open a table, a view or a query on a cursor of a connection, which has a number.
-
-    `path` is its search path, by which names are found; `source` a name as SQL writes it, or the
-    text of one query.
-    """
+    """Open a table, view or query on a cursor, with a search path for its names."""
     connection = None if number is None else _CONNECTIONS.get(number)
     if connection is None:
         raise EngineError(

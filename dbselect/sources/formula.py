@@ -1,11 +1,8 @@
 """The columns of a model formula, of which one text names all.
 
-formulaic reads the text, and no row: which terms it has, and of which factors. What these need
-of the table, levels and knots, takes a pass over their columns, and ``poly`` one more; then every
-column is one of `record.made.computed`, summed as the others are.
-
-Which levels have a column is as in R, patsy and formulaic: a category has one fewer where the term
-without it is in the model already.
+formulaic reads the text, and no row. Levels and knots take a pass over their columns, ``poly`` one
+more; every column is then one of `record.made.computed`. As in R, patsy and formulaic, a category
+has one level fewer where the term without it is in the model already.
 
 References: Wilkinson and Rogers (1973), Applied Statistics 22; Chambers and Hastie (1992),
 Statistical Models in S, section 2.4.1.
@@ -105,11 +102,7 @@ def is_formula(target: Any) -> bool:
 
 
 def design_of(text: str, table: Table) -> FormulaDesign:
-    """Return what a formula asks of a table.
-
-    ArgumentError where formulaic is not installed or cannot read the text, or a term is not
-    allowed; ColumnError where the table lacks a column, or has it in another type.
-    """
+    """Return what a formula asks of a table; an error of terms and columns not allowed."""
     every = {leaf.name: leaf for leaf in leaves(table.schema)}
     targets, terms = _parsed(text, list(every))
     if [len(factors) for factors in targets.values()] != [1]:
@@ -137,10 +130,7 @@ def design_of(text: str, table: Table) -> FormulaDesign:
 
 
 def _parsed(text: str, columns: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return the terms on the left and on the right, each with its factors.
-
-    Those of ``.`` are all other columns.
-    """
+    """Return the terms on either side with their factors; ``.`` is all other columns."""
     try:
         from formulaic import Formula
     except ImportError:
@@ -162,10 +152,7 @@ def _parsed(text: str, columns: Sequence[str]) -> tuple[dict[str, list[str]], di
 
 
 def _scopes(factors: Sequence[_Coded], spanned: set[_Scope]) -> list[_Scope]:
-    """Return which levels the columns of a term have, and add to what all terms span.
-
-    A term spans the products of its factors, each category with or without its constant.
-    """
+    """Return which levels a term's columns have, each category with or without its constant."""
     choices = [[(one.name, True), None] if one.reduced else [(one.name, False)] for one in factors]
     every = dict.fromkeys(frozenset(filter(None, parts)) for parts in product(*choices))
     new = [scope for scope in every if scope not in spanned]

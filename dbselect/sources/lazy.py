@@ -15,11 +15,7 @@ from dbselect.sources.request import Table
 
 
 def lazy(table: Table) -> pl.LazyFrame:
-    """Return the rows of a table as Polars reads them: only the fields that are used.
-
-    Nothing is read until the frame is collected; a table that can be read only once can be
-    collected only once.
-    """
+    """Return a table as Polars reads it: only fields used, once it is collected."""
     if isinstance(table, LazyTable):
         return table.frame
     schema = dict(pl.DataFrame(table.schema.empty_table()).schema)

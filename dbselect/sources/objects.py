@@ -1,8 +1,4 @@
-"""Files on an object store, listed and written by obstore, of the library that Polars reads with.
-
-Credentials, regions and endpoints are those of the environment (``AWS_ACCESS_KEY_ID``,
-``AWS_ENDPOINT_URL``, ...), which Polars and deltalake take, too.
-"""
+"""Files on an object store, by obstore; credentials are of the environment (``AWS_...``)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -31,20 +31,17 @@ class Engine:
     opened: Callable[[Any, Sequence[str] | None], Table]
 
 
-def _by(module: str, name: str) -> Callable[[Any, Sequence[str] | None], Table]:
-    """Return what opens a source by an engine's class or function, which is imported then."""
+def _by(
+    module: str, name: str, *, named: bool = False
+) -> Callable[[Any, Sequence[str] | None], Table]:
+    """Return what opens a source by an engine, imported then; a `named` one takes the columns."""
 
-    def opened(source: Any, _: Sequence[str] | None) -> Table:
-        found: Table = getattr(import_module(f"dbselect.sources.engines.{module}"), name)(source)
+    def opened(source: Any, columns: Sequence[str] | None) -> Table:
+        engine = getattr(import_module(f"dbselect.sources.engines.{module}"), name)
+        found: Table = engine(source, columns) if named else engine(source)
         return found
 
     return opened
-
-
-def _numpy(source: Any, columns: Sequence[str] | None) -> Table:
-    from dbselect.sources.engines.arrow import ArrayTable
-
-    return ArrayTable(source, columns)
 
 
 def _sparse(source: Any, _: Sequence[str] | None) -> Table:
@@ -81,25 +78,16 @@ ENGINES = [
     Engine(
         lambda source: isinstance(source, pl.DataFrame | pl.LazyFrame), _by("polars", "from_frame")
     ),
-    Engine(lambda source: isinstance(source, np.ndarray), _numpy),
+    Engine(lambda source: isinstance(source, np.ndarray), _by("arrow", "ArrayTable", named=True)),
     Engine(_has("scipy", "tocsr"), _sparse),
     Engine(_is_of("duckdb", "DuckDBPyRelation"), _by("duckdb", "RelationTable")),
     Engine(_is_of("pyarrow.dataset", "Dataset"), _by("arrow", "DatasetTable")),
     Engine(_is_of("deltalake", "DeltaTable"), _by("polars", "from_lake")),
     Engine(_is_of("pyiceberg.table", "Table"), _by("polars", "from_lake")),
     Engine(_is_of("ibis", "Table"), _by("ibis", "from_expression")),
-    Engine(
-        _has("pyspark", "mapInArrow"),
-        _by("spark", "SparkTable"),
-    ),
-    Engine(
-        _has("dask", "to_delayed"),
-        _by("dask", "DaskTable"),
-    ),
-    Engine(
-        _has("ray", "map_batches"),
-        _by("ray", "RayTable"),
-    ),
+    Engine(_has("pyspark", "mapInArrow"), _by("spark", "SparkTable")),
+    Engine(_has("dask", "to_delayed"), _by("dask", "DaskTable")),
+    Engine(_has("ray", "map_batches"), _by("ray", "RayTable")),
     Engine(lambda source: hasattr(source, "__arrow_c_stream__"), _by("arrow", "StreamTable")),
 ]
 
@@ -122,10 +110,7 @@ def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Ta
 
 
 def stored_gram(source: Any, opened: Callable[[], Table] | None = None) -> Gram | None:
-    """Return the Gram of a record, of several in a list, or of a table that holds records.
-
-    None if the source is something else. A caller that also needs the table passes what opens it.
-    """
+    """Return the Gram of records, or of a list or table of them; None of other sources."""
     if isinstance(source, Gram):
         return source
     if isinstance(source, pa.Scalar) or (isinstance(source, Mapping) and {*FIELDS} & {*source}):

@@ -1,11 +1,7 @@
 """A table that is read again and again, each time into weighted Grams by formula.
 
-A pass is described without an engine: the columns of the Gram, more columns by formula
-(`dbselect.record.formulas`) and what multiplies the row weight. The engine that holds the table
-adds the formulas as columns: Polars to its query, DuckDB in SQL on the relation's own
-connection, and batches of Arrow get them from NumPy. All else is what `gram` does: the
-aggregate where DuckDB has it, the kernel on batches elsewhere, and the same rows are left
-out each time. Nothing is kept of the table from one pass to the next.
+A pass is described without an engine: columns, more of them by formula, and what multiplies the
+row weight. The engine of the table adds the formulas as columns; all else is what `gram` does.
 """
 
 from collections import Counter

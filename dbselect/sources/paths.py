@@ -1,9 +1,7 @@
 """Which files a path means, here or on an object store: the same ones for every door.
 
-As in Hive, Spark and Delta, names that begin with ``_`` or ``.`` are no data (``_SUCCESS``,
-``_temporary/``, ``.part.crc``), except partitions, ``_year=2013``. A path that is such a file,
-or a glob that names it, means it. Files of Delta and Iceberg tables are left to the log, which
-knows the valid ones. A folder has files of one format, and others that are no tables.
+As in Hive, Spark and Delta, names that begin with ``_`` or ``.`` are no data, except partitions,
+``_year=2013``, and what a path or glob names. Delta and Iceberg tables are left to their log.
 """
 
 import glob
@@ -58,15 +56,7 @@ class FilesMeant:
 
 
 def meant(path: str | Path, own: Path | None = None) -> Any:
-    """Return the files of a path, a folder or a glob, or the Delta or Iceberg table that it is.
-
-    Addresses other than those of object stores are left to the engine as they are. Files in a
-    folder of the caller's `own` are left out.
-
-    Raises
-    ------
-    SourceError : no file is there, or some are of a Delta or Iceberg table, or of several formats
-    """
+    """Return the files of a path or glob, but those below `own`, or the lake that it is."""
     text = str(Path(path).expanduser()) if str(path).startswith("~") else str(path)
     if not text:
         raise SourceError("no file is at ''; a Parquet file or a glob is needed")
@@ -139,13 +129,7 @@ def _listing(
     above: Iterable[str | Path],
     versions: Mapping[str, str] | None = None,
 ) -> FilesMeant:
-    """Return the listing of the files that are there.
-
-    Parameters
-    ----------
-    kind : folder below the root -> as `lakes.lake_of`
-    above : folders around the root
-    """
+    """Return the files that are there; `kind` says which folders are lakes, as `lakes.lake_of`."""
     names = sorted(name for name in there if is_data(name, pattern))
     if not names:
         how = "matches" if glob.has_magic(text) else "is at"

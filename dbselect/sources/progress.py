@@ -53,10 +53,7 @@ Turn = Callable[[str | None, float | None], None]
 def turns(
     total: int | None, unit: str, callback: Callback | None, *, bar: bool = True
 ) -> Iterator[Turn]:
-    """Count the turns of a search on a terminal, and report each to the callback.
-
-    Where passes over a table have a bar there is no other.
-    """
+    """Count turns on a terminal, unless passes over a table have a `bar`, and report each."""
     done = 0
     with progress(total, unit) as shown:
 

@@ -147,13 +147,11 @@ def prepared(
     by: Sequence[str] = (),
     folding: Folding | None = None,
 ) -> tuple[Request, list[str]]:
-    """Return what `gram` or `gram_by` reads of a table, once what has to be learnt of it is.
-
-    Also returns the columns of text whose levels were learnt, for `seen`: none if there
-    are `terms`.
-    """
+    """Return what `gram` or `gram_by` reads of a table, and the texts whose levels were learnt."""
     columns = not_computed(columns, terms)
-    texts = texts_of(table, columns, {weight, folding.key if folding else None, *by})
+    apart = {weight, folding.key if folding else None, *by}
+    wanted = wanted_of(columns_of(table.schema), columns, apart)
+    texts = [leaf.name for leaf in wanted if leaf.is_text]
     learnt = terms_for(table, texts, categories, basis, max_levels, terms)
     request = request_of(table.schema, columns, weight, by, folding, null_policy, learnt)
     check_left_out(table, request, columns, why_left_out(table, max_levels, terms))
@@ -192,14 +190,6 @@ def read_columns(
     return gram_of(table, request, texts), unread
 
 
-def texts_of(
-    table: Table, columns: Sequence[str] | None, apart: Collection[str | None]
-) -> list[str]:
-    """Return the columns of text that a caller wants."""
-    wanted = wanted_of(columns_of(table.schema), columns, apart)
-    return [leaf.name for leaf in wanted if leaf.is_text]
-
-
 def why_left_out(table: Table, max_levels: int, terms: Terms | None = None) -> str:
     """Return why a column of text has no levels, with or without `terms` from the caller."""
     if terms is not None:
@@ -217,10 +207,7 @@ def check_left_out(
     way: str = "categories=['{name}'], which keeps the most frequent levels; a lazy Gram "
     "(gram='lazy') takes a million levels",
 ) -> None:
-    """Warn of columns left out that a caller requests by a glob, or by default.
-
-    Says why no text could be taken, and the way to take one named ``{name}``.
-    """
+    """Warn of columns left out, or refuse those named; `way` takes one, ``{name}``."""
     for name in request.left_out:
         if columns is not None and name in columns:
             raise ColumnError(
@@ -254,10 +241,7 @@ def seen(gram: Gram, texts: Collection[str]) -> Gram:
 
 
 def without_levels(terms: Terms, never: Collection[str], texts: Collection[str]) -> Terms:
-    """Return terms without the levels of columns of text whose columns are named.
-
-    A category of no level stays one: the rows of another part may have some.
-    """
+    """Return terms without levels of some texts; other parts may have some where none is left."""
     categories = tuple(
         replace(each, levels=tuple(x for x in each.levels if each.name_of(x) not in never))
         if each.column in texts

@@ -31,10 +31,7 @@ def read_records(table: Table, request: Request, groups: int = KEYS) -> pl.DataF
 
 
 def to_read(request: Request) -> Request:
-    """Return the request to read with; `finished_gram` turns its result into the original.
-
-    A fold must not be filled by rows of its own alone.
-    """
+    """Return the request to read with: means are put in later, of all folds together."""
     folds = request.folding is not None and "mean" in request.policies
     return request.marked() if folds or request.terms.plain_means else request
 
@@ -108,10 +105,7 @@ def tell_groups(keys: pl.DataFrame, missing: Mapping[str, int], request: Request
 
 
 def filled_groups(records: pl.DataFrame, request: Request) -> pl.DataFrame:
-    """Return records, those read with indicators with means in place of what is missing.
-
-    The folds of a group have the mean that they have together, or that was given.
-    """
+    """Return records filled with means, which all folds of a group have together."""
     records = records.with_columns(pl.col("gram").cast(RECORD_DTYPE))
     if to_read(request) is request:
         return records

@@ -173,10 +173,8 @@ def request_of(
 ) -> Request:
     """Match columns, weight, keys and policies to a schema.
 
-    Without `columns`, every column of numbers, booleans, dates and text is taken, nested
-    ones included, except the weight, the keys and what decides the fold. A column of
-    `terms` gives way to the columns that are made of it, whether or not it is one of
-    `columns`; a policy of `terms` for its missing values takes precedence.
+    Without `columns`, all usable ones are taken but the weight and the keys. A column of `terms`
+    gives way to those made of it; a policy of `terms` takes precedence.
     """
     terms = Terms() if terms is None else terms
     every = columns_of(schema)
@@ -210,8 +208,14 @@ def request_of(
         name: each for name, each in terms.policies().items() if name in both and each != "skip"
     }
     made, order, policies = _made(read, every, terms, policy)
-    for name in read:
-        _check_date(every[name], terms)
+    for leaf in (every[name] for name in read):
+        # Numbers have no unit.
+        learnt = terms.dates.get(leaf.name, leaf.unit)
+        if leaf.unit not in (learnt, None):
+            raise ColumnError(
+                f"column '{leaf.name}' has type {leaf.type}, which counts {leaf.unit}; the terms "
+                f"have it in {learnt}: cast it to {'DATE' if learnt == 'days' else 'TIMESTAMP'}"
+            )
     categories = tuple(
         replace(each, null_policy="skip" if policy[each.column] == "error" else policy[each.column])
         for each in terms.categories
@@ -240,16 +244,6 @@ def request_of(
     )
 
 
-def _check_date(leaf: Leaf, terms: Terms) -> None:
-    """Refuse a date that counts in another unit than in the terms; numbers have no unit."""
-    learnt = terms.dates.get(leaf.name, leaf.unit)
-    if leaf.unit not in (learnt, None):
-        raise ColumnError(
-            f"column '{leaf.name}' has type {leaf.type}, which counts {leaf.unit}; the terms "
-            f"have it in {learnt}: cast it to {'DATE' if learnt == 'days' else 'TIMESTAMP'}"
-        )
-
-
 def not_computed(columns: Sequence[str] | None, terms: Terms | None) -> list[str] | None:
     """Return the names and globs among some that are of a table, and not of what is computed."""
     if columns is None or not isinstance(terms, Terms) or isinstance(columns, str):
@@ -261,10 +255,7 @@ def not_computed(columns: Sequence[str] | None, terms: Terms | None) -> list[str
 def wanted_of(
     every: Mapping[str, Leaf], columns: Sequence[str] | None, apart: Collection[str | None] = ()
 ) -> list[Leaf]:
-    """Return the columns that a caller wants, those of text among them.
-
-    Fields that are `apart` are not taken without being named.
-    """
+    """Return the columns that a caller wants; fields that are `apart` only if they are named."""
     usable = {name: leaf for name, leaf in every.items() if leaf.is_numeric or leaf.is_text}
     if columns is None:
         return [leaf for leaf in usable.values() if leaf.field not in apart]

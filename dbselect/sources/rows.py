@@ -31,14 +31,10 @@ UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 class TableRows:
     """Some columns of a table, read in order; rows with a NULL or NaN are left out.
 
-    A key names the rows and is left out of the default columns. Scaled rows have norm 1; a row of
-    zeros stays one.
-
     Attributes
     ----------
     terms : how fields become columns: dates, and fields that look nested
-    skipped : rows left out by the last reading
-    missing : column -> rows of that reading in which it is NULL or NaN
+    skipped, missing : of the last reading: rows left out, and those with gaps by column
     """
 
     def __init__(
@@ -116,10 +112,7 @@ def part_of(rows: pa.StructArray, path: tuple[str | int, ...]) -> pa.Array:
 
 
 def values(rows: pa.StructArray, path: tuple[str | int, ...]) -> npt.NDArray[np.float64]:
-    """Return one column of rows as doubles, shape (n,), with NaN for NULL.
-
-    Dates are days since 1970, timestamps seconds.
-    """
+    """Return a column as doubles, NaN for NULL; dates are days since 1970, timestamps seconds."""
     found = part_of(rows, path)
     unit = 1.0
     if pa.types.is_date(found.type):

@@ -14,10 +14,7 @@ _HELD: ContextVar[tuple[ExitStack, list[Any]] | None] = ContextVar("held", defau
 
 
 def one_snapshot(call: Callable[P, T]) -> Callable[P, T]:
-    """Have all queries of a call, and of the calls that it makes, see one state of the tables.
-
-    The first query on a connection begins a transaction, which ends with the call.
-    """
+    """Have all queries of a call see one state of the tables: a transaction ends with the call."""
 
     @wraps(call)
     def held(*args: P.args, **options: P.kwargs) -> T:

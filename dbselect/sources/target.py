@@ -11,10 +11,7 @@ from dbselect.sources.request import Table
 
 
 def check_numeric(table: Table, targets: Iterable[str]) -> None:
-    """Refuse a column of text, or of another type that is no number, as target of a linear model.
-
-    A name that is no column is not reported here.
-    """
+    """Refuse a column that is no number as target of a linear model."""
     types = {leaf.name: leaf.type for leaf in leaves(table.schema) if not leaf.is_numeric}
     for target in targets:
         if target in types:

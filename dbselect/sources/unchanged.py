@@ -1,7 +1,7 @@
 """Files that stay what they are while they are read.
 
-A file that another replaces is read to its end as it was; one that is written over in its place
-gives rows of both, or bytes that fit no format. A second pass must find the file of the first.
+A file that is written over in its place gives rows of both. A second pass must find the file of
+the first.
 """
 
 import os

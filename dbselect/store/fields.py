@@ -68,11 +68,7 @@ class PartFields:
         return not self.known.get(part, {}).items() <= now.items()
 
     def read(self, part: str, now: Fields) -> Fields:
-        """Return the fields to read a part with.
-
-        A part that is known keeps its own: rows that were there before a column have no value
-        in it, and would be left out.
-        """
+        """Return the fields to read a part with: its own where known, as its rows lack others."""
         changes = self.changes(now)
         if changes and self.policy == "error":
             raise ColumnError(

@@ -1,8 +1,7 @@
 """The parts of a table of files: each file is one, with size and time, or ETag, as fingerprint.
 
-Keys may be columns of the files or names of folders, ``day=2013-01-01``; a file may have rows
-of many keys. Files have the names that they have below the folder of the source, so that a
-folder may move.
+Keys may be columns or names of folders, ``day=2013-01-01``. Names are those below the folder of
+the source, so that it may move.
 """
 
 import os
@@ -134,12 +133,7 @@ class ListedFiles(ScannedFiles):
         self._folder = listing.root
 
     def versions(self) -> dict[str, str]:
-        """Return size and time of each file, or size and ETag.
-
-        Raises
-        ------
-        SourceError : there is no file
-        """
+        """Return size and time of each file, or size and ETag."""
         self._listing = meant(self.shown, self._own)
         self._types = _types_of(self._listing.names)
         there = self._listing.versions
@@ -152,10 +146,7 @@ class ListedFiles(ScannedFiles):
 
 
 def _types_of(names: Collection[str]) -> dict[str, pl.DataType]:
-    """Return the type of all values of a key: whole numbers, dates or text.
-
-    Polars would take each file by itself.
-    """
+    """Return the type of all values of each key; Polars would take each file by itself."""
     said: dict[str, list[str]] = {}
     for name in names:
         for key, value in partition_of(name).items():
@@ -214,10 +205,7 @@ class FileParts:
         return before == now
 
     def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame | Unread]:
-        """Yield the records of each file; none of one that is gone or changes meanwhile.
-
-        Small files are read many at once: a reading costs some milliseconds, however few rows.
-        """
+        """Yield the records of each file that stays; small ones are read many at once."""
         for run in self._runs(parts):
             with self._files.near([part for part in run if self._size(part) <= SMALL]) as files:
                 yield from self._read(files, run)
@@ -330,10 +318,7 @@ class FileParts:
 
 
 def version_of(path: str) -> str | None:
-    """Return what changes with the bytes of a file; None if it is gone.
-
-    Here its size, its time and a hash of its Parquet footer, elsewhere size and ETag.
-    """
+    """Return size, time and hash of the footer of a file, or ETag; None if it is gone."""
     if is_url(path):
         return version_at(path)
     try:
@@ -351,12 +336,7 @@ def version_of(path: str) -> str | None:
 
 
 class DeltaFiles(ScannedFiles):
-    """The files of a Delta table at the version that it was opened at, by its log.
-
-    Raises
-    ------
-    SourceError : rows are not in the files alone (deletion vectors)
-    """
+    """The files of a Delta table at its version, which must have no deletion vectors."""
 
     def __init__(self, table: Any) -> None:
         self._table = table

@@ -1,8 +1,4 @@
-"""Records of parts as those of a window: shared columns, united levels, means put in.
-
-The Gram of a window has the columns that `dbselect.gram` of its rows has: no level and no
-indicator that is 0 in all of them.
-"""
+"""Records of parts as those of a window: shared columns, united levels, means put in."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -188,17 +184,15 @@ def trimmed(gram: Gram, reading: Reading) -> Gram:
 
 
 def settled_pair(one: Gram, two: Gram, reading: Reading) -> tuple[Gram, Gram]:
-    """Return the Grams of two windows, with the means of the first where values are missing.
-
-    These are what a model of the first puts there when it predicts the second. Both are sums of
-    records, not settled, of the same columns.
-    """
+    """Return the Grams of two windows, filled with the means of the first."""
     first, second = settled(one, reading), trimmed(two, reading)
     columns = to_be_filled(second, reading)
     if not columns:
         return first, _with_means(second, first.terms.plain_means)
     marks = {name: mark for each in columns for name, mark in marks_of(second)[each].items()}
-    means = {name: _mean_of(first, name) for name in marks}
+    # 0 of a level that no row has.
+    known = dict(zip(first.columns, first.mean.tolist(), strict=True)) | dict(first.terms.means)
+    means = {name: known.get(name, 0.0) for name in marks}
     second = fill(second, means, marks)
     joint = {**first.terms.plain_means, **means}
     return _with_means(first, joint), _with_means(second, joint)
@@ -207,13 +201,6 @@ def settled_pair(one: Gram, two: Gram, reading: Reading) -> tuple[Gram, Gram]:
 def _with_means(gram: Gram, means: Mapping[str, float]) -> Gram:
     """Return a Gram whose terms have these means without indicators."""
     return replace(gram, terms=replace(gram.terms, means={**means, **gram.terms.fills}))
-
-
-def _mean_of(gram: Gram, name: str) -> float:
-    """Return the mean of a column, 0 of a level that no row has."""
-    if name in gram.terms.means:
-        return gram.terms.means[name]
-    return float(gram.mean[gram.columns.index(name)]) if name in gram.columns else 0.0
 
 
 def to_be_filled(gram: Gram, reading: Reading) -> list[str]:
@@ -239,11 +226,7 @@ def _means(pattern: str, name: str) -> bool:
 
 
 class Sliding:
-    """The Gram of a window that moves: parts come in at one end and go out at the other.
-
-    Parts are never subtracted, which would cost digits: those that came lately are one sum,
-    and of the older ones every sum up to the end of the window is there. Each part is added
-    three times at most, however long the window.
+    """The Gram of a window that moves: each part is added three times at most, none subtracted.
 
     References
     ----------
@@ -253,7 +236,7 @@ class Sliding:
 
     def __init__(self, grams: Sequence[Gram]) -> None:
         self._grams = grams
-        self._start = self._end = self._middle = 0
+        self._end = self._middle = 0
         self._sums: list[Gram] = []
         self._late: Gram | None = None
 
@@ -262,16 +245,12 @@ class Sliding:
         for at in range(self._end, end):
             new = self._grams[at]
             self._late = new if self._late is None else self._late + new
-        self._start, self._end = start, max(end, self._end)
+        self._end = max(end, self._end)
         if start >= self._middle:
-            self._turn()
+            # Sum what is in the window from its end to each part.
+            self._sums, self._late, self._middle = [], None, self._end
+            for new in self._grams[start : self._end][::-1]:
+                self._sums.append(new + self._sums[-1] if self._sums else new)
         older = self._sums[self._middle - start - 1] if start < self._middle else None
         parts = [part for part in (older, self._late) if part is not None]
         return merged(parts)
-
-    def _turn(self) -> None:
-        """Sum what is in the window from its end to each part."""
-        self._sums, self._late, self._middle = [], None, self._end
-        for at in range(self._end - 1, self._start - 1, -1):
-            new = self._grams[at]
-            self._sums.append(new + self._sums[-1] if self._sums else new)

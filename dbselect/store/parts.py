@@ -1,9 +1,7 @@
-"""What the table of a store consists of, and which of it has changed.
+"""What the table of a store consists of: files, or the rows of equal keys.
 
-A part is a file, where there are files, and otherwise the rows of equal keys. Each has a
-fingerprint: size, time and footer of a file, number and hash of rows. Only parts of a new
-fingerprint are read, and the fingerprint that is kept is that of the bytes or rows that were
-read: files are looked at before and after, rows are hashed while they pass.
+Each part has a fingerprint, which is that of the bytes or rows that were read: files are looked
+at before and after, rows are hashed while they pass.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -75,10 +73,7 @@ def labelled(
     reading: Reading,
     fields: Mapping[str, str] | None = None,
 ) -> pl.DataFrame:
-    """Return keys and ``gram`` as a store keeps them.
-
-    Part and fingerprint are a text for all records, or a Series of one each.
-    """
+    """Return records as a store keeps them; part and fingerprint: a text or a Series."""
     by = list(reading.by)
     told = {PART: part, FINGERPRINT: fingerprint, READING: reading.to_json(fields)}
     columns = [

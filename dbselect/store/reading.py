@@ -1,7 +1,7 @@
 """How the table of a store is read: the same way at every refresh, so that records merge."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self
 
@@ -87,7 +87,10 @@ class Reading:
             check_version(told.pop(FORMAT, VERSION), "the store")
             told.pop("fields", None)
             terms = told["terms"]
-            lists = {name: _tuple(told[name]) for name in ("by", "columns")}
+            lists = {
+                name: None if told[name] is None else tuple(told[name])
+                for name in ("by", "columns")
+            }
             return cls(**{**told, **lists, "terms": terms and Terms.from_struct(terms)})
         except (KeyError, TypeError, ValueError) as error:
             raise RecordError(f"the store has no valid reading options: {error}") from None
@@ -127,7 +130,3 @@ def untyped(name: str) -> ColumnError:
 
 def _shown(value: Any) -> str:
     return repr(list(value) if isinstance(value, tuple) else value)
-
-
-def _tuple(values: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if values is None else tuple(values)

@@ -95,10 +95,7 @@ class Refreshed:
 
 
 class Journal:
-    """What a refresh has read so far, beside the store until the refresh is written.
-
-    Where one is killed, the next takes from here the records whose parts are still as they were.
-    """
+    """What a refresh has read, beside the store: one that is killed goes on from there."""
 
     def __init__(self, folder: Path | None, reading: Reading) -> None:
         self._folder = folder
@@ -241,10 +238,7 @@ def write(
     reading: Reading,
     renamed: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write a step, unless nothing has changed; all records have the options of the last.
-
-    Parts that are renamed keep their records and have another fingerprint.
-    """
+    """Write a step, unless nothing has changed; parts renamed keep their records."""
     frame = before.frame
     if frame is not None and (renamed or reading_of(before) not in (None, reading)):
         kept = frame.filter(~pl.col(PART).is_in(gone))
@@ -286,11 +280,7 @@ def _read(
     check: Callable[[Mapping[str, str]], None],
     skipping: Reading | None,
 ) -> tuple[dict[str, str], list[pl.DataFrame]]:
-    """Return the fingerprints of a table, and records of all parts that have new ones.
-
-    The parts there are can be refused by `check`, before any is read. With `skipping`, one that
-    cannot be read is left for the next refresh.
-    """
+    """Return the fingerprints that `check` allows, and records of parts with new ones."""
     frames = journal.read()
     for _ in range(ATTEMPTS):
         found = parts.fingerprints()

@@ -1,10 +1,7 @@
 """The parts of a table without files: the rows of equal keys, with a hash as fingerprint.
 
-The hash of a row is that of folds, which depends on the values alone: not on the engine, its
-version, the order of the rows or their cut into batches. That of a part is the sum over its
-rows, beside their number, so that equal rows count each. One pass over the columns finds what
-has changed; a second reads only that and hashes the rows it hands on. An engine with workers
-hashes and sums there.
+The hash of a row is that of folds, which depends on the values alone; that of a part is the sum
+over its rows. One pass finds what has changed; a second hashes the rows that it hands on.
 """
 
 import io
@@ -28,7 +25,7 @@ from dbselect.sources.around import Around
 from dbselect.sources.engines.arrow import consume_batches
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.grouping import folds_of
-from dbselect.sources.partial.partial_aggregates import Changed, Together, Work, gather
+from dbselect.sources.partial.partial_aggregates import Changed, Reduce, Together, Work, gather
 from dbselect.sources.request import LIMIT, Consumer, Folding, Table
 from dbselect.store.fields import (
     Fields,
@@ -88,10 +85,7 @@ class RowParts:
         return self._fields.changes(self._now)
 
     def is_same(self, part: str, before: str | None, now: str) -> bool:
-        """Whether a part has the rows that it had.
-
-        Rows that were hashed with a column that is gone are compared by their number.
-        """
+        """Whether a part has the rows that it had; their number if columns are gone."""
         if before == now or before is None or not self._fields.lacks(part, self._now):
             return before == now
         (rows, mark), (rows_now, mark_now) = map(_rows_and_mark, (before, now))
@@ -232,7 +226,7 @@ class HashSums:
             self._sums.append(sums)
 
 
-class Watched:
+class Watched(Around):
     """A table that hashes the rows it hands on, and hands on those of some keys only.
 
     Attributes
@@ -243,15 +237,11 @@ class Watched:
     def __init__(
         self, table: Table, schema: pa.Schema, work: KeyHashes, wanted: pl.DataFrame
     ) -> None:
-        self._table = table
+        super().__init__(table, schema)
+        self.rows = None
         self._work = work
         self._wanted = wanted
         self.scans: list[pl.DataFrame] = []
-        self.schema = schema
-        self.rows: int | None = None
-        self.again = True
-        if hasattr(table, "reduce"):
-            self.reduce = self._reduce
 
     @property
     def is_steady(self) -> bool:
@@ -271,12 +261,16 @@ class Watched:
             _InTurn(self._table).scan(self._with_own(fields), take)
             self.scans.append(sums.total())
 
-    def _reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
-        """Have the workers hash the requested rows, and gather of them."""
+    @property
+    def reduce(self) -> Reduce | None:
+        """What has the workers hash the requested rows, and gather of them."""
+        inner = super().reduce
+        return inner and partial(self._reduce, inner)
+
+    def _reduce(self, inner: Reduce, fields: list[str], work: Work) -> Iterator[bytes]:
         both = Changed(Together([self._work, work]), partial(partial, _of_keys, self._wanted))
-        table: Any = self._table
         with self._work.begin() as sums:
-            for part in table.reduce(self._with_own(fields), both):
+            for part in inner(self._with_own(fields), both):
                 hashes, state = pickle.loads(part)
                 sums.load(hashes)
                 yield state
@@ -298,10 +292,7 @@ def _rows_and_mark(fingerprint: str) -> tuple[str, str]:
 
 
 class _InTurn(Around):
-    """A table that is read outside of the threads of its engine.
-
-    Polars is asked for sums, which would wait for its own threads inside of its scan.
-    """
+    """A table read outside of Polars' threads, for which sums in its scan would wait."""
 
     def __init__(self, table: Table) -> None:
         super().__init__(table, table.schema)

@@ -81,10 +81,7 @@ def _loaded(name: str) -> Command:
 
 
 def every_command(named: Container[str] | None = None) -> argparse.ArgumentParser:
-    """Return the parser, with the arguments of commands that are named; by default of all.
-
-    `named` may hold other words as well; modules of other commands are not loaded.
-    """
+    """Return the parser, with the arguments of commands that are named, by default of all."""
     from importlib.metadata import version
 
     parser = Parser(prog="dbselect", description=__doc__)

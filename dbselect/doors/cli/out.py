@@ -60,10 +60,7 @@ def write_frame(frame: "pl.DataFrame", out: str | None) -> None:
 
 @contextmanager
 def writing_rows(out: str) -> Iterator[Callable[["pl.DataFrame"], None]]:
-    """Give a function that writes batches of a table, to a file that is there at the end.
-
-    On standard output rows are CSV, and JSON lines where a column is nested.
-    """
+    """Give what writes batches of a table; on standard output CSV, or JSON if nested."""
     from dbselect.record.writing import replacing
 
     if out == STDOUT:

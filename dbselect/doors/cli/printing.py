@@ -23,11 +23,7 @@ def show(
     left: str,
     held_out: pl.DataFrame | None = None,
 ) -> None:
-    """Check, write and print a sequence of any family.
-
-    `left` is what to call what was left, `held_out` the scores of the steps on rows that they have
-    not seen; `options` have ``out``, ``json`` and ``max_skipped``.
-    """
+    """Check, write and print a sequence; `left` is what to call what was left."""
     start: Any = sequence.model(0)
     options.check_skipped(start.rows, start.skipped)
     write_record(sequence, options.out)

@@ -30,10 +30,7 @@ def has_borders() -> bool:
 
 
 def coloured(text: str, code: str, stream: TextIO) -> str:
-    """Return a text in a colour on terminals, unless ``NO_COLOR`` is set.
-
-    Source: no-color.org.
-    """
+    """Return a text in a colour on terminals, unless ``NO_COLOR`` is set (no-color.org)."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return text if plain or not stream.isatty() else f"{code}{text}{_PLAIN}"
 

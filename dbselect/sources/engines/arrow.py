@@ -110,11 +110,7 @@ def batch_rows(schema: pa.Schema, fields: Sequence[str]) -> int:
 
 
 def consume_batches(batches: Iterable[pa.RecordBatch], consume: Consumer) -> None:
-    """Hand batches to a consumer on as many threads as there are cores.
-
-    At most two batches a thread wait, so memory does not grow with the table.
-    The first error ends the reading.
-    """
+    """Hand batches to threads, of which at most two each wait; the first error ends the reading."""
     threads = os.cpu_count() or 1
     free = BoundedSemaphore(2 * threads)
     failed: list[BaseException] = []

@@ -56,12 +56,7 @@ class RelationTable(Batched):
         return RelationTable(relation, pa.schema(known))
 
     def aggregate(self, request: Request) -> pl.DataFrame | None:
-        """Compute the records in DuckDB: the keys and ``gram``.
-
-        None if the connection does not have the extension, which shows when the query is
-        bound. None, too, if there are categories or bases, folds in the order of a column,
-        or groups whose indicators are known only after the last group.
-        """
+        """Compute keys and ``gram``; None without the extension, or if it cannot."""
         if request.folding is not None and request.folding.edges:
             return None
         is_unsettled = request.keys and not request.is_settled

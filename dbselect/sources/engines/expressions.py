@@ -31,10 +31,7 @@ def run(query: Any) -> pl.DataFrame:
 
 
 def run_text(table: Any, keys: Sequence[str], sums: Mapping[str, str]) -> pl.DataFrame:
-    """Run a query of very many sums, in SQL with columns in braces.
-
-    ibis takes seconds to put together so many.
-    """
+    """Run a query of very many sums as SQL text, which takes ibis seconds to put together."""
     engine = table.get_backend()
     columns = {name: _quoted(name, engine) for name in table.columns}
     wanted = [columns[key] for key in keys]
@@ -59,10 +56,8 @@ def run_text(table: Any, keys: Sequence[str], sums: Mapping[str, str]) -> pl.Dat
 def exact(table: Any) -> Any:
     """Return a table of whose texts only equal ones are equal, and whose types frames have.
 
-    A column of SQLite compares by its collation, such as NOCASE, and one of PostgreSQL may be an
-    ENUM or a citext; a result of ``||`` is text, compared byte by byte. Those of MySQL take 'e' and
-    'É' as equal, unless a query names another collation. Frames have no type for a UUID, nor for a
-    decimal of any number of digits, which becomes a double.
+    A column of SQLite or PostgreSQL may compare by a collation of its own; a result of ``||`` is
+    compared byte by byte. MySQL takes 'e' and 'É' as equal, unless a query names a collation.
     """
     schema, engine = table.schema(), table.get_backend()
     changed = {}

@@ -1,12 +1,8 @@
-"""Files of any format, by the ending of the name.
-
-Parquet and Arrow files have column types. CSV and NDJSON do not: all of the text is read once
-to infer them, so that a number late in the file counts as much as one in the beginning, and
-empty fields are missing.
-"""
+"""Files of any format, by the ending of the name; types of text are inferred from all of it."""
 
 import glob
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -60,19 +56,12 @@ def _text(separator: str) -> Callable[[list[str], bool, bool], pl.LazyFrame]:
         for name, dtype in dates.items():
             if dtype.is_temporal() and types[name] == pl.String:
                 all_dates = read(schema={**types, name: dtype})
-                if _is_readable(all_dates.select(pl.col(name).count())):
+                with suppress(pl.exceptions.PolarsError):
+                    all_dates.select(pl.col(name).count()).collect(engine="streaming")
                     types[name] = dtype
         return read(schema=types)
 
     return scan
-
-
-def _is_readable(frame: pl.LazyFrame) -> bool:
-    try:
-        frame.collect(engine="streaming")
-    except pl.exceptions.PolarsError:
-        return False
-    return True
 
 
 def _lines(paths: list[str], is_glob: bool, _: bool) -> pl.LazyFrame:

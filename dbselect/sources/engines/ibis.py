@@ -15,10 +15,7 @@ from dbselect.sources.snapshots import hold, one_snapshot
 
 
 class IbisTable(Batched):
-    """An expression of ibis, computed at each reading, reading only the requested fields.
-
-    Its own Arrow stream would hold the whole table in memory.
-    """
+    """An expression of ibis, read in batches: its own Arrow stream would hold the whole table."""
 
     def __init__(self, expression: Any) -> None:
         self._expression = expression
@@ -88,11 +85,7 @@ class RemoteTable(IbisTable):
             return None
 
     def counts_of(self, leaf: Leaf, limit: int | None, most: int | None) -> pl.DataFrame:
-        """Count the rows of each value of a column: ``value`` and ``rows``.
-
-        A limit of 0 returns the smallest and the largest value only; of more than `most` values,
-        one more is returned.
-        """
+        """Count the rows of each value, up to one more than `most`; a limit of 0: the ends."""
         from dbselect.sources.engines.expressions import counts_of
 
         self._hold()
@@ -163,10 +156,17 @@ _TRANSACTIONS = {"mysql": _mysql, "postgres": _postgres, "sqlite": _sqlite}
 
 def from_expression(expression: Any) -> Table:
     """Open a table expression, by the engine of its backend where that is one of ours."""
-    _forget_dialects()
+    from sqlglot import generator
+
+    # ibis has changed its dialects on import, but sqlglot keeps one it has used before.
+    getattr(generator, "_DISPATCH_CACHE", {}).clear()
     backend = expression.get_backend()
     if backend.name == "duckdb":
-        return _of_duckdb(expression, backend)
+        from dbselect.sources.engines.duckdb import from_query
+
+        relation = from_query(backend.con, str(backend.compile(expression)))
+        # Rows in memory are not registered with the connection; they are collected instead.
+        return relation or StreamTable(expression.to_pyarrow())
     if backend.name == "polars":
         from dbselect.sources.engines.polars import LazyTable
 
@@ -174,24 +174,3 @@ def from_expression(expression: Any) -> Table:
     if backend.name == "datafusion":
         return IbisTable(expression)
     return RemoteTable(expression)
-
-
-def _of_duckdb(expression: Any, backend: Any) -> Table:
-    from dbselect.sources.engines.duckdb import from_query
-
-    relation = from_query(backend.con, str(backend.compile(expression)))
-    if relation is not None:
-        return relation
-    # Rows in memory are not registered with the connection; they are collected instead.
-    return StreamTable(expression.to_pyarrow())
-
-
-def _forget_dialects() -> None:
-    """Clear sqlglot's cached dialects.
-
-    ibis changes the dialects on import, but sqlglot keeps a dialect it has used before, as for
-    `Model.sql`; ibis' queries of the same engine would then lack its functions.
-    """
-    from sqlglot import generator
-
-    getattr(generator, "_DISPATCH_CACHE", {}).clear()

@@ -1,8 +1,4 @@
-"""Files, LazyFrames and DataFrames, read out of core by Polars.
-
-The streaming engine calls the consumer from its own threads, one batch each;
-nothing is gathered, so memory depends on the size of the row groups only.
-"""
+"""Files, LazyFrames and DataFrames, read out of core by the streaming engine of Polars."""
 
 from collections.abc import Generator
 from pathlib import Path

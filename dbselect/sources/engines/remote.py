@@ -42,10 +42,7 @@ def check_sent(error: str | None) -> None:
 def ran(
     kind: str, release_there: str, sent: bytes, batches: Iterator[pa.RecordBatch]
 ) -> tuple[bytes | None, str | None]:
-    """Run a pickled work on the rows of a task, or merge ``state`` and ``error`` of others.
-
-    Returns the state, None for no rows; and the error, None if there is none, its class first.
-    """
+    """Run a pickled work on rows, or merge states; return its state, if any, and the error."""
     if release_there != release():
         return None, (
             f"SourceError: the workers have dbselect {release()} and the driver has "

@@ -1,10 +1,7 @@
 """Spark DataFrames: each task sums over its rows, and only sums reach the driver.
 
-Only the DataFrame API is used, which Spark Connect has as well. What a task gathers is one
-row of bytes. Where these are large, tasks of their own merge them before the driver does:
-what arrives there is bounded, however many partitions there are. Hash partitioning by the
-number of the partition makes that the same however often a task is tried. What is wrong with
-the data comes back as a row, too: no task is tried again for it, and its sentence arrives.
+What a task gathers, or what is wrong with its rows, is one row of bytes; large ones are merged by
+tasks of their own. Only the DataFrame API is used, which Spark Connect has as well.
 """
 
 import pickle
@@ -96,10 +93,7 @@ def brought(parts: Any, work: Work) -> Iterator[bytes]:
 
 
 def spark_task(kind: str, work: Work) -> Task:
-    """Return what a task runs: one row for all its rows, none for no row.
-
-    The function travels by its own code, so that it can report what the other process lacks.
-    """
+    """Return what a task runs; it travels as code and reports what is lacking there."""
     sent, ours, names = pickle.dumps(work), release(), ("slot", "state", "error")
 
     def task(batches: Iterator[Any]) -> Iterator[Any]:

@@ -134,10 +134,7 @@ class Rows:
         return found
 
     def used(self, parts: Mapping[int, Part], categories: Sequence[int]) -> Any:
-        """Return the rows used: keys, weight ``w``, values ``x0``, ... and levels ``level_0``, ...
-
-        A value is NULL where it is missing.
-        """
+        """Return the rows used: keys, weight ``w``, values ``x0``, ..., levels ``level_0``, ..."""
         columns = {key: self.table[name] for key, name in self._by.items()}
         for key, name in enumerate(self._by.values()):
             columns |= stand_in(self.table[name], key)

@@ -130,10 +130,7 @@ class OfKeys(Around):
 def records_by_worker(
     table: Any, request: Request, sizes: Sizes, limit: int | None, out: str | Path | None
 ) -> pl.DataFrame | None:
-    """Return the records of groups that one task could not hold; None if it can hold them.
-
-    The table has ``by_key``; of records that come here, `limit` is the most bytes.
-    """
+    """Return the records of groups that one task could not hold; None if it can."""
     if out is None:
         check_room(sizes, HERE if limit is None else limit)
     held = sizes.groups * sizes.state

@@ -28,10 +28,9 @@ class Stacked:
     missing: Mapping[str, Counts]
 
     def total(self, times: Vector | None = None) -> tuple[Gram, Matrix]:
-        """Return the Gram of all rows, and the mean of each record less that of all.
+        """Return the Gram of all rows, and the means less that of all, shape (K, d).
 
-        Each record counts some times, shape (K,); default: once. Rows do once at most. The means
-        have shape (K, d), 0 for a record without weight.
+        Each record counts some times, shape (K,), by default once; its rows do once at most.
         """
         times = np.ones(len(self.rows)) if times is None else times
         weight = times * self.weight

@@ -143,10 +143,7 @@ def _kept(table: "Table", options: Options) -> list[str]:
 def _predicted(
     answer: "Answer", table: "Table", kept: list[str], given: dict[str, Any]
 ) -> "Generator[tuple[pl.DataFrame, int, int]]":
-    """Yield rows with their predictions, how many have less than the best, and how many none.
-
-    At least one batch.
-    """
+    """Yield rows with predictions, how many have fewer groups, and how many none."""
     import polars as pl
 
     def predicted(batch: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:

@@ -19,7 +19,11 @@ def _add(parser: Parser) -> None:
     for name, run, told in (
         ("refresh", _refresh, "read what is new or has changed, all or nothing"),
         ("show", _show_records, "what the store has"),
-        ("window", _write_window, "write the Gram of a window"),
+        (
+            "window",
+            lambda options: give_gram(options, _window(options)),
+            "write the Gram of a window",
+        ),
         ("sequence", _sequence, "order groups of columns by gain per cost in a window"),
     ):
         command = every[name] = commands.add_parser(name, help=told, description=told)
@@ -91,10 +95,6 @@ def _show_records(options: Options) -> None:
     for part, error in store.quarantine().iter_rows():
         lines.append(f"not read: {part}: {error}")
     options.tell(lines, {"records": plain_rows(records), "versions": plain_rows(versions)})
-
-
-def _write_window(options: Options) -> None:
-    give_gram(options, _window(options))
 
 
 def _sequence(options: Options) -> None:
