@@ -27,16 +27,10 @@ class Shelved:
 
 
 class Shelf(Protocol):
-    """A place of records. A step is all or nothing, and fails if another was first.
+    """A place of records. A step is all or nothing, and fails if another was first."""
 
-    Attributes
-    ----------
-    folder : that of its files, which are no part of a table around it; None if it has none
-    unfinished : folder for what a refresh has read before it ends; None: there is none
-    """
-
-    folder: Path | None
-    unfinished: Path | None
+    folder: Path | None  # of its files, which are no part of a table around it
+    unfinished: Path | None  # folder for what a refresh has read before it ends
 
     def read(self) -> Shelved:
         """Return the state."""

@@ -115,7 +115,6 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _functions(connection: duckdb.DuckDBPyConnection) -> set[str]:
-    """Return those of our functions that the database has."""
     names = ", ".join(f"'{name}'" for name in ("gram_merge", *_FUNCTIONS))
     rows = connection.execute(
         f"SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_name IN ({names})"
@@ -161,21 +160,20 @@ def _spread(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _glm_sequences(*chunks: pa.ChunkedArray) -> pa.StructArray:
     """Answer `dbselect_sequence_glm(connection, path, table, target, family, options)`."""
-
-    def answer(problem: Problem, options: dict[str, Any]) -> Any:
-        return to_scalar(sequence_in_passes(problem, **options).to_struct())
-
-    found = _of_tables("anytime_sequence_glm", chunks, answer, lambda family: {"family": family})
+    found = _of_tables(
+        "anytime_sequence_glm", chunks,
+        lambda problem, given: to_scalar(sequence_in_passes(problem, **given).to_struct()),
+        lambda family: {"family": family},
+    )  # fmt: skip
     return pa.array(found, GLM_TYPE)
 
 
 def _wide_sequences(*chunks: pa.ChunkedArray) -> pa.ListArray:
     """Answer `dbselect_sequence_wide(connection, path, table, target, options)`."""
-
-    def answer(problem: Problem, options: dict[str, Any]) -> Any:
-        return problem.anytime_sequence(**options)
-
-    found = _of_tables("anytime_sequence_wide", chunks, answer, lambda: {"gram": "lazy"})
+    found = _of_tables(
+        "anytime_sequence_wide", chunks,
+        lambda problem, given: problem.anytime_sequence(**given), lambda: {"gram": "lazy"},
+    )  # fmt: skip
     return write_sequences(found)
 
 

@@ -176,7 +176,6 @@ def _joined(scopes: Sequence[_Scope]) -> list[_Scope]:
 
 
 def _product(term: str, scope: _Scope, factors: Sequence[_Coded]) -> Computed:
-    """Return the columns of a term that have some levels."""
     is_reduced = dict(scope)
     parts = [one.columns(is_reduced[one.name]) for one in factors if one.name in is_reduced]
     names = product(*(own for _, own in reversed(parts)))
@@ -266,7 +265,6 @@ def _learnt(needs: Sequence[_Need], table: Table) -> dict[_Need, Any]:
 
 
 def _coded(factor: str, need: _Need | None, known: _Known) -> _Coded:
-    """Return a factor with its columns."""
     if need is None:
         tree = ast.Name(factor) if factor in known.every else _tree(factor)
         return _Coded(factor, NumberFactor((_expression(factor, tree, known),)), [factor])
@@ -314,7 +312,6 @@ def _category(factor: str, path: Any, levels: tuple[Any, ...]) -> _Coded:
 
 
 def _expression(factor: str, tree: ast.AST, known: _Known) -> Expression:
-    """Return arithmetic as an expression."""
     inner = partial(_expression, factor, known=known)
     text = ast.unparse(tree)
     if text in known.every:

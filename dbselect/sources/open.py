@@ -62,7 +62,6 @@ def _is_of(module: str, name: str) -> Callable[[Any], bool]:
 
 
 def _has(package: str, *methods: str) -> Callable[[Any], bool]:
-    """Return whether a source is of a package, and has some methods."""
     return lambda source: is_of(source, package) and all(hasattr(source, one) for one in methods)
 
 
@@ -95,7 +94,7 @@ ENGINES = [
 def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Table:
     """Find the engine of a source, as of `dbselect.gram`; it is imported only where it is used."""
     if on is not None:
-        from dbselect.sources.engines.files import FilesTable
+        from dbselect.sources.engines.spark import FilesTable
 
         return FilesTable(source, on)
     source = meant(source) if isinstance(source, str | Path) else native(source)

@@ -7,7 +7,7 @@ the first.
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,12 @@ Stamp = tuple[Any, ...]
 
 def _stamps(paths: Iterable[str]) -> dict[str, Stamp]:
     """Return number, length and time of files of this machine, without those that are gone."""
-    found = ((path, _stamp(path)) for path in paths)
-    return {path: stamp for path, stamp in found if stamp is not None}
+    found: dict[str, Stamp] = {}
+    for path in paths:
+        with suppress(OSError):
+            told = os.stat(path)
+            found[path] = told.st_ino, told.st_size, told.st_mtime_ns
+    return found
 
 
 @dataclass(frozen=True)
@@ -76,11 +80,3 @@ def unchanged_at(versions: Mapping[str, str], look: Callable[[], Mapping[str, st
         return {path: (None, version) for path, version in look().items()}
 
     return Unchanged({path: (None, version) for path, version in versions.items()}, stamps)
-
-
-def _stamp(path: str) -> Stamp | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns

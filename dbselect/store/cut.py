@@ -62,7 +62,6 @@ class Cut:
         self._reading = reading
 
     def _now(self) -> tuple[pl.DataFrame, Reading]:
-        """Return the records and how they were read."""
         return self._records, self._reading
 
     def __repr__(self) -> str:

@@ -47,14 +47,9 @@ FAILURES = (DbselectError, *polars.FAILURES)
 
 
 class Files(ABC):
-    """The files of a table.
+    """The files of a table."""
 
-    Attributes
-    ----------
-    shown : the table, for errors
-    """
-
-    shown: str
+    shown: str  # the table, for errors
     _there: Mapping[str, str]  # what `versions` has found
 
     @property

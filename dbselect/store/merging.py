@@ -218,7 +218,6 @@ def to_be_filled(gram: Gram, reading: Reading) -> list[str]:
 
 
 def _means(pattern: str, name: str) -> bool:
-    """Whether a name or glob means a column."""
     try:
         return bool(match([pattern], [name], "null_policy"))
     except ValueError:

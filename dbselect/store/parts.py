@@ -28,17 +28,10 @@ class Unread:
 
 
 class Partitions(Protocol):
-    """The parts of a table.
+    """The parts of a table."""
 
-    Attributes
-    ----------
-    looked_at : whether fingerprints are cheap and taken before reading, not from the rows read,
-        so that they are computed again afterwards
-    shown : the table, for errors
-    """
-
-    looked_at: bool
-    shown: str
+    looked_at: bool  # whether fingerprints are taken before reading, not of the rows read
+    shown: str  # the table, for errors
 
     def fingerprints(self) -> dict[str, str]:
         """Return the fingerprint of each part as it is now."""

@@ -294,7 +294,11 @@ def _read(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             frames += _records(parts, wanted, journal, skipping, first=not known)
-        _tell(caught)
+        # `_tell_skipped` adds up those of rows left out.
+        told = [(str(one.message), one.category) for one in caught]
+        for message, category in dict.fromkeys(told):
+            if not issubclass(category, SkippedRowsWarning):
+                warn_caller(message, category)
         if not parts.looked_at or parts.fingerprints() == found:
             return found, frames
     raise BusyError(
@@ -354,14 +358,6 @@ def of_types(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> p
         raise SourceError(
             f"the keys {list(reading.by)} have other types than before or in other parts: {error}"
         ) from error
-
-
-def _tell(caught: list[warnings.WarningMessage]) -> None:
-    """Repeat each warning once; `_tell_skipped` adds up those of rows left out."""
-    told = [(str(each.message), each.category) for each in caught]
-    for message, category in dict.fromkeys(told):
-        if not issubclass(category, SkippedRowsWarning):
-            warn_caller(message, category)
 
 
 def _tell_skipped(frames: list[pl.DataFrame], *, weighted: bool) -> None:

@@ -227,12 +227,7 @@ class HashSums:
 
 
 class Watched(Around):
-    """A table that hashes the rows it hands on, and hands on those of some keys only.
-
-    Attributes
-    ----------
-    scans : rows and hashes of each key, of every reading
-    """
+    """A table that hashes the rows it hands on, and hands on those of some keys only."""
 
     def __init__(
         self, table: Table, schema: pa.Schema, work: KeyHashes, wanted: pl.DataFrame
@@ -241,6 +236,7 @@ class Watched(Around):
         self.rows = None
         self._work = work
         self._wanted = wanted
+        #: Rows and hashes of each key, of every reading
         self.scans: list[pl.DataFrame] = []
 
     @property
@@ -304,7 +300,6 @@ class _InTurn(Around):
 
 
 def _of_keys(wanted: pl.DataFrame, batch: Any) -> Any:
-    """Return the rows of some keys."""
     keys = _comparable(pl.DataFrame(batch.select(wanted.columns)))
     kept = keys.with_row_index(AT).lazy().join(
         _comparable(wanted).lazy(), on=keys.columns, how="semi", nulls_equal=True,

@@ -11,7 +11,7 @@ import pytest
 
 import dbselect as ds
 from dbselect.doors.cli import main
-from dbselect.sources.engines.files import paths_of
+from dbselect.sources.engines.spark import paths_of
 
 RNG = np.random.default_rng(3)
 ROWS = 300

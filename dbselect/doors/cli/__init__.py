@@ -75,11 +75,6 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"{coloured('dbselect: warning:', YELLOW, sys.stderr)} {message}", file=sys.stderr)
 
 
-def _loaded(name: str) -> Command:
-    command: Command = import_module(f"{__name__}.commands.{name}").COMMAND
-    return command
-
-
 def every_command(named: Container[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser, with the arguments of commands that are named, by default of all."""
     from importlib.metadata import version
@@ -93,7 +88,11 @@ def every_command(named: Container[str] | None = None) -> argparse.ArgumentParse
         names = [name, *_ALSO.get(name, [])]
         added = commands.add_parser(name, help=told, description=told, aliases=names[1:])
         if named is None or any(one in named for one in names):
-            command = command_of(name) if name in METHODS else _loaded(name)
+            command: Command
+            if name in METHODS:
+                command = command_of(name)
+            else:
+                command = import_module(f"{__name__}.commands.{name}").COMMAND
             command.add(added)
             added.set_defaults(run=command.run, parser=added)
     return parser

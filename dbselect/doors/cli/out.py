@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,23 +61,14 @@ def write_frame(frame: "pl.DataFrame", out: str | None) -> None:
 @contextmanager
 def writing_rows(out: str) -> Iterator[Callable[["pl.DataFrame"], None]]:
     """Give what writes batches of a table; on standard output CSV, or JSON if nested."""
-    from dbselect.record.writing import replacing
-
-    if out == STDOUT:
-        with _rows(sys.stdout.buffer, None) as write:
-            yield write
-        return
-    with replacing(out) as path, path.open("wb") as file, _rows(file, Path(out).suffix) as write:
-        yield write
-
-
-@contextmanager
-def _rows(file: Any, ending: str | None) -> Iterator[Callable[["pl.DataFrame"], None]]:
-    """Give a function that writes batches to an open file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from dbselect.record.writing import replacing
+
+    ending = None if out == STDOUT else Path(out).suffix
     opened: list[Any] = []
+    file: Any = sys.stdout.buffer
 
     def write_text(batch: "pl.DataFrame") -> None:
         nested = any(dtype.is_nested() for dtype in batch.dtypes)
@@ -104,9 +95,12 @@ def _rows(file: Any, ending: str | None) -> Iterator[Callable[["pl.DataFrame"], 
         opened[0].write_table(table)
 
     arrow = ending in ("", ".parquet", ".arrow", ".feather")
-    try:
-        yield write_arrow if arrow else write_text
-    finally:
-        if arrow:
-            for writer in opened:
-                writer.close()
+    with ExitStack() as files:
+        if out != STDOUT:
+            file = files.enter_context(files.enter_context(replacing(out)).open("wb"))
+        try:
+            yield write_arrow if arrow else write_text
+        finally:
+            if arrow:
+                for writer in opened:
+                    writer.close()

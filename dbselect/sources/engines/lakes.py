@@ -6,8 +6,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.sources.objects import is_installed, is_url, some_below
 
@@ -104,10 +102,3 @@ def iceberg_table(path: str) -> Any:
 def kind_of_table(table: Any) -> str:
     """Return what an opened table is, for errors."""
     return "a Delta table" if type(table).__name__ == "DeltaTable" else "an Iceberg table"
-
-
-def rows_of_lake(table: Any) -> pl.LazyFrame:
-    """Return the rows of a table of deltalake or pyiceberg, at the version it was opened at."""
-    if type(table).__name__ == "DeltaTable":
-        return pl.scan_delta(table)
-    return pl.scan_iceberg(table)

@@ -13,7 +13,6 @@ from dbselect.errors import DbselectError, LeftOutWarning, SourceError, warn_cal
 from dbselect.record import formulas
 from dbselect.record.foreign import check_names
 from dbselect.record.formulas import Plan, translate
-from dbselect.sources.engines.lakes import rows_of_lake
 from dbselect.sources.paths import FilesMeant, meant, partition_of
 from dbselect.sources.request import Consumer
 from dbselect.sources.unchanged import Unchanged, unchanged_at, unchanged_of
@@ -141,7 +140,8 @@ def from_path(path: str | Path) -> LazyTable:
 def from_lake(table: Any) -> LazyTable:
     """Open a table of deltalake or pyiceberg, which never writes over its files."""
     try:
-        return LazyTable(rows_of_lake(table))
+        is_delta = type(table).__name__ == "DeltaTable"
+        return LazyTable(pl.scan_delta(table) if is_delta else pl.scan_iceberg(table))
     except FAILURES as error:
         raise SourceError(f"cannot read the table: {error}") from error
 

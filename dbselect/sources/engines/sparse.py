@@ -197,7 +197,6 @@ def _largest(paths: Sequence[Path]) -> int:
 
 
 def _paths_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Return the files of a path, a glob or a list."""
     given = [source] if isinstance(source, str | Path) else source
     listed = isinstance(given, list | tuple) and bool(given)
     if not (listed and all(isinstance(one, str | Path) for one in given)):

@@ -278,16 +278,15 @@ def _check_range(names: Sequence[str], comoment: Matrix) -> None:
 
 
 def _levels(rows: Rows, at: int, counts: Counts) -> list[str]:
-    """Return the columns of a category."""
     category = rows.request.terms.categories[at]
-    has_gaps = rows.category_policy(at) in FILLS and counts.gaps[category.column].any()
+    policy = rows.request.policies[len(rows.request.names) + at]
+    has_gaps = policy in FILLS and counts.gaps[category.column].any()
     return [*category.names, *([category.missing] if has_gaps else [])]
 
 
 def _order(
     request: Request, parts: Sequence[Part], levels: Sequence[Sequence[str]], starts: Any
 ) -> list[int]:
-    """Return the positions of the columns in the order of the Gram."""
     width = len(request.names)
     own: dict[int, list[int]] = {}
     for position, part in enumerate(parts):

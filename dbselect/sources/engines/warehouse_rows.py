@@ -85,10 +85,6 @@ class Rows:
             return value.isnull() | value.isnan()
         return value.isnull()
 
-    def category_policy(self, at: int) -> str:
-        """Return what becomes of the missing values of a category."""
-        return self.request.policies[len(self._numbers) + at]
-
     def parts_of(self, width: int) -> Iterator[range]:
         """Cut the columns so that the result of `counts` fits into one query."""
         size = (width - len(self.keys) - 5) // 5
@@ -189,13 +185,11 @@ class Centred:
     def by_levels(self, categories: Sequence[int], wanted: Sequence[int]) -> pl.DataFrame:
         """Add up weights and distances over each level, or pair of levels, of each group."""
         table = self._table(wanted, categories)
-        sums = {"rows": table.count(), "weight": self._total(table)} | self._sums(table, wanted)
+        weight = self._weight(table)
+        sums = {"rows": table.count(), "weight": self._total(table)}
+        sums |= {f"sum_{j}": weight(table[f"d{j}"]).sum() for j in wanted}
         levels = [f"{what}_{at}" for at in categories for what in ("level", "gap")]
         return run(table.group_by([*self.rows.keys, *levels]).aggregate(**sums))
-
-    def _sums(self, table: Any, wanted: Sequence[int]) -> dict[str, Any]:
-        weight = self._weight(table)
-        return {f"sum_{j}": weight(table[f"d{j}"]).sum() for j in wanted}
 
     def _total(self, table: Any, where: Any = None) -> Any:
         return weight_of(table, None if self.rows.weight is None else table["w"], where)

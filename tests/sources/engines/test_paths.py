@@ -7,7 +7,7 @@ import pytest
 
 import dbselect as ds
 from dbselect.doors.cli import main
-from dbselect.sources.engines.files import paths_of
+from dbselect.sources.engines.spark import paths_of
 from dbselect.sources.paths import _matches, meant
 
 TABLE = pl.DataFrame({"day": [1, 1, 2, 2], "x": [1.0, 2.0, 5.0, 7.0], "y": [1.0, 3.0, 1.0, 2.0]})

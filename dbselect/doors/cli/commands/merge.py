@@ -51,7 +51,6 @@ def _merge_by(options: Options) -> None:
 
 
 def _records_of(path: str, by: list[str]) -> "pl.DataFrame":
-    """Read a table of keys and records."""
     import polars as pl
 
     from dbselect.record.files import check_digest

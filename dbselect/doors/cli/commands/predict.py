@@ -126,7 +126,6 @@ def _by_groups(predictor: Any, out: str) -> "Answer":
 
 
 def _kept(table: "Table", options: Options) -> list[str]:
-    """Return the columns that are written beside the prediction."""
     names: list[str] = table.schema.names
     for name in options.keep or []:
         if name not in names:
