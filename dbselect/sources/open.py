@@ -126,7 +126,13 @@ def stored_gram(source: Any, opened: Callable[[], Table] | None = None) -> Gram 
 def _gram_of_table(source: Any, opened: Callable[[], Table]) -> Gram | None:
     files = [Path(path) for path in source.here] if isinstance(source, FilesMeant) else []
     if [path.suffix for path in files] == [".json"]:
-        return _gram_in_json(files[0])
+        try:
+            return Gram.read_json(files[0])
+        except RecordError as error:
+            raise RecordError(
+                f"'{files[0]}' is no Gram: {error}; a table of JSON lines has a name that ends in "
+                ".ndjson"
+            ) from None
     for path in files:
         check_digest(path, "a gram")
     table = opened()
@@ -147,15 +153,6 @@ def _gram_of_table(source: Any, opened: Callable[[], Table]) -> Gram | None:
     if not records:
         raise RecordError(f"the table has no record in column '{fields[0]}'")
     return merged(Gram.from_struct(record) for record in records)
-
-
-def _gram_in_json(path: Path) -> Gram:
-    try:
-        return Gram.read_json(path)
-    except RecordError as error:
-        raise RecordError(
-            f"'{path}' is no Gram: {error}; a table of JSON lines has a name that ends in .ndjson"
-        ) from None
 
 
 def merged(grams: Iterable[Gram]) -> Gram:

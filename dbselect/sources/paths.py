@@ -70,7 +70,9 @@ def meant(path: str | Path, own: Path | None = None) -> Any:
 
 def _meant_here(text: str, own: Path | None) -> Any:
     if Path(text).is_file() and not text.endswith(lakes.ICEBERG_FILE):
-        return _one(text, Path(text))
+        path = Path(text)
+        form = told_format(path.name) or PARQUET
+        return FilesMeant(text, str(path.parent), (path.name,), form)
     table = lakes.opened_lake(text)
     if table is not None:
         return table
@@ -91,11 +93,6 @@ def _meant_here(text: str, own: Path | None) -> Any:
         there = {one for one in there if not Path(root, one).resolve().is_relative_to(mine)}
     top = Path(root).absolute()
     return _listing(text, root, there, pattern, lambda name: lakes.lake_of(top / name), top.parents)
-
-
-def _one(text: str, path: Path) -> FilesMeant:
-    form = told_format(path.name) or PARQUET
-    return FilesMeant(text, str(path.parent), (path.name,), form)
 
 
 def _meant_there(text: str) -> Any:

@@ -12,8 +12,7 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, ColumnError, LeftOutWarning, warn_caller
 from dbselect.record.gram import Gram
 from dbselect.record.terms import Terms
-from dbselect.sources.many.bounded import records_within
-from dbselect.sources.many.sizes import check_width
+from dbselect.sources.many.bounded import check_width, records_within
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, terms_for
@@ -253,15 +252,11 @@ def without_levels(terms: Terms, never: Collection[str], texts: Collection[str])
 
 def gram_of(table: Table, request: Request, texts: Collection[str]) -> Gram:
     """Read what `prepared` returns of a table."""
-    return seen(_read(table, request), texts)
-
-
-def _read(table: Table, request: Request) -> Gram:
     read = to_read(request)
     check_width(read)
     record = read_records(table, read)["gram"].to_arrow()[0]
     found = Gram.from_struct(record) if record.is_valid else _empty(read)
-    return finished_gram(found, request)
+    return seen(finished_gram(found, request), texts)
 
 
 @one_snapshot

@@ -205,9 +205,7 @@ class OverTime:
 def ends_of_windows(keys: pl.Series, days: int, every: int) -> list[tuple[Any, Any]]:
     """Return the first and last key of windows, of which the last ends with the last key."""
     for name, value in (("days", days), ("every", every)):
-        if value is None:
-            raise ArgumentError(f"{name} is None; it must be a whole number >= 1")
-        COUNT.or_none().check(name, value)
+        COUNT.check(name, value)
     if isinstance(keys.dtype, pl.Datetime):
         keys = keys.dt.date()
     if keys.dtype != pl.Date and not keys.dtype.is_integer():

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from dbselect.results.prefixes import Prefixes
 
 STDOUT = "-"
-#: Endings of a stored record, of a table with records in it, and of any table. A name without
-#: one is Parquet.
+#: Endings of a stored record, of a table with records in it, of any table, and of either of the
+#: first two. A name without one is Parquet.
 RECORDS = (".parquet", ".json")
 NESTED = (".parquet", ".ndjson", ".jsonl", ".arrow", ".feather")
 TABLES = (*NESTED, ".csv", ".tsv")
+GRAMS = tuple(dict.fromkeys(RECORDS + NESTED))
 #: A file of any name.
 ANY: tuple[str, ...] = ()
 

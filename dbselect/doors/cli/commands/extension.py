@@ -31,8 +31,8 @@ def _run(options: Options) -> None:
     clients = loading(path)
     told = [f"The DuckDB extension for {platform}, DuckDB {LOWEST_DUCKDB} or newer:\n{path}\n"]
     told += [f"{client}\n    " + "\n    ".join(lines) for client, lines in clients.items()]
-    options.tell(told, {"path": path, "platform": platform, "lowest_duckdb": LOWEST_DUCKDB,
-                         "loading": clients})  # fmt: skip
+    facts = {"path": path, "platform": platform, "lowest_duckdb": LOWEST_DUCKDB}
+    options.tell(told, {**facts, "loading": clients})
 
 
 COMMAND = Command(_add, _run)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from dbselect.doors.cli.command import SEVERAL, SOURCE, Command, Options, Parser
-from dbselect.doors.cli.out import NESTED, RECORDS, check_ending, write_frame, write_record
+from dbselect.doors.cli.out import GRAMS, NESTED, RECORDS, check_ending, write_frame, write_record
 from dbselect.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def _add(parser: Parser) -> None:
     }
     parser.add_flags(wholes, type=int)
     parser.add_max_skipped()
-    endings = tuple(dict.fromkeys(RECORDS + NESTED))
-    parser.add_out("the record, or the table of records", endings, required=True)
+    parser.add_out("the record, or the table of records", GRAMS, required=True)
 
 
 def _run(options: Options) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from dbselect.doors.cli.command import SEVERAL, Command, Options, Parser
 from dbselect.doors.cli.commands.gram import give_gram, give_records
-from dbselect.doors.cli.out import NESTED, RECORDS, check_ending
+from dbselect.doors.cli.out import GRAMS, NESTED, RECORDS, check_ending
 from dbselect.errors import RecordError, unknown
 
 if TYPE_CHECKING:
@@ -15,8 +15,7 @@ def _add(parser: Parser) -> None:
     parser.add_argument("records", nargs="+", help="files that 'gram' wrote, - from a pipe")
     parser.add_flags({"by": "keys: a record for each is left"}, **SEVERAL)
     parser.add_max_skipped()
-    parser.add_out("the record, or the table of records", tuple(dict.fromkeys(RECORDS + NESTED)),
-            required=True)  # fmt: skip
+    parser.add_out("the record, or the table of records", GRAMS, required=True)
 
 
 def _run(options: Options) -> None:

@@ -27,9 +27,10 @@ def command_of(name: str) -> Command:
         parser.add_problem()
         add_method(parser, name)
         parser.add_max_skipped()
-        is_sequence = METHODS[name].returns == "sequence"
-        parser.add_out(f"the {'sequence' if is_sequence else 'table'}",
-                RECORDS if is_sequence else TABLES)  # fmt: skip
+        if METHODS[name].returns == "sequence":
+            parser.add_out("the sequence", RECORDS)
+        else:
+            parser.add_out("the table", TABLES)
 
     def run(options: Options) -> None:
         _run(name, options)
