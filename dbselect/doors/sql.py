@@ -1,10 +1,12 @@
 """The door to DuckDB: native aggregates, selection as functions, and macros of named arguments."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import duckdb
 import polars as pl
@@ -13,8 +15,7 @@ import pyarrow as pa
 from dbselect.doors import macros
 from dbselect.doors.extension import LOWEST_DUCKDB, extension_path
 from dbselect.doors.macros import sql_type
-from dbselect.doors.tables import number_of, reading
-from dbselect.errors import ArgumentError, EngineError, shown
+from dbselect.errors import ArgumentError, EngineError, SourceError, shown
 from dbselect.methods.sequences.anytime import sequence_in_passes
 from dbselect.options.names import PROBLEM_FIELDS
 from dbselect.options.option import checked_options as check_options
@@ -28,6 +29,10 @@ from dbselect.sources.joins.key_sums import KeySums
 
 #: What a table is asked about its data.
 _FIELDS = ("groups", "costs", *PROBLEM_FIELDS)
+
+#: The registered connections; a function that kept one would keep its database open.
+_CONNECTIONS: WeakValueDictionary[int, duckdb.DuckDBPyConnection] = WeakValueDictionary()
+_NUMBERS = count(1)
 
 
 def connect(
@@ -109,7 +114,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
             connection.create_function(
                 name, function, None, returns, side_effects=reads, **as_arrow
             )
-    connection.execute(f"SET VARIABLE dbselect_connection = {number_of(connection)}")
+    connection.execute(f"SET VARIABLE dbselect_connection = {_number_of(connection)}")
     for text in macros.texts().values():
         connection.execute(text)
 
@@ -196,10 +201,68 @@ def _of_tables(
             check_options(AnytimeOptions, "anytime_sequence", own)
             asked_of = {name: value for name, value in asked.items() if name in _FIELDS}
             problem = Problem(None, target, **asked_of)
-            with reading(number, path, table) as relation:
+            with _reading(number, path, table) as relation:
                 one = answer(problem.on(relation), own)
         found += [one] * (end - start)
     return found
+
+
+def _number_of(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return a number by which functions find a connection for as long as it lives."""
+    number = next(_NUMBERS)
+    _CONNECTIONS[number] = connection
+    return number
+
+
+@contextmanager
+def _reading(number: int | None, path: str, source: str) -> Iterator[duckdb.DuckDBPyRelation]:
+    """Open a table, view or query of a connection, with a search path, while a query runs on it.
+
+    It reads on a cursor, in a transaction of its own that sees what was committed at its begin.
+    """
+    connection = None if number is None else _CONNECTIONS.get(number)
+    if connection is None:
+        raise EngineError(
+            "the connection that dbselect.register was given is closed; keep it open "
+            "while queries run"
+        )
+    with connection.cursor() as cursor:
+        # Names are those of the database, not of variables that happen to be in Python.
+        cursor.execute("SET python_enable_replacements = false")
+        cursor.execute("SET search_path = ?", [path])
+        # The query that calls may show one.
+        cursor.execute("SET enable_progress_bar = false")
+        cursor.execute("BEGIN TRANSACTION READ ONLY")
+        query = _query(cursor, source)
+        try:
+            relation = cursor.sql(query)
+        except duckdb.Error as error:
+            hint = "; only what is committed is seen, and no temporary table or view"
+            if not isinstance(error, duckdb.CatalogException):
+                hint = ""
+            reason = " ".join(str(error).split())
+            raise SourceError(f"DuckDB cannot read {source!r}: {reason}{hint}") from error
+        yield relation
+
+
+def _query(cursor: duckdb.DuckDBPyConnection, source: str) -> str:
+    """Return the query that a name or a text means."""
+    if not isinstance(source, str):
+        raise SourceError(
+            "query_or_table is no text, but a record or another value; families need the rows, so "
+            "give the name of a table or view, or one query, as 'FROM loans'"
+        )
+    for text in (source, f"FROM {source}"):
+        try:
+            statements = cursor.extract_statements(text)
+        except duckdb.ParserException:
+            continue
+        if [one.type for one in statements] == [duckdb.StatementType.SELECT]:
+            return text
+        break
+    raise SourceError(
+        f"query_or_table is {source!r}; it must be the name of a table or view, or one query"
+    )
 
 
 def _runs(*arguments: pa.Array) -> list[tuple[int, int]]:

@@ -26,7 +26,7 @@ from dbselect.store.merging import (
     settled_together,
     window_of,
 )
-from dbselect.store.reading import FINGERPRINT, GRAM, PART, READING, Reading
+from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
 from dbselect.store.rolling import Rolling, ends_of_windows, keys_between
 
 _WINDOWS = (
@@ -287,12 +287,6 @@ class Cut:
 def column_of(grams: Sequence[Gram]) -> pl.Series:
     """Return Grams as a column of records."""
     return pl.Series(GRAM, [gram.to_struct() for gram in grams], RECORD_DTYPE)
-
-
-def sorted_records(frame: pl.DataFrame, reading: Reading) -> pl.DataFrame:
-    """Return the records of a state, without parts that have no rows, sorted by the keys."""
-    found = frame.filter(pl.col(GRAM).is_not_null()).drop(READING)
-    return found.sort([*reading.by, PART], nulls_last=True)
 
 
 def _versions(records: pl.DataFrame) -> tuple[list[int], list[Fields]]:

@@ -18,7 +18,7 @@ from dbselect.sources.engines.lakes import is_delta
 from dbselect.sources.objects import is_listed, is_url
 from dbselect.sources.request import NullPolicy
 from dbselect.sources.types import TableSource
-from dbselect.store.cut import Cut, sorted_records
+from dbselect.store.cut import Cut
 from dbselect.store.fields import PartFields, differences
 from dbselect.store.merging import fields_of_gram, of_columns
 from dbselect.store.parts import labelled
@@ -27,6 +27,7 @@ from dbselect.store.reading import (
     GRAM,
     PART,
     PUT,
+    READING,
     UNREAD,
     Keep,
     NewColumns,
@@ -255,7 +256,8 @@ class GramStore(Cut):
         reading = reading_of(state)
         if state.frame is None or reading is None:
             raise SourceError(f"the store '{self._path}' is empty; refresh it first")
-        return sorted_records(state.frame, reading), reading
+        found = state.frame.filter(pl.col(GRAM).is_not_null()).drop(READING)
+        return found.sort([*reading.by, PART], nulls_last=True), reading
 
 
 def _shelf(path: str | Path, connection: "DuckDBPyConnection | None") -> Shelf:

@@ -1,6 +1,5 @@
 """The command line: which groups of features buy the most prediction for their cost."""
 
-import argparse
 import logging
 import sys
 import warnings
@@ -75,7 +74,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"{coloured('dbselect: warning:', YELLOW, sys.stderr)} {message}", file=sys.stderr)
 
 
-def every_command(named: Container[str] | None = None) -> argparse.ArgumentParser:
+def every_command(named: Container[str] | None = None) -> Parser:
     """Return the parser, with the arguments of commands that are named, by default of all."""
     from importlib.metadata import version
 

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,7 +16,8 @@ from dbselect.doors.cli.exits import MISTAKE, SKIPPED, TOLD, TooManySkippedError
 from dbselect.doors.cli.out import STDOUT, check_ending
 from dbselect.doors.cli.terminal import RED, coloured
 from dbselect.errors import ArgumentError
-from dbselect.options.option import REQUIRED, Option
+from dbselect.options.kinds import Kind
+from dbselect.options.option import REQUIRED, Option, options_of
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -166,7 +168,6 @@ class Parser(argparse.ArgumentParser):
     def add_problem(self, *, fields: Iterable[str] | None = None) -> None:
         """Add the options of a problem; `fields` names those that make sense, by default all."""
         from dbselect.options.fields import ProblemOptions
-        from dbselect.options.option import options_of
 
         self.add_argument(
             "--target",
@@ -192,11 +193,8 @@ class Parser(argparse.ArgumentParser):
             return
         if kind.parse is None:
             return
-        settings: dict[str, Any] = {
-            "type": _parsed(option),
-            "default": UNSET,
-            "help": _help(option),
-        }
+        parse = partial(_parsed, kind, kind.parse)
+        settings: dict[str, Any] = {"type": parse, "default": UNSET, "help": _help(option)}
         if kind.several:
             settings |= SEVERAL
         if kind.sql == "BOOLEAN":
@@ -265,27 +263,16 @@ def _flag(name: str) -> str:
 
 def _help(option: Option) -> str:
     """Return the text of an option for a terminal, where no quotes set names off."""
-    text = (
-        "no:" + option.text.removeprefix("False")
-        if option.text.startswith("False")
-        else option.text
-    )
+    text = re.sub("^False", "no:", option.text)
     return text.replace('``"', "").replace('"``', "").replace("`", "").replace("%", "%%")
 
 
-def _parsed(option: Option) -> Any:
-    kind = option.kind
-    assert kind.parse is not None
-
-    def parse(text: str) -> Any:
-        assert kind.parse is not None
-        try:
-            return kind.parse(text)
-        except ValueError:
-            wanted = "be yes or no" if kind.sql == "BOOLEAN" else kind.words or "be a number"
-            raise argparse.ArgumentTypeError(f"'{text}' must {wanted}") from None
-
-    return parse
+def _parsed(kind: Kind, parse: Callable[[str], Any], text: str) -> Any:
+    try:
+        return parse(text)
+    except ValueError:
+        wanted = "be yes or no" if kind.sql == "BOOLEAN" else kind.words or "be a number"
+        raise argparse.ArgumentTypeError(f"'{text}' must {wanted}") from None
 
 
 def _most(limit: str, rows: int) -> float:

@@ -97,8 +97,3 @@ def iceberg_table(path: str) -> Any:
             f"cannot read the Iceberg table '{path}': {error}; where a catalog has its current "
             "version, give catalog.load_table(...), or the path of the *.metadata.json file"
         ) from error
-
-
-def kind_of_table(table: Any) -> str:
-    """Return what an opened table is, for errors."""
-    return "a Delta table" if type(table).__name__ == "DeltaTable" else "an Iceberg table"

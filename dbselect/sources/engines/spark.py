@@ -21,7 +21,6 @@ from dbselect.errors import ArgumentError, ColumnError, DriverWarning, SourceErr
 from dbselect.record.foreign import is_of
 from dbselect.sources.engines.arrow import Batched
 from dbselect.sources.engines.formats import PARQUET
-from dbselect.sources.engines.lakes import kind_of_table
 from dbselect.sources.engines.polars import LazyTable, from_path
 from dbselect.sources.engines.remote import check_sent, release
 from dbselect.sources.objects import is_url
@@ -261,7 +260,8 @@ def paths_of(source: Any) -> list[str]:
         )
     found = meant(source if is_url(source) else Path(source).expanduser().absolute())
     if not isinstance(found, FilesMeant) or found.format is not PARQUET:
-        kind = found.format.name if isinstance(found, FilesMeant) else kind_of_table(found)
+        lake = "a Delta table" if type(found).__name__ == "DeltaTable" else "an Iceberg table"
+        kind = found.format.name if isinstance(found, FilesMeant) else lake
         raise SourceError(
             f"'{source}' is {kind}, and on= is for Parquet files; give Spark's frame of it"
         )

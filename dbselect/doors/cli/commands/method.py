@@ -1,6 +1,7 @@
 """``dbselect <method>``: a method of a problem, with its options and the fields as flags."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dbselect.doors.cli.command import Command, Options, Parser
@@ -32,10 +33,7 @@ def command_of(name: str) -> Command:
         else:
             parser.add_out("the table", TABLES)
 
-    def run(options: Options) -> None:
-        _run(name, options)
-
-    return Command(add, run)
+    return Command(add, partial(_run, name))
 
 
 def add_method(parser: Parser, name: str) -> None:

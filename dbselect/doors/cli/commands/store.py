@@ -59,10 +59,6 @@ def _add(parser: Parser) -> None:
         every[name].add_argument("--last", help="last key, included: 2013-03; default: no limit")
 
 
-def _run(options: Options) -> None:
-    options.run_in_store(options)
-
-
 def _refresh(options: Options) -> None:
     from dbselect.store.gram_store import GramStore
 
@@ -127,4 +123,4 @@ def _window(options: Options) -> "Gram":
     return store.window(**ends)
 
 
-COMMAND = Command(_add, _run)
+COMMAND = Command(_add, lambda options: options.run_in_store(options))
