@@ -5,7 +5,7 @@ means, by Chan's formula: no scan is for one fold alone, and none for a point of
 rows of the Gram another has needed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -22,11 +22,10 @@ from dbselect.search.lazy.table import MOST_LEVELS_BY_ROW, WideTable, wide_sourc
 from dbselect.search.table import table_of
 from dbselect.sources.around import without
 from dbselect.sources.partial.grouping import warn_of_folds
-from dbselect.sources.partial.partial_aggregates import gather
+from dbselect.sources.partial.partial_aggregates import Summing, gather
 from dbselect.sources.read import with_digits_of
 from dbselect.sources.request import Folding
-from dbselect.sources.sampling.fold_sums import ByFold
-from dbselect.sources.sampling.folded import FoldedTable, RowFolds
+from dbselect.sources.sampling.folded import ByFold, FoldedTable, RowFolds
 from dbselect.sources.wide.gram_rows import Products
 from dbselect.sources.wide.level_sums import LevelProducts
 from dbselect.sources.wide.sparse_rows import EntryTotals
@@ -73,13 +72,13 @@ class FoldSums:
 
     def _margins(self) -> dict[int, Totals]:
         works = dict.fromkeys(range(self._folds.folding.k), Margins(self.rows))
-        sums: Any = self._read(works)
+        sums = self._read(works)
         width = max(len(one.entries.sums) for one in sums.values())
         for one in sums.values():
             one.entries.add(EntryTotals(np.zeros(width), np.zeros(width), np.zeros(width)))
         return {fold: one.all() for fold, one in sums.items()}
 
-    def _read(self, works: dict[int, Any]) -> dict[int, Any]:
+    def _read(self, works: Mapping[int, Summing]) -> dict[int, Any]:
         """Make one scan, with a work for each fold."""
         self.count += 1
         folds = self._folds
@@ -88,7 +87,7 @@ class FoldSums:
         fields = list(dict.fromkeys([*self.rows.fields, *folds.fields]))
         with work.begin() as sums:
             gather(folds.table, fields, work, sums, scan)
-            return dict(zip(works, sums.each, strict=True))
+            return {fold: one.sums for fold, one in zip(works, sums.each, strict=True)}
 
     def wanted(self, columns: Index) -> bool:
         """Return whether the products of some columns, which are needed now, take no scan."""
@@ -106,7 +105,8 @@ class FoldSums:
             fold: Products(self.rows, one.anchor, one.mean, missing, tuple(unknown))
             for fold, one in self.totals.items()
         }
-        found = {fold: one.around_means() for fold, one in self._read(works).items()}
+        sums = self._read(works)
+        found = {fold: work.around_means(sums[fold]) for fold, work in works.items()}
         rows = {fold: products for fold, (products, _) in found.items()}
         for at, column in enumerate(missing.tolist()):
             self._known[column] = {fold: own[at].copy() for fold, own in rows.items()}
@@ -126,7 +126,8 @@ class FoldSums:
                 fold: LevelProducts(self.rows, one.anchor, one.mean, levels)
                 for fold, one in self.totals.items()
             }
-            found = {fold: one.all() for fold, one in self._read(works).items()}
+            sums = self._read(works)
+            found = {fold: work.around_means(sums[fold]) for fold, work in works.items()}
             self._by_level = {_key(levels): found}
         return self._by_level[_key(levels)]
 

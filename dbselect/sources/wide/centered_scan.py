@@ -7,6 +7,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, diags_array
 
 from dbselect.record.gram import Matrix, Vector
+from dbselect.sources.partial.partial_aggregates import Summing
 from dbselect.sources.wide.wide_rows import Index, Piece, WideRows
 
 #: Entries of a piece, as a share of their columns, up to which few columns are met.
@@ -14,7 +15,7 @@ FEW = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class LaterReading:
+class LaterReading(Summing):
     """The means of D columns from the first reading, at which pieces are centred."""
 
     rows: WideRows

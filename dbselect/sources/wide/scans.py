@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.record.gram import Matrix, Vector
-from dbselect.sources.partial.partial_aggregates import Gathered, Work, gather
+from dbselect.sources.partial.partial_aggregates import Summing
 from dbselect.sources.request import Table
 from dbselect.sources.wide.gram_rows import Products
 from dbselect.sources.wide.level_sums import LevelProducts
@@ -35,9 +35,7 @@ class Scans:
 
     def margins(self) -> Totals:
         """Return what each column is by itself and beside the target."""
-        with Margins(self.rows).begin() as sums:
-            self._read(sums, Margins(self.rows))
-            present = sums.all()
+        present = self._read(Margins(self.rows)).all()
         self.rows = replace(self.rows, fills=fills_of(self.rows, present))
         found = filled(present, self.rows.fills)
         self._centre = found.anchor, found.mean
@@ -46,16 +44,12 @@ class Scans:
     def products(self, columns: Index, within: Sequence[Index]) -> tuple[Matrix, list[Matrix]]:
         """Return the products of some columns with all, and those within groups."""
         work = Products(self.rows, *self._centre, columns, tuple(within), kept=self._kept)
-        with work.begin() as sums:
-            self._read(sums, work)
-        return sums.around_means()
+        return work.around_means(self._read(work))
 
     def by_level(self, levels: Index) -> tuple[Matrix, Any]:
         """Return sums by level of the dense columns around means, and of entries around 0."""
         work = LevelProducts(self.rows, *self._centre, levels, kept=self._kept)
-        with work.begin() as sums:
-            self._read(sums, work)
-        return sums.all()
+        return work.around_means(self._read(work))
 
     def among(self, columns: Index) -> "Scans":
         """Return the scans of some columns, ascending, which their new numbers name."""
@@ -69,7 +63,7 @@ class Scans:
         """Return whether the products of some columns, which are needed now, take no scan."""
         return False
 
-    def _read(self, sums: Gathered, work: Work) -> None:
+    def _read(self, work: Summing) -> Any:
         self.count += 1
         scan = with_bar(self._table, self._table.rows, f"scan {self.count}")
-        gather(self._table, self.rows.fields, work, sums, scan)
+        return work.over(self._table, self.rows.fields, scan)
