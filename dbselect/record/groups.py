@@ -88,6 +88,11 @@ class Groups:
         """Return what some groups cost together."""
         return float(sum(self.left(held[:at])[group] for at, group in enumerate(held)))
 
+    def among(self, numbers: Sequence[int]) -> "Groups":
+        """Return some of the groups, in that order."""
+        columns = {self.names[number]: self.columns[self.names[number]] for number in numbers}
+        return Groups(columns, self.costs[list(numbers)], self.unused)
+
     def number(self, name: str, what: str) -> int:
         """Return the index of a group."""
         if name not in self.columns:

@@ -15,7 +15,6 @@ import numpy as np
 from dbselect.errors import ArgumentError
 from dbselect.linear.lazy_gram import LazyGram
 from dbselect.record.gram import Vector
-from dbselect.record.groups import Groups
 from dbselect.search.lazy.search import LazySearch
 
 
@@ -35,17 +34,11 @@ def screened(search: LazySearch, most: int) -> LazySearch:
     at = np.sort(np.concatenate([search.members[group] for group in kept]))
     table = search.table.of_columns(at)
     members = [np.searchsorted(at, search.members[group]) for group in kept]
-    names, known = search.groups.names, search.groups
-    groups = Groups(
-        {names[group]: known.columns[names[group]] for group in kept},
-        known.costs[kept],
-        known.unused,
-    )
     levels = None if search.levels is None else number.get(search.levels)
     return replace(
         search,
         table=table,
-        groups=groups,
+        groups=search.groups.among(kept),
         members=members,
         sums=LazyGram(table.scans, members, levels),
         levels=levels,
@@ -57,19 +50,16 @@ def screened(search: LazySearch, most: int) -> LazySearch:
 
 def _best(search: LazySearch, most: int) -> list[int]:
     """Return the groups that are kept, in their order, to which ties go."""
-    kept = list(search.first)
+    kept = set(search.first)
     sizes = [len(columns) for columns in search.members]
     room = most - sum(sizes[group] for group in kept)
     if room < 0:
         raise ArgumentError(
             f"screen is {most}; the groups to take first have {most - room} columns"
         )
-    known = set(kept)
     for group in _by_promise(search):
-        if room == 0:
-            break
-        if group not in known and sizes[group] <= room:
-            kept.append(group)
+        if group not in kept and sizes[group] <= room:
+            kept.add(group)
             room -= sizes[group]
     if not kept:
         raise ArgumentError(f"screen is {most}; the smallest group has {min(sizes)} columns")
