@@ -1,41 +1,45 @@
-"""Records by key, as `gram_by` and ``GROUP BY`` make them, taken apart into arrays."""
+"""Records of parts of a table, as `gram_by` and ``GROUP BY`` make them, as arrays."""
 
-from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 
-from dbselect.record.gram import Gram, Matrix, Vector, aligned
+from dbselect.record.gram import RECORD_DTYPE, Gram, Matrix, Vector, aligned
+
+Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """K records of equal columns."""
+    """K records of the same d columns."""
 
     first: Gram  # one of them, for its columns and terms
-    #: shape (K,)
-    rows: npt.NDArray[np.int64]
-    skipped: npt.NDArray[np.int64]
+    rows: Counts  # shape (K,)
+    skipped: Counts  # shape (K,)
     weight: Vector  # shape (K,)
-    #: shape (K, d)
-    mean: Matrix
-    mean_low: Matrix
-    lower: Matrix  # shape (K, d (d + 1) / 2), lower triangles of the comoments, row by row
-    missing: dict[str, int]  # column of the table -> rows in which it is missing, in all of them
+    mean: Matrix  # shape (K, d)
+    mean_low: Matrix  # shape (K, d)
+    comoment: Matrix  # shape (K, d (d + 1) / 2), lower triangles, row by row
+    missing: Counts  # shape (K, d)
 
-    def total(self) -> tuple[Gram, Matrix]:
+    def total(self, times: Vector | None = None) -> tuple[Gram, Matrix]:
         """Return the Gram of all rows, and the mean of each record less that of all.
+
+        Parameters
+        ----------
+        times : shape (K,), how often each record counts; default: once
 
         Returns
         -------
         Gram, and an array of shape (K, d): 0 for a record without rows
         """
-        weight, there = self.weight.sum(), self.weight > 0
-        start = int(np.argmax(self.weight))
-        share = np.divide(self.weight, weight, out=np.zeros_like(self.weight), where=there)
+        heavy = self.weight if times is None else self.weight * times
+        there, weight = heavy > 0, heavy.sum()
+        counted = np.ones(len(heavy), bool) if times is None else times > 0
+        start = int(np.argmax(heavy))
+        share = np.divide(heavy, weight, out=np.zeros_like(heavy), where=there)
         # From the mean of one of them, so that digits are not lost far from zero.
         step = (self.mean - self.mean[start]) + (self.mean_low - self.mean_low[start])
         step[~there] = 0.0
@@ -44,73 +48,52 @@ class Parts:
         step -= share @ step
         step[~there] = 0.0
         rows, columns = np.tril_indices(len(mean))
-        comoment = step.T @ (self.weight[:, None] * step)
-        within = np.zeros_like(comoment)
-        within[rows, columns] = within[columns, rows] = self.lower.sum(axis=0)
+        between = step.T @ (heavy[:, None] * step)
+        within = np.zeros_like(between)
+        lower = self.comoment.sum(axis=0) if times is None else times @ self.comoment
+        within[rows, columns] = within[columns, rows] = lower
+        sources, missing = self.first.terms.sources(), dict[str, int]()
+        counts = self.missing[counted].sum(axis=0).tolist()
+        for name, count in zip(self.first.columns, counts, strict=True):
+            # All levels of a category count for its column; its indicator has no count.
+            source = sources.get(name, name)
+            missing[source] = max(missing.get(source, 0), count)
         gram = replace(
             own,
-            rows=int(self.rows.sum()),
-            skipped=int(self.skipped.sum()),
+            rows=int(self.rows[counted].sum()),
+            skipped=int(self.skipped[counted].sum()),
             weight=float(weight),
             mean=mean,
             mean_low=mean_low,
-            comoment=within + (comoment + comoment.T) / 2.0,
-            missing=self.missing,
+            comoment=within + (between + between.T) / 2.0,
+            missing=missing,
         )
         return gram, step
 
 
 def parts_of(records: pl.Series) -> Parts:
-    """Take records apart."""
-    missing: Counter[str]
-    found = records.to_arrow()
-    first = Gram.from_struct(found[0])
-    if first.terms.indicators or not _are_uniform(found, len(first.columns)):
-        grams = aligned([Gram.from_struct(record) for record in found])
-        first = grams[0]
-        missing = Counter()
-        for gram in grams:
-            missing.update(gram.missing)
-        rows, columns = np.tril_indices(len(first.columns))
-        return Parts(
-            first,
-            np.array([gram.rows for gram in grams]),
-            np.array([gram.skipped for gram in grams]),
-            np.array([gram.weight for gram in grams]),
-            np.array([gram.mean for gram in grams]),
-            np.array([gram.mean_low for gram in grams]),
-            np.array([gram.comoment[rows, columns] for gram in grams]),
-            dict(missing),
-        )
-    field = {name: found.field(name) for name in found.type.names}
-    lists = {
-        name: field[name].flatten().to_numpy(zero_copy_only=False).reshape(len(found), -1)
+    """Return records as arrays, of the same columns."""
+    first = Gram.from_struct(records.to_arrow()[0])
+    if first.terms.indicators or not _are_uniform(records, len(first.columns)):
+        grams = aligned([Gram.from_struct(record) for record in records.to_arrow()])
+        records, first = pl.Series([one.to_struct() for one in grams], dtype=RECORD_DTYPE), grams[0]
+    field = records.struct.field
+    rows, skipped, weight = (field(name).to_numpy() for name in ("rows", "skipped", "weight"))
+    lists = (
+        field(name).explode().to_numpy().reshape(len(records), -1)
         for name in ("mean", "mean_low", "comoment", "missing")
-    }
-    sources = first.terms.sources()
-    missing = Counter()
-    for name, count in zip(first.columns, lists["missing"].sum(axis=0).tolist(), strict=True):
-        # All levels of a category count for its column; its indicator has no count.
-        missing[sources.get(name, name)] = max(missing[sources.get(name, name)], count)
-    rows, skipped, weight = (
-        field[name].to_numpy(zero_copy_only=False) for name in ("rows", "skipped", "weight")
     )
-    return Parts(
-        first, rows, skipped, weight, lists["mean"], lists["mean_low"], lists["comoment"],
-        dict(missing),
-    )  # fmt: skip
+    return Parts(first, rows, skipped, weight, *lists)
 
 
-def _are_uniform(records: pa.StructArray, width: int) -> bool:
+def _are_uniform(records: pl.Series, width: int) -> bool:
     """Whether records have equal columns in the same order and equal terms, and every field."""
-    named = {"mean": width, "mean_low": width, "missing": width, "columns": width}
-    named["comoment"] = width * (width + 1) // 2
-    for name, size in named.items():
-        if name not in records.type.names:
-            return False
-        lists = records.field(name)
-        if lists.null_count or not (np.diff(lists.offsets.to_numpy()) == size).all():
-            return False
-    names = records.field("columns").flatten().to_pylist()
-    terms = set(records.field("terms").to_pylist())
-    return names == names[:width] * len(records) and len(terms) == 1
+    sizes = dict.fromkeys(("columns", "mean", "mean_low", "missing"), width)
+    sizes["comoment"] = width * (width + 1) // 2
+    if not {*sizes, "terms"} <= {*records.struct.fields}:
+        return False
+    field = records.struct.field
+    if not all(field(name).list.len().eq_missing(size).all() for name, size in sizes.items()):
+        return False
+    names = field("columns").explode().to_list()
+    return names == names[:width] * len(records) and field("terms").n_unique() == 1
