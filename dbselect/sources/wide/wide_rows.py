@@ -18,6 +18,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from dbselect.errors import DataError
+from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX, Leaf
 from dbselect.record.entries import Entries, children_of
 from dbselect.record.formulas import Path
@@ -105,15 +106,11 @@ class WideRows:
     @property
     def in_order(self) -> list[str]:
         """The columns in the order of the Gram, each indicator after its column."""
-        request, dense = self.request, set(self._dense)
-        parts = [[name] for name in request.names] + [
-            self._names_of(at) if at in dense else [] for at in range(len(request.terms.categories))
-        ]
-        order = request.order or range(len(parts))
+        parts = [[name] for name in self.request.names] + [names for *_, names in self._texts]
         marked = set(self.marked)
         return [
             each
-            for at in order
+            for at in self.request.order or range(len(parts))
             for name in parts[at]
             if name != self.target
             for each in ([name, name + SUFFIX] if name in marked else [name])
@@ -122,10 +119,6 @@ class WideRows:
     @cached_property
     def _policies(self) -> dict[str, str]:
         return dict(zip(self.request.names, self.request.policies, strict=False))
-
-    @cached_property
-    def _of_categories(self) -> Sequence[str]:
-        return self.request.policies[len(self.request.names) :]
 
     @cached_property
     def marked(self) -> list[str]:
@@ -139,35 +132,34 @@ class WideRows:
         return at, np.arange(len(self.names) - len(at), len(self.names))
 
     @cached_property
-    def _levels(self) -> list[str]:
-        return [name for at in self._dense for name in self._names_of(at)]
+    def _texts(self) -> list[tuple[Category, str, list[str]]]:
+        """Categories, their policies and dense columns: what is missing may be one more level."""
+        policies = self.request.policies[len(self.request.names) :]
+        return [
+            (
+                one,
+                policy,
+                [] if has_many(one) else one.names + [one.missing] * (policy == "indicator"),
+            )
+            for one, policy in zip(self.request.terms.categories, policies, strict=True)
+        ]
 
     @cached_property
-    def _dense(self) -> list[int]:
-        """The categories whose levels are dense columns."""
-        categories = self.request.terms.categories
-        return [at for at, category in enumerate(categories) if not has_many(category)]
+    def _levels(self) -> list[str]:
+        return [name for *_, names in self._texts for name in names]
 
     @cached_property
     def many(self) -> ManyLevels:
-        """The other categories, whose levels are entries."""
-        dense = set(self._dense)
-        both = zip(self.request.terms.categories, self._of_categories, strict=True)
-        found = [each for at, each in enumerate(both) if at not in dense]
+        """The categories whose levels are entries."""
+        found = [(one, policy) for one, policy, _ in self._texts if has_many(one)]
         return ManyLevels(tuple(one for one, _ in found), tuple(policy for _, policy in found))
-
-    def _names_of(self, at: int) -> list[str]:
-        """Return the columns of a category; what is missing may be one more level."""
-        category = self.request.terms.categories[at]
-        marked = self._of_categories[at] == "indicator"
-        return category.names + [category.missing] * marked
 
     @cached_property
     def _kept(self) -> Mask:
         """Which columns a row needs: those whose gaps are not filled; shape (D + 1,)."""
         kept = [self._policies[leaf.name] in ("skip", "error") for leaf in self.numbers]
-        for at in self._dense:
-            kept += [self._of_categories[at] not in FILLS] * len(self._names_of(at))
+        for _, policy, names in self._texts:
+            kept += [policy not in FILLS] * len(names)
         return np.array(kept + [True] * len(self.marked) + [True])
 
     def pieces(self, batch: Any) -> Iterator[Piece]:
@@ -275,23 +267,22 @@ class WideRows:
     def _missing_levels(self, X: Matrix) -> dict[str, int]:
         """Count the gaps of the categories of which what is missing is a level."""
         return {
-            category.column: int(X[:, self._number[category.missing]].sum())
-            for at in self._dense
-            if (category := self.request.terms.categories[at]).missing in self._names_of(at)
+            one.column: int(X[:, self._number[one.missing]].sum())
+            for one, _, names in self._texts
+            if one.missing in names
         }
 
     def _fill_levels(self, X: Matrix, struct: pa.StructArray) -> None:
         """Write the columns of 0 and 1 of the categories."""
         start = 0
-        for at in self._dense:
-            category, names = self.request.terms.categories[at], self._names_of(at)
-            field = part_of(struct, self.paths[category.column])
-            frame = pl.DataFrame({category.column: pl.Series(pl.from_arrow(field))})
-            made = frame.select(category.indicators(self._of_categories[at] == "indicator"))
-            X[:, start : start + len(names)] = made.select(
-                pl.col(names).fill_null(float("nan"))
-            ).to_numpy()
-            start += len(names)
+        for one, policy, names in self._texts:
+            if names:
+                field = part_of(struct, self.paths[one.column])
+                frame = pl.DataFrame({one.column: pl.Series(pl.from_arrow(field))})
+                made = frame.select(one.indicators(policy == "indicator")).select(names)
+                end = start + len(names)
+                X[:, start:end] = made.fill_null(float("nan")).to_numpy()
+                start = end
 
 
 def _structs(rows: Any) -> pa.StructArray:
