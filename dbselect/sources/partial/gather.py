@@ -78,7 +78,11 @@ class GramSums:
 
     def state(self) -> bytes:
         """Return the sums, and which keys the groups have."""
-        return self.reader.state(self._note())
+        if self.grouping is None:
+            return self.reader.state(b"")
+        table = io.BytesIO()
+        self.grouping.settle(self.reader.settle()).write_ipc(table)
+        return self.reader.state(self._asked(self.grouping) + b"\n" + table.getvalue())
 
     def load(self, part: bytes) -> None:
         """Add the sums of other rows."""
@@ -106,13 +110,6 @@ class GramSums:
         keys = keys.sort(self.request.keys, nulls_last=True)
         records = pl.DataFrame(pa.table({"gram": self.reader.finish(keys[NUMBER])}))
         return keys.drop(NUMBER).hstack(records)
-
-    def _note(self) -> bytes:
-        if self.grouping is None:
-            return b""
-        table = io.BytesIO()
-        self.grouping.settle(self.reader.settle()).write_ipc(table)
-        return self._asked(self.grouping) + b"\n" + table.getvalue()
 
     def _asked(self, grouping: Grouping) -> bytes:
         """Return what decides the groups, on one line."""

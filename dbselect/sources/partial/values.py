@@ -1,6 +1,5 @@
 """The values of columns and how often each occurs, counted in any number of processes."""
 
-import io
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -92,21 +91,20 @@ class Values:
         self._merge()
         return self._parts[0].sort("value")
 
-    def state(self) -> tuple[bytes, tuple[float, float] | None, bool]:
+    def state(self) -> tuple[pl.DataFrame | None, tuple[float, float] | None, bool]:
         """Return what was counted, for `load` in another process."""
-        counts = io.BytesIO()
         are_more = self.are_more
-        (self.counts() if self._parts and not are_more else pl.DataFrame()).write_ipc(counts)
-        return counts.getvalue(), self.range, are_more
+        return None if are_more or not self._parts else self.counts(), self.range, are_more
 
-    def load(self, counts: bytes, extremes: tuple[float, float] | None, are_more: bool) -> None:
+    def load(
+        self, counts: pl.DataFrame | None, extremes: tuple[float, float] | None, are_more: bool
+    ) -> None:
         """Add what another process has counted."""
-        part = pl.read_ipc(io.BytesIO(counts))
         self._are_more |= are_more
         if extremes is not None:
             self._widen(pl.Series(extremes))
-        if part.width:
-            self._parts.append(part)
+        if counts is not None:
+            self._parts.append(counts)
             self._merge()
 
     def _merge(self) -> None:
