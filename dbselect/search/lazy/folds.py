@@ -5,7 +5,7 @@ means, by Chan's formula: no scan is for one fold alone, and none for a point of
 rows of the Gram another has needed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -28,9 +28,8 @@ from dbselect.sources.request import Folding
 from dbselect.sources.sampling.folded import ByFold, FoldedTable, RowFolds
 from dbselect.sources.wide.gram_rows import Products
 from dbselect.sources.wide.level_sums import LevelProducts
-from dbselect.sources.wide.sparse_rows import EntryTotals
 from dbselect.sources.wide.wide_rows import WideRows
-from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of, joint_anchor
+from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of
 from dbselect.sources.with_bar import with_bar
 
 if TYPE_CHECKING:
@@ -53,30 +52,18 @@ class FoldSums:
         self._known: dict[int, dict[int, Vector]] = {}
         self._within: dict[Any, dict[int, Matrix]] = {}
         self._by_level: dict[Any, dict[int, tuple[Matrix, Any]]] = {}
-        found = self._margins()
+        sums = self._read(dict.fromkeys(range(folds.folding.k), Margins(rows)))
+        width = max(len(one.entries.sums) for one in sums.values())
+        found = {fold: one.all(width) for fold, one in sums.items()}
         self.present = [fold for fold, one in found.items() if one.rows + one.skipped]
-        anchor = joint_anchor(found.values())
-        whole = added_up(found.values(), anchor)
+        whole = added_up(found.values(), np.zeros(len(rows.names) + width + 1))
         known, means = fills_of(rows, whole), whole.means[0]
         fills = np.where(np.isnan(known), np.append(means[: len(rows.names)], means[-1]), known)
         self.whole = filled(whole, known)
         self.totals = {
-            fold: filled(added_up([one], anchor), fills) for fold, one in found.items() if one.rows
+            fold: filled(one.moved(whole.anchor), fills) for fold, one in found.items() if one.rows
         }
         self.rows = replace(rows, fills=fills)
-
-    @property
-    def names(self) -> list[str]:
-        """The columns that are no entries; they come first."""
-        return self.rows.names
-
-    def _margins(self) -> dict[int, Totals]:
-        works = dict.fromkeys(range(self._folds.folding.k), Margins(self.rows))
-        sums = self._read(works)
-        width = max(len(one.entries.sums) for one in sums.values())
-        for one in sums.values():
-            one.entries.add(EntryTotals(np.zeros(width), np.zeros(width), np.zeros(width)))
-        return {fold: one.all() for fold, one in sums.items()}
 
     def _read(self, works: Mapping[int, Summing]) -> dict[int, Any]:
         """Make one scan, with a work for each fold."""
@@ -98,36 +85,30 @@ class FoldSums:
         """Have the products of some columns, and of groups within themselves, of each fold."""
         missing = np.array([c for c in columns.tolist() if c not in self._known], np.intp)
         is_known = all(_key(groups) in self._within for groups in within)
-        unknown = [] if is_known else list(within)
+        unknown = () if is_known else tuple(within)
         if not len(missing) and not unknown:
             return
-        works = {
-            fold: Products(self.rows, one.anchor, one.mean, missing, tuple(unknown))
-            for fold, one in self.totals.items()
-        }
-        sums = self._read(works)
-        found = {fold: work.around_means(sums[fold]) for fold, work in works.items()}
-        rows = {fold: products for fold, (products, _) in found.items()}
+        found = self._later(lambda *centre: Products(self.rows, *centre, missing, unknown))
         for at, column in enumerate(missing.tolist()):
-            self._known[column] = {fold: own[at].copy() for fold, own in rows.items()}
+            self._known[column] = {fold: rows[at].copy() for fold, (rows, _) in found.items()}
         if unknown:
             # Those of other groups were of a point of the grid that is done.
-            parts = {fold: blocks for fold, (_, blocks) in found.items()}
             self._within = {
-                _key(groups): {fold: part[at] for fold, part in parts.items()}
+                _key(groups): {fold: blocks[at] for fold, (_, blocks) in found.items()}
                 for at, groups in enumerate(unknown)
             }
         self._forget({*columns.tolist()})
 
+    def _later(self, work_of: Callable[[Vector, Vector], Any]) -> dict[int, Any]:
+        """Make one scan of rows centred at the means of each fold."""
+        works = {fold: work_of(one.anchor, one.mean) for fold, one in self.totals.items()}
+        sums = self._read(works)
+        return {fold: work.around_means(sums[fold]) for fold, work in works.items()}
+
     def fetch_levels(self, levels: Index) -> dict[int, tuple[Matrix, Any]]:
         """Return of each fold what `Scanned.by_level` does, in one scan for all."""
         if _key(levels) not in self._by_level:
-            works = {
-                fold: LevelProducts(self.rows, one.anchor, one.mean, levels)
-                for fold, one in self.totals.items()
-            }
-            sums = self._read(works)
-            found = {fold: work.around_means(sums[fold]) for fold, work in works.items()}
+            found = self._later(lambda *centre: LevelProducts(self.rows, *centre, levels))
             self._by_level = {_key(levels): found}
         return self._by_level[_key(levels)]
 
@@ -166,7 +147,7 @@ class OtherFolds:
 
     @property
     def count(self) -> int:
-        """Scans begun, of all folds."""
+        """Scans begun."""
         return self._sums.count
 
     def wanted(self, columns: Index) -> bool:
@@ -201,7 +182,7 @@ class OtherFolds:
         """Return sums by level of the dense columns around means, and of entries around 0."""
         levels = self._kept[levels]
         found = self._sums.fetch_levels(levels)
-        width = len(self._sums.names)
+        width = len(self._sums.rows.names)
         kept = self._kept[self._kept < width]
         dense: Any = 0.0
         listed: Any = 0.0

@@ -7,7 +7,7 @@ columns, and on a seed, so nothing about the rows is kept from one reading to th
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -66,7 +66,7 @@ class FoldedTable(Around):
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields in batches, on as many threads as the table has."""
-        kept = self._keeping(fields)()
+        kept = self._keeping(fields)
 
         def consume_kept(batch: Any) -> None:
             rows = kept(batch)
@@ -82,11 +82,13 @@ class FoldedTable(Around):
         return inner and partial(self._reduce, inner)
 
     def _reduce(self, inner: Reduce, fields: list[str], work: Work) -> Iterable[bytes]:
-        return inner(self._with_deciding(fields), Changed(work, self._keeping(fields)))
+        return inner(
+            self._with_deciding(fields), Changed(work, partial(partial, self._keeping(fields)))
+        )
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in the order of the table."""
-        kept = self._keeping(fields)()
+        kept = self._keeping(fields)
         with closing(self._table.batches(self._with_deciding(fields))) as batches:
             for batch in batches:
                 yield from kept(pa.Table.from_batches([batch])).to_batches()
@@ -94,34 +96,28 @@ class FoldedTable(Around):
     def _with_deciding(self, fields: list[str]) -> list[str]:
         return list(dict.fromkeys([*fields, *self._folds.fields]))
 
-    def _keeping(self, fields: list[str]) -> Callable[[], Callable[[Any], pa.Table]]:
+    def _keeping(self, fields: list[str]) -> "partial[pa.Table]":
         """Return, as plain data, what returns the rows of a batch that are kept."""
         folds = self._folds
-        keeps = _Keeping(folds.folding, folds.columns, fields, self._fold, self._held_out)
-        return keeps.begin
+        decides = folds.folding, list(folds.columns)
+        return partial(_kept, *decides, fields, self._fold, self._held_out)
 
 
-@dataclass(frozen=True)
-class _Keeping:
-    """Which rows are kept, and which fields of them."""
-
-    folding: Folding
-    columns: Sequence[str]
-    fields: list[str]
-    fold: int | None
-    held_out: bool
-
-    def begin(self) -> Callable[[Any], pa.Table]:
-        return self._kept
-
-    def _kept(self, batch: Any) -> pa.Table:
-        rows = in_arrow(batch)
-        if self.fold is None:
-            return rows.select(self.fields)
-        others = pc.less if self.folding.edges else pc.not_equal
-        compare = pc.equal if self.held_out else others
-        folds = folds_of(rows, self.folding, list(self.columns))
-        return rows.select(self.fields).filter(compare(folds, self.fold))
+def _kept(
+    folding: Folding,
+    columns: list[str],
+    fields: list[str],
+    fold: int | None,
+    held_out: bool,
+    batch: Any,
+) -> pa.Table:
+    """Return fields of the rows of a fold, or of the others."""
+    rows = in_arrow(batch)
+    if fold is None:
+        return rows.select(fields)
+    others = pc.less if folding.edges else pc.not_equal
+    compare = pc.equal if held_out else others
+    return rows.select(fields).filter(compare(folds_of(rows, folding, columns), fold))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ centred at its own means, and pieces are merged by Chan's formula.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,8 +72,14 @@ class Totals:
         own = ("anchor", "weight", "mean", "beside", "squares", "products")
         return replace(self, **{name: getattr(self, name)[at] for name in own})
 
+    def moved(self, anchor: Vector) -> "Totals":
+        """Return the same sums from another anchor."""
+        step = self.anchor - anchor
+        return replace(self, anchor=anchor, mean=self.mean + step, beside=self.beside + step[-1])
+
     def add(self, other: "Totals") -> None:
-        """Add the sums of other rows."""
+        """Add the sums of other rows; a column without a value takes their anchor."""
+        self.anchor = np.where(self.weight > 0, self.anchor, other.anchor)
         moved = other.anchor - self.anchor
         self.rows += other.rows
         self.skipped += other.skipped
@@ -139,16 +145,6 @@ def anchor_of(piece: Piece) -> Vector:
     return anchor
 
 
-def joint_anchor(parts: Iterable[Totals]) -> Vector:
-    """Return of each column the first anchor that is one of its values; shape (D + 1,)."""
-    first, *others = parts
-    anchor, known = first.anchor, first.weight > 0
-    for part in others:
-        anchor = np.where(known, anchor, part.anchor)
-        known = known | (part.weight > 0)
-    return anchor
-
-
 @dataclass
 class MarginSums:
     """Sums of the first reading."""
@@ -156,8 +152,12 @@ class MarginSums:
     totals: Totals
     entries: EntryTotals  # those of the field of entries
 
-    def all(self) -> Totals:
-        """Return the sums of all columns: the entries stand before the target, anchored at 0."""
+    def all(self, width: int = 0) -> Totals:
+        """Return the sums of all columns: the entries stand before the target, anchored at 0.
+
+        There are at least `width` entries.
+        """
+        self.entries.add(EntryTotals.none(width))
         known, width = self.totals, len(self.entries.sums)
         weight = float(known.weight[-1])
         mean, squares, products = self.entries.centred(weight, float(known.mean[-1]))
@@ -202,9 +202,8 @@ class Margins(Summing):
             yield MarginSums(Totals.of(piece, anchor), entries)
 
     def added(self, sums: MarginSums, more: MarginSums) -> MarginSums:
-        """Return the sums of both, each column from the first anchor that is one of its values."""
-        mine, other = sums.totals, more.totals
-        mine.anchor = np.where(mine.weight > 0, mine.anchor, other.anchor)
-        mine.add(other)
-        sums.entries.add(more.entries, float(other.anchor[-1] - mine.anchor[-1]))
+        """Return the sums of both."""
+        sums.totals.add(more.totals)
+        moved = more.totals.anchor[-1] - sums.totals.anchor[-1]
+        sums.entries.add(more.entries, float(moved))
         return sums
