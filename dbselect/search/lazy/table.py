@@ -7,7 +7,6 @@ rows that it asks for.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,8 +86,7 @@ class WideTable:
         number = {name: j for j, name in enumerate(self.names)}
         each = resolved.columns.values()
         flat = np.array([number[name] for own in each for name in own], np.intp)
-        ends = np.cumsum([0, *map(len, each)]).tolist()
-        members = [flat[start:end] for start, end in pairwise(ends)]
+        members = np.split(flat, np.cumsum([*map(len, each)])[:-1])
         levels = self._levels(members)
         _check_sizes(resolved, members, levels, len(self.rows.names))
         return resolved, members, levels

@@ -33,7 +33,7 @@ def rows_of(
     values = [translate(inputs[name].made(name), algebra) for name in gram.columns]
     own = pl.lit(1.0) if weight is None else polars_column((weight,)).cast(pl.Float64)
     rows = frame.select(
-        *(compared(field, kind).alias(field) for field, kind in zip(fields, kinds, strict=True)),
+        *compared(fields, kinds),
         *(value.fill_nan(None).alias(name) for name, value in zip(names, values, strict=True)),
         own.fill_nan(None).fill_null(0.0).alias(WEIGHT),
     )

@@ -116,7 +116,7 @@ class KeySums:
             raise DataError("no row of the facts was used in the records: there is nothing to sum")
         keys = table.drop("gram")
         kinds = check_keys(keys.columns, keys.schema, "the records")
-        keys = keys.select(compared(f, kind) for f, kind in zip(keys.columns, kinds, strict=True))
+        keys = keys.select(compared(keys.columns, kinds))
         parts = parts_of(table["gram"])
         total, step = parts.total()
         heavy = parts.weight[:, None] * step

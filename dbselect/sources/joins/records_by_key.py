@@ -25,15 +25,9 @@ class Parts:
     missing: Counts  # shape (K, d)
 
     def total(self, times: Vector | None = None) -> tuple[Gram, Matrix]:
-        """Return the Gram of all rows, and the mean of each record less that of all.
+        """Return the Gram of all rows, and the mean of each record less that of all, (K, d).
 
-        Parameters
-        ----------
-        times : shape (K,), how often each record counts; default: once
-
-        Returns
-        -------
-        Gram, and an array of shape (K, d): 0 for a record without rows
+        The latter is 0 for a record without rows; `times`, shape (K,), is how often each counts.
         """
         heavy = self.weight if times is None else self.weight * times
         there, weight = heavy > 0, heavy.sum()

@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from dbselect._native import Reader
 from dbselect.errors import DataError, SourceError
-from dbselect.record.columns import Leaf
 from dbselect.record.policies import FILLS
-from dbselect.sources.partial.grouping import FOLDED, Grouping
+from dbselect.sources.partial.grouping import FOLDED, Grouping, kind_of
 from dbselect.sources.request import FOLD, Request
 
 #: Name of the column of the groups' numbers, which no key has.
@@ -137,17 +136,8 @@ def check_fits(
         if found.names.count(name) > 1:
             raise SourceError(f"{part} has two fields '{name}'; names must differ")
         types = found.field(name).type, planned.field(name).type
-        one, other = (_kind(type_, name in keys) for type_ in types)
+        one, other = (kind_of(type_, name in keys) for type_ in types)
         if one != other:
             raise SourceError(
                 f"field '{name}' has type {types[0]} in {part} and {types[1]} in the table; cast it"
             )
-
-
-def _kind(type_: pa.DataType, is_key: bool) -> str:
-    """Return what the values of a type count as: numbers of all types, and texts, are alike."""
-    leaf = Leaf("", ("",), type_)
-    if leaf.is_numeric and leaf.unit is None and not is_key:
-        return "number"
-    is_coded = is_key and pa.types.is_dictionary(type_)
-    return "text" if leaf.is_text and not is_coded else str(type_)

@@ -26,11 +26,8 @@ SAMPLED = 2**18
 class Values:
     """The values of a column with their numbers of rows, in any order, from any thread.
 
-    Parameters
-    ----------
-    limit : most values to keep, those with the smallest hashes; None keeps all, and
-        0 keeps only the smallest and the largest
-    most : of more values than this, none is kept
+    At most `limit` values are kept, those with the smallest hashes; None keeps all, and 0 only the
+    smallest and the largest. Of more than `most` values, none is kept.
     """
 
     def __init__(self, limit: int | None = None, most: int | None = None) -> None:
@@ -110,7 +107,7 @@ class Values:
     def _merge(self) -> None:
         merged = pl.concat(self._parts).group_by("value").agg(pl.col("rows").sum())
         if self.limit is not None and merged.height > self.limit:
-            hashes = hash_of(merged["value"].to_numpy())
+            hashes = splitmix(merged["value"].to_numpy().view(np.uint64))
             merged = merged[np.argpartition(hashes, self.limit)[: self.limit]]
         self._are_more |= self.most is not None and merged.height > self.most
         self._parts = [merged]
@@ -190,11 +187,6 @@ def series_at(frame: pl.DataFrame, path: Sequence[str | int]) -> pl.Series:
     for step in steps:
         found = found.arr.get(step - 1) if isinstance(step, int) else found.struct.field(step)
     return found
-
-
-def hash_of(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
-    """Return splitmix64 of the bits of each value."""
-    return splitmix(values.view(np.uint64))
 
 
 def splitmix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -47,14 +47,11 @@ Numbers = npt.NDArray[np.uint64]
 class Draws:
     """How often each row is in each record.
 
-    Notes
-    -----
-    A Poisson number is read off 16 bits of a hash, so that its probabilities are multiples of
-    2^-16; none is above 8.
+    A Poisson number, of mean 1, is read off 16 bits of a hash, so that its probabilities are
+    multiples of 2^-16; none is above 8. Of halves a fair coin puts each row in record 2 i or
+    2 i + 1.
     """
 
-    #: ``"poisson"``, a Poisson number of mean 1, independent for each row and record; or
-    #: ``"halves"``: a fair coin puts each row in record 2 i or in record 2 i + 1
     kind: DrawName
     records: int  # number of records
     seed: int  # 0 to 2^63 - 1

@@ -205,10 +205,7 @@ def _of_parts(grams: Sequence[Gram], draws: Draws) -> Iterator[tuple[int, Gram]]
 
 
 def _frame(found: Iterable[tuple[int, Gram]]) -> pl.DataFrame:
-    numbers, grams = [], []
-    for number, gram in found:
-        numbers.append(number)
-        grams.append(gram.to_struct())
+    grams = {number: gram.to_struct() for number, gram in found}
     return pl.DataFrame(
-        {RECORD: pl.Series(numbers, dtype=pl.Int64), "gram": pl.Series(grams, dtype=RECORD_DTYPE)}
+        {RECORD: [*grams], "gram": [*grams.values()]}, {RECORD: pl.Int64, "gram": RECORD_DTYPE}
     )

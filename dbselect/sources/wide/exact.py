@@ -23,15 +23,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dbselect.errors import ColumnError, DataError, unknown
+from dbselect.record.columns import Leaf
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.moments.products import two_products
 from dbselect.record.rows import warn_of_skipped
 from dbselect.record.terms import Terms
-from dbselect.sources.rows import TableRows
+from dbselect.sources.rows import UNITS, TableRows, part_of, values
 from dbselect.sources.target import check_numeric
-from dbselect.sources.wide.parts import n_parts, parts, per_one
 
 #: Bits of a slice, and rows whose products are summed at a time: 2 BITS + log2(rows)
 #: may be 53 at most.
@@ -39,6 +41,8 @@ BITS = 20
 BLOCK_ROWS = 8192
 #: TableRows read at a time: their sums, below 2^54, fit a 64-bit whole number.
 READ_ROWS = 2 * BLOCK_ROWS
+#: Bits of a double that is one of the parts of a longer number.
+PART_BITS = 48
 #: Values nearer to zero, or their products with a weight, have bits below those of doubles.
 SMALLEST = 1e-240
 
@@ -99,7 +103,7 @@ def exact_sums(
         used += len(kept)
         own = np.ones(len(kept)) if w is None else w
         total, added = total + own.sum(), added + own @ block[kept][:, order[:-1]]
-        split = [part[at[kept]] for leaf in wanted_leaves for part in parts(piece, leaf)]
+        split = [part[at[kept]] for leaf in wanted_leaves for part in _parts(piece, leaf)]
         sums.add(np.vstack([np.ones(len(kept)), *split]), w)
     skipped = rows.skipped + seen - used
     if not used:
@@ -107,8 +111,8 @@ def exact_sums(
     warn_of_skipped(used, skipped, rows.missing, weighted=weight is not None)
     shares = dict(zip(features, (added / total).tolist(), strict=True))
     terms = rows.terms.of(features).with_shares(shares)
-    units = [1, *(per_one(leaf.type) for leaf in wanted_leaves)]
-    whole = _whole(*sums.finish(), [1, *(n_parts(leaf.type) for leaf in wanted_leaves)])
+    units = [1, *(_per_one(leaf.type) for leaf in wanted_leaves)]
+    whole = _whole(*sums.finish(), [1, *(_n_parts(leaf.type) for leaf in wanted_leaves)])
     return ExactSums([*features, target], used, skipped, *whole, units, terms)
 
 
@@ -231,3 +235,59 @@ def _check_small(product: Matrix, X: Matrix) -> None:
             f"a value times its weight is {product[small][0]:g}; exact sums need 0, or at least "
             f"{SMALLEST:g} in size"
         )
+
+
+def _per_one(type_: pa.DataType) -> int:
+    """Return how many units make one: in these every value of a type is whole."""
+    if _is_decimal(type_):
+        return int(10**type_.scale)
+    return int(UNITS[type_.unit]) if pa.types.is_timestamp(type_) else 1
+
+
+def _n_parts(type_: pa.DataType) -> int:
+    """Return of how many doubles a value of a type is the sum."""
+    if _is_decimal(type_):
+        return 3
+    return 2 if _has_64_bits(type_) else 1
+
+
+def _parts(rows: pa.StructArray, leaf: Leaf) -> list[Vector]:
+    """Return the doubles that add up to a column of rows, in units; 0 for NULL."""
+    if _n_parts(leaf.type) == 1:
+        return [values(rows, leaf.path)]
+    found = part_of(rows, leaf.path)
+    if _is_decimal(leaf.type):
+        low, high = _words(pc.cast(found, pa.decimal128(38, leaf.type.scale)))
+    else:
+        is_signed = not pa.types.is_unsigned_integer(found.type)
+        whole = pc.cast(found, pa.int64() if is_signed else pa.uint64())
+        low = pc.fill_null(whole, 0).to_numpy(zero_copy_only=False).view(np.uint64)
+        high = np.where(is_signed & (low.view(np.int64) < 0), ~np.uint64(0), np.uint64(0))
+    # The size of a negative number is its complement and one more.
+    negative = high.view(np.int64) < 0
+    low, high = np.where(negative, ~low + 1, low), np.where(negative, ~high + (low == 0), high)
+    mask, rest = np.uint64(2**PART_BITS - 1), np.uint64(2 * PART_BITS - 64)
+    middle = (low >> np.uint64(PART_BITS)) | ((high << np.uint64(64 - PART_BITS)) & mask)
+    sizes = [low & mask, middle, high >> rest][: _n_parts(leaf.type)]
+    sign = np.where(negative, -1.0, 1.0)
+    return [
+        sign * np.ldexp(size.astype(np.float64), PART_BITS * at) for at, size in enumerate(sizes)
+    ]
+
+
+def _is_decimal(type_: pa.DataType) -> bool:
+    """Whether values are decimals of at most 38 digits, some of them perhaps behind the point."""
+    return bool(pa.types.is_decimal(type_)) and type_.precision <= 38 and type_.scale >= 0
+
+
+def _has_64_bits(type_: pa.DataType) -> bool:
+    wide = pa.types.is_int64(type_) or pa.types.is_uint64(type_)
+    return bool(wide or pa.types.is_timestamp(type_))
+
+
+def _words(found: Any) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Return the lower and the upper 64 bits of decimals, shape (n,) each; 0 for NULL."""
+    words = np.frombuffer(found.buffers()[1], dtype=np.uint64).reshape(-1, 2)
+    there = pc.is_valid(found).to_numpy(zero_copy_only=False)
+    own = np.where(there[:, None], words[found.offset : found.offset + len(found)], np.uint64(0))
+    return own[:, 0], own[:, 1]

@@ -20,10 +20,7 @@ from dbselect.sources.with_bar import with_bar
 class Scans:
     """A table that is read again and again for sums of its columns.
 
-    Attributes
-    ----------
-    rows : as given; after the first scan with what stands where values are missing
-    count : scans begun
+    After the first scan `rows` have what stands where values are missing; `count` scans were begun.
     """
 
     def __init__(self, table: Table, rows: WideRows) -> None:
