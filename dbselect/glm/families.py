@@ -1,6 +1,6 @@
 """Families of generalised linear models, as formulas of a row.
 
-A row's linear predictors ``eta_k`` are K numbers (one, but for several classes) and its
+A row's linear predictors ``eta_k`` are K numbers (one, unless there are several classes) and its
 responses ``y_r`` are R numbers. With the canonical link, the gradient of the log-likelihood
 is ``X'(y - mu)``; another link has its slope over the variance as a factor, and the expected
 information in the place of the curvature (Fisher's scoring). The information is a sum over

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Protocol, Self, TypeGuard, TypeVar, runtime_checkable
 
+from dbselect.errors import ArgumentError
 from dbselect.record.gram import Vector
 
 
@@ -71,6 +72,14 @@ def with_added(objective: O, candidates: Sequence[int]) -> O:
     if candidates:
         found.add_all(candidates)
     return found
+
+
+def check_unselected(name: str, objective: Objective) -> None:
+    """Refuse an objective that does not begin with the empty set."""
+    if objective.held:
+        raise ArgumentError(
+            f"{name} has {len(objective.held)} candidates selected; it must have none"
+        )
 
 
 def ask_sets(objective: object, sets: Iterable[Sequence[int]]) -> None:

@@ -33,8 +33,8 @@ from dbselect.sources.types import Source
 from dbselect.validation.cross_validation import CrossValidation
 from dbselect.validation.drift import drift_from
 from dbselect.validation.grid import MethodOf
-from dbselect.validation.knockoff_selection import KnockoffSelection
-from dbselect.validation.stability_result import Stability
+from dbselect.validation.knockoffs import KnockoffSelection
+from dbselect.validation.stability import Stability
 
 #: Groups of the columns of facts, or None.
 Groups = GroupColumns | None

@@ -273,9 +273,14 @@ class Terms(files.Stored):
         RecordError : it is something else
         """
         try:
+            categories = tuple(map(_category, record["categories"]))
+            bases = tuple(map(_basis, record["bases"]))
+            odd = [one.column for one in (*categories, *bases) if not isinstance(one.column, str)]
+            if odd:
+                raise TypeError(f"{odd[0]!r} is no name of a column")
             return cls(
-                tuple(map(_category, record["categories"])),
-                tuple(map(_basis, record["bases"])),
+                categories,
+                bases,
                 {str(name): str(unit) for name, unit in record.get("dates", {}).items()},
                 {str(name): float(mean) for name, mean in record.get("means", {}).items()},
                 tuple(map(str, record.get("indicators", ()))),

@@ -163,12 +163,7 @@ class Sequence(Prefixes[Model]):
 
     @classmethod
     def from_struct(cls, record: Any) -> "Sequence":
-        """Read what `to_struct` gave: a mapping, or an Arrow struct scalar.
-
-        Raises
-        ------
-        RecordError : a field is missing or of another kind
-        """
+        """Read what `to_struct` gave, as `Prefixes.from_struct`."""
         return cls(**store.sequence_parts(record))
 
 

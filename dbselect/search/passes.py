@@ -10,6 +10,7 @@ import numpy as np
 from dbselect.glm.newton import GlmFit, extended, solved
 from dbselect.glm.pass_state import PassState
 from dbselect.glm.passes import Data
+from dbselect.linear.blas import SMALL_SQUARE
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, numbers_of
 from dbselect.record.steps import Step, Stop, fits
@@ -58,10 +59,7 @@ class FamilySearch(Search):
     ) -> GlmSequence:  # fmt: skip
         """Return the sequence of steps with what is kept of their fits to some rows."""
         warn_of_fit(data, last)
-        return sequence_of(
-            data, last, self.groups, rule, self.call, kept[0],
-            list(zip(steps, kept[1:], strict=True)), stop, rows_searched,
-        )  # fmt: skip
+        return sequence_of(data, self.groups, rule, self.call, steps, kept, stop, rows_searched)
 
 
 @dataclass(eq=False)
@@ -76,6 +74,11 @@ class PassSearch(FamilySearch):
         """Count the passes on a terminal, and call back after each turn of a walk."""
         with turns(total, unit, callback, bar=False) as turn, self.data.passes.shown():
             yield turn
+
+    @property
+    def is_small(self) -> bool:
+        """Whether products are of few numbers."""
+        return len(self.groups.members) <= SMALL_SQUARE
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
         """Return what a rule maximises per unit of cost."""

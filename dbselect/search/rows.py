@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, SampleWarning, SourceError, warn_caller
+from dbselect.errors import SampleWarning, SourceError, warn_caller
 from dbselect.glm.held_rows import HeldRows
 from dbselect.glm.newton import GlmFit, extended, solved, start
 from dbselect.glm.passes import Data, responses
 from dbselect.glm.refits import InMemory
 from dbselect.glm.state import GlmState
+from dbselect.linear.blas import SMALL
 from dbselect.linear.problem import Index
+from dbselect.objectives.contract import check_unselected
 from dbselect.record.formulas import translate
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, costs_of, groups_of, numbers_of
@@ -149,6 +151,11 @@ class RowSearch(FamilySearch):
 
     state: GlmObjective
 
+    @property
+    def is_small(self) -> bool:
+        """Whether products are of few numbers."""
+        return self.state.rows * len(self.groups.members) <= SMALL
+
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
         """Return what a rule maximises per unit of cost."""
         if RULES[rule].on_glm is OnGlm.REFITS:
@@ -193,10 +200,7 @@ def row_search(problem: "Problem", call: Call) -> RowSearch:
     if not isinstance(source, GlmObjective):
         state = objective_of(problem, call)
         return RowSearch(call, state.about, numbers_of(problem.always, state.about), state)
-    if source.held:
-        raise ArgumentError(
-            f"objective has {len(source.held)} candidates selected; it must have none"
-        )
+    check_unselected("objective", source)
     state, groups = source.copy(), source.about
     state.call = call
     if problem.costs is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dbselect.errors import ArgumentError, shown
-from dbselect.objectives.contract import is_objective
+from dbselect.objectives.contract import check_unselected, is_objective
 from dbselect.objectives.score import Score, std_error
 from dbselect.options.kinds import one_of
 from dbselect.record.gram import Vector
@@ -98,8 +98,7 @@ class ScoreSearch(Search):
 def score_search(problem: "Problem", call: Call, given: Mapping[str, object]) -> ScoreSearch:
     """Return the search of a score."""
     source, options = cast(Score, problem.source), cast(Mapping[str, Any], given)
-    if source.held:
-        raise ArgumentError(f"score has {len(source.held)} groups selected; it must have none")
+    check_unselected("score", source)
     first = numbers_of(problem.always, source.about)
     resumed = options.get("resume")
     if resumed is not None:

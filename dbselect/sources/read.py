@@ -390,7 +390,7 @@ def check_group_keys(request: Request, schema: pa.Schema) -> None:
     """Refuse keys whose records have no name left, and of a type that decides no fold."""
     if request.folding is not None:
         read = pa.schema([schema.field(name) for name in request.fields])
-        folds_of(read.empty_table(), request.folding, request.taken)
+        folds_of(read.empty_table(), request.folding)
     for name in ("gram", *request.keys[len(request.by) :]):
         if name in request.by:
             raise ArgumentError(

@@ -57,6 +57,8 @@ def reads(method: str, kind: str) -> str | None:
         return OF_GRAMS.get(method, "sums")
     if reason_of(method, {"lazy": "gram"}.get(kind, kind)) is not None:
         return None
+    if method == "stopped_sequence":
+        return "folds"
     return "passes" if kind == "lazy" or method in OF_PASSES else "rows"
 
 

@@ -335,7 +335,24 @@ def test_a_name_that_is_nearly_a_field_is_a_mistake():
     predictor = ds.AnytimePredictor(table, "y")
     with pytest.raises(ds.errors.ColumnError, match="unknown column 'weater'; there is 'weather'"):
         predictor.predict({"weater": 1.0})
+    with pytest.raises(ds.errors.ColumnError, match="unknown column 'weater'; there is 'weather'"):
+        predictor.predict([{"weather": 1.0}, {"weater": 1.0}])
     assert predictor.predict({"id": 7})["groups"] == []
+
+
+def test_a_list_of_mappings_is_read_as_each_of_them(problem):
+    predictor = problem.predictor()
+    rows = [*[{"k": "AA"}] * 150, {"k": None, "z": 1.5}, {"x0": 1.0, "x1": 2.0, "u": 3.0}]
+    budgets = [1.0, 30.0] * 76
+    found = predictor.predict(rows, budgets)
+    for told, row, budget in zip(found.to_dicts(), rows, budgets, strict=True):
+        one = predictor.predict(row, budget)
+        assert (told.pop("groups"), told.pop("next_group")) == (
+            one.pop("groups"), one.pop("next_group"),
+        )  # fmt: skip
+        assert told == pytest.approx(one)
+    with pytest.raises(ds.errors.ColumnError, match="missing_columns='unavailable' allows"):
+        predictor.predict(rows[:1], missing_columns="error")
 
 
 def test_what_no_pattern_can_have_is_refused(problem):
@@ -408,6 +425,20 @@ def test_a_projection_of_a_family_is_near_its_refits(tmp_path, family):
     assert again["prediction"].to_list() == pytest.approx(found.tolist())
     with pytest.raises(ds.errors.ArgumentError, match=r"level is 0\.9; of a family"):
         predictor.predict(frame, level=0.9)
+
+
+def test_a_projection_reads_text_of_frames_and_of_files(tmp_path):
+    rng = np.random.default_rng(13)
+    a, k = rng.normal(size=2000), rng.choice(["p", "q", "r"], 2000)
+    eta = 0.5 * a + (k == "q") * 0.8
+    y = (rng.random(2000) < 1 / (1 + np.exp(-eta))).astype(float)
+    frame = pl.DataFrame({"a": a, "k": k, "y": y})
+    frame.write_parquet(tmp_path / "t.parquet")
+    share = frame.group_by("k").agg(pl.col("y").mean()).sort("k")  # of one category the best fit
+    for source in (frame, tmp_path / "t.parquet", frame.to_arrow()):
+        predictor = ds.AnytimePredictor(source, "y", family="binomial", approximate=True)
+        found = [predictor.predict({"k": level})["prediction"] for level in "pqr"]
+        assert found == pytest.approx(share["y"].to_list(), abs=0.01)
 
 
 def test_a_mapping_may_hold_what_python_has_for_numbers_and_dates():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 import numpy as np
 
 from dbselect.errors import ArgumentError, ConditionWarning, RecordError, shown, warn_caller
-from dbselect.methods.sets.choose import choice_of, limits_within
+from dbselect.methods.sets.choose import choice_of
 from dbselect.objectives.contract import with_added
 from dbselect.objectives.score import Score
 from dbselect.options.kinds import AT_LEAST_ZERO
@@ -139,7 +139,7 @@ def _without_proof(
         ends = [climbed(begun.copy(), open_to, limits.first, each) for each in prices]
         return Run(max(ends, key=lambda end: end.value), [], 0)
 
-    found = choice_of(problem, call, named, best, limits_within(named))
+    found = choice_of(problem, call, named, best)
     how, seconds = found.diagnostics, perf_counter() - begin
     return replace(found, how=Proof(found.explained, None, False, how.queries, seconds, how.stop))
 

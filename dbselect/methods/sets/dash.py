@@ -1,8 +1,7 @@
 """DASH: k groups in few adaptive rounds."""
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dbselect.errors import ArgumentError
 from dbselect.methods.sets.choose import choice_of
@@ -94,5 +93,4 @@ def dash(problem: "Problem", **options: Unpack[DashOptions]) -> Selected[Any]:
                 int(stalled), int(completed), None if math.isnan(bound) else bound,
             )  # fmt: skip
 
-        named = cast(Mapping[str, Any], known)
-        return choice_of(problem, call, named, run, limits, in_library=in_library, lazy=True)
+        return choice_of(problem, call, known, run, limits, in_library=in_library, lazy=True)

@@ -1,8 +1,8 @@
 """Exchange search: k groups, of which no one can be exchanged for a better one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dbselect.errors import ArgumentError
 from dbselect.methods.sets.choose import choice_of, limits_within
@@ -64,7 +64,6 @@ def exchange(problem: "Problem", **options: Unpack[ExchangeOptions]) -> Selected
     (['c', 'b'], ['b', 'a'])
     """
     known, call = asked(problem, "exchange", ExchangeOptions, options)
-    named = cast(Mapping[str, Any], known)
     with turns(None, "exchanges", known["callback"]) as turn:
 
         def run(objective: Objective, limits: Limits) -> Run[Any]:
@@ -82,10 +81,10 @@ def exchange(problem: "Problem", **options: Unpack[ExchangeOptions]) -> Selected
             chosen, (queries, *history) = found
             return Run(with_added(search.state, chosen), history, int(queries))
 
-        return choice_of(problem, call, named, run, _limits(named), in_library=in_library)
+        return choice_of(problem, call, known, run, _limits(known), in_library=in_library)
 
 
-def _limits(known: Mapping[str, Any]) -> Any:
+def _limits(known: ExchangeOptions) -> Any:
     """Return the limits of a choice that begins with the groups of `start`."""
     within = limits_within(known)
 

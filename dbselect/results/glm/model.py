@@ -1,7 +1,8 @@
 """One generalised linear model, and how sure its coefficients are."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from dbselect.record.formulas import Formula
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.rows import is_saturated, row_counts
 from dbselect.record.terms import Terms
-from dbselect.results.call import Call
 from dbselect.results.fields import StoredFields
 from dbselect.results.fitted import Fitted
 from dbselect.results.glm.family import OfFamily
@@ -42,25 +42,25 @@ class GlmModel(OfFamily, Fitted, StoredFields, Predicting):
 
     Parameters
     ----------
-    family : as in `fit`, its link or number in brackets
-    classes : of a multinomial target, in their order
     intercept : on the scale of the predictor; multinomial: class -> intercept
     coefficients : column -> coefficient, in the table's units; aliased columns have 0;
         multinomial: class -> column -> coefficient, which sum to 0 over the classes
     groups : groups held, in the order taken
-    spent : summed cost of these groups
+    spent : summed cost of the groups
     deviance, null_deviance : of this model and of the one without columns
     explained : share of the null deviance explained, less what the ridge takes
     status : how the fit ended
     aliased : columns that depend linearly on columns before them
-    rows, skipped : rows used by each pass, and left out
     passes : times that the table was read for the fit
-    rows_read, bytes_read : by all these passes; bytes as Arrow holds numbers in memory
     errors : of its coefficients, for `summary`; None if they are not known
-    terms : how the columns of the table became those of the model
+    family : as in `fit`, its link or number in brackets
+    classes : of a multinomial target, in their order
     levels : of a binomial target that is not 0/1, the level that counts as 0 and the one that
         counts as 1, whose probability is predicted
+    rows, skipped : rows used by each pass, and left out
     rows_searched : of a search that held some rows of the table, how many
+    rows_read, bytes_read : by all these passes; bytes as Arrow holds numbers in memory
+    terms : how the columns of the table became those of the model
     call : the problem that it answers, without rows, and the method
 
     Examples
@@ -75,8 +75,6 @@ class GlmModel(OfFamily, Fitted, StoredFields, Predicting):
     [0.333333, 0.75]
     """
 
-    family: str
-    classes: tuple[Any, ...]
     intercept: Any
     coefficients: dict[Any, Any]
     groups: list[str]
@@ -86,16 +84,8 @@ class GlmModel(OfFamily, Fitted, StoredFields, Predicting):
     explained: float
     status: Status
     aliased: tuple[str, ...]
-    rows: int
-    skipped: int
     passes: int
-    rows_read: int
-    bytes_read: int
-    errors: StandardErrors | None = field(default=None, kw_only=True, repr=False)
-    terms: Terms = field(default_factory=Terms, kw_only=True, repr=False)
-    levels: tuple[Any, ...] = field(default=(), kw_only=True)
-    rows_searched: int | None = field(default=None, kw_only=True)
-    call: Call = field(kw_only=True, repr=False)
+    errors: StandardErrors | None = None
 
     def __repr__(self) -> str:
         # A fit of columns has no groups, and they no costs.
@@ -150,6 +140,30 @@ class GlmModel(OfFamily, Fitted, StoredFields, Predicting):
         return self.rows - self._parameters
 
     @property
+    def aic(self) -> float:
+        """Akaike's criterion, ``-2 L + 2 parameters``, as of `GlmSequence.criteria`.
+
+        L is relative to the model that fits every row: of classes this is the log-likelihood
+        itself, of counts it lacks a constant of the rows, the same for all models of these.
+
+        Raises
+        ------
+        ArgumentError : the family is of a quasi-likelihood, or there is a ridge
+        """
+        return self._criterion(2.0)
+
+    @property
+    def bic(self) -> float:
+        """Schwarz' criterion, ``-2 L + parameters log n``; otherwise as `aic`."""
+        return self._criterion(math.log(self.rows))
+
+    def _criterion(self, price: float) -> float:
+        if self.errors is not None and self.errors.ridge:
+            raise ArgumentError(f"ridge is {self.errors.ridge}; criteria of a model are at ridge 0")
+        loss = self._loss(self.rows, np.array([self.deviance]), self.null_deviance)
+        return float(loss[0]) + price * self._parameters
+
+    @property
     def _parameters(self) -> int:
         each = self.has_intercept + len(self.columns) - len(self.aliased)
         return each * (len(self.classes) - 1 if self.classes else 1)
@@ -192,12 +206,13 @@ class GlmModel(OfFamily, Fitted, StoredFields, Predicting):
     def _facts(self) -> dict[str, Any]:
         """What `summary` prints above the terms."""
         test = self._lr_test
+        criteria = {"AIC": self.aic, "BIC": self.bic} if self._has_likelihood else {}
         return {
             "formula": self.terms.formula,
             "target": predicted(self.target, self.levels), "family": self.family,
             "rows": self.rows, "residual df": self.df_residual, "deviance": self.deviance,
             "null deviance": self.null_deviance, "explained": self.explained,
-            "dispersion": self.dispersion,
+            "dispersion": self.dispersion, **criteria,
             f"LR({test['df']})": test_text(test["statistic"], test["p_value"]),
         }  # fmt: skip
 

@@ -38,7 +38,7 @@ def screened(search: LazySearch, most: int) -> LazySearch:
     return replace(
         search,
         table=table,
-        groups=search.groups.among(kept),
+        groups=search.groups.only(kept),
         members=members,
         sums=LazyGram(table.scans, members, levels),
         levels=levels,

@@ -135,10 +135,10 @@ class LazySearch(Search):
         Also returns what the Gram lacks of a group of very many levels, if that is one of them.
         `is_read` is whether their rows were read; correlations of others are 0.
         """
-        groups, target = self.groups.among(chosen), self.table.target
+        groups = self.groups.only(chosen)
         others = [group for group in chosen if group != self.levels]
         at = np.concatenate([np.empty(0, np.intp), *(self.members[group] for group in others)])
-        columns = [name for g in others for name in groups.columns[self.groups.names[g]]]
+        target, columns = self.table.target, self.groups.only(others).members
         comoment = self.table.comoment(at, self.sums.among(at) if is_read and others else None)
         gram = self.table.gram([*columns, target], comoment)
         asked = self.call.problem

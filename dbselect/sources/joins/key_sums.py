@@ -28,8 +28,8 @@ from dbselect.sources.joins.joined_gram import side_by_side, weighed
 from dbselect.sources.joins.keys import Key, check_keys, compared, fields_of
 from dbselect.sources.joins.left_join import LookedUp, LookUp, Mask, look_up
 from dbselect.sources.joins.many import Many
-from dbselect.sources.joins.records_by_key import Counts, parts_of
 from dbselect.sources.lazy import lazy
+from dbselect.sources.many.stacked import Counts, stacked_records
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.learn import MAX_LEVELS
 from dbselect.sources.read import gram as read_gram
@@ -117,7 +117,7 @@ class KeySums:
         keys = table.drop("gram")
         kinds = check_keys(keys.columns, keys.schema, "the records")
         keys = keys.select(compared(keys.columns, kinds))
-        parts = parts_of(table["gram"])
+        parts = stacked_records(table["gram"])
         total, step = parts.total()
         heavy = parts.weight[:, None] * step
         rows, columns = np.tril_indices(len(total.columns))
@@ -128,7 +128,7 @@ class KeySums:
             parts.weight,
             heavy,
             total,
-            parts.comoment + heavy[:, rows] * step[:, columns],
+            parts.lower + heavy[:, rows] * step[:, columns],
         )
 
     @property

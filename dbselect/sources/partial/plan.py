@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import polars as pl
 import pyarrow as pa
@@ -16,7 +17,7 @@ from dbselect.sources.partial.learn import MAX_LEVELS, Categories, terms_for
 from dbselect.sources.partial.partial_aggregates import merge_of, partial_of
 from dbselect.sources.read import check_group_keys, check_left_out
 from dbselect.sources.records import finished_gram, finished_groups, to_read
-from dbselect.sources.request import NullPolicy, Request, folding_of, request_of
+from dbselect.sources.request import NullPolicy, Request, Table, folding_of, request_of
 
 #: What a plan takes of a text instead.
 GIVEN = "categories={{'{name}': levels}}, or terms= from ds.terms"
@@ -186,7 +187,8 @@ def plan_gram(
     >>> plan.finish([south, north]).select("k", "gram").rows()[0][1]["mean"]
     [2.0]
     """
-    table: Any = _Unread(_schema(schema))
+    # Of which only the schema is known.
+    table = cast(Table, SimpleNamespace(schema=_schema(schema), rows=None, again=False))
     folding = folding_of(fold, key, seed)
     if categories is not None and not hasattr(categories, "items"):
         raise ArgumentError(
@@ -198,14 +200,6 @@ def plan_gram(
     check_left_out(table, request, columns, NO_LEVELS, GIVEN)
     check_group_keys(request, table.schema)
     return GramPlan(request, table.schema)
-
-
-@dataclass(frozen=True)
-class _Unread:
-    """A table of which only the schema is known."""
-
-    schema: pa.Schema
-    again: bool = False
 
 
 def _schema(schema: Any) -> pa.Schema:

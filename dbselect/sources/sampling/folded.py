@@ -7,7 +7,7 @@ columns, and on a seed, so nothing about the rows is kept from one reading to th
 """
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -30,8 +30,7 @@ class RowFolds:
     """The folds of a table's rows."""
 
     table: Table  # read at every use
-    folding: Folding  # number of folds, key and seed
-    columns: Sequence[str]  # flattened columns that decide where there is no key
+    folding: Folding
     #: Fields that are used for nothing else, and that no reader of a fold sees
     hidden: Sequence[str] = ()
 
@@ -41,16 +40,16 @@ class RowFolds:
         if self.folding.key is not None:
             return [self.folding.key]
         fields = {leaf.name: leaf.field for leaf in leaves(self.table.schema)}
-        return list(dict.fromkeys(fields[name] for name in self.columns))
+        return list(dict.fromkeys(fields[name] for name in self.folding.columns))
 
     def of(self, batch: pa.Table) -> pa.Array:
         """Return the fold of every row of a batch."""
-        return folds_of(batch, self.folding, list(self.columns))
+        return folds_of(batch, self.folding)
 
     def present(self) -> list[int]:
         """Read the table once and return the folds that have rows, in their order."""
         self.of(self.table.schema.empty_table())  # a key of a wrong type is refused unread
-        count = partial(_counted, self.folding, list(self.columns))
+        count = partial(_counted, self.folding)
         return sorted(Tally(count).over(self.table, self.fields))
 
 
@@ -66,7 +65,7 @@ class FoldedTable(Around):
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields in batches, on as many threads as the table has."""
-        kept = self._keeping(fields)
+        kept = self._keeping(fields)()
 
         def consume_kept(batch: Any) -> None:
             rows = kept(batch)
@@ -82,13 +81,11 @@ class FoldedTable(Around):
         return inner and partial(self._reduce, inner)
 
     def _reduce(self, inner: Reduce, fields: list[str], work: Work) -> Iterable[bytes]:
-        return inner(
-            self._with_deciding(fields), Changed(work, partial(partial, self._keeping(fields)))
-        )
+        return inner(self._with_deciding(fields), Changed(work, self._keeping(fields)))
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in the order of the table."""
-        kept = self._keeping(fields)
+        kept = self._keeping(fields)()
         with closing(self._table.batches(self._with_deciding(fields))) as batches:
             for batch in batches:
                 yield from kept(pa.Table.from_batches([batch])).to_batches()
@@ -96,28 +93,22 @@ class FoldedTable(Around):
     def _with_deciding(self, fields: list[str]) -> list[str]:
         return list(dict.fromkeys([*fields, *self._folds.fields]))
 
-    def _keeping(self, fields: list[str]) -> "partial[pa.Table]":
-        """Return, as plain data, what returns the rows of a batch that are kept."""
-        folds = self._folds
-        decides = folds.folding, list(folds.columns)
-        return partial(_kept, *decides, fields, self._fold, self._held_out)
+    def _keeping(self, fields: list[str]) -> Callable[[], Callable[[Any], pa.Table]]:
+        """Return, as plain data, what gives what returns the rows of a batch that are kept."""
+        asked = self._folds.folding, fields, self._fold, self._held_out
+        return partial(partial, _kept, *asked)
 
 
 def _kept(
-    folding: Folding,
-    columns: list[str],
-    fields: list[str],
-    fold: int | None,
-    held_out: bool,
-    batch: Any,
+    folding: Folding, fields: list[str], fold: int | None, held_out: bool, batch: Any
 ) -> pa.Table:
-    """Return fields of the rows of a fold, or of the others."""
+    """Return the rows of a batch that are kept, some fields of them."""
     rows = in_arrow(batch)
     if fold is None:
         return rows.select(fields)
     others = pc.less if folding.edges else pc.not_equal
     compare = pc.equal if held_out else others
-    return rows.select(fields).filter(compare(folds_of(rows, folding, columns), fold))
+    return rows.select(fields).filter(compare(folds_of(rows, folding), fold))
 
 
 @dataclass(frozen=True)
@@ -126,21 +117,20 @@ class ByFold(Together):
 
     numbers: Sequence[int]  # folds of the works; rows of others are left out
     folding: Folding
-    columns: list[str]  # flattened columns that decide where there is no key
 
     def shares(self, batch: Any) -> Iterator[pa.Table | None]:
         """Give the rows of each fold; None for no rows."""
         rows = in_arrow(batch)
         rows = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-        folds = folds_of(rows, self.folding, self.columns)
+        folds = folds_of(rows, self.folding)
         there = np.unique(np.asarray(folds)).tolist()
         for fold in self.numbers:
             yield rows.filter(pc.equal(folds, fold)) if fold in there else None
 
 
-def _counted(folding: Folding, columns: list[str], batch: Any) -> Counter[int]:
+def _counted(folding: Folding, batch: Any) -> Counter[int]:
     """Count the rows of each fold."""
-    folds = np.asarray(folds_of(in_arrow(batch), folding, columns))
+    folds = np.asarray(folds_of(in_arrow(batch), folding))
     return Counter(dict(zip(*(each.tolist() for each in np.unique_counts(folds)), strict=True)))
 
 

@@ -11,7 +11,7 @@ import polars as pl
 from dbselect.errors import ArgumentError, ColumnError
 from dbselect.record.foreign import native
 from dbselect.record.gram import RECORD_DTYPE, Gram, aligned, is_record
-from dbselect.sources.joins.records_by_key import parts_of
+from dbselect.sources.many.stacked import stacked
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.gather import GramWork
 from dbselect.sources.partial.grouping import folds_of
@@ -185,7 +185,7 @@ def _check_fields(table: Table, weight: str | None, key: str | None) -> None:
     if weight is not None:
         check_weight(weight, table.schema)
     if key is not None:
-        folds_of(table.schema.empty_table(), Folding(LIMIT - 1, key, 0), [])
+        folds_of(table.schema.empty_table(), Folding(LIMIT - 1, key, 0))
     if RECORD in table.schema.names:
         raise ColumnError(f"the table has a column '{RECORD}'; rename it, as the result has one")
 
@@ -193,15 +193,10 @@ def _check_fields(table: Table, weight: str | None, key: str | None) -> None:
 def _of_parts(grams: Sequence[Gram], draws: Draws) -> Iterator[tuple[int, Gram]]:
     """Give the records of parts that are drawn whole."""
     begun = draws.begin(np.arange(len(grams), dtype=np.int64))
-    parts = parts_of(_frame(enumerate(grams))["gram"])
-    width = len(grams[0].columns)
-    none = Gram(
-        grams[0].columns, 0, 0, 0.0, np.zeros(width), np.zeros((width, width)),
-        terms=grams[0].terms,
-    )  # fmt: skip
+    parts = stacked(grams)
     for record in range(draws.records):
         times = np.where(parts.rows > 0, draws.times(begun, record), 0.0)
-        yield record, parts.total(times)[0] if times.any() else none
+        yield record, parts.total(times)[0]
 
 
 def _frame(found: Iterable[tuple[int, Gram]]) -> pl.DataFrame:

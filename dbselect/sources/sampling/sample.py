@@ -14,10 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dbselect.record.columns import leaves
-from dbselect.sources.open import progress
 from dbselect.sources.partial.grouping import folds_of
+from dbselect.sources.progress import progress
 from dbselect.sources.request import LIMIT, Folding, Table
 
+#: Rows with their numbers.
+_Numbered = tuple[npt.NDArray[np.int64], pa.Table]
 #: Field of row numbers, which is hashed.
 ROW = "row"
 
@@ -37,35 +39,31 @@ def sample(table: Table, fields: Sequence[str], rows: int, seed: int) -> Sample:
     O(n) time; at most twice `rows` rows are in memory, and the batches in flight.
     """
     folding = Folding(LIMIT - 1, ROW, seed)
-    numbers: list[npt.NDArray[np.int64]] = []
-    tables: list[pa.Table] = []
-    of, limit = 0, LIMIT
+    kept: list[_Numbered] = []
+    of = count = 0
+    most = LIMIT
     with closing(table.batches(list(fields))) as batches, progress(table.rows) as bar:
         for batch in batches:
             keys = pa.table({ROW: np.arange(of, of + batch.num_rows)})
-            own = folds_of(keys, folding, []).to_numpy()
-            enter = np.flatnonzero(own < limit)
-            numbers.append(own[enter])
-            tables.append(pa.Table.from_batches([batch.select(fields)]).take(enter))
-            if sum(map(len, numbers)) > 2 * rows:
-                own, found = _smallest(numbers, tables, rows)
-                numbers, tables, limit = [own], [found], int(own.max())
+            numbers = folds_of(keys, folding).to_numpy()
+            enter = np.flatnonzero(numbers < most)
+            found = pa.Table.from_batches([batch.select(fields)])
+            kept.append((numbers[enter], found.take(enter)))
+            count += len(enter)
+            if count > 2 * rows:
+                kept = [_smallest(kept, rows)]
+                count, most = rows, int(kept[0][0].max(initial=0))
             of += batch.num_rows
             bar.update(batch.num_rows)
-    found = table.schema.empty_table().select(fields)
-    if tables:
-        _, found = _smallest(numbers, tables, rows)
     numeric = [leaf for leaf in leaves(table.schema) if leaf.field in fields and leaf.is_numeric]
     width = sum(int(leaf.type.bit_width) for leaf in numeric)
-    return Sample(found.combine_chunks(), of, of * width // 8)
+    empty = np.empty(0, np.int64), table.schema.empty_table().select(fields)
+    return Sample(_smallest(kept or [empty], rows)[1].combine_chunks(), of, of * width // 8)
 
 
-def _smallest(
-    numbers: Sequence[npt.NDArray[np.int64]], tables: Sequence[pa.Table], rows: int
-) -> tuple[npt.NDArray[np.int64], pa.Table]:
-    """Return the rows with the smallest numbers, in their order; of equal ones the first."""
-    all_, table = np.concatenate(numbers), pa.concat_tables(tables)
-    if len(all_) <= rows:
-        return all_, table
-    kept = np.sort(np.argsort(all_, kind="stable")[:rows])
-    return all_[kept], table.take(kept)
+def _smallest(parts: list[_Numbered], rows: int) -> _Numbered:
+    """Return the rows with the smallest numbers, in the order in which they came."""
+    numbers = np.concatenate([numbers for numbers, _ in parts])
+    # Stable: of equal keys the first rows stay.
+    kept = np.sort(np.argsort(numbers, kind="stable")[:rows])
+    return numbers[kept], pa.concat_tables([table for _, table in parts]).take(kept)

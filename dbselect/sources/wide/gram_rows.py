@@ -35,10 +35,9 @@ class PieceProducts:
     """Products of a piece."""
 
     dense: Matrix  # shape (k, n_dense), with the dense columns
-    #: shape (m, k - k_entries), of dense columns with entries; None without entries
-    beside: Matrix | None
-    met: Index | None  # shape (m,), which entries these are; None for the first m
-    listed: Any  # CSR matrix, shape (k_entries, any), of entries with each other, around 0; or None
+    #: Those of dense columns with entries, shape (k - k_entries, m), and which m entries they are;
+    #: and a COO matrix of entries with each other, around 0; None without entries
+    listed: tuple[Matrix, Index, Any] | None
     #: Of each size of groups: those with other columns, (B, s, s), and of entries only, around 0
     within: Sequence[tuple[Matrix, Nonzeros | None]]
     weight: float  # of the rows
@@ -82,21 +81,22 @@ class Products(LaterReading):
         X, rooted, root = self.centred(piece)
         chosen = self._columns(self.columns, X, rooted, root)
         # Every thread writes a product of its own: one BLAS call, without the lock.
-        dense, beside, met, listed = chosen.T @ X[:, :-1], None, None, None
+        dense, listed = chosen.T @ X[:, :-1], None
         if rooted is not None:
             # Only one side needs to be centred: of rows centred at their mean, the sum is 0.
             met, few = compress_columns(rooted)
-            beside = few.T @ chosen[:, ~self.is_entry]
+            beside = chosen[:, ~self.is_entry].T @ few
             # Of entries neither is: a product costs those of the rows that have both.
             own = taken(rooted, self.columns[self.is_entry] - self.n_dense)
-            listed = (own.T @ rooted).tocsr()
+            at = np.arange(few.shape[1]) if met is None else met
+            listed = beside, at, (own.T @ rooted).tocoo()
         within = []
         for groups, is_listed in zip(self.within, self.are_listed, strict=True):
             others, entered = groups[~is_listed], groups[is_listed] - self.n_dense
             columns = self._columns(others.ravel(), X, rooted, root)
             nonzeros = None if rooted is None else _among(rooted, entered)
             within.append((_within(columns, others.shape), nonzeros))
-        return PieceProducts(dense, beside, met, listed, within, float(piece.weight.sum()))
+        return PieceProducts(dense, listed, within, float(piece.weight.sum()))
 
     def _columns(self, columns: Index, X: Matrix, rooted: Any, root: Vector) -> Matrix:
         """Return some columns of a piece, centred, times the roots of the weights; (n, k)."""
@@ -119,15 +119,11 @@ class Products(LaterReading):
             return sums
         first = self.n_dense
         sums.rows[:, :first] += more.dense
-        if more.beside is not None:
-            rows, width = np.flatnonzero(~self.is_entry), len(more.beside)
-            if more.met is None:
-                sums.rows[rows, first : first + width] += more.beside.T
-            else:
-                sums.rows[np.ix_(rows, first + more.met)] += more.beside.T
-            for at, row in enumerate(np.flatnonzero(self.is_entry).tolist()):
-                own = slice(more.listed.indptr[at], more.listed.indptr[at + 1])
-                sums.rows[row, first + more.listed.indices[own]] += more.listed.data[own]
+        if more.listed is not None:
+            beside, at, among = more.listed
+            sums.rows[np.ix_(np.flatnonzero(~self.is_entry), first + at)] += beside
+            rows = np.flatnonzero(self.is_entry)[among.row]
+            sums.rows[rows, first + among.col] += among.data
         for mine, is_listed, (dense, listed) in zip(
             sums.within, self.are_listed, more.within, strict=True
         ):

@@ -14,7 +14,6 @@ from dbselect.sources.wide.gram_rows import Products
 from dbselect.sources.wide.level_sums import LevelProducts
 from dbselect.sources.wide.wide_rows import Index, WideRows
 from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of
-from dbselect.sources.with_bar import with_bar
 
 
 class Scans:
@@ -62,5 +61,4 @@ class Scans:
 
     def _read(self, work: Summing) -> Any:
         self.count += 1
-        scan = with_bar(self._table, self._table.rows, f"scan {self.count}")
-        return work.over(self._table, self.rows.fields, scan)
+        return work.over(self._table, self.rows.fields, f"scan {self.count}")

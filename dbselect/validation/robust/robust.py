@@ -17,7 +17,6 @@ from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
 from dbselect.sources.partial.partial_aggregates import gather
 from dbselect.sources.snapshots import one_snapshot
-from dbselect.sources.with_bar import with_bar
 from dbselect.validation.robust.bread import (
     SandwichPlan,
     check_gradient,
@@ -158,7 +157,7 @@ def robust_errors(
     wanted = of_linear(model) if isinstance(model, Model) else of_family(model, kind)
     scoring, table = scoring_of(model, wanted, data, kind, weight, clusters)
     with scoring.begin() as scored:
-        gather(table, scoring.fields, scoring, scored, with_bar(table, table.rows))
+        gather(table, scoring.fields, scoring, scored)
         sums = scored.sums
     check_rows(sums, model, weight, clusters)
     return _finished(model, wanted, sums, kind, maxlags)

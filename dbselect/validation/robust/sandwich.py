@@ -36,8 +36,7 @@ from dbselect.sources.passes import algebra_of, gaps_of
 from dbselect.sources.rows import values
 from dbselect.validation.scoring.metrics import RowsSeen
 from dbselect.validation.scoring.one_pass import key_of, refuse_infinite, refuse_unbounded
-from dbselect.validation.scoring.row_reading import RowReading
-from dbselect.validation.scoring.summed_rows import SummedRows
+from dbselect.validation.scoring.row_reading import RowReading, SummedRows
 
 #: Rows at a time: their coordinates are in memory.
 ROWS_AT_ONCE = 1 << 15

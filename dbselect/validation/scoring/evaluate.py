@@ -20,9 +20,10 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.problem import constant_target, unusable
+from dbselect.options.kinds import COLUMN
 from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX
-from dbselect.record.gram import Gram, Matrix, Vector, as_fitted
+from dbselect.record.gram import Gram, Vector, as_fitted
 from dbselect.record.inputs import Product, inputs_as_fitted
 from dbselect.results.every import AnySequence
 from dbselect.results.glm.model import GlmModel
@@ -36,6 +37,7 @@ from dbselect.sources.open import stored_gram
 from dbselect.sources.read import gram as read_gram
 from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.wide.many_levels import has_many
+from dbselect.validation.scoring.coefficients import coefficients_of
 from dbselect.validation.scoring.measured import Evaluation, Measurable, measured
 from dbselect.validation.scoring.row_scores import RowScores, row_scores
 from dbselect.validation.simulate import simulate
@@ -169,6 +171,8 @@ def evaluate(
     >>> found.table.select("group", pl.col("auc", "log_loss").round(3)).rows()
     [(None, 0.5, 0.683), ('a', 0.708, 0.594)]
     """
+    for name, column in (("weight", weight), ("key", key)):
+        COLUMN.or_none().check(name, column)
     found = model_in(sequence)
     if isinstance(found, AnytimePredictor):
         options = {"weight": weight, "metric": metric, "key": key}
@@ -330,23 +334,13 @@ def squared_errors(
     The Gram is of at least one other row; of the categories `unseen` rows have a level that the fit
     has not seen.
     """
-    coef, intercept = coefficients_of(sequence)
+    constants, each = coefficients_of(sequence)
     columns = list(sequence.columns)
     if unseen:
-        columns, constants, each = with_mean_effects(
-            columns, intercept[:, None], coef[:, :, None], unseen
-        )
-        coef, intercept = each[..., 0], constants[..., 0]
+        columns, constants, each = with_mean_effects(columns, constants, each, unseen)
+    coef, intercept = each[..., 0], constants[..., 0]
     there = as_fitted(gram, [sequence.target, *columns], sequence.terms)
     C = there.covariance()
     bias = there.mean[0] - intercept - coef @ there.mean[1:]
     variance = C[0, 0] - 2.0 * coef @ C[1:, 0] + np.einsum("si,si->s", coef @ C[1:, 1:], coef)
     return np.maximum(variance, 0.0) + bias**2, float(C[0, 0])
-
-
-def coefficients_of(sequence: Sequence | Model) -> tuple[Matrix, Vector]:
-    """Return coefficients, shape (M, D), and intercepts, shape (M,), of M prefixes."""
-    if isinstance(sequence, Model):
-        coef = np.array([list(sequence.coefficients.values())])
-        return coef, np.array([sequence.intercept])
-    return sequence.coef, sequence.intercept

@@ -24,12 +24,11 @@ from dbselect.results.prediction.predict import Predictor
 from dbselect.results.prediction.side_by_side import LinearPredictors
 from dbselect.results.sequence import Sequence as LinearSequence
 from dbselect.sources.partial.partial_aggregates import gather
-from dbselect.sources.with_bar import with_bar
+from dbselect.validation.scoring.coefficients import coefficients_of
 from dbselect.validation.scoring.metrics import OF_QUERIES, MetricRequest, check_family, requests_of
 from dbselect.validation.scoring.one_pass import Judging, RowSums
 from dbselect.validation.scoring.ranks import auc, ndcg
 from dbselect.validation.scoring.row_reading import row_reading_of
-from dbselect.validation.scoring.row_scores import predictors_of
 from dbselect.validation.unknown import ROUNDING_SHARE, warn_of_share
 
 #: What can be measured: one response.
@@ -129,7 +128,7 @@ def measured(
     _check_key(asked, key)
     judging, table = _judging(found, data, asked, weight, key)
     with judging.begin() as judged:
-        gather(table, judging.fields, judging, judged, with_bar(table, table.rows))
+        gather(table, judging.fields, judging, judged)
         sums = judged.sums
     _check_rows(sums, found, judging)
     query = None if key is None else _queries(sums)
@@ -180,7 +179,7 @@ def _predictors(found: Measurable) -> LinearPredictors:
     fixed = offsets.coefficients
     each = [
         Predictor(constant, fixed | dict(zip(names, own, strict=True)))
-        for intercepts, coef in zip(*_coefficients(found), strict=True)
+        for intercepts, coef in zip(*coefficients_of(found), strict=True)
         for constant, own in zip(intercepts.tolist(), coef.T.tolist(), strict=True)
     ]
     return LinearPredictors(each, offsets.with_log(found.terms.of({*names, *fixed})))
@@ -203,16 +202,6 @@ def _with_some_shares(terms: Terms) -> Terms:
     nothing = zip(terms.categories, terms.with_shares({}).categories, strict=True)
     some = (one if one.shares is not None else other for one, other in nothing)
     return replace(terms, categories=tuple(some))
-
-
-def _coefficients(found: Measurable) -> tuple[Any, Any]:
-    """Return intercepts, shape (M, K), and coefficients, shape (M, D, K)."""
-    if isinstance(found, GlmSequence | GlmModel):
-        return predictors_of(found)
-    if isinstance(found, Model):
-        coef = np.array([list(found.coefficients.values())], dtype=np.float64)
-        return np.array([[found.intercept]]), coef[:, :, None]
-    return found.intercept[:, None], found.coef[:, :, None]
 
 
 def _check_rows(sums: RowSums, found: Measurable, judging: Judging) -> None:

@@ -23,8 +23,7 @@ from dbselect.results.prediction.side_by_side import LinearPredictors
 from dbselect.sources.passes import algebra_of, gaps_of
 from dbselect.sources.rows import part_of, values
 from dbselect.validation.scoring.metrics import METRICS, Numbers, RowsSeen
-from dbselect.validation.scoring.row_reading import RowReading
-from dbselect.validation.scoring.summed_rows import SummedRows
+from dbselect.validation.scoring.row_reading import RowReading, SummedRows
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,14 @@
-"""What sums over the rows of a table read of it: predictors, target, weights and keys."""
+"""Rows of a table read batch by batch for sums: which columns, and what is kept."""
 
+import pickle
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, ClassVar
 
 import polars as pl
+import pyarrow as pa
 
 from dbselect.errors import ColumnError
 from dbselect.record.columns import leaf_of, leaves
@@ -74,3 +78,38 @@ def row_reading_of(
         needed=tuple(dict.fromkeys([*needed, found.target])),
     )
     return reading, with_digits_of(key, table)
+
+
+@dataclass(frozen=True)
+class SummedRows(ABC):
+    """Sums over the rows so far, as `sources.partial.partial_aggregates` asks for them."""
+
+    #: Rows that are looked at together; None for a batch as it comes.
+    at_once: ClassVar[int | None] = None
+
+    sums: Any = field(kw_only=True)  # over no rows at first; others are added by their ``add``
+    _lock: Any = field(default_factory=Lock, kw_only=True)
+
+    def add(self, batch: Any) -> None:
+        """Add some rows; may be called from several threads at once.
+
+        DataError for an infinite value, or a negative weight; SourceError if a prediction is not
+        finite.
+        """
+        for part in pa.table(batch).to_batches(max_chunksize=self.at_once):
+            if part.num_rows:
+                found = self._sums_of(part)
+                with self._lock:
+                    self.sums.add(found)
+
+    def load(self, part: bytes) -> None:
+        """Add what another process has summed."""
+        self.sums.add(pickle.loads(part))
+
+    def state(self) -> bytes:
+        """Return the sums."""
+        return pickle.dumps(self.sums)
+
+    @abstractmethod
+    def _sums_of(self, batch: pa.RecordBatch) -> Any:
+        """Return the sums over some rows."""

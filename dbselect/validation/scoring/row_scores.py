@@ -34,6 +34,7 @@ from dbselect.record.inputs import Product, inputs_as_fitted
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.sources.passes import PREFIX, Passes, Weighted
+from dbselect.validation.scoring.coefficients import coefficients_of
 from dbselect.validation.scoring.metrics import correct
 from dbselect.validation.unknown import unseen_in, with_mean_effects
 
@@ -88,7 +89,7 @@ def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = 
     roles = Roles(family, found.target, list(found.columns), found.offsets, found.has_intercept)
     y = responses(passes, roles)
     names, *models = with_mean_effects(
-        roles.members, *predictors_of(found), _whole(passes, found), marks=False
+        roles.members, *coefficients_of(found), _whole(passes, found), marks=False
     )
     first = _of_target(passes, roles, y, names)
     missing = _missing(passes, roles)
@@ -187,16 +188,6 @@ def _whole(passes: Passes, found: GlmSequence | GlmModel) -> list[Category]:
     """Return the categories of which a pass has every column."""
     categories = found.terms.of(found.columns).categories
     return [one for one in categories if {*one.names} <= {*passes.names}]
-
-
-def predictors_of(found: GlmSequence | GlmModel) -> tuple[Numbers, Numbers]:
-    """Return intercepts, shape (M, K), and coefficients, shape (M, D, K)."""
-    if isinstance(found, GlmSequence):
-        return found.intercept, found.coef
-    intercepts = [found.intercept[k] for k in found.classes] or [found.intercept]
-    each = [found.coefficients[k] for k in found.classes] or [found.coefficients]
-    coef = np.array([list(own.values()) for own in each], dtype=np.float64)
-    return np.array([intercepts]), coef.T[None]
 
 
 def _refuse_rows(grams: Sequence[Gram], roles: Roles) -> None:

@@ -19,7 +19,7 @@ const SPREAD: [u64; 256] = {
     let mut all = [0; 256];
     let mut at = 0;
     while at < 256 * 8 {
-        all[at / 8] |= ((at / 8 >> (at % 8) & 1) as u64) << (8 * (at % 8));
+        all[at / 8] |= ((((at / 8) >> (at % 8)) & 1) as u64) << (8 * (at % 8));
         at += 1;
     }
     all
