@@ -49,7 +49,7 @@ class FoldSums:
         self.count = 0
         self._wanted: set[int] = set()
         self._known: dict[int, dict[int, Vector]] = {}
-        self._within: dict[Any, dict[int, Matrix]] = {}
+        self.within: dict[Any, dict[int, Matrix]] = {}
         self._by_level: dict[Any, dict[int, tuple[Matrix, Any]]] = {}
         sums = self._read(dict.fromkeys(range(folds.folding.k), Margins(rows)))
         width = max(len(one.entries.sums) for one in sums.values())
@@ -82,7 +82,7 @@ class FoldSums:
     def fetch(self, columns: Index, within: Sequence[Index]) -> None:
         """Have the products of some columns, and of groups within themselves, of each fold."""
         missing = np.array([c for c in columns.tolist() if c not in self._known], np.intp)
-        is_known = all(_key(groups) in self._within for groups in within)
+        is_known = all(_key(groups) in self.within for groups in within)
         unknown = () if is_known else tuple(within)
         if not len(missing) and not unknown:
             return
@@ -91,7 +91,7 @@ class FoldSums:
             self._known[column] = {fold: rows[at].copy() for fold, (rows, _) in found.items()}
         if unknown:
             # Those of other groups were of a point of the grid that is done.
-            self._within = {
+            self.within = {
                 _key(groups): {fold: blocks[at] for fold, (_, blocks) in found.items()}
                 for at, groups in enumerate(unknown)
             }
@@ -127,10 +127,6 @@ class FoldSums:
     def products(self, fold: int, columns: Index) -> Matrix:
         """Return the products of some columns with all on the rows of a fold; shape (k, D)."""
         return np.stack([self._known[column][fold] for column in columns.tolist()])
-
-    def blocks(self, fold: int, groups: Index) -> Matrix:
-        """Return the products within groups (B, s) on the rows of a fold; shape (B, s, s)."""
-        return self._within[_key(groups)][fold]
 
 
 class OtherFolds:
@@ -172,7 +168,7 @@ class OtherFolds:
                 rows += weight * step[columns][:, None] * step
             for at, groups in enumerate(within):
                 part = step[groups]
-                blocks[at] += self._sums.blocks(fold, groups)
+                blocks[at] += self._sums.within[_key(groups)][fold]
                 blocks[at] += weight * part[:, :, None] * part[:, None, :]
         return rows[:, self._kept], blocks
 

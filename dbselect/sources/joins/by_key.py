@@ -22,10 +22,9 @@ _THERE = f"{PREFIX}there"
 def rows_of(
     frame: pl.LazyFrame, fields: Sequence[str], kinds: Sequence[str], gram: Gram, weight: str | None
 ) -> pl.LazyFrame:
-    """Return the rows of the facts as a Gram has them.
+    """Return the rows of the facts as a Gram has them: the columns less their means, by number.
 
-    Each has its key, ``WEIGHT``, 0 where the Gram leaves it out, whether it is in the Gram, and the
-    columns less their means, called by their numbers.
+    Each has its key, ``WEIGHT``, 0 where the Gram leaves it out, and whether it is in the Gram.
     """
     names = names_of(gram)
     inputs = {name: one for one in inputs_as_fitted(gram.columns, gram.terms) for name in one.names}

@@ -44,33 +44,28 @@ class Values:
         """Count some values; NULL and NaN are none."""
         if self._are_more:
             return
-        values = values.drop_nulls()
-        if self.limit is not None:
-            # Adding 0 makes one zero of two.
-            values = values.cast(pl.Float64).drop_nans() + 0.0
-            self._widen(values)
-        if self.limit == 0 or values.is_empty():
-            return
-        counts = pl.Series(distinct(values.to_frame())).struct.unnest()
-        found = values.gather(counts["row"])
+        found = values.drop_nulls()
+        rows = pl.repeat(1, len(found), dtype=pl.Int64, eager=True)
+        if self.limit != 0 and len(found):
+            counts = pl.Series(distinct(found.to_frame())).struct.unnest()
+            found, rows = found.gather(counts["row"]), counts["rows"]
         if found.dtype in (pl.Categorical, pl.Enum):
             found = found.cast(pl.String)
-        self._add(pl.DataFrame({"value": found, "rows": counts["rows"]}))
+        self.add_counts(pl.DataFrame({"value": found, "rows": rows}))
 
     def add_counts(self, counts: pl.DataFrame) -> None:
-        """Count the values that an engine has counted: the columns ``value`` and ``rows``."""
+        """Count values that were counted: the columns ``value`` and ``rows``."""
         counts = counts.select("value", pl.col("rows").cast(pl.Int64)).drop_nulls()
         if self.limit is not None:
+            # Adding 0 makes one zero of two.
             counts = counts.with_columns(pl.col("value").cast(pl.Float64) + 0.0)
             counts = counts.filter(pl.col("value").is_not_nan())
             self._widen(counts["value"])
-        if self.limit != 0 and not counts.is_empty():
-            self._add(counts)
-
-    def _add(self, part: pl.DataFrame) -> None:
+        if self.limit == 0 or counts.is_empty():
+            return
         with self._lock:
-            self._parts.append(part)
-            self._waiting += part.height
+            self._parts.append(counts)
+            self._waiting += counts.height
             if self._waiting > self._room:
                 self._merge()
 

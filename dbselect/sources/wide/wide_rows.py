@@ -101,7 +101,18 @@ class WideRows:
 
     @cached_property
     def _runs(self) -> list[tuple[int, int]]:
-        return _runs_of(self.numbers)
+        """Where the columns begin and end that are an array field from its first element on.
+
+        A column that is none is a run of its own.
+        """
+        runs: list[tuple[int, int]] = []
+        for at, leaf in enumerate(self.numbers):
+            start = runs[-1][0] if runs else at
+            if start < at and leaf.path == (self.numbers[start].field, at - start + 1):
+                runs[-1] = (start, at + 1)
+            else:
+                runs.append((at, at + 1))
+        return runs
 
     @property
     def in_order(self) -> list[str]:
@@ -128,7 +139,8 @@ class WideRows:
     @cached_property
     def marks(self) -> tuple[Index, Index]:
         """Where these numbers are, and where their indicators are."""
-        at = np.array([self._number[name] for name in self.marked], np.intp)
+        marked = set(self.marked)
+        at = np.array([j for j, one in enumerate(self.numbers) if one.name in marked], np.intp)
         return at, np.arange(len(self.names) - len(at), len(self.names))
 
     @cached_property
@@ -189,15 +201,14 @@ class WideRows:
             else:
                 for j in range(start, end):
                     X[:, j] = values(struct, self.numbers[j].path)
-        self._fill_levels(X[:, width : width + levels], struct)
+        used, missing = np.ones(n, dtype=bool), Counter[str]()
+        self._fill_levels(X[:, width : width + levels], struct, missing)
         X[:, width + levels : -1] = 0.0
         y = made.get(self.target)
         X[:, -1] = values(struct, self._target.path) if y is None else y
-        used, missing = np.ones(n, dtype=bool), Counter[str]()
         # A sum is finite where all values are, at one reading of them.
         if not np.isfinite(X.sum(axis=1)).all():
-            used, missing = self._without_gaps(X)
-        missing.update(self._missing_levels(X))
+            used = self._without_gaps(X, missing)
         weight = np.ones(n)
         if self.request.weight is not None:
             weight = weights_of(struct, self.request.weight)
@@ -232,48 +243,35 @@ class WideRows:
             parts.append(field)
         return (sparse.hstack(parts, format="csr") if parts else None), used
 
-    def _without_gaps(self, X: Matrix) -> tuple[Mask, Counter[str]]:
-        """Mark what is missing, and return which rows have all that they need."""
+    def _without_gaps(self, X: Matrix, missing: Counter[str]) -> Mask:
+        """Mark what is missing, and return which rows have all that they need.
+
+        Counts in `missing` the gaps of the columns of the table, all levels of a category alike.
+        """
+        names, sources = [*self.names, self.target], self.request.terms.sources()
         for j in np.flatnonzero(np.isinf(X).any(axis=0)).tolist():
-            value, name = X[np.isinf(X[:, j]), j][0], [*self.names, self.target][j]
+            value = X[np.isinf(X[:, j]), j][0]
             raise DataError(
-                f"column '{name}' has an infinite value ({value}); values must be finite"
+                f"column '{names[j]}' has an infinite value ({value}); values must be finite"
             )
         gaps = np.isnan(X)
         at, on = self.marks
         X[:, on] = gaps[:, at]
-        used = np.asarray(~gaps[:, self._kept].any(axis=1))
-        return used, self._missing(gaps)
+        counts = gaps.sum(axis=0)
+        for j in np.flatnonzero(counts).tolist():
+            source = sources.get(names[j], names[j])
+            missing[source] = max(missing[source], int(counts[j]))
+        return np.asarray(~gaps[:, self._kept].any(axis=1))
 
     @cached_property
     def _target(self) -> Leaf:
         return next(leaf for leaf in self.request.columns if leaf.name == self.target)
 
-    @cached_property
-    def _number(self) -> dict[str, int]:
-        return {name: j for j, name in enumerate(self.names)}
+    def _fill_levels(self, X: Matrix, struct: pa.StructArray, missing: Counter[str]) -> None:
+        """Write the columns of 0 and 1 of the categories.
 
-    def _missing(self, gaps: Mask) -> Counter[str]:
-        """Count the gaps of the columns of the table, all levels of a category alike."""
-        counts = gaps.sum(axis=0)
-        found: Counter[str] = Counter()
-        sources = self.request.terms.sources()
-        for j in np.flatnonzero(counts).tolist():
-            name = [*self.names, self.target][j]
-            name = sources.get(name, name)
-            found[name] = max(found[name], int(counts[j]))
-        return found
-
-    def _missing_levels(self, X: Matrix) -> dict[str, int]:
-        """Count the gaps of the categories of which what is missing is a level."""
-        return {
-            one.column: int(X[:, self._number[one.missing]].sum())
-            for one, _, names in self._texts
-            if one.missing in names
-        }
-
-    def _fill_levels(self, X: Matrix, struct: pa.StructArray) -> None:
-        """Write the columns of 0 and 1 of the categories."""
+        Counts in `missing` the gaps of those of which what is missing is a level, the last.
+        """
         start = 0
         for one, policy, names in self._texts:
             if names:
@@ -282,6 +280,8 @@ class WideRows:
                 made = frame.select(one.indicators(policy == "indicator")).select(names)
                 end = start + len(names)
                 X[:, start:end] = made.fill_null(float("nan")).to_numpy()
+                if policy == "indicator":
+                    missing[one.column] += int(X[:, end - 1].sum())
                 start = end
 
 
@@ -291,21 +291,6 @@ def _structs(rows: Any) -> pa.StructArray:
     batches = pa.table(table).combine_chunks().to_batches()
     empty = pa.RecordBatch.from_pylist([], schema=pa.table(table).schema)
     return (batches[0] if batches else empty).to_struct_array()
-
-
-def _runs_of(leaves: Sequence[Leaf]) -> list[tuple[int, int]]:
-    """Return where the columns begin and end that are an array field from its first element on.
-
-    A column that is none is a run of its own.
-    """
-    runs: list[tuple[int, int]] = []
-    for at, leaf in enumerate(leaves):
-        start = runs[-1][0] if runs else at
-        if runs and leaf.path == (leaves[start].field, at - start + 1) and start < at:
-            runs[-1] = (start, at + 1)
-        else:
-            runs.append((at, at + 1))
-    return runs
 
 
 def _is_array(field: pa.Array, leaves: Sequence[Leaf]) -> bool:
