@@ -7,7 +7,7 @@ rows of the Gram another has needed.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -188,52 +188,34 @@ class OtherFolds:
         return dense[:, kept], listed[:, self._kept[self._kept >= width] - width]
 
 
-@dataclass(frozen=True, eq=False)
-class WideFolds:
-    """A wide table whose folds `cross_validate` holds out, one after the other."""
+def held_out(
+    whole: WideTable, sums: FoldSums, fold: int, columns: Sequence[str]
+) -> tuple[Gram, LevelGroup | None]:
+    """Return the Gram of some columns and the target on the rows of a fold.
 
-    table: WideTable  # of all rows
-    sums: FoldSums  # of its folds
-    rows: RowFolds  # which fold each row is in
-
-    @property
-    def target(self) -> str:
-        """The column to predict."""
-        return self.table.target
-
-    def folds(self) -> tuple[list[Any], int]:
-        """Return the folds that have usable rows, and how many are asked for."""
-        return list(self.sums.totals), self.rows.folding.k
-
-    def training(self, folds: Sequence[Any]) -> dict[Any, WideTable]:
-        """Return for each fold what the method runs on: the rows of the others."""
-        scans = {fold: OtherFolds(self.sums, fold) for fold in folds}
-        return {fold: self.table.of_rows(own.totals, own) for fold, own in scans.items()}
-
-    def held_out(self, fold: int, columns: Sequence[str]) -> tuple[Gram, LevelGroup | None]:
-        """Return the Gram of some columns and the target on the rows of a fold.
-
-        Also returns what it lacks of very many levels, if these are among the columns.
-        """
-        own = self.sums.totals[fold]
-        table = self.table.of_rows(own)
-        number = {name: j for j, name in enumerate(table.names)}
-        members = np.array([number[name] for name in columns], np.intp)
-        levels = members[table.is_level(members)]
-        by_level = None
-        if len(levels) > MOST_LEVELS_BY_ROW:
-            others = np.setdiff1d(members, levels)
-            sums = self.sums.by_level(fold, levels, others)
-            by_level = LevelGroup("levels", own.mean[levels] * own.weight[-1], sums)
-            members = others
-        self.sums.fetch(members, [])
-        count = len(members)
-        among = self.sums.products(fold, members)[:, members] if count else np.empty((0, 0))
-        names = [table.names[j] for j in members.tolist()]
-        return table.gram([*names, table.target], table.comoment(members, among)), by_level
+    Also returns what it lacks of very many levels, if these are among the columns.
+    """
+    own = sums.totals[fold]
+    table = whole.of_rows(own)
+    number = {name: j for j, name in enumerate(table.names)}
+    members = np.array([number[name] for name in columns], np.intp)
+    levels = members[table.is_level(members)]
+    by_level = None
+    if len(levels) > MOST_LEVELS_BY_ROW:
+        others = np.setdiff1d(members, levels)
+        by_levels = sums.by_level(fold, levels, others)
+        by_level = LevelGroup("levels", own.mean[levels] * own.weight[-1], by_levels)
+        members = others
+    sums.fetch(members, [])
+    count = len(members)
+    among = sums.products(fold, members)[:, members] if count else np.empty((0, 0))
+    names = [table.names[j] for j in members.tolist()]
+    return table.gram([*names, table.target], table.comoment(members, among)), by_level
 
 
-def wide_folds(problem: "Problem", folding: Folding, named: list[str] | None) -> WideFolds:
+def wide_folds(
+    problem: "Problem", folding: Folding, named: list[str] | None
+) -> tuple[RowFolds, WideTable, FoldSums]:
     """Read the columns that are named, all if none are, of each fold once.
 
     The target is among these names and globs. ArgumentError if the rows have a field of entries,
@@ -253,7 +235,7 @@ def wide_folds(problem: "Problem", folding: Folding, named: list[str] | None) ->
     sums = FoldSums(folds, asked.rows)
     warn_of_folds([len(sums.present)], folding)
     read = replace(asked, rows=sums.rows)
-    return WideFolds(read.read(OtherFolds(sums, None), sums.whole), sums, folds)
+    return folds, read.read(OtherFolds(sums, None), sums.whole), sums
 
 
 def _key(groups: Index) -> tuple[tuple[int, ...], bytes]:
