@@ -86,7 +86,7 @@ class FoldSums:
         unknown = () if is_known else tuple(within)
         if not len(missing) and not unknown:
             return
-        found = self._later(lambda *centre: Products(self.rows, *centre, missing, unknown))
+        found = self._later(lambda at, mean: Products(self.rows, at, mean, missing, unknown))
         for at, column in enumerate(missing.tolist()):
             self._known[column] = {fold: rows[at].copy() for fold, (rows, _) in found.items()}
         if unknown:
@@ -106,7 +106,7 @@ class FoldSums:
     def fetch_levels(self, levels: Index) -> dict[int, tuple[Matrix, Any]]:
         """Return of each fold what `Scanned.by_level` does, in one scan for all."""
         if _key(levels) not in self._by_level:
-            found = self._later(lambda *centre: LevelProducts(self.rows, *centre, levels))
+            found = self._later(lambda at, mean: LevelProducts(self.rows, at, mean, levels))
             self._by_level = {_key(levels): found}
         return self._by_level[_key(levels)]
 
