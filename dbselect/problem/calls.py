@@ -416,20 +416,22 @@ def fit_by(
     return fits_of_records(grams, problem, columns)
 
 
-def once(method: Callable[Concatenate[Problem, ...], T], options: type) -> Callable[..., T]:
+def once(method: Callable[Concatenate[Problem, ...], T], known: type) -> Callable[..., T]:
     """Return the call of one line of a method, which takes its options and fields of a problem."""
-    name = method.__name__
+    # One that takes the options of another method checks them itself.
+    is_open = "options" in inspect.signature(method).parameters
 
     def call(
         source: Source, target: Target | None = None, groups: Groups = None,
-        costs: Costs | None = None, **given: Any,
+        costs: Costs | None = None, **options: Any,
     ) -> T:  # fmt: skip
-        check_known(name, given, [*options_of(options), *PROBLEM_FIELDS])
-        fields, own = apart(given)
+        if not is_open:
+            check_known(method.__name__, options, [*options_of(known), *PROBLEM_FIELDS])
+        fields, own = apart(options)
         return method(Problem(source, target, groups, costs, **fields), **own)
 
-    call.__name__ = call.__qualname__ = name
-    return shows(options, ProblemOptions, first=(*FIRST, OF_METHOD), like=method)(call)
+    call.__name__ = call.__qualname__ = method.__name__
+    return shows(known, ProblemOptions, first=(*FIRST, OF_METHOD), like=method)(call)
 
 
 def of_name(name: str) -> Callable[..., Any]:

@@ -23,14 +23,14 @@ from dbselect.pages.summary import test_text
 from dbselect.record.columns import match
 from dbselect.record.inputs import HandleUnknown, MissingColumns
 from dbselect.record.terms import Terms
-from dbselect.results.fitted import Fitted
+from dbselect.results.fitted import FittedModel
 from dbselect.results.prediction.predict import Predictor
 from dbselect.results.prediction.side_by_side import LinearPredictors
 
 _F_TEST = {"df": pl.Int64, "df_residual": pl.Int64, "statistic": pl.Float64, "p_value": pl.Float64}
 
 
-class Diagnosed(Fitted):
+class Diagnosed(FittedModel):
     """A least-squares model of a record, with diagnostics from the record."""
 
     # Fields of a model.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dbselect.validation.robust.robust import CovType, RobustErrors
 
 
-class Fitted:
+class FittedModel:
     """A model of some columns of a problem, fitted to rows."""
 
     terms: Terms

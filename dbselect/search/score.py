@@ -39,7 +39,7 @@ class ScoreSearch(Search):
         one_of(("fr", "doubling")).check("rule", rule)
         costs = self.groups.costs
         # So many groups, whatever they gain, are asked for by a limit on their number.
-        stops = self.call.method == "anytime_sequence" and "max_groups" not in self.call.options
+        stops = "max_groups" not in self.call.options
 
         def worth(state: Score) -> Vector:
             gains = state.gains()

@@ -342,7 +342,7 @@ def test_greedy_beats_random_rows_on_the_paper_s_design():
         ({"columns": []}, "columns is empty"),
         ({"key": "names"}, "key names unknown column 'names'; there is 'name'"),
         ({"key": 5}, "key is 5; it must be the name of a column"),
-        ({"source": 5}, "source is a int"),
+        ({"source": 5}, "source is an int"),
     ],
 )
 def test_mistakes_are_refused(options, message):

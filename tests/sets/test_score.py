@@ -377,6 +377,9 @@ def test_gains_within_their_standard_error_are_none_and_end_the_search():
     seq = ds.anytime_sequence(score)
     assert seq.steps["group"].to_list() == [None, "a", "b"]
     assert seq.stop is Stop.NOISE
+    for method in (ds.foba, ds.floating):
+        assert method(score).stop is Stop.NOISE
+        assert method(score).at().groups == ["a", "b"]
     every = ds.anytime_sequence(score, max_groups=4)
     assert every.useful.tolist() == [True, True, True, False, False]
     assert every.stop is Stop.EXHAUSTED

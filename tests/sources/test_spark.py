@@ -150,7 +150,7 @@ def test_passes_of_a_family_run_on_the_workers(table, frame):
 @pytest.mark.far
 def test_folds_judge_models_of_a_family(table, frame):
     asked = {
-        "fold": 2,
+        "folds": 2,
         "family": "poisson",
         "groups": {"a": ["a"], "flag": ["flag"]},
         "max_groups": 1,

@@ -48,6 +48,7 @@ def choice_of(
     search: Search | None = None
     source = problem.source
     if is_objective(source) and not isinstance(source, GlmObjective | Score):
+        check_unselected("objective", source)
         _check_nameless(problem, known)
         start: Any = source
     else:
@@ -108,8 +109,6 @@ def limits_within(known: Any) -> LimitsOf:
 
 def _check_nameless(problem: "Problem", known: Any) -> None:
     """Refuse what needs groups with names, where candidates are numbers."""
-    if is_objective(problem.source):
-        check_unselected("objective", problem.source)
     asked = {
         "costs": problem.costs, "always": problem.always or None, "budget": known.get("budget"),
         "start": known.get("start") or None,

@@ -20,7 +20,7 @@ from dbselect.record.gram import Matrix, Vector
 from dbselect.record.rows import is_saturated, row_counts
 from dbselect.record.terms import Terms
 from dbselect.results.fields import StoredFields
-from dbselect.results.fitted import Fitted
+from dbselect.results.fitted import FittedModel
 from dbselect.results.glm.family import OfFamily
 from dbselect.results.prediction.predict import Predicting, Predictor
 
@@ -37,7 +37,7 @@ class StandardErrors:
 
 
 @dataclass(frozen=True, eq=False)
-class GlmModel(OfFamily, Fitted, StoredFields, Predicting):
+class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
     """A generalised linear model on some columns.
 
     Parameters

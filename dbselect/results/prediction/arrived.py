@@ -291,8 +291,8 @@ class AnytimePredictor(files.Stored, InNotebooks):
                 told["prediction"] = _mean_at(self._mean, told["prediction"])
             return told
         limits = limits_of(budget)
-        for given in {tuple(row) for row in rows} if several else ():
-            self.predict(dict.fromkeys(given))  # which refuses a name that is nearly a field
+        for shape in {tuple(row) for row in rows} if several else ():
+            self.predict(dict.fromkeys(shape))  # which refuses a name that is nearly a field
 
         def refused(frame: pl.DataFrame) -> list[Input]:
             read, lacks = read_of(frame, self._inputs)
@@ -425,7 +425,7 @@ def available_expr(
 
 
 def _mean_at(mean: Formula, eta: float) -> float:
-    algebra = formulas.arrays(lambda _: np.array(eta))
+    algebra = formulas.arrays(lambda _: np.array(eta), lambda *_: np.array(np.nan))
     return float(translate(mean, algebra))
 
 
