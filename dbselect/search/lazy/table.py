@@ -5,9 +5,9 @@ on a search runs as on the whole Gram (`methods.wide_search`), and `linear.lazy_
 rows that it asks for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -82,7 +82,14 @@ class WideTable:
 
         Also returns the number of a group of levels, of which sums by level are read.
         """
-        resolved = _groups(self.features, self.met, groups, costs, self.target, self.terms)
+        named = self.target, self.terms
+        if groups is None and self.met:
+            # Each entry of a field is a group.
+            own = groups_of(self.features, None, None, *named).columns if self.features else {}
+            columns = {**own, **{name: [name] for name in self.met}}
+            resolved = Groups(columns, costs_of(list(columns), costs))
+        else:
+            resolved = groups_of([*self.features, *self.met], groups, costs, *named)
         number = {name: j for j, name in enumerate(self.names)}
         each = resolved.columns.values()
         flat = np.array([number[name] for own in each for name in own], np.intp)
@@ -183,7 +190,12 @@ class WideSource:
         """
         rows, target = self.rows, self.rows.target
         check_missing(rows.request.refusing, totals.missing)
-        _check_entries(rows.sparse, self.null_policy, totals.missing)
+        lacking = 0 if rows.sparse is None else totals.missing[rows.sparse]
+        if lacking and self.null_policy != "skip" and isinstance(self.null_policy, str):
+            raise DataError(
+                f"field '{rows.sparse}' is missing, or has a missing value, in {lacking} rows; its "
+                f"entries take null_policy 'skip' only, not {self.null_policy!r}"
+            )
         names, width = rows.columns(len(totals.mean) - 1), len(rows.names)
         table = WideTable(scans, rows, names, totals, _terms(totals, rows, names, self.texts))
         tell_skipped(table.one, rows.request)
@@ -235,32 +247,6 @@ def wide_source(problem: "Problem", table: Table, patterns: list[str] | None) ->
     field = None if sparse is None else table.schema.field(sparse)
     rows = WideRows(request, target, paths, field)
     return WideSource(table, rows, texts, null_policy)
-
-
-def _check_entries(sparse: str | None, policy: Any, missing: Mapping[str, int]) -> None:
-    """Refuse entries that are missing, of a policy that does not leave their rows out."""
-    count = 0 if sparse is None else missing.get(sparse, 0)
-    if count and policy != "skip" and isinstance(policy, str):
-        raise DataError(
-            f"field '{sparse}' is missing, or has a missing value, in {count} rows; its entries "
-            f"take null_policy 'skip' only, not {policy!r}"
-        )
-
-
-def _groups(
-    features: Sequence[str],
-    met: Sequence[str],
-    groups: GroupColumns | None,
-    costs: Costs | None,
-    target: str,
-    terms: Terms,
-) -> Groups:
-    """Match the groups; unless they are given, each entry of a field is one."""
-    if groups is not None or not met:
-        return groups_of([*features, *met], groups, costs, target, terms)
-    columns = groups_of(features, None, None, target, terms).columns if features else {}
-    columns = {**columns, **{name: [name] for name in met}}
-    return Groups(columns, costs_of(list(columns), costs))
 
 
 def _met(rows: WideRows, totals: Totals, texts: Sequence[str]) -> list[str]:
