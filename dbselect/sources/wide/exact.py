@@ -19,6 +19,7 @@ slices on one exponent for all rows of a column, as its products are summed over
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,8 @@ SMALLEST = 1e-240
 
 Integers = npt.NDArray[np.object_]
 Index = npt.NDArray[np.intp]
+#: Slices by level t: which columns they are of, shape (s,), and whole numbers below 2^BITS, (s, n).
+_Slices = list[tuple[int, Index, Matrix]]
 
 
 @dataclass(frozen=True)
@@ -131,15 +134,6 @@ def _whole(
     return added, least.tolist(), scale
 
 
-@dataclass(frozen=True)
-class _Slices:
-    """Slices of some columns: whole numbers below 2^BITS, one slice a row."""
-
-    values: Matrix  # (S, n)
-    levels: Index  # (S,), t of each slice
-    columns: Index  # (S,)
-
-
 class _Grid:
     """Slices of the same columns in every block, on exponents that its first one sets."""
 
@@ -149,7 +143,7 @@ class _Grid:
     def split(self, X: Matrix) -> _Slices:
         """Return the slices of columns, shape (d, n), whose sum they are."""
         rest = X.copy()
-        values, levels, columns = [], [], []
+        found: _Slices = []
         while True:
             largest = np.abs(rest).max(axis=1, initial=0.0)
             if not len(self.exponent):
@@ -158,18 +152,13 @@ class _Grid:
             level = (self.exponent - np.frexp(largest)[1]) // BITS
             live = largest > 0
             if not live.any():
-                break
+                return found
             first = int(level[live].min())
             at = np.flatnonzero(live & (level == first))
             unit = np.ldexp(1.0, self.exponent[at] - BITS * (first + 1))[:, None]
             whole = np.rint(rest[at] * (1.0 / unit))
             rest[at] -= whole * unit
-            values.append(whole)
-            levels.append(np.full(len(at), first))
-            columns.append(at)
-        if not values:
-            return _Slices(np.empty((0, X.shape[1])), np.empty(0, np.intp), np.empty(0, np.intp))
-        return _Slices(np.vstack(values), np.concatenate(levels), np.concatenate(columns))
+            found.append((first, at, whole))
 
 
 class _Sums:
@@ -195,17 +184,13 @@ class _Sums:
             self._add_products(part, left, grid.split(half))
 
     def _add_products(self, part: int, left: _Slices, right: _Slices) -> None:
-        found = np.zeros((len(left.values), len(right.values)), dtype=np.int64)
-        for start in range(0, left.values.shape[1], BLOCK_ROWS):
-            block = slice(start, start + BLOCK_ROWS)
-            found += (left.values[:, block] @ right.values[:, block].T).astype(np.int64)
-        for t in np.unique(left.levels).tolist():
-            for u in np.unique(right.levels).tolist():
-                rows, columns = left.levels == t, right.levels == u
-                sums = self._sums.setdefault((part, t, u), self._zeros())
-                sums[np.ix_(left.columns[rows], right.columns[columns])] += found[
-                    np.ix_(rows, columns)
-                ].astype(object)
+        for (t, rows, one), (u, columns, two) in product(left, right):
+            found = np.zeros((len(one), len(two)), dtype=np.int64)
+            for start in range(0, one.shape[1], BLOCK_ROWS):
+                block = slice(start, start + BLOCK_ROWS)
+                found += (one[:, block] @ two[:, block].T).astype(np.int64)
+            sums = self._sums.setdefault((part, t, u), self._zeros())
+            sums[np.ix_(rows, columns)] += found.astype(object)
 
     def _zeros(self) -> Integers:
         return np.full((self._width, self._width), 0, dtype=object)

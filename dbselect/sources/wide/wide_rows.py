@@ -230,17 +230,15 @@ class WideRows:
 
         Counts in `missing` what is missing.
         """
-        parts, used = [], np.ones(len(struct), dtype=bool)
-        if self.many.categories:
-            texts = [part_of(struct, self.paths[one.column]) for one in self.many.categories]
-            levels, used, lacking = self.many.entries(texts)
-            missing.update(lacking)
-            parts.append(levels)
+        texts = [part_of(struct, self.paths[one.column]) for one in self.many.categories]
+        each = [*self.many.entries(texts)]
         if self.sparse is not None:
-            field, there = entries(self.sparse, struct.field(self.sparse))
-            missing.update({self.sparse: int((~there).sum())})
+            each.append((self.sparse, *entries(self.sparse, struct.field(self.sparse))))
+        used = np.ones(len(struct), dtype=bool)
+        for name, _, there in each:
+            missing[name] += int((~there).sum())
             used &= there
-            parts.append(field)
+        parts = [found for _, found, _ in each]
         return (sparse.hstack(parts, format="csr") if parts else None), used
 
     def _without_gaps(self, X: Matrix, missing: Counter[str]) -> Mask:
