@@ -19,7 +19,6 @@ slices on one exponent for all rows of a column, as its products are summed over
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -184,13 +183,23 @@ class _Sums:
             self._add_products(part, left, grid.split(half))
 
     def _add_products(self, part: int, left: _Slices, right: _Slices) -> None:
-        for (t, rows, one), (u, columns, two) in product(left, right):
-            found = np.zeros((len(one), len(two)), dtype=np.int64)
-            for start in range(0, one.shape[1], BLOCK_ROWS):
-                block = slice(start, start + BLOCK_ROWS)
-                found += (one[:, block] @ two[:, block].T).astype(np.int64)
-            sums = self._sums.setdefault((part, t, u), self._zeros())
-            sums[np.ix_(rows, columns)] += found.astype(object)
+        if not right:
+            return
+        one = np.vstack([whole for *_, whole in left])
+        two = one if right is left else np.vstack([whole for *_, whole in right])
+        found = np.zeros((len(one), len(two)), dtype=np.int64)
+        for start in range(0, one.shape[1], BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            found += (one[:, block] @ two[:, block].T).astype(np.int64)
+        row = 0
+        for t, rows, _ in left:
+            column = 0
+            for u, columns, _ in right:
+                sums = self._sums.setdefault((part, t, u), self._zeros())
+                own = found[row : row + len(rows), column : column + len(columns)]
+                sums[np.ix_(rows, columns)] += own.astype(object)
+                column += len(columns)
+            row += len(rows)
 
     def _zeros(self) -> Integers:
         return np.full((self._width, self._width), 0, dtype=object)
