@@ -55,6 +55,11 @@ class Values:
             self._widen(values)
         if self.limit == 0 or values.is_empty():
             return
+        if values.dtype.is_temporal() or values.dtype in (pl.Decimal, pl.Binary, pl.Int128):
+            # Of types that the library does not count.
+            counts = values.rename("value").value_counts(name="rows")
+            self._add(counts.with_columns(pl.col("rows").cast(pl.Int64)))
+            return
         counts = pl.Series(distinct(values.to_frame())).struct.unnest()
         found = values.gather(counts["row"])
         if found.dtype in (pl.Categorical, pl.Enum):
