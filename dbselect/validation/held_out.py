@@ -24,9 +24,10 @@ from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import AnyModel
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.sources.sampling.folded import FoldedTable, RowFolds
-from dbselect.validation.scoring.evaluate import coefficients_of, evaluate, squared_errors
+from dbselect.validation.scoring.evaluate import evaluate, squared_errors
+from dbselect.validation.scoring.judging import coefficients_of
 from dbselect.validation.scoring.metrics import OF_QUERIES, requests_of
-from dbselect.validation.scoring.row_scores import predictors_of, row_scores
+from dbselect.validation.scoring.row_scores import row_scores
 
 #: Errors that differ by less than this share of the target's variance are equal, and
 #: costs by less than this share of the largest: sums in another order differ by rounding.
@@ -141,7 +142,7 @@ def _beside_levels(
     result: AnytimeSequence | Model, held: Gram, levels: LevelGroup
 ) -> tuple[Vector, float]:
     """Return mse and the target's variance; of levels a model is a weighted sum, as of rows."""
-    coef, intercept = coefficients_of(result)
+    (intercept,), (coef,) = (np.moveaxis(one, -1, 0) for one in coefficients_of(result))
     at = {name: j for j, name in enumerate(result.columns)}
     others = [at[name] for name in held.columns[:-1]]
     own, of_levels = coef[:, others], np.delete(coef, others, axis=1)
@@ -227,12 +228,10 @@ def scores_of(
 
 def columns_used(result: AnySequence | AnyModel) -> npt.NDArray[np.intp]:
     """Return how many columns each prefix has a coefficient of that is not 0; shape (M,)."""
+    each: Any = [result]
     if isinstance(result, JointSequence | JointModel):
-        coef = np.stack([coefficients_of(own)[0] for own in result.responses.values()], axis=-1)
-    elif isinstance(result, GlmSequence | GlmModel):
-        coef = predictors_of(result)[1]
-    else:
-        coef = coefficients_of(result)[0][:, :, None]
+        each = result.responses.values()
+    coef = np.concatenate([coefficients_of(own)[1] for own in each], axis=2)
     return np.asarray((coef != 0).any(axis=2).sum(axis=1))
 
 

@@ -22,7 +22,7 @@ from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.problem import constant_target, unusable
 from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX
-from dbselect.record.gram import Gram, Matrix, Vector, as_fitted
+from dbselect.record.gram import Gram, Vector, as_fitted
 from dbselect.record.inputs import Product, inputs_as_fitted
 from dbselect.results.every import AnySequence
 from dbselect.results.glm.model import GlmModel
@@ -36,8 +36,9 @@ from dbselect.sources.open import stored_gram
 from dbselect.sources.read import gram as read_gram
 from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.wide.many_levels import has_many
-from dbselect.validation.scoring.measured import Evaluation, Measurable, measured
-from dbselect.validation.scoring.row_scores import RowScores, row_scores
+from dbselect.validation.scoring.judging import Measurable, coefficients_of
+from dbselect.validation.scoring.measured import Evaluation, measured
+from dbselect.validation.scoring.row_scores import row_scores
 from dbselect.validation.simulate import simulate
 from dbselect.validation.unknown import unseen_in, with_mean_effects
 
@@ -123,7 +124,7 @@ def evaluate(
     ArgumentError : `sequence` is no such result; a Gram for models of a family or for a metric,
         which need rows; `weight` with a Gram; there is no such metric, or it means nothing for
         the family; ndcg without `key`, or a `key` without ndcg
-    SourceError : there is no such table; with a family, a stream that can be read only once
+    SourceError : there is no such table; beside an offset, a stream that can be read only once
     RecordError : a record is malformed, or has curves, dates, means or levels beside
         ``other`` that are not those of the fit
     ColumnError : the data lack a column, or have a date in another unit than the fit
@@ -143,7 +144,8 @@ def evaluate(
     Linear: O(steps D^2) on a Gram; of entries, and of a text of more than 1,000 levels, one pass
     as for metrics; errors of prediction below 1e-8 of the target's
     deviation drown in rounding. With a family: one pass, O(steps D) a row, on the rows
-    where no column of the sequence is missing, so that all prefixes are judged on the same.
+    where no column of the sequence is missing, so that all prefixes are judged on the same, and
+    some more beside an offset, but of family poisson, for the model without columns.
     What the ridge takes is that share of the null deviance which it took on the rows of the
     search.
     Metrics: one pass, O(steps D) a row, on the rows where neither a column of the sequence nor
@@ -259,8 +261,12 @@ def _by_rows(found: GlmSequence | GlmModel, data: Any, weight: str | None) -> pl
     scores = row_scores(found, data, weight)
     if scores.null_deviance == 0:
         raise DataError(constant_target(found.target, scores.rows, scores.skipped))
-    judged: dict[str, Any] = {"r2": scores.r2, "deviance": scores.deviance}
-    judged["accuracy"] = _accuracy(scores)
+    # NULL where there are no classes.
+    accuracy = pl.Series([None] * len(scores.deviance), dtype=pl.Float64)
+    judged: dict[str, Any] = {
+        "r2": scores.r2, "deviance": scores.deviance,
+        "accuracy": accuracy if scores.accuracy is None else scores.accuracy,
+    }  # fmt: skip
     if isinstance(found, GlmModel):
         return pl.DataFrame({"spent": [found.spent], **judged})
     drop = (scores.deviance[0] - scores.deviance) / scores.null_deviance
@@ -288,12 +294,6 @@ def _of_rows(found: Any, data: Any) -> Measurable:
 def is_gram(data: Any) -> bool:
     """Whether data are a Gram, its record or a file of one, which hold no rows."""
     return isinstance(data, Gram | Mapping | pa.Scalar) or stored_gram(data) is not None
-
-
-def _accuracy(scores: RowScores) -> pl.Series:
-    """Return the accuracy as a column, NULL where there are no classes."""
-    values = [None] * len(scores.deviance) if scores.accuracy is None else scores.accuracy
-    return pl.Series("accuracy", values, pl.Float64)
 
 
 def gram_there(
@@ -330,23 +330,11 @@ def squared_errors(
     The Gram is of at least one other row; of the categories `unseen` rows have a level that the fit
     has not seen.
     """
-    coef, intercept = coefficients_of(sequence)
     columns = list(sequence.columns)
-    if unseen:
-        columns, constants, each = with_mean_effects(
-            columns, intercept[:, None], coef[:, :, None], unseen
-        )
-        coef, intercept = each[..., 0], constants[..., 0]
+    columns, constants, each = with_mean_effects(columns, *coefficients_of(sequence), unseen)
+    coef, intercept = each[..., 0], constants[..., 0]
     there = as_fitted(gram, [sequence.target, *columns], sequence.terms)
     C = there.covariance()
     bias = there.mean[0] - intercept - coef @ there.mean[1:]
     variance = C[0, 0] - 2.0 * coef @ C[1:, 0] + np.einsum("si,si->s", coef @ C[1:, 1:], coef)
     return np.maximum(variance, 0.0) + bias**2, float(C[0, 0])
-
-
-def coefficients_of(sequence: Sequence | Model) -> tuple[Matrix, Vector]:
-    """Return coefficients, shape (M, D), and intercepts, shape (M,), of M prefixes."""
-    if isinstance(sequence, Model):
-        coef = np.array([list(sequence.coefficients.values())])
-        return coef, np.array([sequence.intercept])
-    return sequence.coef, sequence.intercept
