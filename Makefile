@@ -18,7 +18,7 @@ PURE := $(addprefix kernel::,chunk distinct fold possible) \
 	$(addprefix record::,gram inputs levels prefix sequences state terms) \
 	$(addprefix search::,linear::state algebra::twofold sets::convolution sets::leaps)
 
-.PHONY: help setup lock lint type browser postgres java rust test test-more test-far docs oracle fuzz numbers faults sanitize miri bench reproduce demo wasm wheel matrix
+.PHONY: help setup lock lint type browser postgres mysql java rust test test-more test-far docs oracle fuzz numbers faults sanitize miri bench reproduce demo wasm wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -80,6 +80,13 @@ postgres:
 		|| $(if $(filter 0,$(shell id -u)),,sudo -n) apt-get install -qq --yes \
 			--no-install-recommends postgresql > /dev/null 2>&1 \
 		|| echo 'PostgreSQL cannot be installed: its tests are skipped'
+
+# What ibis connects by is compiled, so that it is no part of the usual setup.
+mysql: setup ## tables of MySQL: tests on a MariaDB server of their own, installed with apt
+	@command -v mariadbd > /dev/null || $(if $(filter 0,$(shell id -u)),,sudo -n) apt-get install \
+		-qq --yes --no-install-recommends mariadb-server libmariadb-dev pkg-config gcc > /dev/null
+	$(BIN)/python -m pip install --quiet mysqlclient
+	$(BIN)/pytest tests/sources -m 'slow or system' -k mysql
 
 # As with Chromium, for Spark.
 java:

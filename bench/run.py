@@ -14,6 +14,7 @@ import beside
 import best_within
 import fits
 import glm
+import many
 import object_store
 import page
 import paths
@@ -35,6 +36,7 @@ SUBJECTS = {
     "Import": start,
     "Scans": scans,
     "Segments": segments,
+    "Many groups": many,
     "Predictions": predictions,
     "Other libraries": beside,
     "Families": glm,

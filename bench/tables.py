@@ -16,16 +16,19 @@ def columns(width: int) -> list[str]:
     return [f"x{j}" for j in range(width)]
 
 
-def table(rows: int, width: int, keys: int = KEYS) -> Path:
+def table(rows: int, width: int, keys: int = KEYS, compression: str = "none") -> Path:
     """Write, unless it is there, a table of `width` doubles and a key of some values."""
-    path = FOLDER / f"{rows}x{width}{f'x{keys}' if keys != KEYS else ''}.parquet"
+    name = f"{rows}x{width}{f'x{keys}' if keys != KEYS else ''}"
+    path = FOLDER / f"{name}{'' if compression == 'none' else '.' + compression}.parquet"
     if path.exists():
         return path
     FOLDER.mkdir(exist_ok=True)
     rng = np.random.default_rng(width)
     schema = pa.schema([*((name, pa.float64()) for name in columns(width)), ("k", pa.int32())])
     temporary = path.with_suffix(".tmp")
-    with pq.ParquetWriter(temporary, schema, compression="none", use_dictionary=False) as writer:
+    with pq.ParquetWriter(
+        temporary, schema, compression=compression, use_dictionary=False
+    ) as writer:
         for start in range(0, rows, ROW_GROUP):
             size = min(ROW_GROUP, rows - start)
             common = rng.standard_normal(size)

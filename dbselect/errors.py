@@ -4,7 +4,7 @@ import difflib
 import numbers
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -65,7 +65,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class DependenceWarning(ConditionWarning):
-    """A column that depends on others but for a trace is left out, and the trace may matter."""
+    """A column that nearly depends on others is left out, and what is its own may matter."""
 
 
 class LeftOutWarning(UserWarning):
@@ -118,14 +118,18 @@ MOST_SHOWN = 100
 
 def shown(value: Any) -> str:
     """Return a value as an error shows it: short, and of a table its type only."""
-    kind = type(value).__name__
-    article = "an" if kind[0] in "AEIOUaeiou" else "a"
     marks = ("__arrow_c_stream__", "__array__", "collect_schema")
     is_table = any(hasattr(value, mark) for mark in marks)
     if is_table and not isinstance(value, numbers.Number):
-        return f"{article} {kind}"
+        return type_shown(value)
     text = repr(value)
-    return text if len(text) <= MOST_SHOWN else f"{article} {kind}"
+    return text if len(text) <= MOST_SHOWN else type_shown(value)
+
+
+def type_shown(value: Any) -> str:
+    """Return the type of a value with its article."""
+    kind = type(value).__name__
+    return f"an {kind}" if kind[0] in "AEIOUaeiou" else f"a {kind}"
 
 
 def unknown(kind: str, name: str, names: Sequence[str]) -> str:
@@ -137,6 +141,16 @@ def unknown(kind: str, name: str, names: Sequence[str]) -> str:
     more = ", ..." if len(near) == 10 < len(names) else ""
     listed = ", ".join(f"'{other}'" for other in near) + more
     return f"unknown {kind} '{name}'; there is {listed or 'none'}"
+
+
+def did_you_mean(name: Any, names: Iterable[str], meant: Mapping[str, str]) -> str:
+    """Return a question that ends a refusal: what a word means elsewhere, or a near name."""
+    if not isinstance(name, str):
+        return ""
+    lower = name.lower()
+    near = difflib.get_close_matches(lower, [*meant, *names], n=1)
+    found = meant.get(near[0], near[0]) if near else None
+    return "" if found is None else f"; did you mean {found!r}?"
 
 
 def warn_of_choice() -> None:

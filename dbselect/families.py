@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from dbselect.errors import ArgumentError, shown
+from dbselect.errors import ArgumentError, did_you_mean, shown
 
 __all__ = [
     "Binomial", "Family", "Gamma", "Gaussian", "InverseGaussian", "Multinomial",
@@ -188,7 +188,7 @@ _FAMILIES: dict[str, type[Family]] = {
 #: Names of other libraries for a family.
 _MEANT = {
     "logistic": "binomial", "logit": "binomial", "bernoulli": "binomial", "normal": "gaussian",
-    "linear": "gaussian", "softmax": "multinomial", "nb": "negative_binomial",
+    "linear": "gaussian", "ols": "gaussian", "softmax": "multinomial", "nb": "negative_binomial",
     "negbin": "negative_binomial", "probit": "binomial(probit)",
 }  # fmt: skip
 _TEXT = re.compile(r"(\w+)(?:\((.*)\))?")
@@ -242,7 +242,6 @@ def parse(family: Any) -> Family:
 
 
 def _unknown(family: Any) -> ArgumentError:
-    meant = _MEANT.get(family) if isinstance(family, str) else None
-    more = "" if meant is None else f"; did you mean {meant!r}?"
     listed = [*_FAMILIES]
+    more = did_you_mean(family, listed, _MEANT)
     return ArgumentError(f"family is {shown(family)}; it must be one of {listed}{more}")

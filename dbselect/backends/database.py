@@ -106,23 +106,19 @@ class DatabaseFile:
             try:
                 connection = _connected(self._path, read_only)
                 break
-            except duckdb.IOException as error:
-                if "lock" not in str(error):
-                    raise SourceError(f"cannot open the store '{self._path}': {error}") from error
-                if not read_only and self._is_only_read():
-                    raise OnlyReadError(f"'{self._path}' is open to be read") from error
-                if time.monotonic() - start > PATIENCE:
-                    raise BusyError(f"cannot open the store '{self._path}': {error}") from error
             except duckdb.Error as error:
+                waited, why = time.monotonic() - start, f"cannot open the store '{self._path}'"
+                is_locked = isinstance(error, duckdb.IOException) and "lock" in str(error)
+                if is_locked and not read_only and self._is_only_read():
+                    raise OnlyReadError(f"'{self._path}' is open to be read") from error
+                if is_locked and waited > PATIENCE:
+                    raise BusyError(f"{why}: {error}") from error
                 # Another thread may be about to close it.
                 is_open = isinstance(error, duckdb.ConnectionException)
-                if is_open and time.monotonic() - start < PATIENCE / 10:
-                    time.sleep(PAUSE)
-                    continue
-                raise SourceError(
-                    f"cannot open the store '{self._path}': {error}; where this process has the "
-                    "file open already, give GramStore that connection and the name of a table"
-                ) from error
+                if is_open and waited > PATIENCE / 10:
+                    why += "; give GramStore the connection that has it, and the name of a table"
+                if not is_locked and not (is_open and waited < PATIENCE / 10):
+                    raise SourceError(f"{why}: {error}") from error
             time.sleep(PAUSE)
         with connection:
             yield DatabaseTable(connection, TABLE, str(self._path))
@@ -204,11 +200,10 @@ class DatabaseTable:
             if known:
                 run(f"DELETE FROM {self._table} WHERE list_contains(?, part)", [gone])
                 run(f"INSERT INTO {self._table} BY NAME FROM {NEW}")
-            elif before.frame is None:
-                run(f"CREATE TABLE {self._table} AS FROM {NEW}")
             else:
                 # No row to touch, and keys may have other types this time.
-                run(f"DROP TABLE {self._table}")
+                if before.frame is not None:
+                    run(f"DROP TABLE {self._table}")
                 run(f"CREATE TABLE {self._table} AS FROM {NEW}")
             run("COMMIT")
         except BaseException as error:

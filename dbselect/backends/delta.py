@@ -27,7 +27,10 @@ class DeltaFolder:
         if not is_delta(self._path):
             return Shelved(None)
         table = delta_table(self._path)
-        frame = pl.DataFrame(table.to_pyarrow_table())
+        try:
+            frame = pl.DataFrame(table.to_pyarrow_table())
+        except Exception as error:  # deltalake and Arrow have many kinds
+            raise SourceError(f"cannot read the store '{self._path}': {error}") from error
         if "reading" not in frame.columns:
             raise SourceError(f"the Delta table '{self._path}' is no store; it has {frame.columns}")
         return Shelved(frame.with_columns(pl.col("gram").cast(RECORD_DTYPE)), table)

@@ -22,6 +22,7 @@ import polars as pl
 from dbselect.backends.shelf import Shelved, beside, was_first
 from dbselect.errors import RecordError, SourceError
 from dbselect.record.digest import FORMAT, VERSION, check_version
+from dbselect.record.writing import sync_folder
 
 #: Files of records above which a step writes all records into one.
 MOST_FILES = 16
@@ -185,7 +186,7 @@ class Folder(Records):
             os.link(temporary, self._path / name)
         finally:
             temporary.unlink(missing_ok=True)
-        _sync_folder(self._path)
+        sync_folder(self._path)
 
     def _remove(self, name: str) -> None:
         (self._path / name).unlink(missing_ok=True)
@@ -209,14 +210,3 @@ def _files_of(text: bytes, shown: str) -> dict[str, list[str]]:
 def _sync(file: Any) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Have the names of a folder survive a crash; Windows opens no folder, and needs none."""
-    if os.name == "nt":
-        return
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

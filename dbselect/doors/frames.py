@@ -64,7 +64,7 @@ class LazyFrameNamespace:
         columns : names and globs; default: every column of numbers, booleans, dates and
             text
         weight : column of row weights, >= 0
-        null_policy : what becomes of missing values, as in `dbselect.gram`
+        null_policy : how to treat missing values, as in `dbselect.gram`
         categories, basis, max_levels, terms : as in `dbselect.gram`; what has to be
             learnt of the table is read at once, `terms` read nothing
 
@@ -125,7 +125,7 @@ class LazyFrameNamespace:
         Parameters
         ----------
         key : field of the facts, or a list of fields
-        columns : names and globs; default: as in `gram`, but for the key
+        columns : names and globs; default: as in `gram`, without the key
         weight : column of row weights, >= 0
 
         Notes

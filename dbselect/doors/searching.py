@@ -7,9 +7,8 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from dbselect.methods.answer_types import TYPES
 from dbselect.methods.fits.by import answers_of
-from dbselect.methods.records import by_blocks, statuses
+from dbselect.methods.records import answer_type, by_blocks, statuses
 from dbselect.methods.sequences.by import searched
 from dbselect.options.methods import OF_RECORDS, Method, places_of
 from dbselect.options.option import in_order, option_lines, with_parameters
@@ -34,7 +33,7 @@ class Searching:
     def _asked(self, method: str, target: Any, given: dict[str, Any]) -> pl.Expr:
         """Return the answer of a method for each record, many at a time."""
         problem, options = of_records(method, target, given)
-        dtype = dtype_of(TYPES[OF_RECORDS[method].returns])
+        dtype = dtype_of(answer_type(method))
 
         def answers(block: pa.Array) -> pa.Array:
             if method in COMPILED:

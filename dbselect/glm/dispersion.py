@@ -41,7 +41,7 @@ SETTLED = 1e-9
 TURNS, STEPS = 50, 25
 #: Longest step of log theta.
 LONGEST = 2.0
-#: Largest theta: the variance is then that of Poisson's counts but for a millionth of the mean.
+#: Largest theta: the variance is then that of Poisson's counts to a millionth of the mean.
 LARGEST = 1e6
 #: Columns by formula of the pass.
 SCORE, CURVATURE, SPREAD = (f"{PREFIX}{name}" for name in ("score", "curvature", "spread"))

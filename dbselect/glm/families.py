@@ -1,6 +1,6 @@
 """Families of generalised linear models, as formulas of a row.
 
-A row's linear predictors ``eta_k`` are K numbers (one, but for several classes) and its
+A row's linear predictors ``eta_k`` are K numbers (one, unless there are several classes) and its
 responses ``y_r`` are R numbers. With the canonical link, the gradient of the log-likelihood
 is ``X'(y - mu)``; another link has its slope over the variance as a factor, and the expected
 information in the place of the curvature (Fisher's scoring). The information is a sum over
@@ -84,6 +84,11 @@ class Row:
     deviance: Formula  # what the row adds to the deviance
 
 
+def _number(path: Path) -> list[Formula]:
+    """Return the response of a target of numbers."""
+    return [column(path)]
+
+
 @dataclass(frozen=True, eq=False)
 class FamilyFormulas:
     """What a model of a target is made of; rows are described by formulas."""
@@ -95,7 +100,7 @@ class FamilyFormulas:
     null: Callable[[Vector, Vector, float, float], Null]
     allowed: str  # what the target's values must be, for errors
     # path of the target -> R responses; by default one number
-    responses: Callable[[Path], list[Formula]] = lambda path: [column(path)]
+    responses: Callable[[Path], list[Formula]] = field(default_factory=lambda: _one_number)
     # response -> 1 where the value is not allowed, 0 elsewhere
     refused: Callable[[Formula], Formula] | None = None
     # response -> what the null deviance needs the sum of
@@ -118,6 +123,10 @@ class FamilyFormulas:
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel by name, as the formulas are functions."""
         return load("glm.named", "family_of"), (self.name, self.classes or self.levels)
+
+
+def _one_number(path: Path) -> list[Formula]:
+    return [column(path)]
 
 
 def one_pair(weight: Formula, rest: Formula, deviance: Formula) -> Row:

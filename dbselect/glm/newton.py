@@ -146,7 +146,7 @@ class GlmProblem:
         return np.concatenate([np.empty(0, np.intp), *(self.members[group] for group in groups)])
 
     def wide(self, columns: Index) -> Index:
-        """Return where the P coefficients of each of some columns stand in the linear problem."""
+        """Return the positions of the P coefficients of some columns in the linear problem."""
         return np.asarray((columns[:, None] * self.free + np.arange(self.free)).ravel())
 
 

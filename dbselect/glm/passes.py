@@ -325,7 +325,7 @@ def with_square(x: Formula) -> Formula:
 
 
 def places(gram: Gram, names: Sequence[str]) -> Index:
-    """Return where columns stand in a Gram."""
+    """Return the positions of columns in a Gram."""
     numbers = {name: j for j, name in enumerate(gram.columns)}
     return np.array([numbers[name] for name in names], dtype=np.intp)
 

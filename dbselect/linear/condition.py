@@ -76,12 +76,7 @@ def warn_of(condition: float) -> None:
 
 
 def warn_of_leak(correlations: Vector, names: Sequence[str], target: str, rows: int) -> None:
-    """Warn where one column explains nearly all of the target.
-
-    Parameters
-    ----------
-    correlations : shape (D,), of each column with the target
-    """
+    """Warn where one column explains nearly all of the target; correlations have shape (D,)."""
     shares = correlations**2
     worst = int(shares.argmax())
     if rows >= LEAK_ROWS and shares[worst] > LEAK_SHARE:
@@ -109,15 +104,12 @@ def warn_of_dropped(state: State, names: Sequence[str], *, is_linear: bool = Tru
     gain = squares / share
     worst = int(gain.argmax())
     if gain[worst] > TOLD_SHARE:
-        whole, cure = (
-            ("the target's variance", "fit(exact=True) keeps it, and so does")
-            if is_linear
-            else ("the null deviance", "what keeps it is")
-        )
+        whole = "the target's variance" if is_linear else "the null deviance"
+        cure = "use fit(exact=True), or give" if is_linear else "give"
         warn_caller(
-            f"column '{names[columns[worst]]}' depends on the others but for {share[worst]:.0e} of "
-            "its variance, of which doubles keep too few digits: it gets coefficient 0, though it "
-            f"may explain {min(gain[worst], 1.0):.3f} of {whole}; "
-            f"{cure} the difference as a column of its own",
+            f"column '{names[columns[worst]]}' nearly depends on the others: {share[worst]:.0e} of "
+            "its variance is its own, too little for doubles, so it gets coefficient 0, although "
+            f"it may explain {min(gain[worst], 1.0):.3f} of {whole}; {cure} the difference as a "
+            "column of its own",
             DependenceWarning,
         )

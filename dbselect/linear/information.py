@@ -124,7 +124,10 @@ def by_likelihood(
     n, r = trials.rows, trials.degrees
     bic = loss + r * math.log(n)
     choices = _log_binomial(trials.n_groups, trials.sizes)
-    a = default_penalty(n, trials.n_columns) if penalty is None else penalty
+    a = penalty
+    if a is None:  # of Fan and Tang
+        log_log = math.log(math.log(max(n, 3)))
+        a = max(SMALLEST_PENALTY, log_log * math.log(max(trials.n_columns, 1)))
     table = {
         "df": r,
         "aic": loss + 2.0 * r,
@@ -185,11 +188,6 @@ def fits_of(
         degrees_all=none + state.degrees(),
         degrees_none=none,
     )
-
-
-def default_penalty(rows: int, n_columns: int) -> float:
-    """Return a = log(log n) log D of Fan and Tang, or 2 where that is less."""
-    return max(SMALLEST_PENALTY, math.log(math.log(max(rows, 3))) * math.log(max(n_columns, 1)))
 
 
 def _log_binomial(n: int, k: Vector) -> Vector:

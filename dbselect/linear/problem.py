@@ -166,7 +166,7 @@ def constant_target(target: str, rows: int, skipped: int) -> str:
 
 
 def is_constant(deviation: Vector, mean: Vector, mean_low: Vector | None) -> npt.NDArray[np.bool_]:
-    """Whether columns of some standard deviations and means are constant but for rounding.
+    """Whether columns of some standard deviations and means are constant up to rounding.
 
     Large integers and timestamps may vary by less than the rounding of their mean: where
     it is known what that took, the sums are around both.

@@ -106,7 +106,7 @@ class State:
 
     @property
     def apart(self) -> Sequence[tuple[int, LevelBlock]]:
-        """The groups of which it is not, and what stands in its place."""
+        """The groups whose own block is not made, each with what replaces it."""
         return []
 
     @property
@@ -255,7 +255,7 @@ class State:
         """Return loss(g | S) of each of the J groups; 0 for those not selected.
 
         O(|S|^2), after the first call, which inverts L. Aliased columns of other groups that depend
-        on the group stand in for it, as far as they can.
+        on the group replace it, as far as they can.
         """
         if self._losses is None:
             self._losses = self._each_loss()
@@ -288,7 +288,7 @@ class State:
         return losses
 
     def _replaced(self, block: Matrix, weights: Matrix, coef: list[Vector]) -> float | None:
-        """Return the loss of a group for which aliased columns stand in; None if in doubt.
+        """Return the loss of a group that aliased columns replace; None if in doubt.
 
         Given the other groups, with M the inverse of `block`, the group's columns have
         covariance M and gradient ``M w``, and the aliased ones are ``W`` times them. So what

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
@@ -18,7 +19,9 @@ from dbselect.errors import (
     shown,
 )
 from dbselect.linear.condition import CONDITION_LIMIT
-from dbselect.record.gram import Gram, check_type
+from dbselect.options.methods import OF_RECORDS
+from dbselect.options.option import REQUIRED
+from dbselect.record.gram import RECORD_TYPE, Gram, check_type
 from dbselect.record.groups import costs_by_name, groups_of
 
 if TYPE_CHECKING:
@@ -28,6 +31,17 @@ Result = TypeVar("Result")
 #: Bytes of records that are searched at a time. The lists of steps are some twice as long, and
 #: no Arrow array of theirs may have more than 2 GB of text.
 READ_BYTES = 2**25
+
+
+@cache
+def answer_type(method: str) -> pa.DataType:
+    """Return the type of what a method answers for a record, as the library answers no record."""
+    known = OF_RECORDS[method].known
+    required = {name: 1 for name, option in known.items() if option.default is REQUIRED}
+    ask, name = (_native.answers, "found")
+    if OF_RECORDS[method].returns == "sequence":
+        ask, name = (_native.search, "sequence")
+    return ask(pa.array([], RECORD_TYPE), method, "y", required).field(name).type
 
 
 def answered(

@@ -12,21 +12,16 @@ Here for sets that are given at once; the compiled library takes rows one by one
 Source: Qian, Singer (2019), corollary 9 and appendix D, eq. 4.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 from scipy.linalg import blas
 
 from dbselect.objectives.contract import SetFunction
 from dbselect.record.gram import Matrix, Vector
 
-Index = npt.NDArray[np.intp]
 
-
-class AOptimal:
-    """The objective over a fixed set of candidates, for sets given at once.
+class AOptimal(SetFunction):
+    """Chosen rows, and what every other one would add.
 
     `X`, shape (n, d), holds the candidate rows; `beta2` > 0 is the prior precision of each
     coefficient, `sigma2` > 0 the variance of the noise.
@@ -35,64 +30,30 @@ class AOptimal:
     --------
     >>> import numpy as np
     >>> from dbselect.objectives.a_optimal import AOptimal
-    >>> objective = AOptimal(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
-    >>> round(objective.value([0, 1]), 6), objective.gains([0, 1]).round(6).tolist()
-    (1.0, [0.5, 0.5, 0.25])
+    >>> rows = AOptimal(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
+    >>> round(rows.add_all([0, 1]), 6), rows.gains().round(6).tolist()
+    (1.0, [0.0, 0.0, 0.25])
     """
 
     def __init__(self, X: Matrix, beta2: float = 1.0, sigma2: float = 1.0) -> None:
         self.X = np.ascontiguousarray(X)
         self.beta2 = beta2
         self.sigma2 = sigma2
-
-    def value(self, rows: Sequence[int] | Index) -> float:
-        """Return f(S), from the singular values of X_S; O(|S| d min(|S|, d))."""
-        squares = linalg.svdvals(self.X[np.asarray(rows, dtype=np.intp)]) ** 2
-        return float((squares / (self.sigma2 * self.beta2 + squares)).sum() / self.beta2)
-
-    def gains(self, rows: Sequence[int] | Index) -> Vector:
-        """Return ``f(S + a) - f(S - a)`` of every candidate a, what it adds to others; shape (n,).
-
-        With ``M = I + s / beta2 X_S X_S'``, a row of S has P x_a = [M^-1 X_S]_a / beta2 and 1 - s
-        x_a'P x_a = [M^-1]_aa. O(n d^2 + |S|^2 (|S| + d)) time, 16 n d bytes.
-        """
-        at = np.asarray(rows, dtype=np.intp)
-        X = self.X[at]
-        root = self._root(X)
-        A = _product(self.X, root)
-        gains = _squares(_product(A, root)) / (self.sigma2 + _squares(A))
-        M = _product(X, X.T) / (self.sigma2 * self.beta2)
-        M[np.diag_indices(len(at))] += 1.0
-        inverse = linalg.inv(M)
-        without = self.sigma2 * self.beta2**2 * np.diagonal(inverse)
-        gains[at] = _squares(_product(inverse, X)) / without
-        return gains
-
-    def _root(self, X: Matrix) -> Matrix:
-        """Return the symmetric root of P after the rows of X, which keeps half its digits."""
-        _, singular, V = linalg.svd(X, full_matrices=False)
-        precision = self.beta2 + singular**2 / self.sigma2
-        shrink = self.beta2**-0.5 - precision**-0.5
-        return np.asarray(np.eye(X.shape[1]) * self.beta2**-0.5 - _product(V.T * shrink, V))
-
-
-class ChosenRows(SetFunction):
-    """Chosen candidates, and what every other one would add: A-optimality as an `Objective`."""
-
-    def __init__(self, candidates: AOptimal, held: Sequence[int] = ()) -> None:
-        self.candidates = candidates
-        self.held = list(held)
+        self.held: list[int] = []
         self._marginal: Vector | None = None
 
     @property
     def size(self) -> int:
         """Number of candidates."""
-        return len(self.candidates.X)
+        return len(self.X)
 
     @property
     def value(self) -> float:
-        """f(S) of the rows chosen."""
-        return self.candidates.value(self.held) if self.held else 0.0
+        """f(S) of the rows chosen, from the singular values of X_S; O(|S| d min(|S|, d))."""
+        if not self.held:
+            return 0.0
+        squares = linalg.svdvals(self.X[self.held]) ** 2
+        return float((squares / (self.sigma2 * self.beta2 + squares)).sum() / self.beta2)
 
     def gains(self) -> Vector:
         """Return f(S + a) - f(S) of each candidate; 0 for the chosen ones."""
@@ -111,10 +72,31 @@ class ChosenRows(SetFunction):
         return super()._become(held)
 
     def _marginals(self) -> Vector:
-        """Return ``f(S + a) - f(S - a)`` of every candidate."""
-        if self._marginal is None:
-            self._marginal = self.candidates.gains(self.held)
-        return self._marginal
+        """Return ``f(S + a) - f(S - a)`` of every candidate a, what it adds to others; shape (n,).
+
+        With ``M = I + s / beta2 X_S X_S'``, a row of S has P x_a = [M^-1 X_S]_a / beta2 and 1 - s
+        x_a'P x_a = [M^-1]_aa. O(n d^2 + |S|^2 (|S| + d)) time, 16 n d bytes.
+        """
+        if self._marginal is not None:
+            return self._marginal
+        X = self.X[self.held]
+        root = self._root(X)
+        A = _product(self.X, root)
+        found = _squares(_product(A, root)) / (self.sigma2 + _squares(A))
+        M = _product(X, X.T) / (self.sigma2 * self.beta2)
+        M[np.diag_indices(len(X))] += 1.0
+        inverse = linalg.inv(M)
+        without = self.sigma2 * self.beta2**2 * np.diagonal(inverse)
+        found[self.held] = _squares(_product(inverse, X)) / without
+        self._marginal = found
+        return found
+
+    def _root(self, X: Matrix) -> Matrix:
+        """Return the symmetric root of P after the rows of X, which keeps half its digits."""
+        _, singular, V = linalg.svd(X, full_matrices=False)
+        precision = self.beta2 + singular**2 / self.sigma2
+        shrink = self.beta2**-0.5 - precision**-0.5
+        return np.asarray(np.eye(X.shape[1]) * self.beta2**-0.5 - _product(V.T * shrink, V))
 
 
 def _product(A: Matrix, B: Matrix) -> Matrix:

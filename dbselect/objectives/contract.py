@@ -3,8 +3,9 @@
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Protocol, Self, TypeGuard, runtime_checkable
+from typing import Protocol, Self, TypeGuard, TypeVar, runtime_checkable
 
+from dbselect.errors import ArgumentError
 from dbselect.record.gram import Vector
 
 
@@ -60,6 +61,25 @@ class ReadsAhead(Protocol):
 
     def expect(self, candidates: Sequence[int]) -> None:
         """Read what is needed to select some candidates."""
+
+
+O = TypeVar("O", bound=Objective)  # noqa: E741 - the objective
+
+
+def with_added(objective: O, candidates: Sequence[int]) -> O:
+    """Return an objective that changes alone, with some more candidates selected."""
+    found = objective.copy()
+    if candidates:
+        found.add_all(candidates)
+    return found
+
+
+def check_unselected(name: str, objective: Objective) -> None:
+    """Refuse an objective that does not begin with the empty set."""
+    if objective.held:
+        raise ArgumentError(
+            f"{name} has {len(objective.held)} candidates selected; it must have none"
+        )
 
 
 def ask_sets(objective: object, sets: Iterable[Sequence[int]]) -> None:

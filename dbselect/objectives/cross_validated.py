@@ -93,8 +93,10 @@ def scorer_of(estimator: Any, X: Any, y: Any, cv: Any, scoring: Any) -> CrossVal
         raise ArgumentError(f"X is {shown(X)}; it must be a frame, or an array of shape (n, d)")
     if not all(isinstance(name, str) for name in columns):
         raise ColumnError(f"X has columns {columns[:5]}; names of columns are text")
+    if isinstance(y, str):
+        raise ArgumentError(f"y is {y!r}; it must be values, one a row, as X[{y!r}]")
     y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
-    if y.ndim > 1 or len(y) != len(X):
+    if y.ndim != 1 or len(y) != len(X):
         raise ArgumentError(f"y has shape {y.shape}; it must be one value a row of {len(X)}")
     splitter = check_cv(cv, y, classifier=is_classifier(estimator))
     folds = list(splitter.split(np.zeros((len(y), 1)), y))

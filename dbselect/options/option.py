@@ -74,7 +74,7 @@ def checked_options(table: type[T], method: str, options: Mapping[str, Any]) -> 
 
 def check_known(method: str, names: Iterable[str], known: Iterable[str]) -> None:
     """Refuse an option that a method does not have."""
-    listed = list(known)
+    listed = list(dict.fromkeys(known))
     for name in names:
         if name in listed:
             continue
@@ -128,7 +128,7 @@ def shows(
 
     The signature that `help` shows has no types, which the texts say; type checkers read those of
     the function and of the tables. `first` are lines of the docstring for parameters that are not
-    in the tables, `like` a function whose docstring it has, but for the parameters.
+    in the tables, `like` a function whose docstring it has, except for the parameters.
     """
 
     def decorate(function: F) -> F:

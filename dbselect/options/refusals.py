@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbselect.errors import ArgumentError, shown
 from dbselect.families import parse
+from dbselect.options.methods import METHODS
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -106,6 +107,12 @@ def require_single_target(target: Any) -> None:
 
 def refuse(problem: "Problem", method: str) -> None:
     """Refuse a problem with a field that means nothing to a method: name, value and reason."""
+    asks = METHODS[method].known if method in METHODS else {}
+    if hasattr(problem.source, "ask") and "max_queries" not in asks:
+        raise ArgumentError(
+            f"source is a {type(problem.source).__name__}, which has no rows, and {method} reads "
+            "rows; anytime_sequence and the other searches take it"
+        )
     reasons = REFUSED[method]
     for field, value in _asked(problem).items():
         if field in reasons:

@@ -72,7 +72,7 @@ MaxGroups = Annotated[int | None, Option(None, COUNT, "limit on the number of gr
 ForwardRule = Annotated[
     ForwardName,
     Option("fr", one_of(ForwardName), "what a forward step maximises per unit of cost, as in "
-           "`anytime_sequence`, but for ``\"doubling\"``"),
+           "`anytime_sequence`, without ``\"doubling\"``"),
 ]  # fmt: skip
 Backward = Annotated[
     BackwardName,
@@ -389,13 +389,8 @@ _Penalties = Annotated[
     Option(None, FALLING, "penalties, falling, > 0; default: `n_lambda` of a geometric grid from "
            "the least one on at which every penalised coefficient is 0"),
 ]  # fmt: skip
-_Penalty = Annotated[
-    float | None,
-    Option(None, POSITIVE, "the penalty; default: that of a grid which `criterion` prefers"),
-]
-_Criterion = Annotated[
-    PathCriterionName,
-    Option("bic", one_of(PathCriterionName), "information criterion that chooses the penalty"),
+_LassoRatio = Annotated[
+    float, Option(1.0, FRACTION, "1 for the lasso, less for the elastic net, > 0")
 ]
 
 
@@ -404,9 +399,7 @@ class LassoPathOptions(PathOptions, total=False):
 
     penalties: _Penalties
     n_lambda: Annotated[int, Option(100, whole(2), "number of penalties of the grid")]
-    l1_ratio: Annotated[
-        float, Option(1.0, FRACTION, "1 for the lasso, less for the elastic net, > 0")
-    ]
+    l1_ratio: _LassoRatio
 
 
 class GroupLassoPathOptions(PathOptions, total=False):
@@ -427,23 +420,29 @@ class GroupLassoOptions(GroupLassoPathOptions, total=False):
     budget: Budget
 
 
-class LassoOptions(PathOptions, total=False):
+class PenaltyOptions(PathOptions, total=False):
+    """Options of every fit at one penalty of a path."""
+
+    penalty: Annotated[
+        float | None,
+        Option(None, POSITIVE, "the penalty; default: that of a grid which `criterion` prefers"),
+    ]
+    criterion: Annotated[
+        PathCriterionName,
+        Option("bic", one_of(PathCriterionName), "information criterion that chooses the penalty"),
+    ]
+    n_lambda: Annotated[int, Option(100, whole(2), "number of penalties of the grid")]
+
+
+class LassoOptions(PenaltyOptions, total=False):
     """Options of `lasso`."""
 
-    penalty: _Penalty
-    criterion: _Criterion
-    n_lambda: Annotated[int, Option(100, whole(2), "number of penalties of the grid")]
-    l1_ratio: Annotated[
-        float, Option(1.0, FRACTION, "1 for the lasso, less for the elastic net, > 0")
-    ]
+    l1_ratio: _LassoRatio
 
 
-class SparseGroupLassoOptions(PathOptions, total=False):
+class SparseGroupLassoOptions(PenaltyOptions, total=False):
     """Options of `sparse_group_lasso`."""
 
-    penalty: _Penalty
-    criterion: _Criterion
-    n_lambda: Annotated[int, Option(100, whole(2), "number of penalties of the grid")]
     l1_ratio: Annotated[float, Option(0.95, FRACTION, "0 for the group lasso to 1 for the lasso")]
 
 

@@ -1,6 +1,5 @@
 """Results as notebooks show them: a sentence, a short table and a small curve."""
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -22,13 +21,15 @@ class Glance:
     curve: tuple[Any, Any, str] | None = None
 
 
-class InNotebooks(ABC):
+class InNotebooks:
     """What notebooks show as a table; its `repr` is the line above."""
 
+    table: pl.DataFrame
+
     @property
-    @abstractmethod
     def _glance(self) -> Glance:
         """The table and the curve."""
+        return Glance(self.table)
 
     def _repr_html_(self) -> str:
         glance = self._glance

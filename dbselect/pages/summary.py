@@ -8,6 +8,8 @@ import polars as pl
 
 #: Facts in one line, and the width of each.
 IN_A_LINE, WIDTH = 3, 27
+#: Terms that are printed of a larger model, and letters of a longer one.
+MOST_ROWS, MOST_LETTERS = 200, 60
 
 
 class Summary(pl.DataFrame):
@@ -25,11 +27,11 @@ class Summary(pl.DataFrame):
         found._facts = facts
         return found
 
-    def __repr__(self) -> str:
-        return self._head() + super().__repr__()
-
     def __str__(self) -> str:
-        return self._head() + super().__str__()
+        with pl.Config(tbl_rows=MOST_ROWS, fmt_str_lengths=MOST_LETTERS):
+            return self._head() + str(super().__str__())
+
+    __repr__ = __str__
 
     def _repr_html_(self, **options: Any) -> str:
         head = self._head()

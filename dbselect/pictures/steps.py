@@ -14,7 +14,16 @@ import polars as pl
 
 from dbselect.pictures.cost import CostAxis, cost_axis
 from dbselect.pictures.labels import APART, LONGEST, placed
-from dbselect.pictures.style import COLOURS, GREY, HEIGHT, WIDTH, altair, finished, told_apart
+from dbselect.pictures.style import (
+    COLOURS,
+    GREY,
+    HEIGHT,
+    PAGE,
+    WIDTH,
+    altair,
+    finished,
+    told_apart,
+)
 
 #: Of one curve no more steps are drawn, spread evenly; the last is always among them.
 MOST_STEPS = 1000
@@ -94,7 +103,7 @@ def step_curves(
         band = band.mark_area(opacity=0.25, strokeWidth=0, **steps)
         parts.append(band.encode(x, alt.Y("low:Q"), alt.Y2("high:Q"), color=apart["color"]))
     curve = there.mark_line(strokeWidth=2, **steps)
-    parts.append(curve.encode(x, y, order="step:Q", **apart))
+    parts.append(curve.encode(x, y, **apart))
     if mark is not None:
         parts.append(alt.Chart().mark_rule(strokeDash=[2, 4]).encode(x=alt.XDatum(mark)))
     size = 40 if first.height <= MANY else 14
@@ -103,12 +112,14 @@ def step_curves(
     if "choice" in frame.columns:
         parts.append(choices().encode(x, y, tooltip=shown))
     if "group" in frame.columns:
-        text = {"baseline": "top", "dy": 4, "limit": LONGEST}
         named = there.transform_filter("isValid(datum.label)")
         late = f"datum.spent > {axis.cost_at(NEAR_THE_END)!r}"
-        begin = named.transform_filter(f"!({late})").mark_text(align="left", dx=APART, **text)
-        end = named.transform_filter(late).mark_text(align="right", dx=-APART, **text)
-        parts += [one.encode(x, y, text="label:N") for one in (begin, end)]
+        # A name is read above the curves that it crosses: on a halo of the page's colour.
+        for look in ({"stroke": PAGE, "strokeWidth": 3, "strokeOpacity": 0.8}, {}):
+            text = {"baseline": "top", "dy": 4, "limit": LONGEST, **look}
+            begin = named.transform_filter(f"!({late})").mark_text(align="left", dx=APART, **text)
+            end = named.transform_filter(late).mark_text(align="right", dx=-APART, **text)
+            parts += [one.encode(x, y, text="label:N") for one in (begin, end)]
     chart = alt.layer(*parts).properties(width=WIDTH, height=HEIGHT)
     return finished(chart, frame, title, told)
 

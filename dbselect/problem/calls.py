@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, Unpack
+from typing import Any, Concatenate, TypeVar, Unpack
 
 import polars as pl
 
@@ -33,8 +33,8 @@ from dbselect.sources.types import Source
 from dbselect.validation.cross_validation import CrossValidation
 from dbselect.validation.drift import drift_from
 from dbselect.validation.grid import MethodOf
-from dbselect.validation.knockoff_selection import KnockoffSelection
-from dbselect.validation.stability_result import Stability
+from dbselect.validation.knockoffs import KnockoffSelection
+from dbselect.validation.stability import Stability
 
 #: Groups of the columns of facts, or None.
 Groups = GroupColumns | None
@@ -416,22 +416,28 @@ def fit_by(
     return fits_of_records(grams, problem, columns)
 
 
-def of_name(name: str) -> Callable[..., Any]:
-    """Return the call of one line of a method, also of those that have no name at top level."""
-    if name in globals():
-        found: Callable[..., Any] = globals()[name]
-        return found
-    method, own = METHODS[name], getattr(Problem, name)
+def once(method: Callable[Concatenate[Problem, ...], T], known: type) -> Callable[..., T]:
+    """Return the call of one line of a method, which takes its options and fields of a problem."""
+    # One that takes the options of another method checks them itself.
+    is_open = "options" in inspect.signature(method).parameters
 
     def call(
-        source: Source, target: Target, groups: Groups = None, costs: Costs | None = None,
-        **options: Any,
-    ) -> Any:  # fmt: skip
-        return ask(own, source, target, groups, costs, options)
+        source: Source, target: Target | None = None, groups: Groups = None,
+        costs: Costs | None = None, **options: Any,
+    ) -> T:  # fmt: skip
+        if not is_open:
+            check_known(method.__name__, options, [*options_of(known), *PROBLEM_FIELDS])
+        fields, own = apart(options)
+        return method(Problem(source, target, groups, costs, **fields), **own)
 
-    call.__name__ = call.__qualname__ = name
-    first = (*FIRST, OF_METHOD)
-    return shows(method.options, ProblemOptions, first=first, like=own)(call)
+    call.__name__ = call.__qualname__ = method.__name__
+    return shows(known, ProblemOptions, first=(*FIRST, OF_METHOD), like=method)(call)
+
+
+def of_name(name: str) -> Callable[..., Any]:
+    """Return the call of one line of a method, also of those that have no name at top level."""
+    found: Callable[..., Any] | None = globals().get(name)
+    return found or once(getattr(Problem, name), METHODS[name].options)
 
 
 def without_source(call: Callable[..., Any]) -> str:

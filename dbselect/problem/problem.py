@@ -148,7 +148,10 @@ class Problem:
         elif isinstance(self.target, list | tuple):
             check_targets(self.target)
         elif not isinstance(self.target, str):
-            raise ColumnError(f"target is {shown(self.target)}; it must be the name of a column")
+            told = f"target is {shown(self.target)}; it must be the name of a column"
+            if isinstance(self.source, str):
+                told += f": the table comes first, as in Problem(table, {self.source!r})"
+            raise ColumnError(told)
 
     def _read_formula(self) -> None:
         """Put what a formula says in the place of target, intercept, terms and groups."""
@@ -224,7 +227,7 @@ class Problem:
         return [self.target] if isinstance(self.target, str) else list(self.target or ())
 
     def changed(self) -> dict[str, Any]:
-        """Return the fields not at their defaults, but for source, target, groups, costs."""
+        """Return the fields not at their defaults, without source, target, groups and costs."""
         known = options_of(ProblemOptions)
         own = {name: getattr(self, name) for name in known}
         own["family"] = str(parse(self.family))

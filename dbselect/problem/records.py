@@ -1,11 +1,13 @@
 """The problem of a method that runs on Gram records alone, in SQL, Polars and frames."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from dbselect.errors import ArgumentError, OptionError, shown
 from dbselect.families import parse
 from dbselect.options.fields import ProblemOptions
+from dbselect.options.kinds import NOT_NEGATIVE
 from dbselect.options.methods import METHODS, OF_RECORDS
 from dbselect.options.names import PROBLEM_FIELDS
 from dbselect.options.option import REQUIRED, check_known, is_default, options_of, plain
@@ -30,8 +32,9 @@ def of_records(
     if "columns" in known:
         _check_columns(method, groups=groups, costs=costs)
     engine = [name for name, option in known.items() if option.in_engines]
-    _check_groups(method, given, engine)
-    check_known(method, given, [*engine, *PROBLEM_FIELDS, "groups", "costs", *known])
+    every_name = [*engine, *PROBLEM_FIELDS, "groups", "costs", *known]
+    _check_groups(method, given, every_name)
+    check_known(method, given, every_name)
     fields = {name: value for name, value in given.items() if name in PROBLEM_FIELDS}
     own = {name: plain(value) for name, value in given.items() if name not in fields}
     for name, option in known.items():
@@ -56,13 +59,19 @@ def of_records(
 
 
 def _check_groups(method: str, given: Mapping[str, Any], known: list[str]) -> None:
-    """Refuse groups that are given as if they were options."""
+    """Refuse groups and costs that are given as if they were options."""
     for name, value in given.items():
-        are_columns = isinstance(value, list) and all(isinstance(one, str) for one in value)
-        if are_columns and name not in known and name not in PROBLEM_FIELDS:
+        if name in known:
+            continue
+        what = None
+        if isinstance(value, list) and all(isinstance(one, str) for one in value):
+            what = "groups"
+        elif NOT_NEGATIVE.allows(value) and not get_close_matches(name, known):
+            what = "costs"
+        if what is not None:
             raise OptionError(
-                f"{method} has no option '{name}'; groups are given as "
-                f"{{'groups': {{'{name}': {value!r}}}}}"
+                f"{method} has no option '{name}'; {what} are given as "
+                f"{{'{what}': {{'{name}': {value!r}}}}}"
             )
 
 

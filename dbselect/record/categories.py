@@ -19,7 +19,7 @@ class Category:
     # whether one more column, the last, is 1 for all other values; without it they are 0 in every
     # column
     rest: bool
-    null_policy: str = "skip"  # what becomes of a NULL: ``"skip"``, ``"mean"`` or ``"indicator"``
+    null_policy: str = "skip"  # how a NULL is treated: ``"skip"``, ``"mean"`` or ``"indicator"``
     # of models: the mean of each column of `marked_names` over the rows of the fit; None if it is
     # not known, as in Gram records. Categories are equal whatever these are
     shares: tuple[float, ...] | None = field(default=None, compare=False, repr=False)

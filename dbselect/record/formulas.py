@@ -2,8 +2,8 @@
 
 A formula is a tree of operations on columns and numbers. An algebra says what each of
 them is in one engine; `translate` puts a tree together in it. A missing value gives a
-missing value, but for `choose`, which takes its last part there, `given` and a `Lookup`,
-which are asked just that, and `largest`, which may leave it out.
+missing value, except in `choose`, which takes its last part there, in `given` and a `Lookup`,
+which handle it, and in `largest`, which may leave it out.
 """
 
 import math

@@ -91,7 +91,13 @@ def check_type(records: pa.Array) -> None:
 
 
 def _check_fields(missing: Iterable[str]) -> None:
-    if lacking := list(missing):
+    lacking = list(missing)
+    if len(lacking) == len(FIELDS):
+        raise RecordError(
+            f"this is no gram record, which has the fields {list(FIELDS)}; of columns by name, "
+            "polars.DataFrame(...) makes a table"
+        )
+    if lacking:
         raise RecordError(f"gram record lacks {lacking}; its fields must be {list(FIELDS)}")
 
 

@@ -74,6 +74,11 @@ class Groups:
             for columns in self.columns.values()
         ]
 
+    def only(self, kept: Sequence[int]) -> "Groups":
+        """Return some of the groups, in the order given."""
+        columns = {self.names[group]: self.columns[self.names[group]] for group in kept}
+        return Groups(columns, self.costs[list(kept)], self.unused)
+
     def left(self, held: Sequence[int]) -> npt.NDArray[np.float64]:
         """Return what each group costs beside some that are held: what is bought costs nothing."""
         if not self.brings:
@@ -172,7 +177,10 @@ def _brought(columns: Mapping[str, list[str]], costs: Any) -> dict[str, list[str
 def patterns_by_name(groups: Any) -> dict[str, list[str]]:
     """Return the columns and globs that each group names."""
     if not isinstance(groups, Mapping):
-        raise GroupError(f"groups is {shown(groups)}; it must map names to lists of columns")
+        names = [groups] if isinstance(groups, str) else groups
+        are_columns = isinstance(names, list | tuple) and all(isinstance(one, str) for one in names)
+        meant = f": groups={ {one: [one] for one in names} }" if are_columns else ""
+        raise GroupError(f"groups is {shown(groups)}; it must map names to lists of columns{meant}")
     for name in groups:
         if not isinstance(name, str):
             raise GroupError(f"group {name!r} has no text for a name; group names are text")

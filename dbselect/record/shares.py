@@ -19,19 +19,15 @@ def shares_of(
     """
     if not gram.weight:
         return {}
-    found = _of_columns(gram)
+    place = {name: at for at, name in enumerate(gram.columns)}
+    marked = [name for one in gram.terms.categories for name in one.marked_names if name in place]
+    at = [place[name] for name in marked]
+    means, squares = gram.mean[at], np.diagonal(gram.comoment)[at] / gram.weight
+    known = gram.terms.means
+    found = {
+        name: mean or known.get(name, square)
+        for name, mean, square in zip(marked, means.tolist(), squares.tolist(), strict=True)
+    }
     if by_level is not None:
         found |= dict(zip(names, (by_level.weight / gram.weight).tolist(), strict=True))
     return found
-
-
-def _of_columns(gram: Gram) -> dict[str, float]:
-    place = {name: at for at, name in enumerate(gram.columns)}
-    names = [name for one in gram.terms.categories for name in one.marked_names if name in place]
-    at = [place[name] for name in names]
-    means, squares = gram.mean[at], np.diagonal(gram.comoment)[at] / gram.weight
-    known = gram.terms.means
-    return {
-        name: mean or known.get(name, square)
-        for name, mean, square in zip(names, means.tolist(), squares.tolist(), strict=True)
-    }

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError, unknown
+from dbselect.pages.short import listed
 from dbselect.record import files
 from dbselect.record.categories import Category, kind_of
 from dbselect.record.columns import SUFFIX, Leaf, field_of, leaves
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Terms(files.Stored):
     """Levels of categories, and centers and knots of bases, as `dbselect.terms` finds them.
 
@@ -81,6 +82,9 @@ class Terms(files.Stored):
     entries: tuple[Entries, ...] = ()
     computed: tuple[Computed, ...] = ()
     formula: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Terms({self.formula or listed(self.made)})"
 
     @property
     def made(self) -> list[str]:
@@ -218,7 +222,9 @@ class Terms(files.Stored):
                     )
                 made[name] = column
 
-    def nested_groups(self, groups: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    def nested_groups(
+        self, groups: Mapping[str, Sequence[str]] | None = None
+    ) -> dict[str, list[str]]:
         """Return groups, and one of the products of every two that brings both along.
 
         `dbselect.anytime_sequence` takes them with costs of the given groups alone: strong
@@ -227,8 +233,11 @@ class Terms(files.Stored):
 
         Parameters
         ----------
-        groups : name -> columns, no globs; products of other columns are left out
+        groups : name -> columns, no globs; products of other columns are left out. Default: the
+            columns of which there are products, each a group
         """
+        if groups is None:
+            groups = {column: [column] for term in self.computed for column in term.of}
         owner = {column: name for name, own in groups.items() for column in own}
         found = {name: list(own) for name, own in groups.items()}
         for term in self.computed:
@@ -264,9 +273,14 @@ class Terms(files.Stored):
         RecordError : it is something else
         """
         try:
+            categories = tuple(map(_category, record["categories"]))
+            bases = tuple(map(_basis, record["bases"]))
+            odd = [one.column for one in (*categories, *bases) if not isinstance(one.column, str)]
+            if odd:
+                raise TypeError(f"{odd[0]!r} is no name of a column")
             return cls(
-                tuple(map(_category, record["categories"])),
-                tuple(map(_basis, record["bases"])),
+                categories,
+                bases,
                 {str(name): str(unit) for name, unit in record.get("dates", {}).items()},
                 {str(name): float(mean) for name, mean in record.get("means", {}).items()},
                 tuple(map(str, record.get("indicators", ()))),

@@ -41,7 +41,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         if sys.platform == "win32":
             os.close(handle)
         temporary.replace(target)
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def check_place(path: str | Path) -> Path:
@@ -123,7 +123,7 @@ def _copy_mode(target: Path, temporary: Path) -> None:
         temporary.chmod(stat.S_IMODE(old.st_mode))
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Have the disk keep the new name; Windows does so by itself."""
     if sys.platform == "win32":
         return

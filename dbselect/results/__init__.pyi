@@ -27,11 +27,11 @@ from dbselect.store.rolling import OverTime as OverTime
 from dbselect.store.rolling import Rolling as Rolling
 from dbselect.validation.comparison import Comparison as Comparison
 from dbselect.validation.cross_validation import CrossValidation as CrossValidation
-from dbselect.validation.knockoff_selection import KnockoffSelection as KnockoffSelection
+from dbselect.validation.knockoffs import KnockoffSelection as KnockoffSelection
 from dbselect.validation.robust.robust import RobustErrors as RobustErrors
 from dbselect.validation.scoring.measured import Evaluation as Evaluation
-from dbselect.validation.stability_result import Stability as Stability
-from dbselect.validation.stopped_result import StoppedSequence as StoppedSequence
+from dbselect.validation.stability import Stability as Stability
+from dbselect.validation.stopped_sequence import StoppedSequence as StoppedSequence
 
 __all__ = [
     "Call",

@@ -5,7 +5,7 @@ rows and the columns, whatever the ridge; tests and intervals are those of least
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +23,14 @@ from dbselect.pages.summary import test_text
 from dbselect.record.columns import match
 from dbselect.record.inputs import HandleUnknown, MissingColumns
 from dbselect.record.terms import Terms
+from dbselect.results.fitted import FittedModel
 from dbselect.results.prediction.predict import Predictor
 from dbselect.results.prediction.side_by_side import LinearPredictors
 
 _F_TEST = {"df": pl.Int64, "df_residual": pl.Int64, "statistic": pl.Float64, "p_value": pl.Float64}
 
 
-class Diagnosed:
+class Diagnosed(FittedModel):
     """A least-squares model of a record, with diagnostics from the record."""
 
     # Fields of a model.
@@ -41,12 +42,6 @@ class Diagnosed:
     r2: float
     fit: FittedRows | None  # the rows it was fitted to
     terms: Terms
-
-    if TYPE_CHECKING:
-
-        @property
-        def columns(self) -> list[str]:
-            """The columns of the model."""
 
     def vif(self) -> pl.DataFrame:
         """Return by how much each column's dependence on the others inflates its variance.
@@ -318,6 +313,10 @@ class Diagnosed:
                 "obs_ci_upper": mean + quantile * of_row,
             }
         ).fill_nan(None)
+
+    @property
+    def _was_chosen(self) -> bool:
+        return self._known.chosen
 
     @property
     def _kept(self) -> dict[str, float]:

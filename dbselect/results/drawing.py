@@ -9,7 +9,7 @@ import polars as pl
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import FLAG
 from dbselect.pictures.steps import MOST_STEPS, Heights, step_curves, thinned
-from dbselect.results.heights import cost_of_height, flat_from
+from dbselect.results.heights import cost_of_height, flat_from, serving_steps
 
 #: The row of the frame at whose cost the dotted line stands.
 PLATEAU = "plateau"
@@ -24,9 +24,18 @@ SAME_SHARE = 1e-9
 def drawn(sequence: Any, bound: bool, held_out: Any) -> Any:
     """Return the picture of `Prefixes.plot`."""
     FLAG.check("bound", bound)
-    steps = sequence.steps.with_columns(why=pl.Series(_reasons(sequence)))
-    told = [f"{sequence._summary[1]}, spent {sequence.spent[-1]:g}; {sequence.stop.value}."]
-    told[0] += f" {sequence._used}."
+    serving = serving_steps(sequence.spent)
+    steps = sequence.steps.with_columns(why=pl.Series(_reasons(sequence)))[serving]
+    if serving[0] > serving[-1]:
+        # A step takes away what the next dearer one has.
+        taken = pl.col("group", "cost").shift(1), -pl.col("gain").shift(1)
+        steps = steps.with_columns(*taken)
+        told = [f"From all groups until {sequence.stop.value}. {sequence._used}."]
+    else:
+        told = [f"{sequence._summary[1]}, spent {sequence.spent[-1]:g}; {sequence.stop.value}. "
+                f"{sequence._used}."]  # fmt: skip
+        if len(serving) <= len(sequence.records):
+            told.append("Drawn is what each budget buys, without groups that were given back.")
     kept = thinned(steps)
     if kept.height < steps.height:
         told.append(f"Of {steps.height - 1} steps {kept.height - 1} are drawn, spread evenly.")
@@ -40,7 +49,7 @@ def drawn(sequence: Any, bound: bool, held_out: Any) -> Any:
         budgets = kept["spent"].unique().sort()
         bounds = dict(zip(budgets, sequence.certificate(budgets)["bound"], strict=True))
         curves["bound on any groups"] = np.array(
-            [bounds.get(one, np.nan) for one in steps["spent"]]
+            [bounds.get(one, np.nan) for one in sequence.spent.tolist()]
         )
     parts = [_part(kept, name, values[kept["step"].to_numpy()]) for name, values in curves.items()]
     if held_out is not None:

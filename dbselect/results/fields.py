@@ -12,15 +12,17 @@ from collections.abc import Mapping
 from dataclasses import fields
 from decimal import Decimal
 from enum import Enum
+from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from types import UnionType
+from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from dbselect._lazy import load
-from dbselect.errors import ArgumentError, RecordError
+from dbselect.errors import ArgumentError, RecordError, shown
 from dbselect.record import files
 from dbselect.record.gram import Gram
 from dbselect.record.terms import Terms
@@ -32,7 +34,7 @@ _CLASSES = {
     "GlmModel": "results.glm.model", "StandardErrors": "results.glm.model",
     "LassoPath": "results.paths.lasso_paths", "GroupLassoPath": "results.paths.lasso_paths",
     "SghtPath": "results.paths.sght_path", "Path": "selection.penalised.path",
-    "Stability": "validation.stability_result", "StoppedSequence": "validation.stopped_result",
+    "Stability": "validation.stability", "StoppedSequence": "validation.stopped_sequence",
     "CrossValidation": "validation.cross_validation",
     "ScoreSequence": "results.scored.sequence", "ScoreModel": "results.scored.model",
     "Step": "record.steps", "Choice": "record.steps", "Stop": "record.steps",
@@ -107,7 +109,36 @@ def _fields(result: Any) -> dict[str, Any]:
 
 
 def _made(kind: str, own: Mapping[str, Any]) -> Any:
-    return load(_CLASSES[kind], kind)(**{name: _value(one) for name, one in own.items()})
+    made = load(_CLASSES[kind], kind)
+    values, known = {name: _value(one) for name, one in own.items()}, _hints(made)
+    for name, value in values.items():
+        if not _fits(value, known[name]):
+            raise RecordError(f"the record is damaged: '{name}' of a {kind} is {shown(value)}")
+    return made(**values)
+
+
+@cache
+def _hints(made: type) -> dict[str, Any]:
+    """Return the types of the fields of a class."""
+    return get_type_hints(made, localns={"Problem": load("problem.problem", "Problem")})
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Return whether a value is of a type, as far as its parts are plain data."""
+    origin, parts = get_origin(hint) or hint, get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in parts)
+    if origin is Any or not isinstance(origin, type):
+        return origin is not Literal or value in parts
+    kinds = (int, float) if origin is float else origin
+    if not isinstance(value, kinds) or (isinstance(value, bool) and origin in (int, float)):
+        return False
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "biuf"
+    if isinstance(value, Mapping) and parts:
+        return all(_fits(key, parts[0]) and _fits(one, parts[1]) for key, one in value.items())
+    members = value if isinstance(value, list | tuple) and parts[1:] in ((), (...,)) else ()
+    return all(_fits(one, parts[0]) for one in members if parts)
 
 
 def _plain(value: Any) -> Any:

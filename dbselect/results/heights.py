@@ -23,10 +23,14 @@ HEIGHT_SLACK = 1e-12
 
 def longest_heights(spent: Vector, explained: Vector) -> tuple[Vector, Vector]:
     """Return the budgets at which another prefix serves, rising, and what each explains."""
-    last = longest_within(spent, None)
-    budgets = np.unique(spent[spent <= spent[last]])
-    at = [longest_within(spent, budget) for budget in budgets.tolist()]
-    return budgets, np.asarray(explained)[at]
+    at = serving_steps(spent)
+    return spent[at], np.asarray(explained)[at]
+
+
+def serving_steps(spent: Vector) -> list[int]:
+    """Return the steps that serve some budget, by rising cost: no other stays for a curve."""
+    budgets = np.unique(spent[spent <= spent[longest_within(spent, None)]])
+    return list(dict.fromkeys(longest_within(spent, budget) for budget in budgets.tolist()))
 
 
 def cost_of_height(spent: Vector, explained: Vector, fraction: float) -> float:

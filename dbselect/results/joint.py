@@ -188,12 +188,7 @@ class JointSequence(Prefixes[JointModel]):
 
     @classmethod
     def from_struct(cls, record: Any) -> "JointSequence":
-        """Read what `to_struct` gave: a mapping, or an Arrow struct scalar.
-
-        Raises
-        ------
-        RecordError : a field is missing or of another kind
-        """
+        """Read what `to_struct` gave, as `Prefixes.from_struct`."""
         rule, responses = store.joint_parts(record)
         return cls(rule, {own["target"]: Sequence(**own) for own in responses})
 

@@ -1,22 +1,20 @@
 """What a budget buys: a linear model of one response, or of several on the same groups."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import polars as pl
 
-from dbselect.errors import ArgumentError, warn_of_choice
+from dbselect.errors import ArgumentError
 from dbselect.linear.inference import (
     INTERCEPT,
     Deviations,
     FittedRows,
     t_quantile,
     tests,
-    with_ends,
 )
-from dbselect.options.kinds import SHARE
 from dbselect.pages.short import listed
-from dbselect.pages.summary import Summary
 from dbselect.record.gram import Vector
 from dbselect.record.rows import clip_share, is_saturated, row_counts
 from dbselect.record.terms import Terms
@@ -24,14 +22,13 @@ from dbselect.results.call import Call
 from dbselect.results.diagnosed import Diagnosed
 from dbselect.results.fields import StoredFields
 from dbselect.results.prediction.predict import Predicting, Predictor
-from dbselect.results.refit import Refitted
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
 
 
 @dataclass(frozen=True)
-class Model(Diagnosed, Refitted, StoredFields, Predicting):
+class Model(Diagnosed, StoredFields, Predicting):
     """A linear model on the groups of one prefix.
 
     Parameters
@@ -102,93 +99,20 @@ class Model(Diagnosed, Refitted, StoredFields, Predicting):
         coefficients = len(self.columns) - len(self.aliased) + self.fit.intercept
         return is_saturated(self.rows, coefficients, self.fit.ridge)
 
-    def summary(self) -> pl.DataFrame:
-        """Return each coefficient with its standard error and the test that it is 0.
+    def _tested(self) -> pl.DataFrame:
+        intercept = {INTERCEPT: self.intercept} if self._known.intercept else {}
+        return tests(intercept | self.coefficients, self._deviations)
 
-        Returns
-        -------
-        DataFrame, printed below rows, residual degrees of freedom, sigma, r2, AIC, BIC, the F
-        test and the condition number: term, ``"(intercept)"`` first, then the columns;
-        estimate; std_error; statistic, estimate / std_error; p_value, two-sided, by Student's t
-        with n - rank degrees of freedom; standardized, the estimate in deviations of the target
-        for one of the column, through the origin about 0. NULL for aliased columns, and where
-        n <= rank; standardized also for the intercept, and with ``exact=True``, which keeps none
+    @cached_property
+    def _deviations(self) -> Deviations:
+        """The standard errors, by the rows of the fit."""
+        return self._known.deviations(self.target, self._kept)
 
-        Raises
-        ------
-        ArgumentError : the model has a ridge, or knows no rows (it came from SQL, or its
-            coefficients are not least squares)
-        DataError : the columns are too nearly dependent for standard errors from a Gram
+    def _quantile(self, level: float) -> float:
+        return t_quantile(level, self._deviations.free)
 
-        Warns
-        -----
-        SelectionWarning : the rows also chose the columns. A column that was chosen for
-            its size looks more certain than it is: p-values are too small, and so are
-            standard errors. Choose on some rows and call `dbselect.fit` with these
-            columns on others for p-values that hold.
-
-        Notes
-        -----
-        n is the number of rows, also where they have weights (statsmodels' WLS). O(D^3).
-
-        References
-        ----------
-        Seber, Lee (2003), Linear Regression Analysis; Berk, Brown, Buja, Zhang, Zhao
-        (2013), Valid post-selection inference, Annals of Statistics 41.
-        """
-        fit, deviations = self._judged()
-        if fit.chosen:
-            warn_of_choice()
-        terms = self._tests(fit, deviations).with_columns(self._standardized())
-        return Summary.of(terms, lambda: self._facts)
-
-    def intervals(self, level: float = 0.95) -> pl.DataFrame:
-        """Return each coefficient with the interval that it lies in at a level of confidence.
-
-        Parameters
-        ----------
-        level : in (0, 1)
-
-        Returns
-        -------
-        DataFrame: term, estimate and std_error of `summary`; low and high, the ends, by
-        Student's t with n - rank degrees of freedom. NULL where `summary` has NULL
-
-        Raises
-        ------
-        ArgumentError : level is out of range; else as `summary`
-        DataError : as `summary`
-
-        Warns
-        -----
-        SelectionWarning : the rows also chose the columns: the interval is too short
-
-        References
-        ----------
-        Seber, Lee (2003), Linear Regression Analysis, section 5.1.
-
-        Examples
-        --------
-        >>> import dbselect as ds
-        >>> import polars as pl
-        >>> table = pl.DataFrame({"x": [1, 2, 3, 4, 5], "y": [2, 3, 5, 6, 9]})
-        >>> ds.fit(table, "y").intervals(0.9).select("term", pl.col("low", "high").round(3)).rows()
-        [('(intercept)', -1.595, 1.395), ('x', 1.249, 2.151)]
-        """
-        SHARE.check("level", level)
-        fit, deviations = self._judged()
-        if fit.chosen:
-            warn_of_choice()
-        return with_ends(self._tests(fit, deviations), t_quantile(level, deviations.free))
-
-    def _judged(self) -> tuple[FittedRows, Deviations]:
-        """Return the rows that the model was fitted to, and the standard errors by them."""
-        fit = self._known
-        return fit, fit.deviations(self.target, self._kept)
-
-    def _tests(self, fit: FittedRows, deviations: Deviations) -> pl.DataFrame:
-        intercept = {INTERCEPT: self.intercept} if fit.intercept else {}
-        return tests(intercept | self.coefficients, deviations)
+    def _more_of_terms(self) -> list[pl.Series]:
+        return [self._standardized()]
 
     @property
     def _centre(self) -> dict[str, float]:

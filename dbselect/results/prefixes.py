@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,9 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect._lazy import load
-from dbselect.errors import ArgumentError, DbselectError, warn_of_choice
-from dbselect.linear.information import SIGNS
+from dbselect.errors import ArgumentError, warn_of_choice
 from dbselect.linear.problem import Linear
-from dbselect.options.kinds import BUDGET, FRACTION, POSITIVE, TEXT, check_at, one_of
+from dbselect.options.kinds import BUDGET, TEXT, check_at
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record import files
@@ -44,7 +43,7 @@ from dbselect.record.steps import (
 )
 from dbselect.record.terms import Terms
 from dbselect.record.writing import replacing
-from dbselect.results.call import Answer
+from dbselect.results.call import Judged
 from dbselect.results.drawing import drawn
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.prediction.fallback import predictions, served
@@ -60,7 +59,7 @@ M = TypeVar("M", bound=Predicting)
 Budget = float | npt.ArrayLike | None
 
 
-class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
+class Prefixes(Judged[M], files.Stored, InNotebooks):
     """Groups in the order in which they buy prediction, with a model for each prefix.
 
     Step 0 is the model without columns.
@@ -248,98 +247,9 @@ class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
             return self.model(longest_within(self.spent, budget))
         return self.model(best_of_size(self.records, self.spent, self.explained, budget, size))
 
-    def criteria(self, *, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:
-        """Return information criteria of the model of every step.
-
-        Parameters
-        ----------
-        gamma : weight of the number of candidate groups in EBIC, 0 (BIC) to 1
-        penalty : of GIC, what a column must gain, > 0; default: log(log n) log D, at
-            least 2
-
-        Returns
-        -------
-        DataFrame: step, action, group; df, the rank with the intercept; aic, bic, ebic,
-        gic and cp, less is better; adjusted_r2, more is better
-
-        Raises
-        ------
-        ArgumentError : `gamma` or `penalty` is out of range; a sequence with a ridge of
-            generalised linear models was read from a file, which does not hold its df
-
-        Notes
-        -----
-        The formulas are those of `linear.information`; aic and bic are those of
-        statsmodels' OLS. n is the number of rows, whatever their weights: weights are
-        precisions, not counts, and add a constant to aic, bic, ebic and gic that is the
-        same for all steps. Aliased columns are not counted; with a ridge, df is the
-        effective number of parameters. A model with no rows left to judge it, n <= df,
-        has NULL, as has cp where the model on all columns has none. A residual share
-        below 1e-14 counts as 1e-14: of perfect fits the smallest is the best. EBIC counts
-        groups, held of all there are. O(D^3), as the search.
-
-        Several responses: errors are taken as independent, each response with a variance of
-        its own. df, aic, bic, gic and cp are the sums over the responses; EBIC counts the
-        choice of groups once, and adjusted_r2 is the mean by the shares of the responses.
-
-        Generalised linear models: the deviance takes the place of -2 log-likelihood, which
-        it is for the families binomial and multinomial (aic and bic are those of
-        statsmodels' GLM and MNLogit); for poisson it is less by what a perfect fit has, the
-        same for all steps. Family gaussian has the Gaussian log-likelihood of linear models.
-        df counts K - 1 parameters a column for K classes. cp and adjusted_r2 are NULL, but
-        for family gaussian adjusted_r2: they compare variances of residuals.
-
-        References
-        ----------
-        Chen, Chen (2008), Biometrika 95, eq. 1; Chen, Chen (2012), Statistica Sinica 22,
-        of generalised linear models; Zhang, Li, Tsai (2010), JASA 105; Fan, Tang (2013),
-        JRSS B 75, section 4.1; Mallows (1973), Technometrics 15.
-
-        Examples
-        --------
-        >>> import dbselect as ds
-        >>> import polars as pl
-        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
-        >>> seq = ds.anytime_sequence(table, "y", max_groups=1)
-        >>> seq.criteria()["bic"].round(3).to_list()
-        [19.371, 8.579]
-        """
-        FRACTION.check("gamma", gamma)
-        POSITIVE.or_none().check("penalty", penalty)
-        found = self._criteria(float(gamma), penalty and float(penalty))
-        return pl.concat([self.steps.select("step", "action", "group"), found], how="horizontal")
-
-    @abstractmethod
-    def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
-        """Return df and the criteria of every step."""
-
-    def best(
-        self, criterion: str = "bic", *, gamma: float = 1.0, penalty: float | None = None
-    ) -> M:
-        """Return the model of the step that a criterion prefers, the first of equals.
-
-        Parameters
-        ----------
-        criterion : ``"aic"``, ``"bic"``, ``"ebic"``, ``"gic"``, ``"cp"`` or
-            ``"adjusted_r2"``, as in `criteria`
-        gamma, penalty : as in `criteria`
-
-        Raises
-        ------
-        ArgumentError : an unknown criterion, or one without a meaning for the family;
-            `gamma` or `penalty` is out of range
-        DataError : there are too few rows for the criterion
-        """
-        one_of(SIGNS).check("criterion", criterion)
-        values = self.criteria(gamma=gamma, penalty=penalty)[criterion]
-        step = (SIGNS[criterion] * values).arg_min()
-        if step is None:
-            raise self._no_criterion(criterion)
-        return self.model(step)
-
-    @abstractmethod
-    def _no_criterion(self, criterion: str) -> DbselectError:
-        """Return the error that says why a criterion is NULL for all steps."""
+    @property
+    def _named(self) -> pl.DataFrame:
+        return self.steps.select("step", "action", "group")
 
     def f_tests(self) -> pl.DataFrame:
         """Return for each step the F test of its group, given the groups held beside it.
@@ -580,9 +490,11 @@ class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
         groups = replace(self.groups, costs=costs_of(self.groups.names, costs))
         return self._priced(groups, spent_after(self.records, groups))
 
-    @abstractmethod
     def _priced(self, groups: Groups, spent: Vector) -> Self:
         """Return the same steps with the groups at other costs."""
+        found: Any = self  # a dataclass, of whichever family
+        rule = f"{self.rule}, at other costs"
+        return cast(Self, replace(found, groups=groups, spent=spent, rule=rule))
 
     def guarantee(self, cost: float | None = None) -> Guarantee:
         """Return how near to the best the greedy rule must come (Theorems 3.2 and 4.3).
@@ -678,27 +590,16 @@ class Prefixes(Answer, files.Stored, InNotebooks, Generic[M]):
         found: Any = problem.anytime_sequence(max_groups=max(len(order), 1))
         return cast("Self", found)
 
-    def cross_validate(
-        self,
-        source: Any,
-        grid: Any = None,
-        *,
-        folds: int | None = None,
-        key: str | None = None,
-        time: str | None = None,
-        metric: Any = None,
-    ) -> "CrossValidation":
+    def cross_validate(self, source: Any, grid: Any = None, **options: Any) -> "CrossValidation":
         """Score the search that made the sequence on rows that it has not seen.
 
         Parameters
         ----------
-        source : table, with `folds`; or records of folds, as `gram_by` returns them
-        grid, folds, key, time, metric : as of `dbselect.cross_validate`
+        source : table, with ``cv`` or ``folds``; or records of folds, as `gram_by` returns them
+        grid, options : as of `dbselect.cross_validate`; others are those of the search
         """
-        problem, own = self.problem.on(source), self.call.options
-        return problem.cross_validate(
-            self.call.method, grid, folds=folds, key=key, time=time, metric=metric, **own
-        )
+        asked = {**self.call.options, **options}
+        return self.problem.on(source).cross_validate(self.call.method, grid, **asked)
 
     def drift(self, a: Any, b: Any = None) -> "Drift":
         """Compare two sets of rows for the problem that was searched, as `dbselect.drift`.

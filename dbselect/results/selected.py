@@ -1,6 +1,6 @@
 """What is chosen at once and is no sequence: the model, and how it was found."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -12,7 +12,6 @@ from dbselect.errors import ArgumentError
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record.gram import Vector
-from dbselect.record.inputs import HandleUnknown, MissingColumns
 from dbselect.record.rows import row_counts
 from dbselect.record.steps import Stop
 from dbselect.results.call import Call
@@ -153,6 +152,14 @@ class Shrinkage:
     violation: float
 
 
+H = TypeVar("H", Convergence, Diagnostics, Proof, Shrinkage)
+#: How each kind of answer is asked for, in errors.
+_CALLED: dict[type, str] = {
+    Convergence: "history, converged and iterations", Diagnostics: "diagnostics",
+    Proof: "proof", Shrinkage: "shrinkage",
+}  # fmt: skip
+
+
 @dataclass(frozen=True, repr=False)
 class Selected(InNotebooks, Generic[M_co]):
     """The groups that a method chose, the model on them, and how they were found.
@@ -192,7 +199,7 @@ class Selected(InNotebooks, Generic[M_co]):
     def __repr__(self) -> str:
         if self.model is None:
             candidates = listed([str(one) for one in self.chosen], "none")
-            value = self._sampling.value
+            value = self._how(Diagnostics).value
             return f"Selected({self.method}: candidates {candidates}; value {value:.4f})"
         full = f"; {Stop.SATURATED.value}" if self.saturated else ""
         return (
@@ -233,23 +240,10 @@ class Selected(InNotebooks, Generic[M_co]):
             )
         return self.model
 
-    @property
-    def _sampling(self) -> Diagnostics:
-        if isinstance(self.how, Convergence):
-            raise ArgumentError(
-                f"{self.method} has no diagnostics; it has history, converged and iterations"
-            )
-        if isinstance(self.how, Proof):
-            raise ArgumentError(f"{self.method} has no diagnostics; it has a proof")
-        if isinstance(self.how, Shrinkage):
-            raise ArgumentError(f"{self.method} has no diagnostics; it has shrinkage")
-        return self.how
-
-    @property
-    def _descent(self) -> Convergence:
-        if not isinstance(self.how, Convergence):
-            own = {Proof: "proof", Shrinkage: "shrinkage"}.get(type(self.how), "diagnostics")
-            raise ArgumentError(f"{self.method} is no descent; see its {own}")
+    def _how(self, kind: type[H]) -> H:
+        if not isinstance(self.how, kind):
+            own = _CALLED[type(self.how)]
+            raise ArgumentError(f"{self.method} has no {_CALLED[kind]}; it has {own}")
         return self.how
 
     @property
@@ -261,22 +255,6 @@ class Selected(InNotebooks, Generic[M_co]):
     def rows_searched(self) -> int | None:
         """Rows that the search looked at, where these are not all rows of the table."""
         return getattr(self.model, "rows_searched", None)
-
-    def refit(self, source: Any) -> Any:
-        """Return the same columns, fitted to the rows of another source."""
-        found: Any = self._found
-        return found.refit(source)
-
-    def robust_errors(
-        self,
-        source: Any,
-        *,
-        cov_type: Any = None,
-        cluster: str | None = None,
-        weight: str | None = None,
-    ) -> "RobustErrors":
-        """Return robust standard errors of the model, as `Model.robust_errors`."""
-        return self._found.robust_errors(source, cov_type=cov_type, cluster=cluster, weight=weight)
 
     @property
     def columns(self) -> list[str]:
@@ -338,91 +316,69 @@ class Selected(InNotebooks, Generic[M_co]):
     @property
     def history(self) -> Vector:
         """The objective at the start of the descent and after every step, before the refit."""
-        return self._descent.history
+        return self._how(Convergence).history
 
     @property
     def converged(self) -> bool:
         """Whether the descent ended before it was stopped by `max_iter`."""
-        return self._descent.converged
+        return self._how(Convergence).converged
 
     @property
     def iterations(self) -> int:
         """Steps of the descent."""
-        return self._descent.iterations
+        return self._how(Convergence).iterations
 
     @property
     def diagnostics(self) -> Diagnostics:
         """How the candidates were chosen, where that was no descent."""
-        return self._sampling
+        return self._how(Diagnostics)
 
     @property
     def proof(self) -> Proof:
         """Whether the groups are the best within the budget, or how near they are."""
-        if not isinstance(self.how, Proof):
-            raise ArgumentError(f"{self.method} has no proof; best_within has one")
-        return self.how
+        return self._how(Proof)
 
     @property
     def shrinkage(self) -> Shrinkage:
         """Which penalty the model has, and how near to its minimum it is."""
-        if not isinstance(self.how, Shrinkage):
-            raise ArgumentError(f"{self.method} has no shrinkage; lasso has some")
-        return self.how
+        return self._how(Shrinkage)
+
+    # The model's own methods, so that a warning names the line of whoever calls them.
 
     @property
     def summary(self) -> Callable[[], pl.DataFrame]:
-        """The model's own `summary`, so that its warning points to whoever calls it."""
+        """`Model.summary` of the model, where it has one."""
         own: Callable[[], pl.DataFrame] | None = getattr(self._found, "summary", None)
         if own is None:
             raise ArgumentError(f"a {type(self.model).__name__} has no summary; see its deviance")
         return own
 
-    def expr(
-        self, *, nested: bool | None = None, handle_unknown: HandleUnknown = "unavailable"
-    ) -> pl.Expr:
-        """Return the prediction as a Polars expression.
+    @property
+    def robust_errors(self) -> "Callable[..., RobustErrors]":
+        """`Model.robust_errors` of the model."""
+        return self._found.robust_errors
 
-        Parameters
-        ----------
-        nested, handle_unknown : as in `Model.expr`
-        """
-        return self._found.expr(nested=nested, handle_unknown=handle_unknown)
+    @property
+    def refit(self) -> Callable[[Any], Any]:
+        """`Model.refit` of the model."""
+        found: Any = self._found
+        own: Callable[[Any], Any] = found.refit
+        return own
 
-    def sql(
-        self,
-        dialect: str = "duckdb",
-        *,
-        nested: bool | None = None,
-        handle_unknown: HandleUnknown = "unavailable",
-        booleans: Collection[str] = (),
-    ) -> str:
-        """Return the prediction as the text of an SQL expression.
+    @property
+    def expr(self) -> Callable[..., pl.Expr]:
+        """`Predicting.expr` of the model: the prediction as a Polars expression."""
+        return self._found.expr
 
-        Parameters
-        ----------
-        dialect, nested, handle_unknown, booleans : as in `Model.sql`
-        """
-        return self._found.sql(
-            dialect, nested=nested, handle_unknown=handle_unknown, booleans=booleans
-        )
+    @property
+    def sql(self) -> Callable[..., str]:
+        """`Predicting.sql` of the model: the prediction as the text of an SQL expression."""
+        return self._found.sql
 
-    def predict(
-        self,
-        X: npt.ArrayLike,
-        columns: Sequence[str] | None = None,
-        *,
-        handle_unknown: HandleUnknown = "unavailable",
-        missing_columns: MissingColumns = "error",
-    ) -> npt.NDArray[np.float64]:
-        """Return predictions for rows in memory.
-
-        Parameters
-        ----------
-        X, columns, handle_unknown, missing_columns : as in the `predict` of the model
-        """
-        return self._found.predict(
-            X, columns, handle_unknown=handle_unknown, missing_columns=missing_columns
-        )
+    @property
+    def predict(self) -> Callable[..., npt.NDArray[np.float64]]:
+        """`Predicting.predict` of the model: the predictions of rows in memory."""
+        return self._found.predict
 
 
 def model_in(result: Any) -> Any:

@@ -154,9 +154,6 @@ class Sequence(Prefixes[Model]):
     def _no_criterion(self, criterion: str) -> DbselectError:
         return DataError(f"{self.gram.rows} rows are too few for criterion {criterion!r}")
 
-    def _priced(self, groups: Groups, spent: Vector) -> "Sequence":
-        return replace(self, groups=groups, spent=spent, rule=f"{self.rule}, at other costs")
-
     def _quadratic(self, what: str) -> Linear:
         return self.linear
 
@@ -166,12 +163,7 @@ class Sequence(Prefixes[Model]):
 
     @classmethod
     def from_struct(cls, record: Any) -> "Sequence":
-        """Read what `to_struct` gave: a mapping, or an Arrow struct scalar.
-
-        Raises
-        ------
-        RecordError : a field is missing or of another kind
-        """
+        """Read what `to_struct` gave, as `Prefixes.from_struct`."""
         return cls(**store.sequence_parts(record))
 
 

@@ -171,12 +171,7 @@ class WideSequence(Sequence):
 
     @classmethod
     def from_struct(cls, record: Any) -> "WideSequence":
-        """Read what `to_struct` gave: a mapping, or an Arrow struct scalar.
-
-        Raises
-        ------
-        RecordError : a field is missing or of another kind
-        """
+        """Read what `to_struct` gave, as `Prefixes.from_struct`."""
         found = store.mapping_of(record, cls._RECORD_TYPE)
         try:
             own: dict[str, Any] = {name: int(found[name]) for name in WIDE_FIELDS}

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dbselect.linear.blas import SMALL_SQUARE
 from dbselect.linear.condition import check_held, warn_of_leak
 from dbselect.linear.inference import FittedRows, through_origin
-from dbselect.linear.problem import Linear, check_filled, check_usable, linear
+from dbselect.linear.problem import Index, Linear, check_filled, check_usable, linear
 from dbselect.linear.refine import prefix_residuals, refined
 from dbselect.linear.state import State
-from dbselect.record.gram import Gram, Matrix
+from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import groups_of, numbers_of
 from dbselect.record.missing import features_of
 from dbselect.record.rows import clip_share, is_saturated
@@ -58,6 +59,11 @@ class GramSearch(Search):
     def is_joint(self) -> bool:
         """Whether there is a list of responses, even of one."""
         return self.linear.c.ndim > 1
+
+    @property
+    def is_small(self) -> bool:
+        """Whether products are of few numbers."""
+        return len(self.groups.members) <= SMALL_SQUARE
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
         """Return what a rule maximises per unit of cost."""
@@ -153,27 +159,33 @@ class GramSearch(Search):
 
     def parts(self, state: State) -> dict[str, Any]:
         """Return the parts of the model on the selected groups of a state, but for its rows."""
-        own, groups, members = self.linear, self.groups, self.groups.members
-        scaled = state.coef()
-        coef = scaled * (own.target_spread / own.spread)
-        at = np.concatenate([np.empty(0, np.intp), *(groups.positions[g] for g in state.held)])
+        own, members = self.linear, self.groups.members
+        coef = state.coef() * (own.target_spread / own.spread)
         if self.call.problem.ridge == 0 and not state.apart:
             support = {members[j]: float(coef[j]) for j in state.support}
             coef[state.support] = list(refined(self.gram, self.target, support).values())
+        at = np.concatenate([np.empty(0, np.intp), *(self.groups.positions[g] for g in state.held)])
+        found = self.parts_of(self.target, own, coef, at, state.held, state.explained)
+        return found | {"aliased": tuple(members[j] for j in state.aliased)}
+
+    def parts_of(
+        self, target: str, own: Linear, coef: Vector, at: Index, held: Sequence[int],
+        explained: float,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return the parts of a model by its coefficients, of which some columns have one."""
+        groups, scaled = self.groups, coef * (own.spread / own.target_spread)
+        coefficients = {groups.members[j]: float(coef[j]) for j in at.tolist()}
         return {
-            "target": self.target,
+            "target": target,
             "intercept": float(own.target_mean - coef @ own.mean),
-            "coefficients": {members[j]: float(coef[j]) for j in at.tolist()},
-            "groups": [groups.names[group] for group in state.held],
-            "spent": groups.spent(state.held),
-            "explained": state.explained,
-            "r2": float(clip_share(state.explained + scaled**2 @ own.ridge)),
-            "aliased": tuple(members[j] for j in state.aliased),
+            "coefficients": coefficients,
+            "groups": [groups.names[group] for group in held],
+            "spent": groups.spent(held),
+            "explained": explained,
+            "r2": float(clip_share(explained + scaled**2 @ own.ridge)),
             "rows": self.gram.rows,
             "skipped": self.gram.skipped,
-            "terms": self.gram.terms.of({members[j] for j in at.tolist()}).with_shares(
-                shares_of(self.gram)
-            ),
+            "terms": self.gram.terms.of(coefficients).with_shares(shares_of(self.gram)),
             "call": self.call,
         }
 

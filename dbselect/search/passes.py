@@ -10,6 +10,7 @@ import numpy as np
 from dbselect.glm.newton import GlmFit, extended, solved
 from dbselect.glm.pass_state import PassState
 from dbselect.glm.passes import Data
+from dbselect.linear.blas import SMALL_SQUARE
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, numbers_of
 from dbselect.record.steps import Step, Stop, fits
@@ -28,18 +29,56 @@ if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
 
 
+class FamilySearch(Search):
+    """A generalised linear model, each state of which has a fit."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def data(self) -> Data:
+            """The rows after their first pass."""
+
+    def dependent(self) -> list[str]:
+        """Return the selected columns that depend linearly on others."""
+        return list(aliased_of(self.data, self.state.fit))
+
+    def check_held(self) -> None:
+        """Do nothing: the rows exist, and fits report which columns depend on others."""
+
+    def kept(self) -> Any:
+        """Return what is kept of the fit; its matrices are not."""
+        return prefix_of(self.data, self.state.fit)
+
+    def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> GlmSequence:
+        """Return the sequence of some steps, each with the fit after it."""
+        return self.fitted(self.data, self.state.fit, rule, steps, kept, stop)
+
+    def fitted(
+        self, data: Data, last: GlmFit, rule: str, steps: list[Step], kept: list[Any], stop: Stop,
+        rows_searched: int | None = None,
+    ) -> GlmSequence:  # fmt: skip
+        """Return the sequence of steps with what is kept of their fits to some rows."""
+        warn_of_fit(data, last)
+        return sequence_of(data, self.groups, rule, self.call, steps, kept, stop, rows_searched)
+
+
 @dataclass(eq=False)
-class PassSearch(Search):
+class PassSearch(FamilySearch):
     """A generalised linear model that is fitted in passes over its table."""
 
     state: PassState
-    data: Data  # the table after its first pass
+    data: Data
 
     @contextmanager
     def progress(self, total: int | None, unit: str, callback: Callback | None) -> Iterator[Turn]:
         """Count the passes on a terminal, and call back after each turn of a walk."""
         with turns(total, unit, callback, bar=False) as turn, self.data.passes.shown():
             yield turn
+
+    @property
+    def is_small(self) -> bool:
+        """Whether products are of few numbers."""
+        return len(self.groups.members) <= SMALL_SQUARE
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
         """Return what a rule maximises per unit of cost."""
@@ -60,25 +99,6 @@ class PassSearch(Search):
             return gains
 
         return gains_of_refits
-
-    def dependent(self) -> list[str]:
-        """Return the selected columns that depend linearly on others."""
-        return list(aliased_of(self.data, self.state.fit))
-
-    def check_held(self) -> None:
-        """Do nothing: the rows exist, and fits report which columns depend on others."""
-
-    def kept(self) -> Any:
-        """Return what is kept of the fit; its matrices are not."""
-        return prefix_of(self.data, self.state.fit)
-
-    def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> GlmSequence:
-        """Return the sequence of some steps, each with the fit after it."""
-        warn_of_fit(self.data, self.state.fit)
-        return sequence_of(
-            self.data, self.state.fit, self.groups, rule, self.call, kept[0],
-            list(zip(steps, kept[1:], strict=True)), stop,
-        )  # fmt: skip
 
     def model(self, state: PassState) -> GlmModel:
         """Return the model on the selected groups of a state."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dbselect.errors import ArgumentError
+from dbselect.linear.blas import one_thread
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Ended, Record, Step, Stop, fits, name_of
 from dbselect.results.call import Call
@@ -37,6 +38,11 @@ class Search(ABC):
         @property
         def state(self) -> Any:
             """The selected groups, an `Objective`: none at first; a walk changes them."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether products are of so few numbers that several threads only wait for each other."""
+        return False
 
     @abstractmethod
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
@@ -95,7 +101,7 @@ class Search(ABC):
         """
         steps: list[Step] = []
         kept = [self.kept()]
-        with self.progress(total, unit, callback) as turn:
+        with one_thread(self.is_small), self.progress(total, unit, callback) as turn:
 
             def record(step: Step) -> None:
                 kept.append(self.kept())

@@ -11,25 +11,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, SampleWarning, SourceError, warn_caller
+from dbselect.errors import SampleWarning, SourceError, warn_caller
 from dbselect.glm.held_rows import HeldRows
 from dbselect.glm.newton import GlmFit, extended, solved, start
 from dbselect.glm.passes import Data, responses
 from dbselect.glm.refits import InMemory
 from dbselect.glm.state import GlmState
+from dbselect.linear.blas import SMALL
 from dbselect.linear.problem import Index
+from dbselect.objectives.contract import check_unselected
 from dbselect.record.formulas import translate
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, costs_of, groups_of, numbers_of
 from dbselect.record.rows import row_counts
-from dbselect.record.steps import Step, Stop
+from dbselect.record.steps import Step, Stop, held_after
 from dbselect.results.call import Call
-from dbselect.results.glm.build import aliased_of, prefix_of, sequence_of, warn_of_fit
+from dbselect.results.glm.build import prefix_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.search.family import FIT_TOL, Made, begun, family_table, groups_in, passes_of
-from dbselect.search.passes import model_of_groups
-from dbselect.search.protocol import Search
+from dbselect.search.passes import FamilySearch, model_of_groups
 from dbselect.search.table import referenced_columns
 from dbselect.selection.criteria import RULES, Criterion, OnGlm
 from dbselect.selection.on_glm import criterion_near
@@ -145,10 +146,15 @@ class GlmObjective(GlmState):
 
 
 @dataclass(eq=False)
-class RowSearch(Search):
+class RowSearch(FamilySearch):
     """A generalised linear model on rows in memory."""
 
     state: GlmObjective
+
+    @property
+    def is_small(self) -> bool:
+        """Whether products are of few numbers."""
+        return self.state.rows * len(self.groups.members) <= SMALL
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
         """Return what a rule maximises per unit of cost."""
@@ -156,28 +162,29 @@ class RowSearch(Search):
             return GlmObjective.gains
         return lambda state: criterion_near(state.refits.problem, state.fit, RULES[rule])
 
-    def dependent(self) -> list[str]:
-        """Return the selected columns that depend linearly on others."""
-        return list(aliased_of(self.state.data, self.state.fit))
-
-    def check_held(self) -> None:
-        """Do nothing: the rows exist, and fits report which columns depend on others."""
+    @property
+    def data(self) -> Data:
+        """The rows that are held."""
+        return self.state.data
 
     def kept(self) -> Any:
         """Return what is kept of the fit: of all rows nothing, as it is fitted to them anew."""
-        return None if self.state.whole else prefix_of(self.state.data, self.state.fit)
+        return None if self.state.whole else super().kept()
 
     def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> GlmSequence:
         """Return the sequence of some steps, fitted to all rows."""
-        data, last, searched = self.state.data, self.state.fit, None
-        if self.state.whole is not None:
-            steps, kept, data, last = _on_all_rows(self.state.whole, self.groups, steps)
-            searched = self.state.whole.searched
-        warn_of_fit(data, last)
-        return sequence_of(
-            data, last, self.groups, rule, self.call, kept[0],
-            list(zip(steps, kept[1:], strict=True)), stop, searched,
-        )  # fmt: skip
+        whole = self.state.whole
+        if whole is None:
+            return super().sequence(rule, steps, kept, stop)
+        sets = [held_after(steps[:end]) for end in range(len(steps) + 1)]
+        fits, data, _ = refitted(whole, self.groups, sets)
+        explained = [fit.explained for fit in fits]
+        steps = [
+            replace(step, gain=after - before, explained=after)
+            for step, before, after in zip(steps, explained, explained[1:], strict=False)
+        ]
+        kept = [prefix_of(data, fit) for fit in fits]
+        return self.fitted(data, fits[-1], rule, steps, kept, stop, whole.searched)
 
     def model(self, state: GlmObjective) -> GlmModel:
         """Return the model on the selected groups of a state, fitted to all rows."""
@@ -193,10 +200,7 @@ def row_search(problem: "Problem", call: Call) -> RowSearch:
     if not isinstance(source, GlmObjective):
         state = objective_of(problem, call)
         return RowSearch(call, state.about, numbers_of(problem.always, state.about), state)
-    if source.held:
-        raise ArgumentError(
-            f"objective has {len(source.held)} candidates selected; it must have none"
-        )
+    check_unselected("objective", source)
     state, groups = source.copy(), source.about
     state.call = call
     if problem.costs is not None:
@@ -271,27 +275,6 @@ def refitted(
             null = start(settled, null.point, null.model)
         fits = solved([extended(settled, null, held) for held in sets], data.read)
     return fits, data, settled
-
-
-def _on_all_rows(
-    whole: Whole, groups: Groups, steps: Sequence[Step]
-) -> tuple[list[Step], list[Any], Data, GlmFit]:
-    """Return steps whose shares are those of all rows, and what is kept of each fit."""
-    held: dict[int, None] = {}
-    sets: list[list[int]] = [[]]
-    for step in steps:
-        if step.action == "add":
-            held[step.group] = None
-        else:
-            del held[step.group]
-        sets.append(list(held))
-    fits, data, _ = refitted(whole, groups, sets)
-    explained = [fit.explained for fit in fits]
-    found = [
-        replace(step, gain=after - before, explained=after)
-        for step, before, after in zip(steps, explained, explained[1:], strict=False)
-    ]
-    return found, [prefix_of(data, fit) for fit in fits], data, fits[-1]
 
 
 def _rows(batch: pa.RecordBatch, data: Data, weight: str | None) -> HeldRows:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dbselect.errors import ArgumentError, shown
-from dbselect.objectives.contract import is_objective
+from dbselect.objectives.contract import check_unselected, is_objective
 from dbselect.objectives.score import Score, std_error
 from dbselect.options.kinds import one_of
 from dbselect.record.gram import Vector
@@ -39,7 +39,7 @@ class ScoreSearch(Search):
         one_of(("fr", "doubling")).check("rule", rule)
         costs = self.groups.costs
         # So many groups, whatever they gain, are asked for by a limit on their number.
-        stops = self.call.method == "anytime_sequence" and "max_groups" not in self.call.options
+        stops = "max_groups" not in self.call.options
 
         def worth(state: Score) -> Vector:
             gains = state.gains()
@@ -98,8 +98,7 @@ class ScoreSearch(Search):
 def score_search(problem: "Problem", call: Call, given: Mapping[str, object]) -> ScoreSearch:
     """Return the search of a score."""
     source, options = cast(Score, problem.source), cast(Mapping[str, Any], given)
-    if source.held:
-        raise ArgumentError(f"score has {len(source.held)} groups selected; it must have none")
+    check_unselected("score", source)
     first = numbers_of(problem.always, source.about)
     resumed = options.get("resume")
     if resumed is not None:
@@ -115,13 +114,8 @@ def score_search(problem: "Problem", call: Call, given: Mapping[str, object]) ->
 
 
 def check_slow(source: Any, method: str, options: Mapping[str, Any]) -> None:
-    """Refuse a score where rows are needed, and options of slow answers where nothing is asked."""
+    """Refuse options of slow answers where nothing is asked."""
     if isinstance(source, Score):
-        if "max_queries" not in options:
-            raise ArgumentError(
-                f"source is a Score, which has no rows, and {method} reads rows; "
-                "anytime_sequence and the other searches take it"
-            )
         return
     for name in OF_SCORES:
         value = options.get(name)

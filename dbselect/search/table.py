@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, SourceError
+from dbselect.errors import ArgumentError, ColumnError, SourceError, unknown
 from dbselect.families import parse
-from dbselect.record.columns import leaves
+from dbselect.record.columns import field_of, leaves
 from dbselect.record.gram import Gram
 from dbselect.record.groups import patterns_of
 from dbselect.sources.open import open_table, stored_gram
@@ -82,6 +82,7 @@ def table_of(problem: "Problem", patterns: Sequence[str] | None) -> Table:
     `patterns` are columns and globs that are read; None for all.
     """
     table = _opened(problem, patterns)
+    _check_groups(problem, table)
     if problem.rows is None:
         return table
     key = ("drawn", None if patterns is None else tuple(patterns))
@@ -89,6 +90,16 @@ def table_of(problem: "Problem", patterns: Sequence[str] | None) -> Table:
         problem._read[key] = open_table(_drawn(problem, table, patterns), None)
     found: Table = problem._read[key]
     return found
+
+
+def _check_groups(problem: "Problem", table: Table) -> None:
+    """Refuse a group with a column of no field of the table, by the name of the group."""
+    fields = {*table.schema.names}
+    for name, means in (problem.groups or {}).items():
+        for one in not_computed(patterns_of(name, means), problem.terms) or ():
+            if fields.isdisjoint((one, field_of(one))) and not {*"*?"} & {*one}:
+                names = [leaf.name for leaf in leaves(table.schema)]
+                raise ColumnError(f"group '{name}' names {unknown('column', one, names)}")
 
 
 def open_once(problem: "Problem") -> Table:

@@ -29,14 +29,29 @@ from typing import Any
 import numpy as np
 
 from dbselect.linear.bounds import gamma
-from dbselect.linear.problem import Index, Linear, blocks_of, by_size, inverse_root
+from dbselect.linear.problem import (
+    EIGENVALUE_SHARE,
+    Index,
+    Linear,
+    blocks_of,
+    by_size,
+    inverse_root,
+)
 from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.steps import ROUNDING_GAIN
-from dbselect.selection.rounding import ROUNDING_GRADIENT, ROUNDING_WHITENED, above
 
 #: The state of the search -> one number a group.
 Criterion = Callable[[Any], Vector]
+#: A squared correlation below this is rounding: correlations err by some 1e-15.
+ROUNDING_GRADIENT = 1e-15**2
+#: A whitened squared gradient below this is rounding: whitening divides by an eigenvalue.
+ROUNDING_WHITENED = ROUNDING_GRADIENT / EIGENVALUE_SHARE
+
+
+def above(values: Matrix, rounding: float) -> Matrix:
+    """Return 0 for what is rounding, so that it is a tie."""
+    return np.asarray(np.where(values > rounding, values, 0.0))
 
 
 def forward_regression(_: State) -> Criterion:

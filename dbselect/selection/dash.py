@@ -25,13 +25,20 @@ import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import numpy as np
 
 from dbselect._native import RandomSets
 from dbselect.linear.problem import Index
-from dbselect.objectives.contract import Objective, ReadsAhead, ask_around, ask_sets
+from dbselect.objectives.contract import (
+    O,
+    Objective,
+    ReadsAhead,
+    ask_around,
+    ask_sets,
+    with_added,
+)
 from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK, Stop
 from dbselect.selection.ties import TIE_SHARE, Mask, best_first, first_of_the_best
@@ -44,7 +51,6 @@ ALPHAS = (1.0, 0.5)
 Told = Callable[[float], None]
 #: Maps a function over questions, which may be asked side by side, as `map` of an executor does.
 Together = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-O = TypeVar("O", bound=Objective)  # noqa: E741 - the objective
 
 
 @dataclass(frozen=True)
@@ -149,7 +155,7 @@ def _ask(questions: Iterable[Question[O]]) -> None:
     if each and hasattr(each[0].objective, "ask"):
         sets = [(one.objective, R) for one in each for R in [*one.sets, one.first]]
         ask_sets(each[0].objective, [[*objective.held, *R] for objective, R in sets])
-        ask_around([_with(one.objective, R) for one in each for R in one.sets])
+        ask_around([with_added(one.objective, R) for one in each for R in one.sets])
 
 
 def dash_search(
@@ -179,7 +185,7 @@ def dash_search(
         for turn in count(1):
             if len(left) < size:
                 # Literally the end: what is left of X.
-                return Run(_with(objective, left.tolist()), [], asked, opt, alpha)
+                return Run(with_added(objective, left.tolist()), [], asked, opt, alpha)
             one = size == 1 and practice.takes_best
             if not (one and fresh):
                 known = practice.takes_best and not one and len(means)
@@ -189,7 +195,7 @@ def dash_search(
                 asked, means, fresh = asked + 1, look.marginal, False
             if one:
                 taken = [first_of_the_best(means, _unselected(objective))]
-                objective, fresh = _with(objective, taken), False
+                objective, fresh = with_added(objective, taken), False
                 break
             if _reaches(look.gain, alpha**2 * t / rounds):
                 objective = look.best if practice.takes_best else look.sampled
@@ -202,7 +208,7 @@ def dash_search(
             late = ask.rounds is None and asked + rounds - done > k
             if practice.completes and (len(kept) < size or late):
                 taken = unselected[best_first(means[unselected])[:size]].tolist()
-                objective = _with(objective, taken)
+                objective = with_added(objective, taken)
                 completed += size
                 break
             if turn == most:
@@ -250,7 +256,7 @@ def best_guess(
         # The k that are best alone are asked with the first sets.
         free = np.flatnonzero(_unselected(objective))
         alike = free[best_first(known[free])[: ask.k - len(objective.held)]]
-        top = [Run(_with(objective, alike.tolist()), [], 0)]
+        top = [Run(with_added(objective, alike.tolist()), [], 0)]
         reached = top[0].objective.value if ask.k > 1 else reached
 
     def goes_on(guess: tuple[float, float], look: Any) -> float:
@@ -305,7 +311,7 @@ def _most(objective: Objective) -> float:
     """Return what no candidates exceed: the value of all, unless that would read too much."""
     if isinstance(objective, ReadsAhead):
         return objective.most
-    return _with(objective, np.flatnonzero(_unselected(objective)).tolist()).value
+    return with_added(objective, np.flatnonzero(_unselected(objective)).tolist()).value
 
 
 def _reaches(values: Any, least: float) -> Any:
@@ -344,7 +350,7 @@ def greedy_choice(objective: O, limits: Limits, told: Told = lambda _: None) -> 
 
     As many adaptive rounds as there are candidates taken, those to take first aside.
     """
-    objective = _with(objective, limits.first)
+    objective = with_added(objective, limits.first)
     history: list[float] = []
     queries = 0
     while (candidates := limits.fitting(objective.held, objective.size)).any():
@@ -377,16 +383,8 @@ def _taken(objective: O, order: Sequence[int], limits: Limits, queries: int) -> 
             break
         if limits.fitting(taken, objective.size)[candidate]:
             taken.append(candidate)
-    objective = _with(objective, taken)
+    objective = with_added(objective, taken)
     return Run(objective, [objective.value], queries)
-
-
-def _with(objective: O, candidates: Sequence[int]) -> O:
-    """Return an objective that changes alone, with some candidates selected."""
-    objective = objective.copy()
-    if candidates:
-        objective.add_all(candidates)
-    return objective
 
 
 def _unselected(objective: Objective) -> Mask:

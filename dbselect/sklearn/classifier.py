@@ -13,18 +13,15 @@ from sklearn.utils.validation import _check_sample_weight
 from dbselect.errors import DataError
 from dbselect.options.kinds import one_of
 from dbselect.record.inputs import MissingColumns
-from dbselect.sklearn.inputs import validated
-from dbselect.sklearn.predictor import AnytimeEstimator
-from dbselect.sklearn.training import Training
-from dbselect.sklearn.tuning import splits_of
-from dbselect.sklearn.weights import rows_that_count
+from dbselect.sklearn.inputs import rows_that_count, validated
+from dbselect.sklearn.predictor import Predicting
 
 #: What classes may be modelled by.
 FAMILIES = ("auto", "binomial", "multinomial")
 
 
 @dataclass(eq=False, repr=False)
-class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):
+class AnytimeClassifier(ClassifierMixin, Predicting):
     """Logistic regression on the groups that a budget buys.
 
     Parameters
@@ -109,9 +106,9 @@ class AnytimeClassifier(ClassifierMixin, AnytimeEstimator):
         kept, weight = rows_that_count(X, sample_weight)
         self.classes_, codes = np.unique(y[kept], return_inverse=True)
         family = self._family()
-        codes = codes.astype(np.float64 if family == "binomial" else np.int64)
-        training = Training(X[kept], codes[:, None], weight, self._names, self.null_policy)
-        self._fit(training, family, splits_of(self.cv, y, kept, classifier=True))
+        numbers = np.zeros(len(y), np.float64 if family == "binomial" else np.int64)
+        numbers[kept] = codes
+        self._find(*self._training(X, numbers, kept, weight, classifier=True), family)
         each = [self.model_.coefficients]
         constants = [self.model_.intercept]
         if family == "multinomial":

@@ -6,10 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 from scipy.sparse import issparse
-from sklearn.utils.validation import _check_y, validate_data
+from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
 
 from dbselect.errors import DataError
-from dbselect.record.gram import Matrix
+from dbselect.record.gram import Matrix, Vector
+from dbselect.sources.rows import Index
 
 #: An array, a matrix of SciPy in CSR form, or a frame that has text.
 Rows = Any
@@ -42,6 +43,32 @@ def rows_to_predict(estimator: Any, X: Any) -> Rows:
         return validate_data(estimator, X, reset=False, **_NUMBERS)
     validate_data(estimator, X, reset=False, skip_check_array=True)
     return as_polars(X)
+
+
+def rows_that_count(X: Any, sample_weight: Any) -> tuple[Index, Vector | None]:
+    """Return the numbers of the rows whose weight is not 0, and their weights, None if all count 1.
+
+    Scikit-learn has rows of weight 0 be as if they were not there.
+
+    ValueError for weights of another shape, or negative; DataError if all are 0.
+    """
+    if sample_weight is None:
+        return np.arange(X.shape[0]), None
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if (weight < 0).any():
+        raise DataError(f"a sample weight is {weight.min():g}; weights must be >= 0")
+    kept = np.flatnonzero(weight)
+    if not kept.size:
+        raise DataError("all sample weights are zero; at least one row must count")
+    return kept, weight[kept]
+
+
+def column_names(estimator: Any) -> list[str]:
+    """Return the names of the columns that an estimator was fitted to."""
+    named = getattr(estimator, "feature_names_in_", None)
+    if named is not None:
+        return [str(name) for name in named]
+    return [f"x{j}" for j in range(estimator.n_features_in_)]
 
 
 def has_text(X: Any) -> bool:

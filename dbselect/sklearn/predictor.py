@@ -1,6 +1,6 @@
 """What regressor and classifier have in common: a sequence, and the prefix that predicts."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,79 +9,16 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import _get_feature_names, check_array, check_is_fitted
 
 from dbselect.errors import ArgumentError
-from dbselect.options.kinds import one_of
-from dbselect.problem.problem import Problem
 from dbselect.record.inputs import MissingColumns, check_missing_columns
-from dbselect.record.steps import uninterrupted
-from dbselect.results.every import AnySequence
 from dbselect.results.sequence import Sequence
-from dbselect.sklearn.grouping import columns_of_groups
+from dbselect.sklearn.estimator import SequenceEstimator
 from dbselect.sklearn.inputs import as_polars, complete, dense, has_text, rows_to_predict
-from dbselect.sklearn.portable import Portable
-from dbselect.sklearn.training import Training
-from dbselect.sklearn.tuning import CHOICES, Splits, chosen_step
 
 Numbers = npt.NDArray[np.float64]
 
 
-class AnytimeEstimator(Portable):
-    """A sequence of groups, of which a prefix predicts.
-
-    A subclass has the parameters in its signature, as scikit-learn wants it.
-    """
-
-    budget: float | None
-    groups: Any
-    costs: Any
-    rule: Any
-    ridge: float
-    scale: bool
-    #: Of a subclass without this parameter.
-    fit_intercept: bool = True
-    max_groups: int | None
-    always: Any
-    cv: Any
-    choice: str
-    null_policy: str
-
-    def _fit(self, training: Training, family: str, splits: Splits | None) -> Self:
-        """Search, and choose the prefix that predicts."""
-        self.sequence_ = self._search(training, family)
-        self.step_ = len(self.sequence_.spent) - 1
-        one_of(CHOICES).check("choice", self.choice)
-        if splits is not None:
-            self.step_, self.cv_results_ = chosen_step(
-                self.sequence_,
-                training,
-                splits,
-                lambda rows: self._search(rows, family),
-                self.choice,
-            )
-        return self
-
-    def _search(self, training: Training, family: str) -> AnySequence:
-        """Return the sequence of some rows: of a Gram, or of a frame in passes."""
-        targets: Any = training.targets if training.y.shape[1] > 1 else training.targets[0]
-        is_linear = family == "gaussian"
-        problem = Problem(
-            training.gram() if is_linear else training.frame(),
-            targets,
-            columns_of_groups(self.groups, training.names),
-            self.costs,
-            family=family,
-            weight=None if is_linear else training.weight_name,
-            null_policy="skip" if is_linear else self.null_policy,
-            intercept=self.fit_intercept,
-            ridge=self.ridge,
-            scale=self.scale,
-            always=self.always or (),
-        )
-        limits: dict[str, Any] = {"budget": self.budget, "max_groups": self.max_groups}
-        return uninterrupted(problem.anytime_sequence(rule=self.rule, **limits))
-
-    @property
-    def _names(self) -> list[str]:
-        return column_names(self)
+class Predicting(SequenceEstimator):
+    """A sequence of groups, of which a prefix predicts."""
 
     def _means(self, X: Any, budget: Any, missing_columns: MissingColumns) -> Numbers:
         """Return what the prefix predicts, or of each row the longest prefix that it can have."""
@@ -141,20 +78,3 @@ class AnytimeEstimator(Portable):
         """The columns of the rows; where texts or gaps make others of them, those of the search."""
         found = list(self.sequence_.columns)
         return self._names if set(found) <= set(self._names) else found
-
-    def __sklearn_tags__(self) -> Any:
-        return taking_gaps(super().__sklearn_tags__())
-
-
-def column_names(estimator: Any) -> list[str]:
-    """Return the names of the columns that an estimator was fitted to."""
-    named = getattr(estimator, "feature_names_in_", None)
-    if named is not None:
-        return [str(name) for name in named]
-    return [f"x{j}" for j in range(estimator.n_features_in_)]
-
-
-def taking_gaps(tags: Any) -> Any:
-    """Return tags of an estimator that takes missing values, text and sparse rows."""
-    tags.input_tags.allow_nan = tags.input_tags.sparse = tags.input_tags.string = True
-    return tags

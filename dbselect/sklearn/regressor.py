@@ -9,18 +9,15 @@ from sklearn.base import RegressorMixin
 
 from dbselect.options.kinds import one_of
 from dbselect.record.inputs import MissingColumns
-from dbselect.sklearn.inputs import validated
-from dbselect.sklearn.predictor import AnytimeEstimator
-from dbselect.sklearn.training import Training
-from dbselect.sklearn.tuning import splits_of
-from dbselect.sklearn.weights import rows_that_count
+from dbselect.sklearn.inputs import rows_that_count, validated
+from dbselect.sklearn.predictor import Predicting
 
 #: What a number may be modelled by.
 FAMILIES = ("gaussian", "poisson")
 
 
 @dataclass(eq=False, repr=False)
-class AnytimeRegressor(RegressorMixin, AnytimeEstimator):
+class AnytimeRegressor(RegressorMixin, Predicting):
     """Least squares, or Poisson regression, on the groups that a budget buys.
 
     Parameters
@@ -103,10 +100,8 @@ class AnytimeRegressor(RegressorMixin, AnytimeEstimator):
         kept, weight = rows_that_count(X, sample_weight)
         y = np.asarray(y, dtype=np.float64)
         self._is_joint = y.ndim > 1
-        y = y.reshape(len(y), -1) if self._is_joint else y[:, None]
-        training = Training(X[kept], y[kept], weight, self._names, self.null_policy)
-        self._fit(training, self.family, splits_of(self.cv, y, kept))
-        several = y.shape[1] > 1
+        self._find(*self._training(X, y, kept, weight), self.family)
+        several = self._is_joint and y.shape[1] > 1
         models = list(self.model_.responses.values()) if several else [self.model_]
         coef = np.array([self._coefficients(one.coefficients) for one in models])
         intercept = np.array([one.intercept for one in models])

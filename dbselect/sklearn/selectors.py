@@ -6,34 +6,21 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
+import polars as pl
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dbselect.options.kinds import one_of
-from dbselect.problem.problem import Problem
 from dbselect.record.steps import longest_within, uninterrupted
-from dbselect.sklearn.grouping import columns_of_groups
-from dbselect.sklearn.inputs import validated
-from dbselect.sklearn.portable import Portable
-from dbselect.sklearn.predictor import column_names, taking_gaps
+from dbselect.sklearn.estimator import GroupedEstimator, SequenceEstimator
+from dbselect.sklearn.inputs import rows_that_count, validated
 from dbselect.sklearn.training import Training
-from dbselect.sklearn.tuning import CHOICES, Splits, chosen_step, splits_of
-from dbselect.sklearn.weights import rows_that_count
+from dbselect.sklearn.tuning import Splits
 
 
-class GramSelector(SelectorMixin, BaseEstimator):
-    """Columns of the groups that a method chooses on a Gram.
+class GramSelector(SelectorMixin, GroupedEstimator):
+    """Columns of the groups that a method chooses on a Gram."""
 
-    A subclass has the parameters in its signature, as scikit-learn wants it.
-    """
-
-    groups: Any
-    costs: Any
-    ridge: float
-    scale: bool
-    fit_intercept: bool
-    null_policy: str
     model_: Any
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -55,25 +42,18 @@ class GramSelector(SelectorMixin, BaseEstimator):
         """
         X, y = validated(self, X, y)
         kept, weight = rows_that_count(X, sample_weight)
-        names, y = column_names(self), np.asarray(y, dtype=np.float64)
-        training = Training(X[kept], y[kept, None], weight, names, self.null_policy)
-        self._choose(training, splits_of(getattr(self, "cv", None), y, kept))
+        self._choose(*self._training(X, np.asarray(y, dtype=np.float64), kept, weight))
         held = {name for one in self.model_.columns for name in (one, one.rpartition(".")[0])}
-        self.support_ = np.isin(names, list(held))
+        self.support_ = np.isin(self._names, list(held))
         return self
 
-    def _problem(self, training: Training) -> Problem:
-        """Return what is asked about some rows."""
-        return Problem(
-            training.gram(),
-            training.targets[0],
-            columns_of_groups(self.groups, training.names),
-            self.costs,
-            intercept=self.fit_intercept,
-            ridge=self.ridge,
-            scale=self.scale,
-            always=getattr(self, "always", None) or (),
-        )
+    def transform(self, X: Any) -> Any:
+        """Return the chosen columns; with ``set_output`` those of a frame of Polars as they are."""
+        is_kept = _get_output_config("transform", self)["dense"] != "default"
+        if not (is_kept and isinstance(X, pl.DataFrame)):
+            return super().transform(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return X.select(self.get_feature_names_out())
 
     @abstractmethod
     def _choose(self, training: Training, splits: Splits | None) -> None:
@@ -83,14 +63,9 @@ class GramSelector(SelectorMixin, BaseEstimator):
         check_is_fitted(self)
         return self.support_
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return taking_gaps(tags)
-
 
 @dataclass(eq=False, repr=False)
-class AnytimeSelector(GramSelector, Portable):
+class AnytimeSelector(GramSelector, SequenceEstimator):
     """Columns of the groups that a budget buys, by `dbselect.anytime_sequence`.
 
     Parameters
@@ -142,23 +117,11 @@ class AnytimeSelector(GramSelector, Portable):
     null_policy: str = "indicator"
 
     def _choose(self, training: Training, splits: Splits | None) -> None:
-        self.sequence_ = self._search(training)
-        self.step_ = longest_within(self.sequence_.spent, None)
-        one_of(CHOICES).check("choice", self.choice)
-        if splits is not None:
-            self.step_, self.cv_results_ = chosen_step(
-                self.sequence_, training, splits, self._search, self.choice
-            )
-
-    def _search(self, training: Training) -> Any:
-        options: dict[str, Any] = {
-            "rule": self.rule, "budget": self.budget, "max_groups": self.max_groups,
-        }  # fmt: skip
-        return uninterrupted(self._problem(training).anytime_sequence(**options))
+        self._find(training, splits)
 
 
 @dataclass(eq=False, repr=False)
-class FoBaSelector(GramSelector, Portable):
+class FoBaSelector(GramSelector, SequenceEstimator):
     """Columns of the groups that `dbselect.foba` holds in the end.
 
     Parameters

@@ -19,6 +19,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, shown, unknown
 from dbselect.options.kinds import is_whole
@@ -259,6 +260,13 @@ def _learnt(needs: Sequence[_Need], table: Table) -> dict[_Need, Any]:
     found: dict[_Need, Any] = {}
     for asked in rounds:
         levels = [column for column, need in asked.items() if need[0] == "C"]
+        for column in levels:
+            type_ = table.schema.field(column).type if column in table.schema.names else None
+            if type_ is not None and pa.types.is_floating(type_):
+                raise ColumnError(
+                    f"term 'C({column})' is of type {type_}, whose values are no levels; cast "
+                    f"column '{column}' to an integer or a text"
+                )
         kinds = {"bs": "spline", "poly": "poly"}
         bases = {c: (kinds[name], size) for c, (name, _, size) in asked.items() if name != "C"}
         terms = learn(table, levels, bases, MOST_LEVELS)

@@ -13,18 +13,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from tqdm import tqdm
 
-from dbselect._log import Steps
-from dbselect.errors import ArgumentError, RecordError, SourceError
+from dbselect.errors import ArgumentError, RecordError, SourceError, type_shown
 from dbselect.record.files import check_digest
 from dbselect.record.foreign import is_of, native
 from dbselect.record.gram import FIELDS, Gram, is_record
 from dbselect.sources.paths import FilesMeant, meant
 from dbselect.sources.request import Table
-
-#: Seconds after which a progress bar appears on a terminal.
-PROGRESS_DELAY = 2
 
 
 @dataclass(frozen=True)
@@ -120,9 +115,9 @@ def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Ta
         if engine.reads(source):
             return engine.opened(source, columns)
     raise SourceError(
-        f"source is a {type(source).__name__}; it must be a Gram or a gram record, a path, a frame "
-        "of Polars, pandas, Modin, narwhals, Spark or Dask, a dataset of Ray, a DuckDB "
-        "relation, a table of ibis, another object with __arrow_c_stream__ or a NumPy array"
+        f"source is {type_shown(source)}; it must be a Gram or a gram record, a path, a frame of "
+        "Polars, pandas, Modin, narwhals, Spark or Dask, a dataset of Ray, a DuckDB relation, a "
+        "table of ibis, another object with __arrow_c_stream__ or a NumPy array"
     )
 
 
@@ -204,28 +199,3 @@ def _can_be_looked_at(source: Any) -> bool:
     if isinstance(source, FilesMeant) and not source.format.nested:
         return False
     return not hasattr(source, "__arrow_c_stream__") or hasattr(source, "__len__")
-
-
-class _Bar(tqdm):  # type: ignore[misc]
-    """A progress bar, whose steps the log has wherever no terminal shows it."""
-
-    def __init__(self, steps: Steps, **options: Any) -> None:
-        self._steps = steps
-        super().__init__(**options)
-
-    def update(self, n: float = 1) -> Any:
-        self._steps.step(int(n))
-        return super().update(n)
-
-
-def progress(total: int | None, unit: str = "rows") -> Any:
-    """Return a progress bar of some rows, or turns of a search, for terminals only."""
-    return _Bar(
-        Steps("reading" if unit == "rows" else "searching", total, unit),
-        total=total,
-        unit=f" {unit}",
-        unit_scale=True,
-        delay=PROGRESS_DELAY,
-        disable=None,
-        leave=False,
-    )

@@ -10,7 +10,7 @@ out each time. Nothing is kept of the table from one pass to the next.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isnan
@@ -43,7 +43,7 @@ from dbselect.record.made.computed import computed_names
 from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.around import Around
-from dbselect.sources.open import PROGRESS_DELAY, open_table
+from dbselect.sources.open import open_table
 from dbselect.sources.partial.gather import GramSums, GramWork
 from dbselect.sources.partial.learn import MAX_LEVELS, terms_for
 from dbselect.sources.partial.partial_aggregates import (
@@ -55,6 +55,7 @@ from dbselect.sources.partial.partial_aggregates import (
     tally,
 )
 from dbselect.sources.partial.values import Values, read_values
+from dbselect.sources.progress import PROGRESS_DELAY
 from dbselect.sources.read import check_left_out, why_left_out
 from dbselect.sources.request import (
     Consumer,
@@ -66,7 +67,6 @@ from dbselect.sources.request import (
     wanted_of,
 )
 from dbselect.sources.rows import part_of, values
-from dbselect.sources.with_bar import with_bar
 
 #: How columns by formula are called, which no column of a table is.
 PREFIX = "__dbselect_"
@@ -190,26 +190,13 @@ class Passes:
     def values_of(self, leaf: Leaf, most: int) -> list[Any]:
         """Read the different values of a column, in their order; NULL and NaN are none.
 
-        Once there are more than `most`, the others are not read.
+        Once there are more than `most`, the others are not counted.
         """
-        if getattr(self._table, "reduce", None) is not None:
-            met = Values(most=most)
-            read_values(self._table, {leaf.name: met})
-            counts = met.counts()
-            self._note(int(counts["rows"].sum()), [leaf.field])
-            return [value for value in counts["value"].to_list() if not _is_missing(value)]
-        rows = 0
-        found: set[Any] = set()
-        with closing(self._table.batches([leaf.field])) as batches:
-            for batch in batches:
-                rows += batch.num_rows
-                struct = batch.to_struct_array()
-                values = pc.unique(part_of(struct, leaf.path)).to_pylist()
-                found.update(value for value in values if not _is_missing(value))
-                if len(found) > most:
-                    break
-        self._note(rows, [leaf.field])
-        return sorted(found)
+        met = Values(most=most)
+        read_values(self._table, {leaf.name: met})
+        counts = met.counts()
+        self._note(int(counts["rows"].sum()), [leaf.field])
+        return [value for value in counts["value"].to_list() if not _is_missing(value)]
 
     def check_skipped(self, gram: Gram, names: Sequence[str]) -> None:
         """Warn if more than half of the rows are left out; one more pass finds the causes."""
@@ -289,7 +276,7 @@ class Passes:
         fields = list(dict.fromkeys(name for request in requests for name in request.fields))
         work = Together([GramWork(request, self._table.schema) for request in requests])
         with work.begin() as sums:
-            gather(table, fields, work, sums, with_bar(table, self._table.rows))
+            gather(table, fields, work, sums)
             return [Gram.from_struct(cast(GramSums, one).record()) for one in sums.each]
 
     def _note(self, rows: int, fields: Sequence[str]) -> None:

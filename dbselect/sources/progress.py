@@ -1,10 +1,16 @@
-"""Progress of a search: a bar on a terminal, and the callback."""
+"""Progress of a scan or a search: a bar on a terminal, and the callback."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
-from dbselect.sources.open import progress
+from tqdm import tqdm
+
+from dbselect._log import Steps
+
+#: Seconds after which a progress bar appears on a terminal.
+PROGRESS_DELAY = 2
 
 
 @dataclass(frozen=True)
@@ -64,3 +70,28 @@ def turns(
                 callback(Progress(done, total, unit, latest, share))
 
         yield turn
+
+
+class _Bar(tqdm):  # type: ignore[misc]
+    """A progress bar, whose steps the log has wherever no terminal shows it."""
+
+    def __init__(self, steps: Steps, **options: Any) -> None:
+        self._steps = steps
+        super().__init__(**options)
+
+    def update(self, n: float = 1) -> Any:
+        self._steps.step(int(n))
+        return super().update(n)
+
+
+def progress(total: int | None, unit: str = "rows") -> Any:
+    """Return a progress bar of some rows, or turns of a search, for terminals only."""
+    return _Bar(
+        Steps("reading" if unit == "rows" else "searching", total, unit),
+        total=total,
+        unit=f" {unit}",
+        unit_scale=True,
+        delay=PROGRESS_DELAY,
+        disable=None,
+        leave=False,
+    )

@@ -317,9 +317,9 @@ def gram_by(
     categories, basis, max_levels, terms : as in `gram`; found over the whole table, as the
         levels of text are, so that all groups have equal columns
     on : as in `gram`
-    memory_limit : bytes, or text such as ``"4GB"``, of files and Polars frames: where the groups
-        would take more, the table is read several times, a part of the keys each, by their hash;
-        on a cluster, of the records that come back, by default 1 GB
+    memory_limit : bytes, or text such as ``"4GB"``, for all but streams: where the groups would
+        take more, the table is read several times, a part of the keys each, by their hash; on a
+        cluster, of the records that come back, by default 1 GB
     out : a Parquet file to write, part by part, for records that do not fit in memory; for many
         groups on a cluster a new folder of them, which its workers write
 
@@ -390,7 +390,7 @@ def check_group_keys(request: Request, schema: pa.Schema) -> None:
     """Refuse keys whose records have no name left, and of a type that decides no fold."""
     if request.folding is not None:
         read = pa.schema([schema.field(name) for name in request.fields])
-        folds_of(read.empty_table(), request.folding, request.taken)
+        folds_of(read.empty_table(), request.folding)
     for name in ("gram", *request.keys[len(request.by) :]):
         if name in request.by:
             raise ArgumentError(

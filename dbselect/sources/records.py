@@ -15,7 +15,6 @@ from dbselect.sources.partial.gather import KEYS, GramWork
 from dbselect.sources.partial.grouping import warn_of_folds
 from dbselect.sources.partial.partial_aggregates import gather
 from dbselect.sources.request import Request, Table
-from dbselect.sources.with_bar import with_bar
 
 
 def read_records(table: Table, request: Request, groups: int = KEYS) -> pl.DataFrame:
@@ -27,7 +26,7 @@ def read_records(table: Table, request: Request, groups: int = KEYS) -> pl.DataF
     work = GramWork(request, table.schema, groups)
     with work.begin() as sums:
         # What is read here has a progress bar on a terminal.
-        gather(table, request.fields, work, sums, with_bar(table, table.rows))
+        gather(table, request.fields, work, sums)
         return sums.records()
 
 

@@ -45,10 +45,11 @@ class Folding:
     """Into how many folds the rows fall, and what decides it."""
 
     k: int  # number of folds
-    key: str | None  # field whose values decide; None for the columns of the Gram
+    key: str | None  # field whose values decide; None for columns
     seed: int  # 0 to 2^63 - 1
     # where folds in the order of the key begin, but for the first; empty if a hash decides
     edges: tuple[float, ...] = ()
+    columns: tuple[str, ...] = ()  # flattened columns whose values decide where there is no key
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Request:
     #: rows: the indicators, and the means of policy ``"mean"``. Means that it has are put where
     #: values are missing
     terms: Terms = field(default_factory=Terms)
-    #: The columns of the table to read; they decide the fold of a row where there is no key
+    #: The columns of the table to read; they decide folds where there is no key
     taken: list[str] = field(default_factory=list)
     #: The columns and categories in the order of the Gram: numbers of the columns, and, after
     #: these, of the categories; empty if that is their order
@@ -230,7 +231,7 @@ def request_of(
         weight,
         by,
         [*policies, *(policy[column] for column in known)],
-        folding,
+        folding and replace(folding, columns=tuple(taken)),
         base,
         taken,
         [] if order == sorted(order) else order,

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from dbselect.errors import DataError
 from dbselect.record.columns import Leaf
 from dbselect.record.gram import Matrix, Vector
-from dbselect.sources.open import open_table, progress
+from dbselect.sources.open import open_table
+from dbselect.sources.progress import progress
 from dbselect.sources.read import check_left_out
 from dbselect.sources.request import check_field, request_of
 

@@ -8,15 +8,15 @@ folder may move.
 import os
 import warnings
 import zlib
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import polars as pl
 import pyarrow as pa
@@ -46,29 +46,40 @@ FILE = "__dbselect_file"
 FAILURES = (DbselectError, *polars.FAILURES)
 
 
-class Files(Protocol):
-    """The files of a table, which is shown in errors."""
+class Files(ABC):
+    """The files of a table.
+
+    Attributes
+    ----------
+    shown : the table, for errors
+    """
 
     shown: str
+    _there: Mapping[str, str]  # what `versions` has found
 
     @property
     def root(self) -> str | None:
         """Folder on this machine below which files can be scanned together, if there is one."""
+        return None
 
+    @abstractmethod
     def versions(self) -> dict[str, str]:
         """Look again, and return by name what changes with the bytes of each file."""
 
     def version(self, name: str) -> str | None:
-        """Look at one file again; None if it is gone."""
+        """Look at one file again; None if it is gone. Those of a log stay what they are."""
+        return self._there.get(name)
 
+    @abstractmethod
     def rows(self, name: str, *others: str) -> Any:
         """Return the rows of a file, or of files below the root that are like it."""
 
-    def near(self, names: Collection[str]) -> AbstractContextManager["Files"]:
+    def near(self, _: Collection[str]) -> AbstractContextManager["Files"]:
         """Have files of an object store here while they are read."""
+        return nullcontext(self)
 
 
-class ScannedFiles:
+class ScannedFiles(Files):
     """Parquet files below a folder, or below an address, which Polars scans."""
 
     _folder: str
@@ -81,9 +92,18 @@ class ScannedFiles:
         return self._near if is_url(self._folder) else self._folder
 
     def rows(self, name: str, *others: str) -> pl.LazyFrame:
-        """Return the rows of files, with the keys of their folders."""
-        paths = [self._path(each) for each in others]
-        return rows_of_file(self._path(name), name, self._types, paths)
+        """Return the rows, with the keys of the folders; of several files, each row's `FILE`."""
+        path, paths = self._path(name), [self._path(each) for each in (name, *others)]
+        hive = {key: self._types[key] for key in partition_of(name)}
+        full = path if is_url(path) else Path(path).absolute().as_posix()
+        above = partition_of(full).keys() - hive
+        frame = pl.scan_parquet(
+            paths, glob=False, low_memory=True, hive_partitioning=bool(hive),
+            hive_schema=hive or None, include_file_paths=FILE if others else None,
+        )  # fmt: skip
+        plain = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        own = plain.collect_schema() if above else ()
+        return frame.drop(above.difference(own), strict=False)
 
     @contextmanager
     def near(self, names: Collection[str]) -> Iterator[Self]:
@@ -106,12 +126,11 @@ class ScannedFiles:
 class ListedFiles(ScannedFiles):
     """The files that a path, a folder or a glob means, without those of the store itself."""
 
-    def __init__(self, path: str | Path, own: Path | None) -> None:
+    def __init__(self, path: str | Path, own: Path | None, listing: FilesMeant) -> None:
         self.shown = str(path)
         self._own = own
-        self._listing: FilesMeant = meant(path, own)
-        self._folder = self._listing.root
-        self._types: dict[str, pl.DataType] = {}
+        self._listing = listing
+        self._folder = listing.root
 
     def versions(self) -> dict[str, str]:
         """Return size and time of each file, or size and ETag.
@@ -140,25 +159,15 @@ def _types_of(names: Collection[str]) -> dict[str, pl.DataType]:
     for name in names:
         for key, value in partition_of(name).items():
             said.setdefault(key, []).extend([] if value == NO_VALUE else [value])
-    return {key: _type_of(pl.Series(values, dtype=pl.String)) for key, values in said.items()}
-
-
-def rows_of_file(
-    path: str, name: str, types: Mapping[str, pl.DataType], others: Collection[str] = ()
-) -> pl.LazyFrame:
-    """Return the rows of a Parquet file, and the keys of the folders in its name, of these types.
-
-    With others like it, the path of each row is its ``FILE``.
-    """
-    hive = {key: types[key] for key in partition_of(name)}
-    above = partition_of(path if is_url(path) else Path(path).absolute().as_posix()).keys() - hive
-    scan = partial(pl.scan_parquet, glob=False, low_memory=True)
-    frame = scan(
-        [path, *others] if others else path, hive_partitioning=bool(hive),
-        hive_schema=hive or None, include_file_paths=FILE if others else None,
-    )  # fmt: skip
-    own = scan(path, hive_partitioning=False).collect_schema() if above else ()
-    return frame.drop(above.difference(own), strict=False)
+    found: dict[str, pl.DataType] = {}
+    for key, texts in said.items():
+        values = pl.Series(texts, dtype=pl.String)
+        if values.cast(pl.Int64, strict=False).null_count() == 0:
+            found[key] = pl.Int64()
+        else:
+            dates = values.str.to_date("%Y-%m-%d", strict=False)
+            found[key] = pl.String() if dates.null_count() else pl.Date()
+    return found
 
 
 def files_of(source: Any, own: Path | None = None) -> Files | None:
@@ -170,13 +179,13 @@ def files_of(source: Any, own: Path | None = None) -> Files | None:
                 f"'{source}' is not a local path and on no object store, so its files have no "
                 "versions to compare; give pl.scan_parquet of it, whose rows are hashed instead"
             )
-        return ListedFiles(source, own) if table.format is PARQUET else None
+        return ListedFiles(source, own, table) if table.format is PARQUET else None
     if is_of(table, "deltalake"):
-        from dbselect.store.delta_files import DeltaFiles
+        from dbselect.store.lake_files import DeltaFiles
 
         return DeltaFiles(table)
     if is_of(table, "pyiceberg"):
-        from dbselect.store.iceberg_files import IcebergFiles
+        from dbselect.store.lake_files import IcebergFiles
 
         return IcebergFiles(table)
     return None
@@ -342,11 +351,3 @@ def version_of(path: str) -> str | None:
     except FileNotFoundError:
         return None
     return f"{told.st_size} bytes at {told.st_mtime_ns}, {zlib.crc32(end[-size:]):08x}"
-
-
-def _type_of(values: pl.Series) -> pl.DataType:
-    if values.cast(pl.Int64, strict=False).null_count() == 0:
-        return pl.Int64()
-    if values.str.to_date("%Y-%m-%d", strict=False).null_count() == 0:
-        return pl.Date()
-    return pl.String()

@@ -270,16 +270,22 @@ def _records(
 
 
 def of_types(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> pl.DataFrame:
-    """Return records with the types of the state."""
+    """Return records with the types of the state; refuse keys of unknown type."""
+    # A state without parts, of a table that was empty, has keys of no type.
+    state = None if before.frame is None or before.frame.is_empty() else before.frame
     if not frames:
-        return _nothing(before, reading)
+        if state is not None:
+            return state.clear()
+        empty = pl.DataFrame(schema={**dict.fromkeys(reading.by, pl.String), GRAM: pl.Null})
+        return labelled(empty, "", "", reading)
     try:
         new = pl.concat(frames, how="vertical_relaxed")
-        # A state without parts, of a table that was empty, has keys of no type.
-        if before.frame is None or before.frame.is_empty():
-            return _typed(new, reading)
         keys = new.select(reading.by)
-        cast = keys.cast({name: before.frame.schema[name] for name in keys.columns})
+        if state is None:
+            for name in (name for name in reading.by if keys.schema[name] == pl.Null):
+                raise untyped(name)
+            return new
+        cast = keys.cast({name: state.schema[name] for name in keys.columns})
         valued = keys.select(pl.selectors.exclude(pl.Null))
         if not cast.select(valued.columns).cast(valued.schema).equals(valued):
             raise SourceError(
@@ -291,21 +297,6 @@ def of_types(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> p
         raise SourceError(
             f"the keys {list(reading.by)} have other types than before or in other parts: {error}"
         ) from error
-
-
-def _typed(new: pl.DataFrame, reading: Reading) -> pl.DataFrame:
-    """Return the first records; refuse keys of unknown type."""
-    for name in reading.by:
-        if new.schema[name] == pl.Null:
-            raise untyped(name)
-    return new
-
-
-def _nothing(before: Shelved, reading: Reading) -> pl.DataFrame:
-    if before.frame is not None and not before.frame.is_empty():
-        return before.frame.clear()
-    empty = pl.DataFrame(schema={**dict.fromkeys(reading.by, pl.String), GRAM: pl.Null})
-    return labelled(empty, "", "", reading)
 
 
 def _tell(caught: list[warnings.WarningMessage]) -> None:

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from dbselect.errors import BusyError, SourceError
 from dbselect.record.foreign import is_of
+from dbselect.sources.around import Around
 from dbselect.sources.engines.arrow import consume_batches
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.grouping import folds_of
@@ -71,7 +72,7 @@ class RowParts:
         usable = {tuple(each): each for each in (self._now, *known)}
         work = self._work(usable.values())
         with work.begin() as sums:
-            gather(self._table, work.fields, work, sums, partial(_in_turn, self._table))
+            gather(_InTurn(self._table), work.fields, work, sums)
             found = sums.total()
         self._keys = found.select(work.by).with_columns(
             pl.Series(PART, _names(found.select(work.by)), pl.String)
@@ -176,7 +177,7 @@ class KeyHashes:
         parts = pl.DataFrame(batch.select(list(self.by)))
         parts = parts.with_columns(pl.lit(1, pl.Int64).alias(ROWS))
         for n, names in enumerate(self.columns):
-            hashes = np.asarray(folds_of(batch, Folding(LIMIT - 1, None, 0), list(names)))
+            hashes = np.asarray(folds_of(batch, Folding(LIMIT - 1, None, 0, columns=tuple(names))))
             whole = pl.Series(hashes, dtype=pl.Int64)
             halves = (whole // 2**32).alias(f"{HIGH}{n}"), (whole % 2**32).alias(f"{LOW}{n}")
             parts = parts.with_columns(*halves)
@@ -267,7 +268,7 @@ class Watched:
                     sums.add(kept)
                     consume(kept)
 
-            _in_turn(self._table, self._with_own(fields), take)
+            _InTurn(self._table).scan(self._with_own(fields), take)
             self.scans.append(sums.total())
 
     def _reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
@@ -296,13 +297,19 @@ def _rows_and_mark(fingerprint: str) -> tuple[str, str]:
     return rows, rest.partition(":")[0]
 
 
-def _in_turn(table: Table, fields: list[str], consume: Consumer) -> None:
-    """Read a table outside of the threads of its engine.
+class _InTurn(Around):
+    """A table that is read outside of the threads of its engine.
 
     Polars is asked for sums, which would wait for its own threads inside of its scan.
     """
-    with closing(table.batches(fields)) as rows:
-        consume_batches(rows, consume)
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table, table.schema)
+
+    def scan(self, fields: list[str], consume: Consumer) -> None:
+        """Hand every row's fields to `consume`, in the order of the table."""
+        with closing(self.batches(fields)) as rows:
+            consume_batches(rows, consume)
 
 
 def _of_keys(wanted: pl.DataFrame, batch: Any) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.glance import InNotebooks
 from dbselect.pages.short import listed
 from dbselect.pictures.steps import MOST_STEPS, Heights, step_curves, thinned
 
@@ -41,10 +41,6 @@ class Comparison(InNotebooks):
         early = listed([f"{one:.4f}" for one in self.table["timeliness"]])
         names = listed(self.table["name"].to_list())
         return f"Comparison({names}; cut at cost {self.cut:g}; timeliness {early})"
-
-    @property
-    def _glance(self) -> Glance:
-        return Glance(self.table)
 
     def plot(self) -> Any:
         """Return a picture of all curves, and of the cost at which they are cut.

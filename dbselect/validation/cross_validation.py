@@ -78,10 +78,10 @@ class CrossValidation(StoredFields, InNotebooks):
     def __repr__(self) -> str:
         spent = self.one_standard_error["spent"].drop_nulls().to_list()
         least = f"; spent {spent[0]:g} within one standard error" if len(spent) == 1 else ""
+        segments = f"{len(self.sources)} segments, " if self.keys else ""
         return (
-            f"CrossValidation({self.target}; {len(self.grid)} points of the grid, "
-            f"{self.table.height} candidates, {len(self.sources)} segments, "
-            f"{self._rows} rows{least})"
+            f"CrossValidation({self.target}; {self._points}{self.table.height} candidates, "
+            f"{segments}{self._rows} rows{least})"
         )
 
     @property
@@ -99,6 +99,10 @@ class CrossValidation(StoredFields, InNotebooks):
         if len(self.grid) == 1 and not self.keys and drawn.height > 1:
             curve = (drawn["spent"], drawn[name], f"held-out {name} against what is spent")
         return Glance(pl.concat(choices), curve)
+
+    @property
+    def _points(self) -> str:
+        return f"{len(self.grid)} points of the grid, " if len(self.grid) > 1 else ""
 
     @property
     def _varied(self) -> list[str]:
@@ -234,8 +238,7 @@ class CrossValidation(StoredFields, InNotebooks):
             .when(one).then(pl.lit("simplest within one standard error")),
         )  # fmt: skip
         told = [
-            f"{len(self.grid)} points of the grid, {rows.height} candidates; "
-            "the band is one standard error of the folds."
+            f"{self._points}{rows.height} candidates; the band is one standard error of the folds."
         ]
         title = f"{self.target}: {measure} on rows held out" + "".join(
             f", {name} {value}" for name, value in keys.items()

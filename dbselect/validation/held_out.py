@@ -19,13 +19,13 @@ from dbselect.results.every import AnySequence
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import JointSequence
-from dbselect.results.model import JointModel, Model
+from dbselect.results.model import Model
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import AnyModel
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.sources.sampling.folded import FoldedTable, RowFolds
+from dbselect.validation.scoring.coefficients import coefficients_of
 from dbselect.validation.scoring.evaluate import evaluate, squared_errors
-from dbselect.validation.scoring.judging import coefficients_of
 from dbselect.validation.scoring.metrics import OF_QUERIES, requests_of
 from dbselect.validation.scoring.row_scores import row_scores
 
@@ -142,7 +142,7 @@ def _beside_levels(
     result: AnytimeSequence | Model, held: Gram, levels: LevelGroup
 ) -> tuple[Vector, float]:
     """Return mse and the target's variance; of levels a model is a weighted sum, as of rows."""
-    (intercept,), (coef,) = (np.moveaxis(one, -1, 0) for one in coefficients_of(result))
+    intercept, coef = (one[..., 0] for one in coefficients_of(result))
     at = {name: j for j, name in enumerate(result.columns)}
     others = [at[name] for name in held.columns[:-1]]
     own, of_levels = coef[:, others], np.delete(coef, others, axis=1)
@@ -228,10 +228,7 @@ def scores_of(
 
 def columns_used(result: AnySequence | AnyModel) -> npt.NDArray[np.intp]:
     """Return how many columns each prefix has a coefficient of that is not 0; shape (M,)."""
-    each: Any = [result]
-    if isinstance(result, JointSequence | JointModel):
-        each = result.responses.values()
-    coef = np.concatenate([coefficients_of(own)[1] for own in each], axis=2)
+    _, coef = coefficients_of(result)
     return np.asarray((coef != 0).any(axis=2).sum(axis=1))
 
 

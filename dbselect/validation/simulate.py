@@ -7,6 +7,7 @@ it has. A group that the row lacks fails as well, and what fails is paid for.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,18 +17,83 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, shown
 from dbselect.options.kinds import AT_LEAST_ZERO, FRACTION
+from dbselect.pages.glance import InNotebooks
+from dbselect.pictures.steps import Heights, step_curves
 from dbselect.record.gram import Vector
 from dbselect.record.inputs import inputs_of, single_fields
 from dbselect.record.steps import BUDGET_SLACK
 from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.results.prediction.predict import prediction_table
 from dbselect.sources.request import check_seed
-from dbselect.validation.simulation import Simulation
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
 
 Mask = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation(InNotebooks):
+    """Error against what is spent, of the rules that buy.
+
+    Parameters
+    ----------
+    table : one row a rule and budget, as `Problem.simulate` describes
+    unavailable : group -> probability that its look-up fails
+    rows : how many were bought for
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, 3, 2, 5], "y": [3, 4, 6, 9]})
+    >>> found = ds.Problem(table, "y").simulate(table, unavailable={"a": 1.0})
+    >>> pattern = found.table.filter(rule="pattern")
+    >>> pattern.select("spent", pl.col("explained").round(2)).rows()
+    [(0.0, 0.0), (1.0, 0.0), (2.0, 0.72)]
+    """
+
+    table: pl.DataFrame
+    unavailable: Mapping[str, float]
+    rows: int
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{rule} r2 {r2:.4f}" for rule, r2 in self._last("r2"))
+        return f"Simulation({self.rows} rows; {told})"
+
+    def _last(self, height: str) -> list[Any]:
+        """Return what each rule reaches within the largest budget."""
+        last = self.table.group_by("rule", maintain_order=True).last()
+        return last.select("rule", height).rows()
+
+    def plot(self) -> Any:
+        """Return a picture of what each rule explains against what it spends.
+
+        Returns
+        -------
+        Chart of altair. Its ``data`` is the DataFrame that is drawn
+
+        Raises
+        ------
+        EngineError : altair is not installed
+        """
+        frame = self.table.select(
+            name="rule",
+            step=pl.int_range(pl.len()).over("rule"),
+            spent="spent",
+            explained="explained",
+        )
+        failing = ", ".join(f"{name} {share:.0%}" for name, share in self.unavailable.items())
+        ends = ", ".join(f"{rule} {value:.1%}" for rule, value in self._last("explained"))
+        told = [
+            f"{self.rows:,} rows; look-ups that fail: {failing or 'those of missing values'}.",
+            f"Explained in the end: {ends}.",
+        ]
+        return step_curves(
+            frame, Heights("explained", "share explained", share=True),
+            "What each rule explains for what it spends", told, line="name",
+            tips=["name:N", ("explained", ".4~%", "explained"), "spent:Q"],
+        )  # fmt: skip
 
 
 def simulate(
@@ -107,6 +173,10 @@ class _Market:
     def __init__(
         self, problem: "Problem", rows: Any, fails: Mapping[str, float], seed: int
     ) -> None:
+        if not problem.is_linear:
+            raise ArgumentError(
+                f"family is {str(problem.family)!r}; simulate compares rules by linear models"
+            )
         self.predictor = predictor = problem.predictor()
         self.names, self.costs = predictor.groups.names, predictor.groups.costs
         for name, share in fails.items():

@@ -1,6 +1,7 @@
 """A sequence that goes on as long as rows held out are predicted better."""
 
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -9,19 +10,92 @@ from dbselect.options.fields import OF_METHOD
 from dbselect.options.option import checked_options, options_of, shows
 from dbselect.options.refusals import refuse
 from dbselect.options.table import StoppedOptions
-from dbselect.record.gram import Gram
+from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record.steps import uninterrupted
-from dbselect.search.table import patterns_read, policy_but_for, table_of
-from dbselect.sources.read import gram_by
+from dbselect.results.fields import StoredFields
+from dbselect.results.model import Model
+from dbselect.results.sequence import Sequence
+from dbselect.search.table import patterns_read
 from dbselect.sources.request import folding_of
-from dbselect.sources.target import check_numeric
 from dbselect.validation.cross_validate import cross_validate
 from dbselect.validation.cross_validation import CrossValidation
 from dbselect.validation.grid import check_options
-from dbselect.validation.stopped_result import StoppedSequence
+from dbselect.validation.segments import fold_records
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class StoppedSequence(StoredFields, InNotebooks):
+    """What searches of the other folds score on each fold, and the sequence of all rows.
+
+    Parameters
+    ----------
+    sequence : of all folds together, as long as the searches
+    validation : the scores of each step
+    patience : steps without a better score after which the searches ended
+    choice : ``"one_standard_error"`` or ``"best"``
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": range(40), "b": [1, -1] * 20})
+    >>> table = table.with_columns(y=2 * pl.col("a") + (pl.col("a") % 7))
+    >>> found = ds.Problem(table, "y").stopped_sequence(folds=5, patience=1)
+    >>> found
+    StoppedSequence(y; 1 of 2 steps; held-out r2 0.9901; spent 1)
+    >>> found.model().columns
+    ['a']
+    """
+
+    sequence: Sequence
+    validation: CrossValidation
+    patience: int
+    choice: str
+
+    def __repr__(self) -> str:
+        row = self.validation.table.filter(step=self.step).row(0, named=True)
+        last = len(self.sequence.spent) - 1
+        return (
+            f"StoppedSequence({self.sequence.target}; {self.step} of {last} steps; "
+            f"held-out r2 {row['r2']:.4f}; spent {self.sequence.spent[self.step]:g})"
+        )
+
+    @property
+    def _glance(self) -> Glance:
+        drawn = self.steps.filter(pl.col("held_out_r2").is_not_null())
+        curve = (drawn["spent"], drawn["held_out_r2"], "held-out r2 against what is spent")
+        return Glance(self.steps, curve if drawn.height > 1 else None)
+
+    @property
+    def step(self) -> int:
+        """The step that is chosen, of the sequence of all rows."""
+        chosen = int(self.validation.table.filter(self.choice)["step"].item())
+        return min(chosen, len(self.sequence.spent) - 1)
+
+    @property
+    def steps(self) -> pl.DataFrame:
+        """The steps of the sequence, each with the scores of searches of so many steps.
+
+        held_out_r2, held_out_mse and held_out_std_error, that of mse, are means over the folds;
+        chosen is true for one row.
+        """
+        scores = self.validation.table.select(
+            "step", held_out_r2="r2", held_out_mse="mse", held_out_std_error="mse_std_error"
+        )
+        joined = self.sequence.steps.join(scores, on="step", how="left", maintain_order="left")
+        return joined.with_columns(chosen=pl.col("step") == self.step)
+
+    def model(self) -> Model:
+        """Return the model of the chosen step, fitted to all rows."""
+        return self.sequence.model(self.step)
+
+    def plot(self, measure: str = "r2") -> Any:
+        """Return the picture of `CrossValidation.plot`."""
+        return self.validation.plot(measure)
+
 
 #: Groups that the first searches take; where that is too few, the next take twice as many.
 FIRST_GROUPS = 8
@@ -75,7 +149,8 @@ def stopped_sequence(problem: "Problem", **options: Any) -> StoppedSequence:
     check_options("anytime_sequence", [{}], options)
     refuse(problem, "stopped_sequence")
     patience, max_groups = known["patience"], known["max_groups"]
-    folds = _folds(problem, known)
+    folding = folding_of(known["folds"], known["key"], problem.seed, "folds")
+    folds = fold_records(problem, folding, patterns_read(problem))
     read = problem.replace(
         source=folds, weight=None, null_policy="skip", rows=None, terms=None, gram="auto"
     )
@@ -117,23 +192,3 @@ def _end(found: CrossValidation, patience: int) -> int | None:
         if since == patience:
             return int(step)
     return None
-
-
-def _folds(problem: "Problem", known: StoppedOptions) -> pl.DataFrame | list[Gram]:
-    """Return the records of the folds; those of a table are read once."""
-    folding = folding_of(known["folds"], known["key"], problem.seed, "folds")
-    if folding is None:
-        for name in ("weight", "null_policy", "rows", "terms"):
-            if name in problem.changed():
-                raise ArgumentError(
-                    f"{name} is {getattr(problem, name)!r}; it is of a table, and folds is None"
-                )
-        return cast("pl.DataFrame | list[Gram]", problem.source)
-    columns = patterns_read(problem)
-    table = table_of(problem, columns)
-    check_numeric(table, problem.targets)
-    return gram_by(
-        table, columns=columns, weight=problem.weight, fold=folding.k, key=folding.key,
-        seed=folding.seed, terms=problem.terms,
-        null_policy=policy_but_for(problem.targets, problem.null_policy),
-    )  # fmt: skip

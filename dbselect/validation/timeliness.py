@@ -11,7 +11,7 @@ Source: Hu, Grubb, Bagnell, Hebert (2016), section 5.2; Karayev et al. (2012).
 
 import math
 from collections.abc import Mapping
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -22,29 +22,12 @@ from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK, longest_within
 from dbselect.results.heights import cost_of_height, flat_from, longest_heights
 from dbselect.results.prediction.arrived import AnytimePredictor
+from dbselect.results.prefixes import Prefixes
 from dbselect.validation.comparison import Comparison
 from dbselect.validation.scoring.evaluate import evaluate
 
-
-@runtime_checkable
-class CurveOfPrefixes(Protocol):
-    """What has a curve: a sequence of any family."""
-
-    @property
-    def spent(self) -> Vector:
-        """Summed cost of the groups of each prefix; shape (steps + 1,)."""
-
-    @property
-    def explained(self) -> Vector:
-        """What each prefix explains; shape (steps + 1,)."""
-
-    @property
-    def steps(self) -> pl.DataFrame:
-        """One row a step, its group among the columns."""
-
-
 #: A sequence, or what `evaluate` and `oracle` return: columns spent and explained.
-Curve = CurveOfPrefixes | pl.DataFrame
+Curve = Prefixes[Any] | pl.DataFrame
 
 
 def explained_at(curve: Curve, budget: float) -> float:
@@ -252,7 +235,8 @@ def compare(
         a Gram or record; default: the rows of each search
     weight : of a table, column of row weights
     final : > 0, height of the rectangles that areas are shares of: 1 takes the target's
-        variance, as the figures of the paper do; default: the reference's final height
+        variance, as the figures of the paper do; default: the reference's greatest height, which
+        on the rows of its search is the final one
 
     Returns
     -------
@@ -278,8 +262,8 @@ def compare(
     >>> import polars as pl
     >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 2.0], "explained": [0.0, 0.1, 0.9]})
     >>> found = ds.compare({"found": curve, "oracle": ds.reference.oracle(curve)}, fraction=1.0)
-    >>> found.table["timeliness"].round(4).to_list()  # 0.1 / 1.8 and 0.8 / 1.8
-    [0.0556, 0.4444]
+    >>> found  # 0.1 / 1.8 and 0.8 / 1.8
+    Comparison(found, oracle; cut at cost 2; timeliness 0.0556, 0.4444)
     """
     if not isinstance(sequences, Mapping):
         raise ArgumentError(
@@ -305,7 +289,7 @@ def compare(
             for name, curve in sequences.items()
             if not isinstance(curve, pl.DataFrame)
         }
-    height = float(longest_heights(*_points(judged[first]))[1][-1]) if final is None else final
+    height = float(longest_heights(*_points(judged[first]))[1].max()) if final is None else final
     rows = []
     for name, curve in sequences.items():
         cost = stopping_cost(curve, at)
@@ -353,7 +337,7 @@ def _named(name: str, curve: Curve) -> pl.DataFrame:
 def _points(curve: Curve) -> tuple[Vector, Vector]:
     """Return spent and explained of every prefix."""
     if not isinstance(curve, pl.DataFrame):
-        if isinstance(curve, CurveOfPrefixes) and np.ndim(curve.spent) == 1:
+        if isinstance(curve, Prefixes):
             return curve.spent, curve.explained
         raise ArgumentError(
             f"the curve is a {type(curve).__name__}; it must be a Sequence, or a DataFrame with "

@@ -19,6 +19,22 @@ OTHERS = ["drift", "anytime_tables", "predictor", "coverage", "foba_epsilon"]
 #: Fields that only rows of a family have.
 OF_FAMILIES = ("offset", "exposure", "positive")
 
+#: What a method reads -> what happens by engine; a word of `ENGINES_SAY` or a sentence.
+READS = {
+    "sums": ("here", "once", "there", "there"),
+    "folds": ("here", "once", "here, warned", "there"),
+    "draws": ("here", "once", "here, warned", "here, warned"),
+    "passes": ("here", "refused", "here, warned", "there"),
+    "rows": ("here", "once", "here, warned", "here, warned"),
+}
+ENGINES = (
+    "Polars, DuckDB, files, Arrow, pandas, Daft", "a stream that is read once",
+    "ibis, elsewhere", "Spark, Dask, Ray",
+)  # fmt: skip
+#: What methods of Grams read, but for those that read sums; and of families and lazy searches.
+OF_GRAMS = {"cross_validate": "folds", "stopped_sequence": "folds", "stability": "draws"}
+OF_PASSES = ("anytime_sequence", "fit", "cross_validate")
+
 HEAD = """# Fields of a problem, by method and door
 
 A [problem](calls.md) carries everything that is asked about the data. Every method takes every
@@ -33,6 +49,31 @@ def reason_of(method: str, field: str) -> str | None:
     """Return why a method refuses a field, as a template; None where it takes it."""
     reasons = REFUSED[method]
     return reasons.get("family" if field in OF_FAMILIES else field)
+
+
+def reads(method: str, kind: str) -> str | None:
+    """Return what a method reads: of a Gram, of a ``"family"`` or ``"lazy"``; None if refused."""
+    if kind == "gram":
+        return OF_GRAMS.get(method, "sums")
+    if reason_of(method, {"lazy": "gram"}.get(kind, kind)) is not None:
+        return None
+    if method == "stopped_sequence":
+        return "folds"
+    return "passes" if kind == "lazy" or method in OF_PASSES else "rows"
+
+
+def of_engines() -> Iterator[str]:
+    """Yield the lines of what methods read, and what becomes of that by engine."""
+    yield from ('| | least squares | another `family` | `gram="lazy"` |', "|---|---|---|---|")
+    lines: dict[tuple[str, ...], list[str]] = {}
+    for method in METHODS:
+        cells = tuple(reads(method, kind) or "refused" for kind in ("gram", "family", "lazy"))
+        lines.setdefault(cells, []).append(f"`{method}`")
+    for cells, names in lines.items():
+        yield f"| {', '.join(names)} | {' | '.join(cells)} |"
+    yield from ("", f"| | {' | '.join(ENGINES)} |", "|---" * (len(ENGINES) + 1) + "|")
+    for kind, cells in READS.items():
+        yield f"| {kind} | {' | '.join(cells)} |"
 
 
 def of_tables(methods: list[str], fields: list[str]) -> Iterator[str]:
@@ -65,6 +106,12 @@ def page() -> str:
         "",
         "`target` means a list of several responses. A Gram holds no rows: of one all methods take "
         f"{_listed(engine)}, and refuse the others in a sentence that names the call of the table.",
+        "", "## Of an engine", "",
+        "A method reads sums of a table, those of its folds, draws of its rows, passes over it, or "
+        "rows that it holds:", "", *of_engines(), "",
+        "*There* is where the rows lie: in SQL, or by the workers. *Here, warned* has rows pass "
+        "into this process, with a `DriverWarning` where they are of ibis or Spark. A stream gives "
+        "its rows *once*, so that the levels of a text must be given; to read it again is refused.",
         "", "## Of a Gram record: SQL and expressions of Polars", "",
         "`SELECT foba(record, 'y', ridge := 1)` and "
         '`pl.col("gram").dbselect.foba("y", ridge=1.0)` take '

@@ -49,6 +49,11 @@ def merged(first: str, second: str) -> str:
             "SELECT foba(g, 'y', {'costs': {'X': 1}}) FROM grams",
             "costs names unknown group 'X'; there is 'x', and case counts",
         ),
+        (
+            "SELECT foba(g, 'y', {'x': 3}) FROM grams",
+            "foba has no option 'x'; costs are given as {'costs': {'x': 3}}",
+        ),
+        ("SELECT foba(g, 'y', {'budgt': 3}) FROM grams", "unknown option 'budgt'; there is 'bud"),
         ("SELECT gram({'x': INTERVAL 1 DAY})", "dates or text: take its seconds, epoch(x)"),
         ("SELECT gram({'x': TIME '10:00'})", "take its seconds, epoch(x), or leave it out"),
         ("SELECT gram({'x': [1, 2]})", "cast it to a fixed size, x::DOUBLE[3]"),

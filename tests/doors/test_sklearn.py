@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -456,9 +457,10 @@ def test_text_and_missing_values_are_as_in_the_call(frame, form):
     chosen = AnytimeSelector(budget=2.0).fit(given, frame["y"].to_numpy())
     kept_groups = ds.anytime_sequence(table, "y", null_policy="indicator", budget=2.0).at().groups
     assert sorted(chosen.get_feature_names_out()) == sorted(kept_groups)
-    assert list(chosen.set_output(transform="polars").transform(given).columns) == sorted(
-        kept_groups, key=X.columns.index
-    )
+    own = X.select(sorted(kept_groups, key=X.columns.index))
+    assert_frame_equal(chosen.set_output(transform="polars").transform(X), own)
+    of_pandas = chosen.transform(given)
+    assert of_pandas.columns == own.columns
 
 
 def test_sparse_rows_are_dense_ones(frame, monkeypatch):

@@ -14,7 +14,7 @@ from test_results import COSTS, FAMILIES, GROUPS, found, table
 
 import dbselect as ds
 from dbselect.search import compiled
-from dbselect.sources import open as opening
+from dbselect.sources import progress
 
 #: Characters of a line that is read at once.
 SHORT = 420
@@ -173,7 +173,7 @@ SEARCHES = {
 def test_a_search_shows_its_progress_on_a_terminal_only(monkeypatch, unit, terminal):
     screen = _Screen(terminal)
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(opening, "PROGRESS_DELAY", 0)
+    monkeypatch.setattr(progress, "PROGRESS_DELAY", 0)
     # What the compiled library searches is over before there would be a bar.
     monkeypatch.setattr(compiled, "MOST_COLUMNS", 0)
     SEARCHES[unit](table().select("x", "noise", "logs", "z", "y"))

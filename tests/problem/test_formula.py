@@ -191,6 +191,10 @@ def test_columns_that_are_not_there_and_the_other_order_are_refused(table):
         ds.fit(table, "y ~ a + q")
     with pytest.raises(ColumnError, match=r"term 'I\(k \*\* 2\)' reads column 'k' of type"):
         ds.fit(table, "y ~ I(k**2)")
+    with pytest.raises(ColumnError, match=r"the table comes first, as in Problem\(table, 'y'\)"):
+        ds.anytime_sequence("y", table)
+    with pytest.raises(ColumnError, match=r"'C\(a\)' is of type double.* cast column 'a'"):
+        ds.fit(table.select("y", pl.col("a").cast(pl.Float64)), "y ~ C(a)")
     with pytest.raises(ArgumentError, match=r"a formula is a target: fit\(table, 'y ~ a'\)"):
         ds.fit("y ~ a", table)
     with pytest.raises(SourceError):

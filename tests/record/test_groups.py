@@ -128,6 +128,7 @@ def test_a_group_without_a_cost_brings_those_that_it_contains():
         "a": ["a"], "bc": ["b", "c", "b:c"], "a:bc": ["a", "b", "c", "a:b", "a:c"],
     }  # fmt: skip
     pairs = terms.nested_groups({name: [name] for name in "abc"})
+    assert terms.nested_groups() == pairs
     costs = {"a": 1.0, "b": 2.0, "c": 4.0}
     seq = ds.anytime_sequence(table, "y", pairs, costs, terms=terms)
     spent = dict(seq.steps.select("group", "spent").rows())

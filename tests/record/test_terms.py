@@ -655,6 +655,7 @@ def test_pairs_are_the_products_of_scikit_learn():
     expected, *_ = np.linalg.lstsq(features, y, rcond=None)
     terms = ds.terms(table, interactions="pairs")
     assert ds.Terms.from_struct(terms.to_struct()) == terms
+    assert repr(terms).startswith("Terms(x0:x1, x0:x2, ")
     model = ds.fit(table, "y", terms=terms)
     assert [model.intercept, *model.coefficients.values()] == pytest.approx(expected.tolist())
     lazy = ds.anytime_sequence(table, "y", terms=terms, gram="lazy", max_groups=3)
@@ -681,6 +682,11 @@ def test_a_category_times_a_curve_and_groups_times_groups():
     assert made["k.q:x.poly2"].to_list() == pytest.approx((made["k.q"] * made["x.poly2"]).to_list())
     assert "k.p:x.poly1" not in made.columns
     groups = ds.terms(table, ["k"], interactions={"who": ["k"], "what": ["x", "z"]})
+    for asked in (["k", "x"], {"who": ["k"], "what": ["x"]}):
+        with pytest.raises(ds.errors.ColumnError, match="'k', a text; name it among"):
+            ds.terms(table, interactions=asked)
+    with pytest.raises(ds.errors.ArgumentError, match="interactions is 3"):
+        ds.terms(table, interactions=3)
     seq = ds.anytime_sequence(table, "y", terms=groups)
     assert {"k", "x", "z", "who:what"} == set(seq.steps["group"].drop_nulls())
     table = table.drop("k")

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import dbselect as ds
+from dbselect.record.gram import RECORD_DTYPE
 
 GROUPS = {"sky": ["x0", "x1"], "route": ["z"], "firm": ["k"], "age": ["u"]}
 COSTS = {"sky": 25.0, "route": 0.5, "firm": 0.2, "age": 8.0}
@@ -154,6 +155,70 @@ def test_rows_of_all_patterns_come_back_in_their_order(mixed, problem):
     )
 
 
+@pytest.fixture(scope="module")
+def gappy() -> tuple[pl.DataFrame, ds.Problem, np.ndarray]:
+    """Return rows of 30 patterns of 20 groups, what is missing in them, and the problem."""
+    rng = np.random.default_rng(11)
+    names = [f"x{number}" for number in range(20)]
+    X = rng.normal(size=(10_000, 20)) @ rng.normal(size=(20, 20))
+    whole = pl.DataFrame(X, schema=names).with_columns(y=X @ rng.normal(size=20))
+    problem = ds.Problem(ds.gram(whole.head(300)), "y", {name: [name] for name in names})
+    gone = (rng.random((30, 20)) < 0.2)[rng.integers(0, 30, len(X))]
+    kinds = pl.DataFrame({"kind": rng.integers(0, 3, len(X))})["kind"]
+    empty = [None, np.nan, np.inf]
+    lost = whole.with_columns(
+        pl.when(pl.Series(gone[:, at])).then(kinds.replace_strict([0, 1, 2], empty)).otherwise(name)
+        .alias(name)
+        for at, name in enumerate(names)
+    )  # fmt: skip
+    return lost.drop("y"), problem, gone
+
+
+def test_many_rows_of_more_groups_than_a_byte_has_bits(gappy):
+    lost, problem, gone = gappy
+    gram, predictor = problem.source, problem.predictor()
+    X = np.where(gone, 0.0, lost.to_numpy())
+    found = predictor.predict(lost)
+    assert found["groups"].n_unique() == len(np.unique(gone, axis=0)) > 20
+    for pattern in np.unique(gone, axis=0):
+        has, rows = np.flatnonzero(~pattern), (gone == pattern).all(axis=1)
+        moments = gram.comoment[np.ix_([*has, 20], [*has, 20])]
+        coef = np.linalg.lstsq(moments[:-1, :-1], moments[:-1, -1], rcond=None)[0]
+        told = gram.mean[20] + (X[rows][:, has] - gram.mean[has]) @ coef
+        assert np.allclose(found["prediction"].to_numpy()[rows], told, atol=1e-6)
+        names = [f"x{at}" for at in has]
+        assert found.filter(pl.Series(rows))["groups"].to_list() == [names] * rows.sum()
+    # A record a row, in two pieces, and a budget a row, one of which is no limit.
+    records = pl.Series("gram", [gram.to_struct(), None], dtype=RECORD_DTYPE)
+    frame = lost.with_columns(
+        gram=records.gather(pl.Series(np.arange(len(lost)) % 7 == 3).cast(int))
+    )
+    call = pl.col("gram").dbselect.predict_available("y", pl.struct(lost.columns))
+    each = pl.concat([frame[:5_000], frame[5_000:]], rechunk=False).select(call).unnest("gram")
+    nobody = np.arange(len(lost)) % 7 == 3
+    assert each["prediction"].is_null().to_list() == nobody.tolist()
+    assert each.filter(~nobody).drop("lower", "upper").equals(found.filter(~nobody))
+
+
+def test_each_row_has_the_longest_prefix_that_it_can_have(gappy):
+    lost, problem, gone = gappy
+    seq = problem.anytime_sequence(max_groups=9)
+    taken = [seq.groups.names.index(name) for name in seq.steps["group"][1:]]
+    fails = np.column_stack([gone[:, taken], np.ones(len(gone), dtype=bool)])
+    longest = fails.argmax(axis=1)
+    budget = np.random.default_rng(2).integers(0, 12, len(lost)).astype(float)
+    X = np.where(gone, 0.0, lost.to_numpy())
+    for limit in (None, budget):
+        step = longest if limit is None else np.minimum(longest, budget.astype(int))
+        told = np.array(
+            [seq.intercept[k] + row @ seq.coef[k] for k, row in zip(step, X, strict=True)]
+        )
+        found = seq.anytime_predict(lost, limit)
+        assert found["step"].to_list() == step.tolist()
+        assert np.allclose(found["prediction"], told, atol=1e-9)
+        assert np.allclose(seq.predict(lost, limit), told, atol=1e-9)
+
+
 def test_an_interval_holds_its_share(problem):
     frame, _ = schema(5)
     found = problem.predictor().predict(frame, level=0.8)
@@ -270,7 +335,24 @@ def test_a_name_that_is_nearly_a_field_is_a_mistake():
     predictor = ds.AnytimePredictor(table, "y")
     with pytest.raises(ds.errors.ColumnError, match="unknown column 'weater'; there is 'weather'"):
         predictor.predict({"weater": 1.0})
+    with pytest.raises(ds.errors.ColumnError, match="unknown column 'weater'; there is 'weather'"):
+        predictor.predict([{"weather": 1.0}, {"weater": 1.0}])
     assert predictor.predict({"id": 7})["groups"] == []
+
+
+def test_a_list_of_mappings_is_read_as_each_of_them(problem):
+    predictor = problem.predictor()
+    rows = [*[{"k": "AA"}] * 150, {"k": None, "z": 1.5}, {"x0": 1.0, "x1": 2.0, "u": 3.0}]
+    budgets = [1.0, 30.0] * 76
+    found = predictor.predict(rows, budgets)
+    for told, row, budget in zip(found.to_dicts(), rows, budgets, strict=True):
+        one = predictor.predict(row, budget)
+        assert (told.pop("groups"), told.pop("next_group")) == (
+            one.pop("groups"), one.pop("next_group"),
+        )  # fmt: skip
+        assert told == pytest.approx(one)
+    with pytest.raises(ds.errors.ColumnError, match="missing_columns='unavailable' allows"):
+        predictor.predict(rows[:1], missing_columns="error")
 
 
 def test_what_no_pattern_can_have_is_refused(problem):
@@ -343,6 +425,20 @@ def test_a_projection_of_a_family_is_near_its_refits(tmp_path, family):
     assert again["prediction"].to_list() == pytest.approx(found.tolist())
     with pytest.raises(ds.errors.ArgumentError, match=r"level is 0\.9; of a family"):
         predictor.predict(frame, level=0.9)
+
+
+def test_a_projection_reads_text_of_frames_and_of_files(tmp_path):
+    rng = np.random.default_rng(13)
+    a, k = rng.normal(size=2000), rng.choice(["p", "q", "r"], 2000)
+    eta = 0.5 * a + (k == "q") * 0.8
+    y = (rng.random(2000) < 1 / (1 + np.exp(-eta))).astype(float)
+    frame = pl.DataFrame({"a": a, "k": k, "y": y})
+    frame.write_parquet(tmp_path / "t.parquet")
+    share = frame.group_by("k").agg(pl.col("y").mean()).sort("k")  # of one category the best fit
+    for source in (frame, tmp_path / "t.parquet", frame.to_arrow()):
+        predictor = ds.AnytimePredictor(source, "y", family="binomial", approximate=True)
+        found = [predictor.predict({"k": level})["prediction"] for level in "pqr"]
+        assert found == pytest.approx(share["y"].to_list(), abs=0.01)
 
 
 def test_a_mapping_may_hold_what_python_has_for_numbers_and_dates():

@@ -135,6 +135,9 @@ def test_what_cannot_be_simulated_is_refused(frame, problem, options, words):
         problem.simulate(frame, **options)
     with pytest.raises(ds.errors.ArgumentError, match="a table with the target 'y'"):
         problem.simulate(frame.drop("y"))
+    family = ds.Problem(frame.with_columns(y=pl.col("y") > 0), "y", family="binomial")
+    with pytest.raises(ds.errors.ArgumentError, match="family is 'binomial'; simulate compares"):
+        family.simulate(frame)
 
 
 def test_the_command_line_predicts_what_python_predicts(
@@ -159,6 +162,9 @@ def test_the_command_line_predicts_what_python_predicts(
     assert main(["predict", "s.parquet", "rows.parquet", "--level", "0.9", "--out", "f.csv"]) == 2
     assert "--level is for --available" in capsys.readouterr().err
     assert main(["predict", "p.json", "rows.parquet", "--out", "f.csv"]) == 2
+    assert "'p.json' is a predictor from any groups; predict with --available" in (
+        capsys.readouterr().err
+    )
 
 
 def test_a_regressor_predicts_from_the_groups_that_a_row_has(frame):

@@ -92,6 +92,20 @@ def test_the_data_of_a_picture_are_the_steps(family):
     assert set(seq.plot().to_dict()) >= {"description", "title"}
 
 
+def test_a_picture_shows_what_each_budget_buys_where_groups_are_given_back():
+    frame = wide(6)
+    backward, foba = ds.backward(frame, "y"), ds.foba(frame, "y", nu=0.9)
+    for seq in (backward, foba):
+        steps = seq.plot().data.filter(curve="r2")
+        assert steps["spent"].is_sorted()
+        bought = [seq.explained_at(budget) for budget in steps["spent"]]
+        assert steps["value"].to_list() == bought
+    # From left to right a group enters where the step to its left removed it.
+    removed = backward.steps.filter(action="remove")["group"].to_list()
+    entering = backward.plot().data.filter(curve="r2")["group"].to_list()
+    assert entering == [None, *reversed(removed)]
+
+
 def test_several_responses_have_a_curve_each():
     seq = found("joint")
     drawn = seq.plot().data

@@ -32,7 +32,7 @@ const box = (one) => { const b = one.getBoundingClientRect();
   return [b.left, b.top, b.right, b.bottom]; };
 const boxes = (query) => [...document.querySelectorAll(query)].map(box);
 const names = [...document.querySelectorAll('.mark-text.role-mark text')]
-  .filter((one) => one.textContent.startsWith('group'));
+  .filter((one) => one.textContent.startsWith('group') && !one.getAttribute('stroke'));
 return {
   names: names.map(box),
   areas: boxes('.mark-area path, .mark-rect.role-mark path'),
@@ -72,6 +72,7 @@ def charts(groups: int) -> dict[str, tuple[Any, bool]]:
     stable = ds.stability(drawn, "y", costs=costs, max_groups=4)
     return {
         "sequence": (seq.plot(held_out=one), True),
+        "backward": (ds.backward(half, "y", costs=costs).plot(), False),
         "evaluation": (ds.evaluate(seq, other, metric="mae").plot(), False),
         "comparison": (ds.compare({"seq": seq, "best": ds.reference.oracle(seq)}).plot(), False),
         "cross-validation": (cv.plot(), True),

@@ -734,3 +734,17 @@ def test_several_responses_fall_back_together():
         np.testing.assert_allclose(found["prediction"].struct[name], alone["prediction"], **SAME)
         assert found.drop("prediction").equals(alone.drop("prediction"))
     assert len(set(found["step"])) == 6
+
+
+@pytest.mark.parametrize("null_policy", ["skip", "indicator"])
+def test_a_row_of_numbers_is_predicted_as_a_frame_of_it(null_policy):
+    rng = np.random.default_rng(5)
+    rows = pl.DataFrame(rng.normal(size=(200, 3)), schema=["a", "b", "y"])
+    rows = rows.with_columns(pl.when(pl.col("a") < 1.5).then("a"))
+    model = ds.fit(rows, "y", null_policy=null_policy)
+    for row in ({"b": 2, "other": 1.5, "a": -0.5}, {"a": float("nan"), "b": 1.0}):
+        np.testing.assert_array_equal(model.predict(row), model.predict(pl.DataFrame([row])))
+    with pytest.raises(ds.errors.ColumnError, match="lack"):
+        model.predict({"a": 1.0})
+    with pytest.raises(ds.errors.ArgumentError, match="X holds something else than numbers"):
+        model.predict({"a": 10**400, "b": 1.0})

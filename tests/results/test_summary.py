@@ -53,6 +53,34 @@ def test_a_test_of_the_likelihood_ratio_is_that_of_statsmodels(rows):
     assert test["statistic"] == pytest.approx(truth.llr, rel=1e-6)
     assert test["p_value"] == pytest.approx(truth.llr_pvalue, rel=1e-4)
     assert model.df_residual == truth.df_resid
+    assert model.aic == pytest.approx(truth.aic, rel=1e-9)
+    assert model.bic == pytest.approx(truth.bic, rel=1e-9)
+    assert f"AIC {truth.aic:.5g}" in str(model.summary())
+
+
+def test_criteria_of_counts_differ_by_those_of_statsmodels(rows):
+    counts = rows.select("b", "c", n=(pl.col("a") // 10).clip(0))
+    models = [ds.fit(counts, "n", names, family="poisson") for names in (["b"], ["b", "c"])]
+    truths = [
+        sm.GLM(counts["n"].to_numpy(), sm.add_constant(counts.select(names).to_numpy()),
+               family=sm.families.Poisson()).fit()
+        for names in (["b"], ["b", "c"])
+    ]  # fmt: skip
+    gap = models[1].aic - models[0].aic
+    assert gap == pytest.approx(truths[1].aic - truths[0].aic, rel=1e-6)
+    gamma = ds.fit(counts.with_columns(n=pl.col("n") + 1), "n", family="gamma(log)")
+    with pytest.raises(ds.errors.ArgumentError, match="no likelihood to compare"):
+        _ = gamma.aic
+    assert "AIC" not in str(gamma.summary())
+
+
+def test_a_summary_prints_every_term():
+    rng = np.random.default_rng(3)
+    names = [f"column {j:02}" for j in range(30)]
+    table = pl.DataFrame(rng.normal(size=(100, 30)), names)
+    printed = str(ds.fit(table.with_columns(y=pl.Series(rng.normal(size=100))), "y").summary())
+    assert all(name in printed for name in names)
+    assert printed.count("residual df") == 1
 
 
 def test_a_summary_prints_its_fit_and_is_a_table(rows):

@@ -298,7 +298,7 @@ def test_near_dependence_is_told():
     lost = record_frame(pl.DataFrame({"a": a, "b": a + 1e-7 * b, "y": b}))
     with pytest.warns(ds.errors.DependenceWarning, match="'b'"):
         told = ds.fit_by(lost, "y")["fit"][0]["note"]
-    assert told.startswith("column 'b' depends on the others but for ")
+    assert told.startswith("column 'b' nearly depends on the others: ")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import dbselect as ds
-from dbselect.objectives.a_optimal import AOptimal, ChosenRows
+from dbselect.objectives.a_optimal import AOptimal
 from dbselect.record.gram import RECORD_DTYPE
 
 RNG = np.random.default_rng(21)
@@ -299,7 +299,7 @@ def test_tables_are_bought_as_their_join():
             r"predictor 0 then, at which family 'poisson\(sqrt\)' has no mean",
         ),
         (
-            lambda: ds.greedy(ChosenRows(AOptimal(X)), k=1, **ORIGIN),
+            lambda: ds.greedy(AOptimal(X), k=1, **ORIGIN),
             "intercept is False; it is for tables",
         ),
     ],

@@ -127,7 +127,7 @@ def test_it_shows_what_it_found():
         ({"ruge": 1.0}, "ruge"),
         ({"folds": 1}, "folds is 1; it must be a whole number >= 2"),
         ({"max_groups": 0}, "max_groups is 0"),
-        ({"weight": "x0"}, "weight is 'x0'"),
+        ({"weight": "x0"}, "with weight 'x0' the source is a table"),
     ],
 )
 def test_bad_arguments_are_refused(given, error):

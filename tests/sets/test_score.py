@@ -377,6 +377,9 @@ def test_gains_within_their_standard_error_are_none_and_end_the_search():
     seq = ds.anytime_sequence(score)
     assert seq.steps["group"].to_list() == [None, "a", "b"]
     assert seq.stop is Stop.NOISE
+    for method in (ds.foba, ds.floating):
+        assert method(score).stop is Stop.NOISE
+        assert method(score).at().groups == ["a", "b"]
     every = ds.anytime_sequence(score, max_groups=4)
     assert every.useful.tolist() == [True, True, True, False, False]
     assert every.stop is Stop.EXHAUSTED
@@ -434,6 +437,12 @@ def test_sequences_of_scores_are_priced_compared_drawn_and_reported(tmp_path):
         (lambda: ds.backward(score_of(len), backward="coefficient"), "backward is"),
         (lambda: ds.step(score_of(len)), "step reads rows"),
         (lambda: ds.sght(score_of(len), max_columns=1, max_groups=1), "sght reads rows"),
+        (lambda: ds.Problem(score_of(len)).stability(), "stability reads rows"),
+        (lambda: ds.Problem(score_of(len)).knockoffs(), "knockoffs reads rows"),
+        (lambda: ds.Problem(score_of(len)).cross_validate(folds=3), "cross_validate reads rows"),
+        (lambda: ds.Problem(score_of(len)).stopped_sequence(folds=3), "stopped_sequence reads"),
+        (lambda: ds.Problem(score_of(len)).predictor(), "predictor reads rows"),
+        (lambda: ds.Problem(score_of(len)).drift(table()[0]), "drift reads rows"),
         (lambda: ds.anytime_sequence(score_of(len), "y"), "target is 'y'"),
         (lambda: ds.greedy(score_of(len), k=9), "k is 9"),
         (lambda: linear().foba(max_queries=3), "max_queries is 3; it is for objectives"),
@@ -456,6 +465,7 @@ def test_sequences_of_scores_are_priced_compared_drawn_and_reported(tmp_path):
             "scoring names unknown score 'r22'; there is 'r2'",
         ),
         (lambda: ds.objectives.Score.of(LinearRegression(), table()[0], [1]), "y has shape"),
+        (lambda: ds.objectives.Score.of(LinearRegression(), table()[0], "a"), r"X\['a'\]"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(ask, words):

@@ -225,6 +225,10 @@ def test_what_the_model_has_can_be_asked_of_selected(method, asked):
     with pytest.warns(ds.errors.SelectionWarning) as caught:
         found.summary()
     assert caught[0].filename == __file__
+    in_time = frame.with_row_index("t")
+    errors = [one.robust_errors(in_time, time="t", maxlags=2) for one in (found, model)]
+    with pytest.warns(ds.errors.SelectionWarning):
+        assert errors[0].summary().equals(errors[1].summary())
     gram = ds.gram(frame)
     assert ds.evaluate(found, gram).equals(ds.evaluate(model, gram))
     assert model_in(found) is model
@@ -253,7 +257,8 @@ def test_a_selected_glm_has_no_r2_and_one_way_it_was_found(method, asked):
         assert found.diagnostics is found.how
         for name in ("history", "converged", "iterations"):
             with pytest.raises(
-                ds.errors.ArgumentError, match=r"is no descent; see its diagnostics"
+                ds.errors.ArgumentError,
+                match=r"has no history, converged and iterations; it has diagnostics",
             ):
                 getattr(found, name)
 

@@ -29,7 +29,7 @@ def folds_of_source(source, key: str | None, seed: int = 3, k: int = 4) -> RowFo
     table = open_table(source, None)
     folding = folding_of(k, key, seed)
     assert folding is not None
-    return RowFolds(table, folding, request_of(table.schema, folding=folding).taken)
+    return RowFolds(table, request_of(table.schema, folding=folding).folding)
 
 
 @pytest.mark.sample(6)

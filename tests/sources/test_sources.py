@@ -14,7 +14,7 @@ import pytest
 from tables import assert_gram, typed
 
 import dbselect as ds
-from dbselect.sources import open as opening
+from dbselect.sources import progress
 
 
 def test_every_source_gives_the_gram_of_the_definition(as_any_source):
@@ -310,7 +310,7 @@ class _Screen(io.StringIO):
 def test_progress_shows_on_a_terminal_only(monkeypatch, terminal):
     screen = _Screen(terminal)
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(opening, "PROGRESS_DELAY", 0)
+    monkeypatch.setattr(progress, "PROGRESS_DELAY", 0)
     ds.gram(np.zeros((200_000, 2)), columns=["a", "b"])
     assert ("rows" in screen.getvalue()) == terminal
 

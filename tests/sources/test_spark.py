@@ -18,7 +18,8 @@ if shutil.which("java") is None:
     pytest.skip("Java is not installed, which Spark needs", allow_module_level=True)
 
 from pyspark import TaskContext
-from pyspark.sql import SparkSession, functions
+from pyspark.sql import functions
+from sessions import session_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -30,24 +31,6 @@ pytestmark = [
 ROWS = 2000
 #: Sums in another order differ by the rounding of some dozen merges.
 SAME = 1e-12
-
-
-def session_of(master: str, **options: str) -> SparkSession:
-    """Start Spark on this machine, as quietly and as small as it goes."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(master)
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.log.level": "OFF",
-        **options,
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +150,7 @@ def test_passes_of_a_family_run_on_the_workers(table, frame):
 @pytest.mark.far
 def test_folds_judge_models_of_a_family(table, frame):
     asked = {
-        "fold": 2,
+        "folds": 2,
         "family": "poisson",
         "groups": {"a": ["a"], "flag": ["flag"]},
         "max_groups": 1,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from warehouses import Warehouse, opened
+from warehouses import DATABASES, Warehouse, opened
 
 import dbselect as ds
 
@@ -17,9 +17,7 @@ ROWS = 150
 GROUPS = {"a": ["a"], "b": ["b"], "kind": ["kind"]}
 
 
-@pytest.fixture(
-    scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.system)]
-)
+@pytest.fixture(scope="module", params=DATABASES)
 def warehouse(request: pytest.FixtureRequest) -> Iterator[Warehouse]:
     with opened(request.param) as found:
         yield found
@@ -145,7 +143,7 @@ def test_a_model_scores_where_the_rows_are(warehouse, make, handle_unknown):
     every = pl.int_range(pl.len())
     rows = table().with_columns(kind=pl.when(every % 7 == 0).then(pl.lit("new")).otherwise("kind"))
     name = warehouse.load(rows).get_name()
-    dialect = "sqlite" if warehouse.is_sqlite else "postgres"
+    dialect = warehouse.connection.name
     score = model.sql(dialect=dialect, handle_unknown=handle_unknown)
     with warehouse.connection.begin() as cursor:
         cursor.execute(f"SELECT {score} FROM {name}")

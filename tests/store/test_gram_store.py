@@ -556,6 +556,28 @@ def test_a_delta_table_is_its_files_of_one_version(tmp_path, year):
     assert list(tmp_path.glob(f"lake/day={DAYS[2]}/*.parquet"))
 
 
+def test_a_damaged_file_of_a_delta_store_is_an_error(tmp_path, year):
+    store = shelf("delta", tmp_path)
+    store.refresh(year, by="day")
+    file = next(tmp_path.rglob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(ds.errors.SourceError, match="cannot read the store"):
+        store.total()
+
+
+def test_a_file_of_a_delta_table_that_is_lost_is_an_error(tmp_path, year):
+    delta = pytest.importorskip("deltalake", reason="Delta tables need deltalake")
+    lake = tmp_path / "lake"
+    for part in (year[:30], year[30:]):
+        rows = part.to_arrow(compat_level=pl.CompatLevel.oldest())
+        delta.write_deltalake(lake, rows, mode="append")
+    next(lake.glob("*.parquet")).unlink()
+    store = ds.GramStore(tmp_path / "stats")
+    with pytest.raises(ds.errors.SourceError, match=r"in the file 'part-.*No such file"):
+        store.refresh(lake, by="day")
+    assert len(store.refresh(lake, by="day", on_error="skip").skipped) == 1
+
+
 @pytest.mark.parametrize("begun", [False, True])
 def test_of_two_versions_of_a_delta_table_one_is_refused(tmp_path, year, begun):
     store, late = shelf("delta", tmp_path), shelf("delta", tmp_path)

@@ -459,3 +459,22 @@ def test_json_of_something_else_is_refused(record, tmp_path):
     for kind in (ds.results.Sequence, ds.Gram):
         with pytest.raises(ds.errors.RecordError, match="record"):
             kind.read_json(tmp_path / "model.json")
+
+
+@pytest.mark.parametrize(
+    ("place", "odd"),
+    [
+        (["target"], None), (["intercept"], "x"), (["intercept"], True), (["rows"], 0.5),
+        (["groups", 0], 1), (["coefficients", "of", 0, 1], "x"), (["aliased"], []),
+        (["terms"], 3), (["fit", "of", "ridge"], "x"),
+    ],
+)  # fmt: skip
+def test_a_model_whose_fields_are_of_other_types_is_damaged(place, odd):
+    rows = pl.DataFrame({"x": [1.0, 2.0, 4.0, 5.0], "y": [1.0, 3.0, 4.0, 6.0]})
+    record = ds.fit(rows, "y").to_struct()
+    holder = record["fields"]
+    for key in place[:-1]:
+        holder = holder[key]
+    holder[place[-1]] = odd
+    with pytest.raises(ds.errors.RecordError, match="damaged"):
+        ds.results.Model.from_struct(record)

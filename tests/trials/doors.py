@@ -8,6 +8,7 @@ found is mended with a test of its own, and its seed is kept in ``corpus.txt``, 
 import copy
 import json
 import random
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -281,6 +282,7 @@ def kinds() -> dict[str, tuple[Any, pl.DataFrame]]:
     )
     groups = {"a": ["a"], "b": ["b"], "k": ["k"]}
     problem = ds.Problem(frame, "y", groups)
+    problem_late = ds.Problem(frame, "late", groups, family="binomial")
     made = {
         "gram": ds.gram(frame, null_policy="mean"),
         "sequence": problem.anytime_sequence(),
@@ -289,6 +291,12 @@ def kinds() -> dict[str, tuple[Any, pl.DataFrame]]:
         "binomial": ds.anytime_sequence(frame, "late", groups, family="binomial"),
         "classes": ds.anytime_sequence(frame, "k", {"a": ["a"], "b": ["b"]}, family="multinomial"),
         "terms": ds.terms(frame, ["k"], {"a": ("spline", 5)}),
+        "model": problem.fit(),
+        "selected": problem.anytime_sequence().at(2),
+        "glm": problem_late.fit(),
+        "path": ds.lasso_path(frame, "y"),
+        "folds": problem.cross_validate("anytime_sequence", folds=2),
+        "stability": problem.stability("anytime_sequence", max_groups=1, records=4),
     }
     return {name: (one, frame) for name, one in made.items()}
 
@@ -299,6 +307,8 @@ def stored_values(draw: random.Random, doors: Doors) -> None:
     told = kept.to_struct()
     odd = altered_json(draw, told)
     path = doors.folder / f"{name}.{draw.choice(['json', 'parquet'])}"
+    if path.suffix == ".parquet" and isinstance(odd, dict) and "kind" in odd:
+        odd = odd | {"fields": json.dumps(odd.get("fields"))}
     if path.suffix == ".json":
         path.write_text(json.dumps(odd))
     else:
@@ -310,12 +320,30 @@ def stored_values(draw: random.Random, doors: Doors) -> None:
     found = _answer(lambda: ds.read(path))
     if found is None or isinstance(found, ds.Terms):
         return
-    repr(found)
+    _answer(lambda: repr(found))
     if isinstance(found, ds.Gram):
         _answer(lambda: ds.anytime_sequence(found, "y"))
         return
-    _answer(lambda: found.predict(frame))
-    _answer(found.sql)
+    if hasattr(found, "predict"):
+        _answer(lambda: found.predict(frame))
+        _answer(found.sql)
+
+
+def stores(draw: random.Random, doors: Doors) -> None:
+    """Alter the bytes of a store's file: an error, or a store that refreshes to the table."""
+    days = pl.DataFrame({"day": [1, 1, 2, 3, 3], "x": [1.0, 2.0, 5.0, 7.0, 0.5]})
+    place = doors.folder / f"store{draw.choice(['', '.duckdb', '.delta'])}"
+    for left in doors.folder.glob("store*"):
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
+    ds.GramStore(place).refresh(days, by="day")
+    files = sorted(path for path in doors.folder.glob("store*/**/*") if path.is_file())
+    file = draw.choice(files or [place])
+    before = file.read_bytes()
+    file.write_bytes(changed := cases.altered_bytes(draw, before))
+    total = _answer(ds.GramStore(place).total)
+    assert total is None or changed == before or np.isfinite(total.mean).all()
+    if _answer(lambda: ds.GramStore(place).refresh(days, max_dropped=9)) is not None:
+        _answer(lambda: repr(ds.GramStore(place).by("day")))
 
 
 def plain(found: Any) -> Any:
@@ -328,6 +356,7 @@ FAMILIES: dict[str, Callable[[random.Random, Doors], None]] = {
     "predictions": predictions,
     "stored": stored,
     "values": stored_values,
+    "stores": stores,
 }
 
 

@@ -482,3 +482,14 @@ def test_metrics_and_times_that_are_none_are_refused(given, message):
     )
     with pytest.raises(ds.DbselectError, match=message):
         ds.cross_validate(frame, "poisson", groups=GROUPS, **given)
+
+
+def test_a_sequence_is_judged_by_the_options_of_the_call():
+    rng = np.random.default_rng(5)
+    table = pl.DataFrame(rng.normal(size=(120, 3)), ["a", "b", "y"])
+    seq = ds.anytime_sequence(table, "y", max_groups=1)
+    found = seq.cross_validate(table, cv=4)
+    asked = ds.cross_validate(table, "y", "anytime_sequence", cv=4, max_groups=1)
+    assert_frame_equal(found.table, asked.table)
+    longer = seq.cross_validate(table, folds=4, metric="mae", max_groups=2)
+    assert longer.table["step"].to_list() == [0, 1, 2]

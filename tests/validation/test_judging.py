@@ -369,7 +369,7 @@ def test_evaluate_refuses_what_it_cannot_judge():
     constant = problem.table.frame.with_columns(y=pl.lit(2.0))
     with pytest.raises(ds.errors.DataError, match="target 'y' is constant"):
         ds.evaluate(seq, ds.gram(constant))
-    with pytest.raises(ds.errors.SourceError, match="source is a int"):
+    with pytest.raises(ds.errors.SourceError, match="source is an int"):
         ds.evaluate(seq, 3)
 
 

@@ -271,6 +271,9 @@ def test_errors_name_what_is_allowed():
     multinomial = search(frame, "multinomial")
     refused = [
         (binomial, frame, {"metric": "acc"}, "metric is 'acc'; it must be one of"),
+        (binomial, frame, {"metric": "roc_auc"}, "did you mean 'auc'"),
+        (binomial, frame, {"metric": "logloss"}, "did you mean 'log_loss'"),
+        (binomial, frame, {"weight": frame}, "weight is a DataFrame"),
         (binomial, frame, {"metric": 3}, "metric is 3; it must be a name"),
         (binomial, frame, {"metric": []}, "must be a name, or a list of different ones"),
         (binomial, frame, {"metric": ["auc", "auc"]}, "must be a name, or a list of different"),

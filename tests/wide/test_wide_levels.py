@@ -409,7 +409,7 @@ def test_a_column_that_levels_determine_but_for_a_trace_is_told(always):
     )
     groups = {"user": ["user"], "meter": ["meter"]}
     with pytest.warns(
-        ds.errors.DependenceWarning, match="'meter' depends on the others but for"
+        ds.errors.DependenceWarning, match="'meter' nearly depends on the others"
     ) as told:
         ds.anytime_sequence(table, "y", groups, always=always, gram="lazy")
     assert {one.filename for one in told} == {__file__}

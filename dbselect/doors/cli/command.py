@@ -28,6 +28,11 @@ class Parser(argparse.ArgumentParser):
         # An abbreviation could match another option in a later release and break scripts.
         super().__init__(**{"allow_abbrev": False, "epilog": TOLD, **settings})
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse what is known, and remember all for an error."""
+        self._given = [] if args is None else list(args)
+        return super().parse_known_args(args, namespace)
+
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse all arguments; for an unknown one, suggest the nearest."""
         options, unknown = self.parse_known_args(args, namespace)
@@ -39,6 +44,11 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print an error and exit with its code."""
+        given = [one for one in getattr(self, "_given", []) if one.startswith("--")]
+        known = list(self._option_string_actions)
+        misspelt = [one for one in given if one.partition("=")[0] not in known]
+        if misspelt and message.startswith("the following arguments are required"):
+            message = f"unknown {_nearest(misspelt[0], known)}"
         choice = re.fullmatch(r"(.*: invalid choice: )'(.*)' \(choose from (.*)\)", message)
         if choice:
             start, wrong, choices = choice.groups()

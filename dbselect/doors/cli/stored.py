@@ -32,6 +32,8 @@ def stored_sequence(path: str) -> Any:
 def stored_model(path: str, given: Mapping[str, Any]) -> Any:
     """Read a sequence of any kind, or a model, which takes no budget."""
     found = _stored(path)
+    if isinstance(found, AnytimePredictor):
+        raise ArgumentError(f"'{path}' is a predictor from any groups; predict with --available")
     if not isinstance(found, Prefixes | Predicting):
         raise SourceError(f"'{path}' is no sequence and no model")
     if "budget" in given and not isinstance(found, Prefixes):

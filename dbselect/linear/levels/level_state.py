@@ -1,6 +1,6 @@
 """The state of a linear problem one of whose groups has very many levels.
 
-While the levels are not held they are columns like others, but for their own block; once they are,
+While the levels are not held they are columns like others, except for their block; once they are,
 the problem is that of all other columns within levels (`linear.levels`), and a search goes on in it
 as in any. So everything is as from the whole Gram, and no row of it is read for a level.
 
@@ -154,7 +154,7 @@ class LevelState(State):
     def dependent(self) -> tuple[Index, Vector, Vector]:
         """Return the columns of which only rounding is left given the selected ones, as `State`.
 
-        Also those that levels determine but for that, whether or not they are aliased for it.
+        Also those that levels determine up to rounding, whether or not they are aliased for it.
         """
         found = super().dependent()
         if self.is_within:

@@ -26,8 +26,8 @@ import numpy as np
 from dbselect.linear.problem import RANK_SHARE, Index, Linear
 from dbselect.record.gram import Matrix, Vector
 
-#: Share of the rows' weight below which no row is without a level: shares add up to 1 then, but
-#: for rounding, and the last level depends on the others.
+#: Share of the rows' weight below which no row is without a level: shares add up to 1 then, up
+#: to rounding, and the last level depends on the others.
 COMPLETE = 1e-12
 #: Doubles of the products of levels that are made dense at once: 32 MB.
 DENSE_VALUES = 1 << 22
@@ -51,7 +51,7 @@ class ByLevel:
 
     @cached_property
     def _at(self) -> Index:
-        """Where each column stands in `dense`, -1 for the others; shape (D,)."""
+        """The position of each column in `dense`, -1 for the others; shape (D,)."""
         at = np.full(len(self.scale), -1, dtype=np.intp)
         at[self.place] = np.arange(len(self.place))
         return at

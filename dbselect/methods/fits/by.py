@@ -7,9 +7,14 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect import _native
-from dbselect.methods.answer_types import TYPES
 from dbselect.methods.fits.fit import check_columns
-from dbselect.methods.records import answered, asked_of, warn_of_condition, warn_of_traces
+from dbselect.methods.records import (
+    answer_type,
+    answered,
+    asked_of,
+    warn_of_condition,
+    warn_of_traces,
+)
 from dbselect.record.gram import check_type, dtype_of
 
 if TYPE_CHECKING:
@@ -71,7 +76,7 @@ def fits_of_records(
             [found.field("found"), found.field("status")], ["fit", "status"]
         )
 
-    return answered(grams, "fit", dtype_of(TYPES["fit"]), answer)
+    return answered(grams, "fit", dtype_of(answer_type("fit")), answer)
 
 
 def answers_of(

@@ -117,13 +117,14 @@ def fit(
         # Columns need not be whole groups, which have a cost.
         problem = problem.replace(groups=None, costs=None, always=())
     if not isinstance(problem.source, np.ndarray):  # of which all columns are named
-        roles = ("target", "weight", "offset", "exposure")
-        named = {"target": problem.targets[0]} | {
-            name: getattr(problem, name) for name in roles[1:]
-        }
-        check_roles(columns, named)
+        names = ("weight", "offset", "exposure")
+        roles = {"target": problem.targets[0], **{name: getattr(problem, name) for name in names}}
+        check_roles(columns, roles)
     if not problem.is_linear:
-        _check_linear(known, problem)
+        if known["exact"]:
+            raise ArgumentError(
+                f"exact is True; fits of family '{problem.family}' are iterations, and never exact"
+            )
         read = _read_columns(problem, columns)
         return fitted_in_passes(
             problem, call, read, lambda passes: _groups_in(problem, passes),
@@ -143,13 +144,6 @@ def check_columns(columns: Any) -> None:
             "are given by name, as fit(source, target, groups={...}, costs={...})"
         )
     COLUMNS.or_none().check("columns", columns)
-
-
-def _check_linear(known: FitOptions, problem: "Problem") -> None:
-    if known["exact"]:
-        raise ArgumentError(
-            f"exact is True; fits of family '{problem.family}' are iterations, and never exact"
-        )
 
 
 def _read_columns(problem: "Problem", columns: Sequence[str] | None) -> list[str] | None:

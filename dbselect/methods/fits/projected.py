@@ -12,7 +12,6 @@ the fit on all, with weights mu'(eta).
 from typing import TYPE_CHECKING, cast
 
 import polars as pl
-import pyarrow as pa
 
 from dbselect.errors import ArgumentError
 from dbselect.glm.named import family_of
@@ -21,6 +20,7 @@ from dbselect.record.formulas import translate
 from dbselect.record.gram import Gram
 from dbselect.record.inputs import inputs_of
 from dbselect.search.table import patterns_read, table_of
+from dbselect.sources.engines.remote_frames import brought_here
 from dbselect.sources.read import gram as read_gram
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def projected_gram(problem: "Problem") -> Gram:
     if problem.weight is not None:
         w = w * pl.col(problem.weight)
     table = table_of(problem, patterns_read(problem))
-    frame = pl.DataFrame(pa.Table.from_batches(table.batches(table.schema.names), table.schema))
+    frame = brought_here(table, table.schema.names)
     fields = dict.fromkeys(str(one.path[0]) for one in inputs)
     known = frame.filter(pl.col(target).is_not_null())
     rows = known.select(*fields, value.alias(target), w.alias(_WEIGHT))

@@ -1,7 +1,6 @@
 """The cost-weighted group lasso: its path, its model at one penalty, and its order of groups."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -75,7 +74,7 @@ def group_lasso_path(
     [0.0, 0.667, 0.878]
     """
     known, call = asked(problem, "group_lasso_path", GroupLassoPathOptions, options)
-    return _path(gram_search(problem, call), cast(Mapping[str, Any], known))
+    return _path(gram_search(problem, call), known)
 
 
 @shows(SparseGroupLassoOptions)
@@ -121,8 +120,7 @@ def sparse_group_lasso(
     (['u', 'v'], ['a', 'b'])
     """
     known, call = asked(problem, "sparse_group_lasso", SparseGroupLassoOptions, options)
-    named = cast(Mapping[str, Any], known)
-    return selected(_path(gram_search(problem, call), named), named)
+    return selected(_path(gram_search(problem, call), known), known)
 
 
 @shows(GroupLassoOptions)
@@ -170,7 +168,7 @@ def group_lasso(problem: "Problem", **options: Unpack[GroupLassoOptions]) -> Any
     known, call = asked(problem, "group_lasso", GroupLassoOptions, options)
     search = gram_search(problem, call, adds_only=True)
     check_first(search.groups, search.first, known["budget"])
-    found = _path(search, cast(Mapping[str, Any], known)).found
+    found = _path(search, known).found
     entered = dict(zip(found.entered, found.penalties[found.entered_at].tolist(), strict=True))
     state, costs = search.state, search.groups.costs
 
@@ -189,7 +187,7 @@ def group_lasso(problem: "Problem", **options: Unpack[GroupLassoOptions]) -> Any
     return sequence
 
 
-def _path(search: GramSearch, known: Mapping[str, Any]) -> GroupLassoPath:
+def _path(search: GramSearch, known: Any) -> GroupLassoPath:
     """Return the path of a problem that is set up."""
     groups, members = search.groups, search.groups.positions
     # The order of `group_lasso` has the groups to take first, its penalty does not.

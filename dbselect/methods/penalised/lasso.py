@@ -1,7 +1,6 @@
 """The lasso and the elastic net on a Gram: paths over the penalty, and the model at one."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -79,7 +78,7 @@ def lasso_path(problem: "Problem", **options: Unpack[LassoPathOptions]) -> Lasso
     [['a', 'b']]
     """
     known, call = asked(problem, "lasso_path", LassoPathOptions, options)
-    return _path(problem, call, cast(Mapping[str, Any], known))
+    return _path(problem, call, known)
 
 
 @shows(LassoOptions)
@@ -120,11 +119,10 @@ def lasso(problem: "Problem", **options: Unpack[LassoOptions]) -> Selected[Model
     1.0
     """
     known, call = asked(problem, "lasso", LassoOptions, options)
-    named = cast(Mapping[str, Any], known)
-    return selected(_path(problem, call, named), named)
+    return selected(_path(problem, call, known), known)
 
 
-def _path(problem: "Problem", call: Call, known: Mapping[str, Any]) -> LassoPath:
+def _path(problem: "Problem", call: Call, known: Any) -> LassoPath:
     ratio = float(known["l1_ratio"])
     if not ratio:
         raise ArgumentError(

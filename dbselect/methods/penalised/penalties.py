@@ -13,11 +13,11 @@ from dbselect.record.columns import match
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.results.model import Model
-from dbselect.results.paths.penalty_path import PenaltyPath, preferred
+from dbselect.results.paths.penalty_path import PenaltyPath
 from dbselect.results.selected import Selected, Shrinkage
 from dbselect.search.gram import GramSearch
 from dbselect.selection.penalised.path import Path, path
-from dbselect.sources.open import progress
+from dbselect.sources.progress import progress
 
 #: Factor of a column that has no coefficient to adapt to: it enters nowhere on a path.
 NEVER = 1e12
@@ -25,7 +25,7 @@ NEVER = 1e12
 PROMISED = 1e-8
 
 
-def penalties_of(known: Mapping[str, Any]) -> Vector | None:
+def penalties_of(known: Any) -> Vector | None:
     """Return the penalties that options ask for, falling; None for a grid."""
     one = known.get("penalty")
     given = known.get("penalties") if one is None else [one]
@@ -101,7 +101,7 @@ def found_path(
     search: GramSearch,
     members: Sequence[Index],
     weights: tuple[Vector, Vector, Vector],
-    known: Mapping[str, Any],
+    known: Any,
 ) -> Path:
     """Return the path of a problem that is set up.
 
@@ -133,9 +133,9 @@ def found_path(
     return found
 
 
-def selected(found: PenaltyPath, known: Mapping[str, Any]) -> Selected[Model]:
+def selected(found: PenaltyPath, known: Any) -> Selected[Model]:
     """Return the model of the only penalty of a path, or the one that the criterion prefers."""
-    point = 0 if known["penalty"] is not None else preferred(found, known["criterion"])
+    point = 0 if known["penalty"] is not None else found._preferred(known["criterion"])
     model = found.model(point)
     names = found.groups.names
     how = Shrinkage(

@@ -60,7 +60,7 @@ def step(problem: "Problem", **options: Unpack[StepOptions]) -> AnySequence:
     [('add', 'c', -1.5), ('add', 'a', 14.0), ('add', 'b', 37.9), ('remove', 'c', 1.3)]
     """
     known, call = asked(problem, "step", StepOptions, options)
-    search = open_search(problem, call)
+    search: Any = open_search(problem, call)
     judge = _judge(search, known)
     begin = _start(search, known)
     held = list(dict.fromkeys([*search.first, *begin]))
@@ -75,12 +75,12 @@ def step(problem: "Problem", **options: Unpack[StepOptions]) -> AnySequence:
             budget=known["budget"], max_steps=known["max_steps"], always=search.first,
         )  # fmt: skip
 
-    found = search.run(name, walk, known["callback"])
+    found: AnySequence = search.run(name, walk, known["callback"])
     if found.records and not held_after(found.records):
         # A prefix that holds nothing in the end would be taken for one of `backward`, of which
         # the longest within a budget comes right after all groups.
         stop = found.stop
-        return search.run(name, lambda _: stop, None)
+        found = search.run(name, lambda _: stop, None)
     return found
 
 
@@ -100,34 +100,41 @@ def _price(known: StepOptions, rows: int) -> float:
     return 2.0 if known["criterion"] == "aic" else math.log(rows)
 
 
-def _judge(search: Any, known: StepOptions) -> Judge:
+def _judge(search: GramSearch | RowSearch, known: StepOptions) -> Judge:
     """Return the criterion of a linear problem, or of a family."""
+    free, is_quadratic = 1.0, True
     if isinstance(search, RowSearch):
-        return _judge_of_family(search, known)
-    assert isinstance(search, GramSearch)
-    sizes = [float(len(columns)) for columns in search.groups.positions]
-    rows = search.gram.rows
-    at = search.gram.position(search.target, "target")
-    total = float(search.gram.comoment[at, at])
-    price, none = _price(known, rows), float(search.call.problem.intercept)
+        _check_likelihood(search)
+        data, family = search.data, search.data.roles.family
+        free, is_quadratic = float(family.basis.shape[1]), family.quadratic
+        rows, has_intercept, null = data.rows, data.roles.has_intercept, search.state.fit.deviance
+    else:
+        at = search.gram.position(search.target, "target")
+        rows, null = search.gram.rows, float(search.gram.comoment[at, at])
+        has_intercept = search.call.problem.intercept
+    price, none = _price(known, rows), free * has_intercept
 
-    def of_squares(value: float, parameters: float) -> float:
-        if rows - parameters <= 0:
+    def of(value: float, parameters: float) -> float:
+        if rows - parameters / free <= 0:
             return math.inf
-        left = max(1.0 - value, SMALLEST_SHARE) * total
-        return float(gaussian_loss(rows, np.array(left))) + price * parameters
+        left = max(1.0 - value, SMALLEST_SHARE) * null
+        loss = float(gaussian_loss(rows, np.array(left))) if is_quadratic else left
+        return loss + price * parameters
 
-    return Judge(of_squares, lambda state: none + state.degrees(), sizes)
+    def parameters(state: Any) -> float:
+        linear = state.fit.state if isinstance(search, RowSearch) else state
+        return none + float(linear.degrees())
+
+    return Judge(of, parameters, [free * len(columns) for columns in search.groups.positions])
 
 
-def _judge_of_family(search: RowSearch, known: StepOptions) -> Judge:
-    data = search.state.data
-    family, rows = data.roles.family, data.rows
-    if search.state.call.problem.ridge:
+def _check_likelihood(search: RowSearch) -> None:
+    """Refuse a family without a likelihood to compare."""
+    family, ridge = search.data.roles.family, search.state.call.problem.ridge
+    if ridge:
         raise ArgumentError(
-            f"the objective has ridge {search.state.call.problem.ridge}; a criterion "
-            "counts parameters, which a ridge reduces: set ridge to 0, or choose by "
-            "held-out rows"
+            f"the objective has ridge {ridge}; a criterion counts parameters, which a ridge "
+            "reduces: set ridge to 0, or choose by held-out rows"
         )
     if family.has_dispersion and not family.quadratic:
         raise ArgumentError(
@@ -135,20 +142,3 @@ def _judge_of_family(search: RowSearch, known: StepOptions) -> Judge:
             "deviance does not determine the dispersion: choose by held-out rows, with "
             "cross_validate"
         )
-    free = float(family.basis.shape[1])
-    none = free * data.roles.has_intercept
-    null = search.state.fit.deviance
-    price = _price(known, rows)
-
-    def of_deviance(value: float, parameters: float) -> float:
-        if rows - parameters / free <= 0:
-            return math.inf
-        left = max(1.0 - value, SMALLEST_SHARE) * null
-        loss = float(gaussian_loss(rows, np.array(left))) if family.quadratic else left
-        return loss + price * parameters
-
-    def parameters(state: Any) -> float:
-        return none + float(state.fit.state.degrees())
-
-    sizes = [free * len(columns) for columns in search.groups.positions]
-    return Judge(of_deviance, parameters, sizes)

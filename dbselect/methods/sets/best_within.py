@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 import numpy as np
 
 from dbselect.errors import ArgumentError, ConditionWarning, RecordError, shown, warn_caller
-from dbselect.methods.sets.choose import choice_of, limits_within, with_first
+from dbselect.methods.sets.choose import choice_of
+from dbselect.objectives.contract import with_added
 from dbselect.objectives.score import Score
 from dbselect.options.kinds import AT_LEAST_ZERO
 from dbselect.options.option import shows
@@ -133,12 +134,12 @@ def _without_proof(
         def open_to(held: Sequence[int]) -> Mask:
             return limits.fitting(held, source.size)
 
-        begun = with_first(objective, [*limits.first])
+        begun = with_added(objective, limits.first)
         prices = [np.ones(source.size), np.asarray(limits.costs)]
         ends = [climbed(begun.copy(), open_to, limits.first, each) for each in prices]
         return Run(max(ends, key=lambda end: end.value), [], 0)
 
-    found = choice_of(problem, call, named, best, limits_within(named))
+    found = choice_of(problem, call, named, best)
     how, seconds = found.diagnostics, perf_counter() - begin
     return replace(found, how=Proof(found.explained, None, False, how.queries, seconds, how.stop))
 

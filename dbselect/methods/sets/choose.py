@@ -1,11 +1,11 @@
 """Choosing k candidates: the frame of DASH, exchange and the greedy baselines."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dbselect.errors import ArgumentError, shown
-from dbselect.objectives.contract import Objective, is_objective
+from dbselect.objectives.contract import check_unselected, is_objective, with_added
 from dbselect.objectives.diversity import Sum
 from dbselect.objectives.score import Score, set_by_set
 from dbselect.record.groups import Groups
@@ -30,9 +30,9 @@ LimitsOf = Callable[[Groups, list[int]], Limits]
 def choice_of(
     problem: "Problem",
     call: Call,
-    known: Mapping[str, Any],
+    known: Any,
     run: Callable[[Any, Limits], Run[Any]],
-    limits_of: LimitsOf,
+    limits_of: LimitsOf | None = None,
     *,
     in_library: Callable[[GramSearch], Run[Any] | None] = lambda _: None,
     lazy: bool = False,
@@ -41,13 +41,14 @@ def choice_of(
     """Run a search for k candidates and return what it chose, with the model if there is one.
 
     `known` holds the method's options, `k` and `diversity` among them; `limits_of` takes groups
-    with names and costs to the limits of `run`. `in_library` returns what the compiled library
-    chose, None where `run` is to. ArgumentError if k exceeds the candidates, or `diversity` is over
-    others.
+    with names and costs to the limits of `run`, by default `limits_within`. `in_library` returns
+    what the compiled library chose, None where `run` is to. ArgumentError if k exceeds the
+    candidates, or `diversity` is over others.
     """
     search: Search | None = None
     source = problem.source
     if is_objective(source) and not isinstance(source, GlmObjective | Score):
+        check_unselected("objective", source)
         _check_nameless(problem, known)
         start: Any = source
     else:
@@ -60,7 +61,11 @@ def choice_of(
     k = known["k"]
     if k > start.size:
         raise ArgumentError(f"k is {k!r}; it must be a whole number from 1 to {start.size}")
-    limits = Limits(k) if search is None else limits_of(search.groups, search.first)
+    limits = (
+        Limits(k)
+        if search is None
+        else (limits_of or limits_within(known))(search.groups, search.first)
+    )
     diversity = known["diversity"]
     if diversity is not None:
         _check_diversity(diversity, start)
@@ -75,11 +80,11 @@ def choice_of(
             raise
         stop = ended.stop if isinstance(ended, Ended) else Stop.INTERRUPTED
         best = slow.best_known(limits.first, limits.k, limits.budget)
-        beside = None if diversity is None else Sum(best, with_first(diversity, best.held))
+        beside = None if diversity is None else Sum(best, with_added(diversity, best.held))
         result = Run(beside or best, [], 0, stop=stop)
     state = result.objective if diversity is None else result.objective.first
     if is_apart and search is not None:
-        state = with_first(search.state, result.objective.held)
+        state = with_added(search.state, result.objective.held)
     how = Diagnostics.of(result)
     if slow is not None:
         how = replace(how, queries=slow.queries)
@@ -90,7 +95,7 @@ def choice_of(
     return Selected(model, chosen, call.method, how, call=None if search is None else search.call)
 
 
-def limits_within(known: Mapping[str, Any]) -> LimitsOf:
+def limits_within(known: Any) -> LimitsOf:
     """Return the limits of a choice one by one: k, a budget, and groups to take first."""
 
     def limits(groups: Groups, first: list[int]) -> Limits:
@@ -102,10 +107,8 @@ def limits_within(known: Mapping[str, Any]) -> LimitsOf:
     return limits
 
 
-def _check_nameless(problem: "Problem", known: Mapping[str, Any]) -> None:
+def _check_nameless(problem: "Problem", known: Any) -> None:
     """Refuse what needs groups with names, where candidates are numbers."""
-    if getattr(problem.source, "held", None):
-        _check_unselected("objective", problem.source)
     asked = {
         "costs": problem.costs, "always": problem.always or None, "budget": known.get("budget"),
         "start": known.get("start") or None,
@@ -121,24 +124,8 @@ def _check_nameless(problem: "Problem", known: Mapping[str, Any]) -> None:
 def _check_diversity(diversity: Any, start: Any) -> None:
     if not is_objective(diversity):
         raise ArgumentError(f"diversity is {shown(diversity)}; it must be an objective")
-    _check_unselected("diversity", diversity)
+    check_unselected("diversity", diversity)
     if diversity.size != start.size:
         raise ArgumentError(
             f"diversity is over {diversity.size} candidates; there are {start.size}"
         )
-
-
-def _check_unselected(name: str, objective: Any) -> None:
-    """Refuse an objective that does not begin with the empty set."""
-    if objective.held:
-        raise ArgumentError(
-            f"{name} has {len(objective.held)} candidates selected; it must have none"
-        )
-
-
-def with_first(objective: Objective, first: list[int]) -> Objective:
-    """Return an objective with the groups to take first selected, which changes alone."""
-    found = objective.copy()
-    if first:
-        found.add_all(first)
-    return found

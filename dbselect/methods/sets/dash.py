@@ -1,12 +1,11 @@
 """DASH: k groups in few adaptive rounds."""
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dbselect.errors import ArgumentError
-from dbselect.methods.sets.choose import choice_of, with_first
-from dbselect.objectives.contract import Objective
+from dbselect.methods.sets.choose import choice_of
+from dbselect.objectives.contract import Objective, with_added
 from dbselect.options.option import shows
 from dbselect.options.table import DashOptions
 from dbselect.record.groups import Groups
@@ -81,7 +80,7 @@ def dash(problem: "Problem", **options: Unpack[DashOptions]) -> Selected[Any]:
                 k, rounds, known["samples"], known["epsilon"], known["opt"], known["alpha"],
                 problem.seed, LITERAL if known["literal"] else PRACTICE,
             )  # fmt: skip
-            first = with_first(start, list(limits.first))
+            first = with_added(start, limits.first)
             return best_guess(first, ask, lambda value: turn(None, value))
 
         def in_library(search: GramSearch) -> Run[Any] | None:
@@ -90,9 +89,8 @@ def dash(problem: "Problem", **options: Unpack[DashOptions]) -> Selected[Any]:
                 return None
             chosen, (queries, guess, ease, stalled, completed, bound, *history) = found
             return Run(
-                with_first(search.state, chosen), history, int(queries), guess, ease,
+                with_added(search.state, chosen), history, int(queries), guess, ease,
                 int(stalled), int(completed), None if math.isnan(bound) else bound,
             )  # fmt: skip
 
-        named = cast(Mapping[str, Any], known)
-        return choice_of(problem, call, named, run, limits, in_library=in_library, lazy=True)
+        return choice_of(problem, call, known, run, limits, in_library=in_library, lazy=True)

@@ -18,7 +18,7 @@ from dbselect.glm.deviance import Deviance
 from dbselect.glm.newton import extended, solved
 from dbselect.glm.newton import start as start_fit
 from dbselect.linear.condition import check_held
-from dbselect.linear.problem import Linear, linear
+from dbselect.linear.problem import Linear
 from dbselect.linear.state import State
 from dbselect.objectives.smooth import Correlated, LeastSquares
 from dbselect.options.kinds import one_of
@@ -28,7 +28,6 @@ from dbselect.options.table import DescentOptions
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.record.rows import clip_share
-from dbselect.record.shares import shares_of
 from dbselect.results.glm.build import model_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel, Model
@@ -203,11 +202,10 @@ def task_of(search: GramSearch | RowSearch, refit: bool) -> DescentTask:
             partial(_glm_model, objective, deviance, refit),
             partial(_start_of_family, objective, deviance),
         )
-    make = _joint_model if search.is_joint else _model
     return DescentTask(
         LeastSquares(search.linear),
         search.groups,
-        partial(make, search, refit),
+        partial(_model, search, refit),
         partial(_start, search),
         None if search.is_joint else search,
     )
@@ -284,69 +282,33 @@ def _glm_model(
     )  # fmt: skip
 
 
-def _model(search: GramSearch, refit: bool, descent: Descent) -> Model:
-    found = _fit(search, search.target, refit, descent)
-    return Model(**_parts(search, search.target, refit, found, found.problem, found.coef))
+def _model(search: GramSearch, refit: bool, descent: Descent) -> Model | JointModel:
+    """Fit the kept columns by least squares, or keep the coefficients of the descent."""
+    members, x = search.groups.members, descent.x
+    aliased: tuple[str, ...] = ()
+    at = np.flatnonzero(lengths(x))
+    if refit:
+        state = State(search.linear, [at])
+        state.add(0)
+        check_held(state, members)
+        x, aliased = state.coef(), tuple(members[j] for j in state.aliased)
+    held = groups_held(search.groups, [members[j] for j in at])
+    fit = search.fitted_rows(0 < len(at) < len(members)) if refit else None
 
+    def of(target: str, own: Linear, x: Vector) -> Model:
+        kept = x[at]
+        left = own.G[np.ix_(at, at)] @ kept + own.ridge[at] * kept
+        explained = float(clip_share(kept @ (2.0 * own.c[at] - left)))
+        coef = x * (own.target_spread / own.spread)
+        parts = search.parts_of(target, own, coef, at, held, explained)
+        return Model(**parts, aliased=aliased, fit=fit)
 
-def _joint_model(search: GramSearch, refit: bool, descent: Descent) -> JointModel:
-    targets = search.call.problem.targets
-    found = _fit(search, targets, refit, descent)
-    share = found.problem.share
-    coef = found.coef / np.sqrt(share)[:, None]
+    if not search.is_joint:
+        return of(search.target, search.linear, x)
+    share = search.linear.share
+    x = x / np.sqrt(share)[:, None]
     responses = {
-        target: Model(**_parts(search, target, refit, found, found.problem.response(k), coef[k]))
-        for k, target in enumerate(targets)
+        target: of(target, search.linear.response(k), x[k])
+        for k, target in enumerate(search.call.problem.targets)
     }
     return JointModel(responses, share)
-
-
-@dataclass(frozen=True)
-class _Fit:
-    """Coefficients of the kept columns, shape (s,) or (K, s), on unit-variance columns."""
-
-    columns: list[str]
-    problem: Linear
-    coef: Vector
-    aliased: tuple[str, ...] = ()
-
-
-def _fit(search: GramSearch, target: str | list[str], refit: bool, descent: Descent) -> _Fit:
-    """Fit the kept columns by least squares, or keep the coefficients of the descent."""
-    at = np.flatnonzero(lengths(descent.x))
-    columns = [search.groups.members[j] for j in at]
-    asked = search.call.problem
-    problem = linear(search.gram, target, columns, asked.ridge, asked.scale)
-    if not refit:
-        return _Fit(columns, problem, descent.x[..., at])
-    state = State(search.linear, [at])
-    state.add(0)
-    members = search.groups.members
-    check_held(state, members)
-    aliased = tuple(members[j] for j in state.aliased)
-    return _Fit(columns, problem, state.coef()[..., at], aliased)
-
-
-def _parts(
-    search: GramSearch, target: str, refit: bool, found: _Fit, problem: Linear, coef: Vector
-) -> dict[str, Any]:
-    """Return the parts of the `Model` of one response; `coef` is on unit-variance columns."""
-    columns = found.columns
-    own = coef * (problem.target_spread / problem.spread)
-    r2 = coef @ (2.0 * problem.c - problem.G @ coef)
-    penalty = coef**2 @ problem.ridge
-    chosen = 0 < len(columns) < len(search.groups.members)
-    return {
-        "target": target,
-        "intercept": float(problem.target_mean - own @ problem.mean),
-        "coefficients": dict(zip(columns, own.tolist(), strict=True)),
-        **_bought(search.groups, columns),
-        "explained": float(clip_share(r2 - penalty)),
-        "r2": float(clip_share(r2)),
-        "aliased": found.aliased,
-        "rows": search.gram.rows,
-        "skipped": search.gram.skipped,
-        "fit": search.fitted_rows(chosen) if refit else None,
-        "terms": search.gram.terms.of(columns).with_shares(shares_of(search.gram)),
-        "call": search.call,
-    }

@@ -1,15 +1,12 @@
 """Exchange search: k groups, of which no one can be exchanged for a better one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dbselect.errors import ArgumentError
-from dbselect.linear.state import State
-from dbselect.methods.sets.choose import choice_of, limits_within, with_first
-from dbselect.objectives.contract import Objective
+from dbselect.methods.sets.choose import choice_of, limits_within
+from dbselect.objectives.contract import Objective, with_added
 from dbselect.options.option import shows
 from dbselect.options.table import ExchangeOptions
 from dbselect.record.groups import Groups
@@ -18,15 +15,12 @@ from dbselect.search.compiled import compiled_choice, is_narrow
 from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked
 from dbselect.selection.dash import Limits, Run, Told, greedy_choice
-from dbselect.selection.exchange import LEAST_RISE, improved
-from dbselect.selection.ties import Mask, first_of_the_best
+from dbselect.selection.exchange import improved
+from dbselect.selection.ties import Mask
 from dbselect.sources.progress import turns
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
-
-#: Columns up to which least squares also starts from backward elimination: it takes a second there.
-MOST_FROM_ABOVE = 300
 
 
 @shows(ExchangeOptions)
@@ -70,7 +64,6 @@ def exchange(problem: "Problem", **options: Unpack[ExchangeOptions]) -> Selected
     (['c', 'b'], ['b', 'a'])
     """
     known, call = asked(problem, "exchange", ExchangeOptions, options)
-    named = cast(Mapping[str, Any], known)
     with turns(None, "exchanges", known["callback"]) as turn:
 
         def run(objective: Objective, limits: Limits) -> Run[Any]:
@@ -86,12 +79,12 @@ def exchange(problem: "Problem", **options: Unpack[ExchangeOptions]) -> Selected
             if isinstance(found, str):
                 return None
             chosen, (queries, *history) = found
-            return Run(with_first(search.state, chosen), history, int(queries))
+            return Run(with_added(search.state, chosen), history, int(queries))
 
-        return choice_of(problem, call, named, run, _limits(named), in_library=in_library)
+        return choice_of(problem, call, known, run, _limits(known), in_library=in_library)
 
 
-def _limits(known: Mapping[str, Any]) -> Any:
+def _limits(known: ExchangeOptions) -> Any:
     """Return the limits of a choice that begins with the groups of `start`."""
     within = limits_within(known)
 
@@ -114,47 +107,13 @@ def _limits(known: Mapping[str, Any]) -> Any:
 
 
 def exchange_choice(objective: Objective, limits: Limits, told: Told = lambda _: None) -> Run[Any]:
-    """Choose greedily from the start in `limits`, and exchange until nothing improves.
-
-    In least squares the same from what backward elimination leaves; the better end counts.
-    """
+    """Choose greedily from the start in `limits`, and exchange until nothing improves."""
     begun = greedy_choice(objective, replace(limits, first=limits.start or limits.first), told)
-    best, history = _exchanged(begun.objective, limits, told)
-    is_small = isinstance(objective, State) and len(objective.problem.c) <= MOST_FROM_ABOVE
-    if is_small and limits.start == limits.first:
-        other, changes = _exchanged(_from_above(objective, limits), limits, told)
-        if other.value > best.value + LEAST_RISE:
-            best, history = other, changes
-    queries = len(history) * len(best.held) * (best.size - len(best.held))
-    return replace(
-        begun, objective=best, history=[*begun.history, *history], queries=begun.queries + queries
-    )
-
-
-def _exchanged(begun: Objective, limits: Limits, told: Told) -> tuple[Objective, list[float]]:
-    """Return where exchanges end, and the value after each."""
-    state = begun.copy()
+    state = begun.objective
 
     def open_to(held: Sequence[int]) -> Mask:
         return limits.fitting(held, state.size)
 
-    return state, improved(state, open_to, limits.first, told)
-
-
-def _from_above(objective: Objective, limits: Limits) -> Objective:
-    """Return what is left of all candidates when the least useful ones are gone."""
-    state = objective.copy()
-    rest = np.setdiff1d(np.arange(state.size), limits.first).tolist()
-    state.add_all([*limits.first, *rest])
-    costs = limits.costs if limits.budget is not None else None
-    while not _is_within(state.held, limits, state.size):
-        may_go = np.isin(np.arange(state.size), state.held)
-        may_go[list(limits.first)] = False
-        worth = state.losses() if costs is None else state.losses() / costs
-        state.remove(first_of_the_best(-worth, may_go))
-    return state
-
-
-def _is_within(held: Sequence[int], limits: Limits, size: int) -> bool:
-    """Whether the last candidate held may be added to the others."""
-    return not held or bool(limits.fitting(held[:-1], size)[held[-1]])
+    history = improved(state, open_to, limits.first, told)
+    queries = len(history) * len(state.held) * (state.size - len(state.held))
+    return replace(begun, history=[*begun.history, *history], queries=begun.queries + queries)

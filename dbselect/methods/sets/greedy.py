@@ -1,12 +1,11 @@
 """k groups greedily, and the baselines of DASH: by their own worth, or at random."""
 
-from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from dbselect.methods.sets.choose import choice_of, limits_within
+from dbselect.methods.sets.choose import choice_of
 from dbselect.options.option import shows
 from dbselect.options.table import BaselineOptions, GreedyOptions
 from dbselect.results.selected import Selected
@@ -37,9 +36,7 @@ def greedy(problem: "Problem", **options: Unpack[GreedyOptions]) -> Selected[Any
     known, call = asked(problem, "greedy", GreedyOptions, options)
     with turns(known["k"], "rounds", known["callback"]) as turn:
         run = partial(sampling.greedy_choice, told=lambda value: turn(None, value))
-        return choice_of(
-            problem, call, _named(known), run, limits_within(_named(known)), lazy=True, sharing=True
-        )
+        return choice_of(problem, call, known, run, lazy=True, sharing=True)
 
 
 @shows(BaselineOptions)
@@ -59,10 +56,7 @@ def top_k(problem: "Problem", **options: Unpack[BaselineOptions]) -> Selected[An
     ['a']
     """
     known, call = asked(problem, "top_k", BaselineOptions, options)
-    return choice_of(
-        problem, call, _named(known), sampling.top_k_choice, limits_within(_named(known)),
-        sharing=True,
-    )  # fmt: skip
+    return choice_of(problem, call, known, sampling.top_k_choice, sharing=True)
 
 
 @shows(BaselineOptions)
@@ -83,8 +77,4 @@ def random_k(problem: "Problem", **options: Unpack[BaselineOptions]) -> Selected
     """
     known, call = asked(problem, "random_k", BaselineOptions, options)
     run = partial(sampling.random_choice, rng=np.random.default_rng(problem.seed))
-    return choice_of(problem, call, _named(known), run, limits_within(_named(known)), sharing=True)
-
-
-def _named(known: BaselineOptions) -> Mapping[str, Any]:
-    return cast(Mapping[str, Any], known)
+    return choice_of(problem, call, known, run, sharing=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 from dbselect._native import RowDesign
 from dbselect.errors import ArgumentError, SourceError
-from dbselect.objectives.a_optimal import AOptimal, ChosenRows
+from dbselect.objectives.a_optimal import AOptimal
 from dbselect.options.kinds import COUNT
 from dbselect.options.option import checked_options, shows
 from dbselect.options.table import DesignOptions
@@ -129,7 +129,7 @@ def _sampled(
 ) -> tuple[list[int], list[Any], Vector]:
     """Choose by DASH; gains are those of the rows one by one, in the order taken."""
     X = np.concatenate([X for _, X, _ in blocks])
-    rows = ChosenRows(AOptimal(X, known["beta2"], known["sigma2"]))
+    rows = AOptimal(X, known["beta2"], known["sigma2"])
     held = best_guess(rows, DashAsk(k, seed=known["seed"])).objective.held
     numbers = np.concatenate([numbers for numbers, _, _ in blocks])
     keys = [key for _, _, own in blocks if own is not None for key in own]

@@ -35,8 +35,8 @@ PARTS = 1024
 def with_joint_fills(grams: Sequence["Gram"], own: Sequence[Mapping[str, float]]) -> list["Gram"]:
     """Let Grams have the numbers where values are missing that one of all their rows has.
 
-    They have the same columns and terms but for these numbers; `own` takes columns of each to the
-    number that stands there now, 0 where it has none.
+    They have the same columns and terms except for these numbers; `own` takes columns of each to
+    its present number, 0 where it has none.
     """
     first = grams[0]
     marked, at, on = _marked(first)
@@ -56,8 +56,7 @@ def with_joint_fills(grams: Sequence["Gram"], own: Sequence[Mapping[str, float]]
 def with_fills(gram: "Gram", own: Mapping[str, float], means: Mapping[str, float]) -> "Gram":
     """Return a Gram with given numbers where values are missing beside an indicator.
 
-    `own` has the numbers that stand there now, `means` those to put there; 0 for a column that is
-    not there.
+    `own` has the present numbers, `means` the new ones; 0 for a column that is not there.
     """
     marked, at, on = _marked(gram)
     step = np.array([means.get(name, 0.0) - own.get(name, 0.0) for name in marked])

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -17,7 +18,6 @@ from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.rows import is_saturated
 from dbselect.record.steps import Step, Stop, spent_after
-from dbselect.record.terms import Terms
 from dbselect.results.call import Call
 from dbselect.results.glm.model import GlmModel, StandardErrors, on_table
 from dbselect.results.glm.separation import Separation, separation_of
@@ -66,9 +66,7 @@ def model_of(
     at = [data.roles.members.index(name) for name in columns]
     intercept, coefficients = on_table(family.classes, intercept, coef[at], columns)
     return GlmModel(
-        family=family.name,
-        classes=family.classes,
-        levels=family.levels,
+        **_common(data, call, rows_searched),
         intercept=intercept,
         coefficients=coefficients,
         groups=list(groups),
@@ -78,33 +76,23 @@ def model_of(
         explained=fit.explained,
         status=fit.status,
         aliased=prefix.aliased,
-        rows=data.rows,
-        skipped=data.skipped,
         passes=data.passes.count,
-        rows_read=data.passes.rows_read,
-        bytes_read=data.passes.bytes_read,
         errors=_of_model(data, problem, fit, prefix, at),
-        terms=_terms(data),
-        rows_searched=rows_searched,
-        call=call,
     )
 
 
 def sequence_of(
     data: Data,
-    last: GlmFit,
     groups: Groups,
     rule: str,
     call: Call,
-    empty: Prefix,
-    taken: Sequence[tuple[Step, Prefix]],
+    steps: list[Step],
+    prefixes: Sequence[Prefix],
     stop: Stop,
     rows_searched: int | None = None,
 ) -> GlmSequence:
-    """Return the sequence of some steps, each with the fit after it; `empty` is without columns."""
-    steps = [step for step, _ in taken]
-    prefixes = [empty, *(prefix for _, prefix in taken)]
-    for number, (step, prefix) in enumerate(taken, 1):
+    """Return the sequence of some steps; the first of the prefixes is without columns."""
+    for number, (step, prefix) in enumerate(zip(steps, prefixes[1:], strict=True), 1):
         if prefix.status is Status.SEPARATED:
             where = f"from step {number} on, with '{groups.names[step.group]}',"
             _warn_of_separation(where, prefix.separated)
@@ -112,9 +100,7 @@ def sequence_of(
     used = max(int(prefix.coef.any(axis=1).sum()) for prefix in prefixes)
     full = is_saturated(data.rows, data.roles.has_intercept + used, call.problem.ridge)
     return GlmSequence(
-        family=data.roles.family.name,
-        classes=data.roles.family.classes,
-        levels=data.roles.family.levels,
+        **_common(data, call, rows_searched),
         groups=groups,
         rule=rule,
         records=steps,
@@ -127,28 +113,26 @@ def sequence_of(
         passes=np.array([prefix.passes for prefix in prefixes]),
         aliased=prefixes[-1].aliased,
         stop=Stop.SATURATED if full else stop,
-        rows=data.rows,
-        skipped=data.skipped,
         passes_made=data.passes.count,
-        rows_read=data.passes.rows_read,
-        bytes_read=data.passes.bytes_read,
         precision=Precision(
             np.array([prefix.degrees for prefix in prefixes]),
             np.array([prefix.dispersion for prefix in prefixes]),
             np.stack([prefix.errors for prefix in prefixes]),
             data.centre,
         ),
-        terms=_terms(data),
-        rows_searched=rows_searched,
-        call=call,
     )
 
 
-def _terms(data: Data) -> Terms:
-    """Return how the table became the columns, and the share of each level in the rows."""
-    return data.passes.terms.with_shares(
-        dict(zip(data.roles.members, data.centre.tolist(), strict=True))
-    )
+def _common(data: Data, call: Call, rows_searched: int | None) -> dict[str, Any]:
+    """Return the fields of `OfFamily`; the terms have the share of each level in the rows."""
+    family, passes = data.roles.family, data.passes
+    shares = dict(zip(data.roles.members, data.centre.tolist(), strict=True))
+    return {
+        "family": family.name, "classes": family.classes, "levels": family.levels,
+        "rows": data.rows, "skipped": data.skipped, "rows_searched": rows_searched,
+        "rows_read": passes.rows_read, "bytes_read": passes.bytes_read,
+        "terms": passes.terms.with_shares(shares), "call": call,
+    }  # fmt: skip
 
 
 def _warn_of_separation(where: str, levels: Sequence[str]) -> None:

@@ -1,29 +1,28 @@
 """One generalised linear model, and how sure its coefficients are."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 from scipy.special import chdtrc, ndtr, ndtri
 
-from dbselect.errors import ArgumentError, DataError, warn_of_choice
+from dbselect.errors import ArgumentError, DataError
 from dbselect.glm.named import family_of
 from dbselect.glm.newton import Status
-from dbselect.linear.inference import INTERCEPT, with_ends
-from dbselect.options.kinds import SHARE
+from dbselect.linear.inference import INTERCEPT
 from dbselect.pages.short import listed
-from dbselect.pages.summary import Summary, test_text
+from dbselect.pages.summary import test_text
 from dbselect.record.formulas import Formula
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.rows import is_saturated, row_counts
 from dbselect.record.terms import Terms
-from dbselect.results.call import Call
 from dbselect.results.fields import StoredFields
+from dbselect.results.fitted import FittedModel
 from dbselect.results.glm.family import OfFamily
 from dbselect.results.prediction.predict import Predicting, Predictor
-from dbselect.results.refit import Refitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,30 +37,30 @@ class StandardErrors:
 
 
 @dataclass(frozen=True, eq=False)
-class GlmModel(OfFamily, Refitted, StoredFields, Predicting):
+class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
     """A generalised linear model on some columns.
 
     Parameters
     ----------
-    family : as in `fit`, its link or number in brackets
-    classes : of a multinomial target, in their order
     intercept : on the scale of the predictor; multinomial: class -> intercept
     coefficients : column -> coefficient, in the table's units; aliased columns have 0;
         multinomial: class -> column -> coefficient, which sum to 0 over the classes
     groups : groups held, in the order taken
-    spent : summed cost of these groups
+    spent : summed cost of the groups
     deviance, null_deviance : of this model and of the one without columns
     explained : share of the null deviance explained, less what the ridge takes
     status : how the fit ended
     aliased : columns that depend linearly on columns before them
-    rows, skipped : rows used by each pass, and left out
     passes : times that the table was read for the fit
-    rows_read, bytes_read : by all these passes; bytes as Arrow holds numbers in memory
     errors : of its coefficients, for `summary`; None if they are not known
-    terms : how the columns of the table became those of the model
+    family : as in `fit`, its link or number in brackets
+    classes : of a multinomial target, in their order
     levels : of a binomial target that is not 0/1, the level that counts as 0 and the one that
         counts as 1, whose probability is predicted
+    rows, skipped : rows used by each pass, and left out
     rows_searched : of a search that held some rows of the table, how many
+    rows_read, bytes_read : by all these passes; bytes as Arrow holds numbers in memory
+    terms : how the columns of the table became those of the model
     call : the problem that it answers, without rows, and the method
 
     Examples
@@ -76,8 +75,6 @@ class GlmModel(OfFamily, Refitted, StoredFields, Predicting):
     [0.333333, 0.75]
     """
 
-    family: str
-    classes: tuple[Any, ...]
     intercept: Any
     coefficients: dict[Any, Any]
     groups: list[str]
@@ -87,16 +84,8 @@ class GlmModel(OfFamily, Refitted, StoredFields, Predicting):
     explained: float
     status: Status
     aliased: tuple[str, ...]
-    rows: int
-    skipped: int
     passes: int
-    rows_read: int
-    bytes_read: int
-    errors: StandardErrors | None = field(default=None, kw_only=True, repr=False)
-    terms: Terms = field(default_factory=Terms, kw_only=True, repr=False)
-    levels: tuple[Any, ...] = field(default=(), kw_only=True)
-    rows_searched: int | None = field(default=None, kw_only=True)
-    call: Call = field(kw_only=True, repr=False)
+    errors: StandardErrors | None = None
 
     def __repr__(self) -> str:
         # A fit of columns has no groups, and they no costs.
@@ -145,57 +134,34 @@ class GlmModel(OfFamily, Refitted, StoredFields, Predicting):
             )
         return self.errors
 
-    def summary(self) -> pl.DataFrame:
-        """Return each coefficient with its standard error and Wald's test that it is 0.
-
-        Returns
-        -------
-        DataFrame, printed below rows, deviances, dispersion and the likelihood-ratio test of
-        the model: term, ``"(intercept)"`` first if there is one, then the columns; estimate;
-        std_error; statistic, estimate / std_error; p_value, two-sided, by the normal
-        distribution. NULL for aliased columns. A multinomial model has these rows for each
-        class, named in the first column, ``class``: its coefficients sum to 0 over the
-        classes, and the test is against that mean, not against a class of reference
-
-        Raises
-        ------
-        ArgumentError : the model has a ridge, or its coefficients are not of greatest
-            likelihood, or it was read from a file, which holds no standard errors
-        DataError : the fit did not converge, so that the best coefficients are not known
-
-        Warns
-        -----
-        SelectionWarning : the rows also chose the columns, as `Model.summary` explains
-
-        Notes
-        -----
-        The covariance is the inverse of the information at the last pass, which the last
-        step of the fit leaves by a share of some 1e-5; of links that are not the canonical
-        one the expected information. Families gaussian, gamma, inverse_gaussian and tweedie:
-        times Pearson's statistic / (rows - rank). A row weight is how much its row counts.
-
-        References
-        ----------
-        McCullagh, Nelder (1989), section 4.4; Wald (1943), Transactions of the AMS 54.
-
-        Examples
-        --------
-        >>> import dbselect as ds
-        >>> import polars as pl
-        >>> table = pl.DataFrame({"x": [0, 0, 0, 1, 1, 1, 1], "y": [0, 0, 1, 0, 1, 1, 1]})
-        >>> model = ds.fit(table, "y", family="binomial")
-        >>> model.summary()["std_error"].round(3).to_list()  # roots of 3/2 and 3/2 + 4/3
-        [1.225, 1.683]
-        """
-        table = self._tested()
-        if self._was_chosen:
-            warn_of_choice()
-        return Summary.of(table, lambda: self._facts)
-
     @property
     def df_residual(self) -> int:
         """Rows less parameters: those of every predictor, without aliased columns."""
         return self.rows - self._parameters
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion, ``-2 L + 2 parameters``, as of `GlmSequence.criteria`.
+
+        L is relative to the model that fits every row: of classes this is the log-likelihood
+        itself, of counts it lacks a constant of the rows, the same for all models of these.
+
+        Raises
+        ------
+        ArgumentError : the family is of a quasi-likelihood, or there is a ridge
+        """
+        return self._criterion(2.0)
+
+    @property
+    def bic(self) -> float:
+        """Schwarz' criterion, ``-2 L + parameters log n``; otherwise as `aic`."""
+        return self._criterion(math.log(self.rows))
+
+    def _criterion(self, price: float) -> float:
+        if self.errors is not None and self.errors.ridge:
+            raise ArgumentError(f"ridge is {self.errors.ridge}; criteria of a model are at ridge 0")
+        loss = self._loss(self.rows, np.array([self.deviance]), self.null_deviance)
+        return float(loss[0]) + price * self._parameters
 
     @property
     def _parameters(self) -> int:
@@ -226,9 +192,7 @@ class GlmModel(OfFamily, Refitted, StoredFields, Predicting):
         ----------
         McCullagh, Nelder (1989), section 4.4.
         """
-        self._tested()
-        if self._was_chosen:
-            warn_of_choice()
+        self._warned()
         return pl.DataFrame([self._lr_test])
 
     @property
@@ -242,12 +206,13 @@ class GlmModel(OfFamily, Refitted, StoredFields, Predicting):
     def _facts(self) -> dict[str, Any]:
         """What `summary` prints above the terms."""
         test = self._lr_test
+        criteria = {"AIC": self.aic, "BIC": self.bic} if self._has_likelihood else {}
         return {
             "formula": self.terms.formula,
             "target": predicted(self.target, self.levels), "family": self.family,
             "rows": self.rows, "residual df": self.df_residual, "deviance": self.deviance,
             "null deviance": self.null_deviance, "explained": self.explained,
-            "dispersion": self.dispersion,
+            "dispersion": self.dispersion, **criteria,
             f"LR({test['df']})": test_text(test["statistic"], test["p_value"]),
         }  # fmt: skip
 
@@ -278,46 +243,8 @@ class GlmModel(OfFamily, Refitted, StoredFields, Predicting):
             table.select(pl.lit(name).alias("class"), pl.all()) for name, table in named
         )
 
-    def intervals(self, level: float = 0.95) -> pl.DataFrame:
-        """Return each coefficient with the interval that it lies in at a level of confidence.
-
-        Parameters
-        ----------
-        level : in (0, 1)
-
-        Returns
-        -------
-        DataFrame: term, estimate and std_error of `summary`, of a multinomial model also
-        class; low and high, the ends, by the normal distribution (Wald). NULL where
-        `summary` has NULL
-
-        Raises
-        ------
-        ArgumentError : level is out of range; else as `summary`
-        DataError : as `summary`
-
-        Warns
-        -----
-        SelectionWarning : the rows also chose the columns: the interval is too short
-
-        References
-        ----------
-        McCullagh, Nelder (1989), section 4.4.
-
-        Examples
-        --------
-        >>> import dbselect as ds
-        >>> import polars as pl
-        >>> table = pl.DataFrame({"x": [0, 0, 0, 1, 1, 1, 1], "y": [0, 0, 1, 0, 1, 1, 1]})
-        >>> model = ds.fit(table, "y", family="binomial")
-        >>> model.intervals().select("term", pl.col("low", "high").round(2)).rows()
-        [('(intercept)', -3.09, 1.71), ('x', -1.51, 5.09)]
-        """
-        SHARE.check("level", level)
-        table = self._tested()
-        if self._was_chosen:
-            warn_of_choice()
-        return with_ends(table, float(ndtri(0.5 + 0.5 * level)))
+    def _quantile(self, level: float) -> float:
+        return float(ndtri(0.5 + 0.5 * level))
 
     @property
     def _was_chosen(self) -> bool:

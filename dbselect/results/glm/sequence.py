@@ -1,6 +1,6 @@
 """A search among generalised linear models: groups in order, with a model for each prefix."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -19,7 +19,6 @@ from dbselect.record.groups import Groups
 from dbselect.record.rows import row_counts
 from dbselect.record.steps import Step, Stop
 from dbselect.record.terms import Terms
-from dbselect.results.call import Call
 from dbselect.results.glm import store
 from dbselect.results.glm.family import OfFamily
 from dbselect.results.glm.model import GlmModel, StandardErrors, on_table, predicted
@@ -47,7 +46,6 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
 
     Parameters
     ----------
-    family, classes : as in `GlmModel`
     groups : Groups, their columns and costs
     rule : name of the rule
     records : the steps 1, 2, ...
@@ -60,11 +58,10 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
     passes : shape (steps + 1,), passes made until each step was done
     aliased : columns that depend linearly on columns before them
     stop : why the search ended
-    rows, skipped : rows used by each pass, and left out
-    passes_made, rows_read, bytes_read : by the whole search; bytes as Arrow holds numbers
+    passes_made : by the whole search
     precision : how sure the coefficients are; None after reading a file, which has none
-    terms : how the columns of the table became those of the sequence
-    levels, rows_searched, call : as in `GlmModel`
+    family, classes, levels, rows, skipped, rows_searched : as in `GlmModel`
+    rows_read, bytes_read, terms, call : as in `GlmModel`
 
     Examples
     --------
@@ -79,8 +76,6 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
     [0.25, 0.75]
     """
 
-    family: str
-    classes: tuple[Any, ...]
     groups: Groups
     rule: str
     records: list[Step]
@@ -93,16 +88,8 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
     passes: npt.NDArray[np.int64]
     aliased: tuple[str, ...]
     stop: Stop
-    rows: int
-    skipped: int
     passes_made: int
-    rows_read: int
-    bytes_read: int
-    precision: Precision | None = field(default=None, kw_only=True)
-    terms: Terms = field(default_factory=Terms, kw_only=True)
-    levels: tuple[Any, ...] = field(default=(), kw_only=True)
-    rows_searched: int | None = field(default=None, kw_only=True)
-    call: Call = field(kw_only=True)
+    precision: Precision | None = None
 
     _RECORD_TYPE: ClassVar[pa.StructType] = store.GLM_TYPE
     _WHAT: ClassVar[str] = "a sequence"
@@ -138,11 +125,7 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
             self.classes, self.intercept[step], self.coef[step, at], names
         )
         return GlmModel(
-            family=self.family,
-            classes=self.classes,
-            levels=self.levels,
-            call=self.call,
-            rows_searched=self.rows_searched,
+            **self._common | {"terms": self.terms.of({*names, *self.offsets.names})},
             intercept=intercept,
             coefficients=coefficients,
             groups=[self.groups.names[group] for group in held],
@@ -152,13 +135,8 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
             explained=float(self.explained[step]),
             status=self.status[step],
             aliased=tuple(name for name in self.aliased if name in names),
-            rows=self.rows,
-            skipped=self.skipped,
             passes=int(self.passes[step]),
-            rows_read=self.rows_read,
-            bytes_read=self.bytes_read,
             errors=self._errors(step, at),
-            terms=self.terms.of({*names, *self.offsets.names}),
         )
 
     def _errors(self, step: int, at: list[int]) -> StandardErrors | None:
@@ -176,18 +154,10 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
         trials = information.Trials(
             self.rows, degrees / free, degrees, sizes, len(self.groups.names), len(self.columns)
         )
-        family = family_of(self.family, self.classes)
-        is_gaussian = kind_of_family(self.family) == "gaussian"
-        if family.has_dispersion and not is_gaussian:
-            raise ArgumentError(
-                f"family is {self.family!r}; there is no likelihood to compare, because the "
-                "deviance does not determine the dispersion: choose by held-out rows, with "
-                "cross_validate"
-            )
-        if not is_gaussian:
-            return information.by_likelihood(self.deviance, trials, gamma, penalty)
+        loss = self._loss(self.rows, self.deviance, self.deviance[0])
+        if kind_of_family(self.family) != "gaussian":
+            return information.by_likelihood(loss, trials, gamma, penalty)
         left = np.maximum(self.deviance / self.deviance[0], information.SMALLEST_SHARE)
-        loss = information.gaussian_loss(self.rows, left * self.deviance[0])
         rest = np.where(self.rows > degrees, self.rows - degrees, np.nan)
         adjusted = 1.0 - left / rest * (self.rows - self.has_intercept)
         return information.by_likelihood(loss, trials, gamma, penalty, adjusted_r2=adjusted)
@@ -244,9 +214,6 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
     def _read_at(self, step: int) -> list[str]:
         return [*self.offsets.coefficients, *super()._read_at(step)]
 
-    def _priced(self, groups: Groups, spent: Vector) -> "GlmSequence":
-        return replace(self, groups=groups, spent=spent, rule=f"{self.rule}, at other costs")
-
     def _quadratic(self, what: str) -> Linear:
         raise ArgumentError(
             f"family is {self.family!r}, whose sequences have no {what}: it is proved for the "
@@ -259,10 +226,5 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
 
     @classmethod
     def from_struct(cls, record: Any) -> "GlmSequence":
-        """Read what `to_struct` or ``anytime_sequence_glm`` in SQL gave.
-
-        Raises
-        ------
-        RecordError : a field is missing or of another kind
-        """
+        """Read what `to_struct` or SQL's ``anytime_sequence_glm`` gave."""
         return cls(**store.glm_parts(record))

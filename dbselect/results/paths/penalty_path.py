@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from dbselect.errors import ArgumentError, DataError
-from dbselect.linear.information import SIGNS, Fits, criteria
+from dbselect.errors import ArgumentError, DataError, DbselectError
+from dbselect.linear.information import Fits, criteria
 from dbselect.linear.problem import Linear
 from dbselect.linear.state import State
-from dbselect.options.kinds import BUDGET, COUNT, FRACTION, POSITIVE, check_at, one_of
+from dbselect.options.kinds import BUDGET, COUNT, check_at
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.pictures.growth import growth
@@ -21,7 +21,7 @@ from dbselect.record.groups import Groups
 from dbselect.record.rows import clip_share, row_counts
 from dbselect.record.shares import shares_of
 from dbselect.record.steps import BUDGET_SLACK
-from dbselect.results.call import Answer, Call
+from dbselect.results.call import Call, Judged
 from dbselect.results.fields import StoredFields
 from dbselect.results.model import Model
 from dbselect.selection.penalised.path import Path
@@ -29,7 +29,7 @@ from dbselect.selection.ties import Mask
 
 
 @dataclass(frozen=True, eq=False)
-class PenaltyPath(Answer, StoredFields, InNotebooks, ABC):
+class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
     """Penalised models at L falling penalties; what comes and goes are columns or groups.
 
     Parameters
@@ -275,36 +275,11 @@ class PenaltyPath(Answer, StoredFields, InNotebooks, ABC):
             )
         return self.model(int(np.flatnonzero(within)[-1]))
 
-    def criteria(self, *, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:
-        """Return information criteria of the model at every penalty.
+    @property
+    def _named(self) -> pl.DataFrame:
+        return pl.DataFrame({"penalty": self.penalties})
 
-        Parameters
-        ----------
-        gamma : weight of the number of candidates in EBIC, 0 (BIC) to 1
-        penalty : of GIC, what a degree of freedom must gain, > 0; default: log(log n) log D,
-            at least 2
-
-        Returns
-        -------
-        DataFrame: penalty; df, with the intercept; aic, bic, ebic, gic and cp, less is better;
-        adjusted_r2, more is better
-
-        Raises
-        ------
-        ArgumentError : `gamma` or `penalty` is out of range
-
-        Notes
-        -----
-        The formulas of `Prefixes.criteria`, with `df` and the residuals of the shrunk fit. EBIC
-        counts what comes and goes: columns of the lasso, groups of the group lasso. NULL where
-        n <= df. O(D^3) and that of `df`.
-
-        References
-        ----------
-        Zou, Hastie, Tibshirani (2007), Annals of Statistics 35, for AIC and BIC of the lasso.
-        """
-        FRACTION.check("gamma", gamma)
-        POSITIVE.or_none().check("penalty", penalty)
+    def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
         at = self.gram.position(self.target, "target")
         state = State(self.linear, self.groups.positions)
         state.add_all(range(len(self.groups.names)))
@@ -320,27 +295,10 @@ class PenaltyPath(Answer, StoredFields, InNotebooks, ABC):
             degrees_all=self.problem.intercept + state.degrees(),
             degrees_none=float(self.problem.intercept),
         )
-        found = criteria(fits, gamma, penalty)
-        return found.insert_column(0, pl.Series("penalty", self.penalties))
+        return criteria(fits, gamma, penalty)
 
-    def best(
-        self, criterion: str = "bic", *, gamma: float = 1.0, penalty: float | None = None
-    ) -> Model:
-        """Return the model that a criterion prefers, of equals that of the largest penalty.
-
-        Parameters
-        ----------
-        criterion : ``"aic"``, ``"bic"``, ``"ebic"``, ``"gic"``, ``"cp"`` or
-            ``"adjusted_r2"``, as in `criteria`
-        gamma, penalty : as in `criteria`
-
-        Raises
-        ------
-        ArgumentError : an unknown criterion; `gamma` or `penalty` is out of range
-        DataError : there are too few rows for the criterion
-        """
-        one_of(SIGNS).check("criterion", criterion)
-        return self.model(preferred(self, criterion, gamma=gamma, penalty=penalty))
+    def _no_criterion(self, criterion: str) -> DbselectError:
+        return DataError(f"{criterion} has no value: {self.rows} rows are too few for it")
 
     def plot(self, *, most: int = 60) -> Any:
         """Return a picture of how the coefficients grow as the penalty falls.
@@ -385,14 +343,3 @@ class PenaltyPath(Answer, StoredFields, InNotebooks, ABC):
     @abstractmethod
     def _title(self) -> str:
         """What the picture shows, in words."""
-
-
-def preferred(
-    path: PenaltyPath, criterion: str, *, gamma: float = 1.0, penalty: float | None = None
-) -> int:
-    """Return the point of a path that a criterion prefers, the first of equals."""
-    values = path.criteria(gamma=gamma, penalty=penalty)[criterion]
-    point = (SIGNS[criterion] * values).arg_min()
-    if point is None:
-        raise DataError(f"{criterion} has no value: {path.rows} rows are too few for it")
-    return point

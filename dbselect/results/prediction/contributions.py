@@ -16,7 +16,7 @@ from dbselect.results.prediction.side_by_side import LinearPredictors
 def contributions_of(
     model: Any, rows: Any, background: Any, means: Mapping[str, float], unknown: HandleUnknown
 ) -> pl.DataFrame:
-    """Return the contributions of `Refitted.contributions`.
+    """Return the contributions of `FittedModel.contributions`.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The longest prefix of a sequence that each row can have: its budget, and the columns it has.
 
-`native/src/record/prefix.rs` finds it, as for SQL's ``anytime_predict`` and for Polars. It is
-asked for the number of the prefix only; what each predicts is then computed for its rows at once.
+`native/src/record/prefix.rs` finds it and what it predicts, as for SQL's ``anytime_predict`` and
+for Polars; but for columns of entries and those computed of others, which it does not read.
 """
 
 import numbers
@@ -52,6 +52,10 @@ NOBODY = -1
 #: Names of columns that no table has: of a budget, and, before that of a field of entries or of
 #: computed columns, of whether they are there.
 _BUDGET, _THERE = "__dbselect_budget", "__dbselect_there "
+#: Rows that cost as much to set apart as a prefix to hand over.
+_ROWS_A_PREFIX = 10_000
+#: A coefficient.
+_ENTRY = {"key": pl.String, "value": pl.Float64}
 
 
 class Served(NamedTuple):
@@ -81,30 +85,32 @@ def served(
     for one in read:
         if isinstance(one, Levels):
             one.check_shares(unknown)
-    step_of = _steps(asked, read, frame, limits, unknown)
-    found: dict[int, npt.NDArray[np.float64]] = {}
-    for step in np.unique(step_of[step_of != NOBODY]).tolist():
-        own, model = frame, sequence._at_step(step)
-        if (step_of != step).any():
+    made = [one for one in read if isinstance(one, Listing | Product)]
+    found = _served(asked, read, made, frame, limits, unknown)
+    step_of, nobody = found.step, found.step == NOBODY
+    if made:
+        for step in np.unique(step_of[~nobody]).tolist():
+            inputs = read_of(frame, asked.inputs_at(step))[0]
             own = frame.filter(pl.Series(step_of == step))
-        found[step] = model._linked(
-            model._of_read(own, read_of(frame, asked.inputs_at(step))[0], unknown)
-        )
-    return Served(step_of, _together(sequence, step_of, found))
+            found.value[step_of == step] = sequence._at_step(step)._of_read(own, inputs, unknown)
+    value = sequence._at_step(0)._linked(found.value)
+    value[nobody] = np.nan
+    return Served(step_of, value)
 
 
-def _steps(
+def _served(
     asked: "_Asked",
     read: Sequence[Input],
+    made: Sequence[Input],
     frame: pl.DataFrame,
     limits: float | Vector,
     unknown: HandleUnknown,
-) -> npt.NDArray[np.intp]:
-    """Return the prefix of each row; `NOBODY` where none serves it.
+) -> Served:
+    """Return the prefix of each row, and its linear predictors, shape (n, K).
 
-    Most rows get the best prefix; the others are looked at for those that are left.
+    Most rows get one of the best prefixes; the others are looked at for those that are left. What
+    is made of other columns is not in the predictors.
     """
-    made = [one for one in read if isinstance(one, Listing | Product)]
     seen: HandleUnknown = "unavailable" if unknown == "unavailable" else "mean"
     there = {f"{_THERE}{one.source}": one.formula({}, seen) for one in made}
     marks = {name: f"{_THERE}{one.source}" for one in made for name in one.names}
@@ -113,19 +119,27 @@ def _steps(
     columns += [translate(one, formulas.polars()).alias(name) for name, one in there.items()]
     budget = pl.lit(limits) if isinstance(limits, float) else pl.col(_BUDGET)
     table = frame if isinstance(limits, float) else frame.with_columns(pl.Series(_BUDGET, limits))
-    found = np.full(frame.height, NOBODY, dtype=np.intp)
-    for order in (asked.order[:1], asked.order[1:]):
-        waiting = found == NOBODY
+    n_predictors = len(asked.sequence._at_step(0)._predictors)
+    found = Served(
+        np.full(frame.height, NOBODY, dtype=np.intp), np.full((frame.height, n_predictors), np.nan)
+    )
+    first = 1 + frame.height // _ROWS_A_PREFIX
+    for order in (asked.order[:first], asked.order[first:]):
+        waiting = found.step == NOBODY
         if not order or not waiting.any():
             break
-        serving = register_plugin_function(
-            plugin_path=_native.library_path(),
-            function_name="serve",
-            args=[pl.lit(asked.records(order, marks)), pl.struct(columns), budget, pl.lit(unknown)],
-            is_elementwise=True,
-        )
         own = table if waiting.all() else table.filter(pl.Series(waiting))
-        found[waiting] = asked_of_library(own, serving).to_numpy()
+        for k in range(n_predictors):
+            record = pl.lit(asked.record(order, k, marks))
+            serving = register_plugin_function(
+                plugin_path=_native.library_path(),
+                function_name="serve",
+                args=[record, pl.struct(columns), budget, pl.lit(unknown)],
+                is_elementwise=True,
+            )
+            answer = asked_of_library(own, serving).struct
+            found.value[waiting, k] = answer.field("value").to_numpy()
+        found.step[waiting] = answer.field("step").to_numpy()
     return found
 
 
@@ -227,25 +241,33 @@ class _Asked:
         """Return the fields that a prefix reads."""
         return inputs_of(self.sequence._read_at(step), self.sequence._prepared)
 
-    def records(self, order: Sequence[int], marks: Mapping[str, str]) -> pl.Series:
-        """Return some prefixes, the best first, as the library takes a sequence, without models.
+    def record(self, order: Sequence[int], k: int, marks: Mapping[str, str]) -> pl.Series:
+        """Return predictor k of some prefixes, the best first, as the library takes a sequence.
 
         `marks` has, for columns of entries and computed ones, the column that says whether they are
         there.
         """
         steps = order[::-1]  # it takes the last for the best
-        read = [self.sequence._read_at(step) for step in steps]
-        names = [[*dict.fromkeys(marks.get(name, name) for name in one)] for one in read]
-        held = pl.DataFrame(
-            {"step": steps, "spent": self.sequence.spent[steps], "coefficients": names},
-            schema_overrides={"coefficients": pl.List(pl.String)},
-        )
-        terms = pl.lit(self.sequence._prepared.to_json(), pl.String)
-        found = held.with_columns(
-            pl.col("coefficients").list.eval(pl.struct(key=pl.element(), value=pl.lit(0.0))),
-            group=pl.lit(None, pl.String),
-            intercept=pl.lit(0.0),
-            terms=pl.when(pl.int_range(pl.len()) == 0).then(terms),
+        models = [self.sequence._at_step(step)._predictors[k] for step in steps]
+        each = [
+            {marks.get(name, name): 0.0 if name in marks else own
+             for name, own in model.coefficients.items()}
+            for model in models
+        ]  # fmt: skip
+        coefficients = [
+            pl.DataFrame({"key": [*one], "value": [*one.values()]}, schema=_ENTRY).to_struct()
+            for one in each
+        ]
+        terms = pl.Series([self.sequence._prepared.to_json(), *[None] * (len(steps) - 1)])
+        found = pl.DataFrame(
+            {
+                "step": steps,
+                "group": pl.Series([None] * len(steps), dtype=pl.String),
+                "spent": self.sequence.spent[steps],
+                "intercept": [model.intercept for model in models],
+                "coefficients": pl.Series(coefficients, dtype=pl.List(pl.Struct(_ENTRY))),
+                "terms": terms.cast(pl.String),
+            }
         )
         return found.to_struct("steps").implode()
 
@@ -257,22 +279,6 @@ class _Asked:
             own = dict.fromkeys(name for absent in each for name in absent)
             check_there(list(own), frame, self.missing_columns)
         return read
-
-
-def _together(
-    sequence: "Prefixes[Any]",
-    step_of: npt.NDArray[np.intp],
-    found: dict[int, npt.NDArray[np.float64]],
-) -> npt.NDArray[np.float64]:
-    """Return the predictions of all rows, in their order."""
-    if len(found) == 1 and (step_of != NOBODY).all():
-        return next(iter(found.values()))
-    fields = sequence._at_step(0)._fields
-    shape = (len(step_of),) if fields is None else (len(step_of), len(fields))
-    values = np.full(shape, np.nan)
-    for step, own in found.items():
-        values[step_of == step] = own
-    return values
 
 
 def predictions(sequence: "Prefixes[Any]", found: Served) -> pl.DataFrame:

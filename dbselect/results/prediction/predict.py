@@ -12,7 +12,7 @@ memory all numbers are one matrix product, and the formulas of the link are comp
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -223,6 +223,9 @@ class Predicting(InNotebooks):
         inputs = inputs_of(list(self._predictors[0].coefficients), self._prepared)
         self._check_unknown(handle_unknown, inputs)
         check_missing_columns(missing_columns)
+        if columns is None and _is_plain(X) and not self._prepared.dates:
+            # A row of numbers needs no frame, which takes three times as long to make and read.
+            columns, X = list(X), [list(X.values())]
 
         def refuse(frame: pl.DataFrame) -> None:
             check_there(read_of(frame, inputs)[1], frame, missing_columns)
@@ -325,7 +328,7 @@ def prediction_table(
     Before rows of an engine elsewhere are read, `refuse` gets a frame of their schema.
     """
     rows: Any = as_table(X, inputs) if issparse(X) else X
-    if isinstance(rows, Mapping) or (isinstance(rows, list) and _is_row(rows[:1])):
+    if isinstance(rows, Mapping) or are_mappings(rows):
         rows = _of_mapping(rows)
     if columns is not None:
         return None
@@ -335,8 +338,14 @@ def prediction_table(
     return rows_in_memory(rows) if is_frame(rows) else None
 
 
-def _is_row(rows: list[Any]) -> bool:
-    return bool(rows) and isinstance(rows[0], Mapping)
+def are_mappings(rows: Any) -> bool:
+    """Whether rows are a list of mappings."""
+    return isinstance(rows, list) and bool(rows) and isinstance(rows[0], Mapping)
+
+
+def _is_plain(X: Any) -> TypeGuard[dict[str, float]]:
+    """Whether rows are one, of numbers by name."""
+    return type(X) is dict and {*map(type, X.values())} <= {int, float} and bool(X)
 
 
 def _of_mapping(rows: Any) -> pl.DataFrame:
@@ -345,7 +354,8 @@ def _of_mapping(rows: Any) -> pl.DataFrame:
         isinstance(value, list | tuple | np.ndarray | pl.Series) for value in rows.values()
     )
     try:
-        return pl.DataFrame(rows if is_columns or isinstance(rows, list) else [rows])
+        several = is_columns or isinstance(rows, list)
+        return pl.DataFrame(rows if several else [rows], infer_schema_length=None)
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
         raise ArgumentError(f"X is no table: {error}") from None
 
@@ -365,7 +375,7 @@ def array_of(X: Any, names: Sequence[str]) -> Matrix:
     """Return rows without names as doubles, shape (n, d)."""
     try:
         rows = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ArgumentError(f"X holds something else than numbers: {error}") from None
     if rows.ndim != 2 or rows.shape[1] != len(names):
         shape = f"(n, {len(names)}): {listed(names)}"

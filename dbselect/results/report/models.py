@@ -12,7 +12,7 @@ from dbselect.linear.inference import INTERCEPT
 from dbselect.record.steps import BUDGET_SLACK
 from dbselect.results.model import JointModel
 from dbselect.results.scored.model import ScoreModel
-from dbselect.sources.open import progress
+from dbselect.sources.progress import progress
 
 #: Coefficients on the page; those of steps between are left out where there are more.
 MOST_COEFFICIENTS = 300_000

@@ -19,7 +19,8 @@ from dbselect.record.columns import leaf_of, leaves
 from dbselect.record.inputs import inputs_as_fitted, single_fields
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel
-from dbselect.sources.open import open_table, progress
+from dbselect.sources.open import open_table
+from dbselect.sources.progress import progress
 from dbselect.sources.rows import values
 
 #: Bins of predictions, of about as many rows each, and bins of residuals, of equal width.
@@ -133,11 +134,15 @@ def _section(title: str, name: str, found: Checked, waiting: int) -> Section:
         f"Calibration: mean of {name} against mean prediction, in {there.sum()} bins of the "
         f"prediction. On the line both are equal; they differ by at most {worst:.3g}."
     )
-    told, other = _ranked(found, name) or _residuals(found, name)
+    ranked = _ranked(found, name)
+    told, other = ranked or _residuals(found, name)
+    judged = f"root mean squared error {error:.3g}"
+    if ranked is not None:
+        judged = f"Brier score {error**2:.3g}"
     return Section(
         title,
         [
-            f"{found.rows:,} rows, root mean squared error {error:.3g}; "
+            f"{found.rows:,} rows, {judged}; "
             f"{found.skipped + waiting:,} rows are left out because a value is missing.",
             told,
             calibration,

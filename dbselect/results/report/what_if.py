@@ -55,7 +55,9 @@ def question_of(sequence: Any) -> dict[str, Any] | str:
     """Return what the page asks of the compiled search, or a sentence that says why it cannot."""
     call = sequence.call
     if type(sequence) is not Sequence:
-        return "Costs can be edited in reports of linear models with one response, of a whole Gram."
+        return (
+            "Costs can be edited only in reports of linear models with one response, of one Gram."
+        )
     if sequence.rule.endswith("at other costs"):
         return "Costs cannot be edited here: with_costs changed them after the search."
     if call.method not in METHODS:

@@ -89,8 +89,12 @@ def _question(sequence: Any, unit: str) -> list[str]:
     ends = dict.fromkeys(cell_text(float(one), 3) + own for one in (costs.min(), costs.max()))
     call = sequence.call
     rule = call.options.get("rule", "fr")
+    by = (RULES | {"score": "score test"}).get(rule, rule)
     found = {
-        "anytime_sequence": f"Forward selection by {RULES.get(rule, rule)}",
+        "anytime_sequence": f"Forward selection by {by}",
+        "foba": f"Forward selection with removals (FoBa) by {by}",
+        "floating": f"Floating selection by {by}",
+        "step": f"Stepwise selection by {call.options.get('criterion', 'aic').upper()}",
         "backward": "Backward elimination",
     }.get(call.method) or f"Found by {sequence.rule}"
     ridge = f", ridge {sequence.ridge:g}" if sequence.ridge else ""

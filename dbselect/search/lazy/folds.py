@@ -26,13 +26,12 @@ from dbselect.sources.partial.partial_aggregates import gather
 from dbselect.sources.read import with_digits_of
 from dbselect.sources.request import Folding
 from dbselect.sources.sampling.fold_sums import ByFold
-from dbselect.sources.sampling.folded import FoldedTable, RowFolds
+from dbselect.sources.sampling.folded import RowFolds
 from dbselect.sources.wide.gram_rows import Products
 from dbselect.sources.wide.level_sums import LevelProducts
 from dbselect.sources.wide.sparse_rows import EntryTotals
 from dbselect.sources.wide.wide_rows import WideRows
 from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of, joint_anchor
-from dbselect.sources.with_bar import with_bar
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -83,11 +82,10 @@ class FoldSums:
         """Make one scan, with a work for each fold."""
         self.count += 1
         folds = self._folds
-        work = ByFold([*works.values()], [*works], folds.folding, list(folds.columns))
-        scan = with_bar(folds.table, folds.table.rows, f"scan {self.count}")
+        work = ByFold([*works.values()], [*works], folds.folding)
         fields = list(dict.fromkeys([*self.rows.fields, *folds.fields]))
         with work.begin() as sums:
-            gather(folds.table, fields, work, sums, scan)
+            gather(folds.table, fields, work, sums, f"scan {self.count}")
             return dict(zip(works, sums.each, strict=True))
 
     def wanted(self, columns: Index) -> bool:
@@ -225,11 +223,6 @@ class WideFolds:
         """The column to predict."""
         return self.table.target
 
-    @property
-    def whole(self) -> FoldedTable:
-        """All rows, without a column that is only the key."""
-        return FoldedTable(self.rows, None)
-
     def folds(self) -> tuple[list[Any], int]:
         """Return the folds that have usable rows, and how many are asked for."""
         return list(self.sums.totals), self.rows.folding.k
@@ -277,7 +270,7 @@ def wide_folds(problem: "Problem", folding: Folding, named: list[str] | None) ->
             f"key is None; the rows of field '{asked.rows.sparse}' have entries, and a key must "
             "state which rows stay together"
         )
-    folds = RowFolds(table, folding, asked.rows.request.taken, hidden)
+    folds = RowFolds(table, replace(folding, columns=tuple(asked.rows.request.taken)), hidden)
     folds.of(table.schema.empty_table())  # a key of a wrong type is refused unread
     sums = FoldSums(folds, asked.rows)
     warn_of_folds([len(sums.present)], folding)

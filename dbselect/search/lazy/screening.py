@@ -15,7 +15,6 @@ import numpy as np
 from dbselect.errors import ArgumentError
 from dbselect.linear.lazy_gram import LazyGram
 from dbselect.record.gram import Vector
-from dbselect.record.groups import Groups
 from dbselect.search.lazy.search import LazySearch
 
 
@@ -35,17 +34,11 @@ def screened(search: LazySearch, most: int) -> LazySearch:
     at = np.sort(np.concatenate([search.members[group] for group in kept]))
     table = search.table.of_columns(at)
     members = [np.searchsorted(at, search.members[group]) for group in kept]
-    names, known = search.groups.names, search.groups
-    groups = Groups(
-        {names[group]: known.columns[names[group]] for group in kept},
-        known.costs[kept],
-        known.unused,
-    )
     levels = None if search.levels is None else number.get(search.levels)
     return replace(
         search,
         table=table,
-        groups=groups,
+        groups=search.groups.only(kept),
         members=members,
         sums=LazyGram(table.scans, members, levels),
         levels=levels,

@@ -137,18 +137,10 @@ class LazySearch(Search):
         Also returns what the Gram lacks of a group of very many levels, if that is one of them.
         `is_read` is whether their rows were read; correlations of others are 0.
         """
-        names, known = self.groups.names, self.groups
-        groups = Groups(
-            {names[group]: known.columns[names[group]] for group in chosen},
-            known.costs[list(chosen)],
-            known.unused,
-        )
+        groups = self.groups.only(chosen)
         others = [group for group in chosen if group != self.levels]
         at = np.concatenate([np.empty(0, np.intp), *(self.members[group] for group in others)])
-        target, columns = (
-            self.table.target,
-            [name for g in others for name in groups.columns[names[g]]],
-        )
+        target, columns = self.table.target, self.groups.only(others).members
         comoment = self.table.comoment(at, self.sums.among(at) if is_read and others else None)
         gram = self.table.gram([*columns, target], comoment)
         asked = self.call.problem

@@ -36,24 +36,21 @@ def run_text(table: Any, keys: Sequence[str], sums: Mapping[str, str]) -> pl.Dat
     ibis takes seconds to put together so many.
     """
     engine = table.get_backend()
-
-    def quoted(name: str) -> str:
-        return str(sqlglot.to_identifier(name, quoted=True).sql(engine.dialect))
-
-    columns = {name: quoted(name) for name in table.columns}
-    named = {name: text.format(**columns) for name, text in sums.items()}
+    columns = {name: _quoted(name, engine) for name in table.columns}
     wanted = [columns[key] for key in keys]
-    listed = ", ".join([*wanted, *(f"{text} AS {quoted(name)}" for name, text in named.items())])
+    named = (f"{text.format(**columns)} AS {_quoted(name, engine)}" for name, text in sums.items())
+    listed = ", ".join([*wanted, *named])
     rest = f" GROUP BY {', '.join(wanted)}" if keys else ""
     query = f"SELECT {listed} FROM ({engine.compile(table)}) rows_used{rest}"
     if not keys and hasattr(engine, "_safe_raw_sql"):
         try:
             # ``engine.begin`` commits, and would end the transaction of a call.
             with engine._safe_raw_sql(query) as cursor:
-                row = cursor.fetchone()
+                # Spark has a frame in the place of a cursor.
+                row = cursor.fetchone() if hasattr(cursor, "fetchone") else cursor.collect()[0]
         except Exception as error:  # each engine has errors of its own
             raise SourceError(f"ibis cannot sum the table: {error}") from error
-        return pl.DataFrame([row], schema=list(sums), orient="row")
+        return pl.DataFrame([tuple(row)], schema=list(sums), orient="row")
     kinds = {key: table[key].type() for key in keys}
     kinds |= {name: "int64" if name == "rows" else "float64" for name in sums}
     return run(engine.sql(query, schema=ibis.schema(kinds)))
@@ -63,8 +60,9 @@ def exact(table: Any) -> Any:
     """Return a table of whose texts only equal ones are equal, and whose types frames have.
 
     A column of SQLite compares by its collation, such as NOCASE, and one of PostgreSQL may be an
-    ENUM or a citext; a result of ``||`` is text, compared byte by byte. Frames have no type for a
-    UUID, nor for a decimal of any number of digits, which becomes a double.
+    ENUM or a citext; a result of ``||`` is text, compared byte by byte. Those of MySQL take 'e' and
+    'É' as equal, unless a query names another collation. Frames have no type for a UUID, nor for a
+    decimal of any number of digits, which becomes a double.
     """
     schema, engine = table.schema(), table.get_backend()
     changed = {}
@@ -80,7 +78,25 @@ def exact(table: Any) -> Any:
         texts = [name for name in texts if name not in plain]
     if engine.name in ("sqlite", "postgres"):
         changed |= {name: table[name] + "" for name in texts}
-    return table.mutate(**changed) if changed else table
+    found = table.mutate(**changed) if changed else table
+    return _collated(found, engine, texts) if texts and engine.name == "mysql" else found
+
+
+def _collated(table: Any, engine: Any, texts: Sequence[str]) -> Any:
+    """Return a table of MySQL or MariaDB whose texts compare byte by byte."""
+    is_mariadb = "MariaDB" in engine.con.get_server_info()
+    collation = "utf8mb4_nopad_bin" if is_mariadb else "utf8mb4_0900_bin"
+    columns = {name: _quoted(name, engine) for name in table.columns}
+    exactly = "CONVERT({0} USING utf8mb4) COLLATE {1} AS {0}"
+    listed = ", ".join(
+        exactly.format(own, collation) if name in texts else own for name, own in columns.items()
+    )
+    query = f"SELECT {listed} FROM ({engine.compile(table)}) rows_given"
+    return engine.sql(query, schema=table.schema())
+
+
+def _quoted(name: str, engine: Any) -> str:
+    return str(sqlglot.to_identifier(name, quoted=True).sql(engine.dialect))
 
 
 def _plain_texts(table: Any, engine: Any) -> set[str]:
@@ -133,6 +149,10 @@ def _seconds(value: Any, engine: str) -> Any:
     if engine == "sqlite":
         fraction = value.strftime("%f").cast("float64") - value.second()
         return value.epoch_seconds().cast("float64") + fraction
+    if engine == "mysql":
+        units = [(value.hour(), 3600), (value.minute(), 60), (value.second(), 1)]
+        days = value.cast("date").epoch_days().cast("float64") * 86400
+        return sum((part * size for part, size in units), days) + value.microsecond() / 1e6
     if engine == "pyspark":
         return value.cast("timestamp").cast("float64")
     raise NotSummedError("ibis cannot ask for the fractions of seconds of a timestamp")

@@ -131,8 +131,34 @@ def _sqlite(engine: Any) -> Iterator[None]:
         connection.rollback()
 
 
+@contextmanager
+def _mysql(engine: Any) -> Iterator[None]:
+    from MySQLdb import OperationalError
+    from MySQLdb.constants.ER import CANT_CHANGE_TX_CHARACTERISTICS
+
+    connection = engine.con
+    commits = connection.get_autocommit()
+    if not commits:  # ibis would end the transaction with each query
+        connection.autocommit(True)
+    try:
+        connection.query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        connection.query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+    except OperationalError as error:
+        if error.args[0] != CANT_CHANGE_TX_CHARACTERISTICS:
+            raise
+        # The isolation of a transaction that has begun is its own.
+        yield
+        return
+    try:
+        yield
+    finally:
+        connection.rollback()
+        if not commits:
+            connection.autocommit(False)
+
+
 #: Engines with a transaction of one state -> what holds it.
-_TRANSACTIONS = {"postgres": _postgres, "sqlite": _sqlite}
+_TRANSACTIONS = {"mysql": _mysql, "postgres": _postgres, "sqlite": _sqlite}
 
 
 def from_expression(expression: Any) -> Table:

@@ -4,7 +4,7 @@ The streaming engine calls the consumer from its own threads, one batch each;
 nothing is gathered, so memory depends on the size of the row groups only.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -18,7 +18,6 @@ from dbselect.record import formulas
 from dbselect.record.foreign import check_names
 from dbselect.record.formulas import Plan, translate
 from dbselect.sources.engines.lakes import rows_of_lake
-from dbselect.sources.partial.key_count import key_hash
 from dbselect.sources.paths import FilesMeant, meant, partition_of
 from dbselect.sources.request import Consumer
 from dbselect.sources.unchanged import Unchanged, unchanged_at, unchanged_of
@@ -102,11 +101,6 @@ class LazyTable:
             return self
         frame = self._given.with_columns(pl.col(field).cast(WHOLE))
         return LazyTable(frame, self.rows, self._files)
-
-    def by_hash(self, by: list[str], parts: int) -> Iterator["LazyTable"]:
-        """Give the rows in parts, of each key all in one part."""
-        part = key_hash(by) % parts
-        return (LazyTable(self.frame.filter(part == at), None, self._files) for at in range(parts))
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in the order that Polars gives the rows."""

@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from dbselect.errors import SourceError
+from dbselect.errors import DbselectError, SourceError
 from dbselect.record.foreign import wide_decimals
 from dbselect.sources.engines.arrow import Batched
-from dbselect.sources.engines.remote import ERRORS, ran, release
+from dbselect.sources.engines.remote import check_sent, ran, release
 from dbselect.sources.partial.key_count import key_hash
 from dbselect.sources.partial.partial_aggregates import Changed, Work, merging
 
@@ -49,13 +49,11 @@ class RayTable(Batched):
         try:
             for batch in states.iter_batches(batch_size=None, batch_format="pyarrow"):
                 for row in batch.to_pylist():
-                    if row["error"]:
-                        kind, _, sentence = row["error"].partition(": ")
-                        raise ERRORS[kind](sentence)
+                    check_sent(row["error"])
                     yield row["state"]
+        except DbselectError:
+            raise
         except Exception as error:
-            if isinstance(error, tuple(ERRORS.values())):
-                raise
             raise SourceError(f"Ray cannot read the table: {error}") from error
 
     def _run(self, rows: Any, kind: str, work: Work) -> Any:

@@ -32,6 +32,13 @@ def release() -> str:
         return "of unknown version"
 
 
+def check_sent(error: str | None) -> None:
+    """Raise the error that a task has sent, if it has."""
+    if error is not None:
+        kind, _, sentence = error.partition(": ")
+        raise ERRORS.get(kind, errors.SourceError)(sentence)
+
+
 def ran(
     kind: str, release_there: str, sent: bytes, batches: Iterator[pa.RecordBatch]
 ) -> tuple[bytes | None, str | None]:
@@ -59,7 +66,5 @@ def ran(
 def _states(rows: Iterable[Any]) -> Iterator[bytes]:
     for batch in rows:
         for row in batch.to_pylist():
-            if row["error"] is not None:
-                kind, _, sentence = row["error"].partition(": ")
-                raise ERRORS.get(kind, errors.SourceError)(sentence)
+            check_sent(row["error"])
             yield row["state"]

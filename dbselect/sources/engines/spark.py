@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from dbselect.errors import ColumnError, DriverWarning, SourceError, warn_caller
 from dbselect.sources.engines.arrow import Batched
-from dbselect.sources.engines.remote import ERRORS, release
+from dbselect.sources.engines.remote import check_sent, release
 from dbselect.sources.partial.partial_aggregates import Changed, Work, merging
 
 #: What a task returns: from which partition, what it has gathered, and what is wrong.
@@ -91,8 +91,7 @@ def brought(parts: Any, work: Work) -> Iterator[bytes]:
         raise SourceError(f"Spark cannot read the table: {told(error)}") from error
     failed = found.filter(found["error"].is_valid()).sort_by("slot")
     if failed.num_rows:
-        kind, _, sentence = failed["error"][0].as_py().partition(": ")
-        raise ERRORS.get(kind, SourceError)(sentence)
+        check_sent(failed["error"][0].as_py())
     return (state.as_py() for state in found["state"])
 
 

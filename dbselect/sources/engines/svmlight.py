@@ -14,7 +14,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -97,16 +96,26 @@ def svmlight_to_parquet(
     target = Path(os.path.realpath(out))
     if target in [Path(os.path.realpath(path)) for path in paths]:
         raise ArgumentError(f"out is {str(out)!r}, which is a file to read")
-    form = _Columns.of(paths, features) if entries is None else _Field(entries, features)
-    with replacing(out) as temporary, pq.ParquetWriter(temporary, form.schema) as writer:
+    named: list[tuple[str, pa.DataType]]
+    if entries is None:
+        width = _largest(paths) if features is None else int(features)
+        named = [(f"f{j + 1}", pa.float64()) for j in range(width)]
+    elif isinstance(entries, str) and entries not in ("", QUERY, RELEVANCE):
+        named = [(entries, pa.map_(pa.int64(), pa.float64()))]
+    else:
+        raise ArgumentError(
+            f"entries is {entries!r}; it must be the name of a field, and no other column's"
+        )
+    schema = pa.schema([(QUERY, pa.int64()), (RELEVANCE, pa.float64()), *named])
+    with replacing(out) as temporary, pq.ParquetWriter(temporary, schema) as writer:
         for place in _lines(paths):
             block = _block_of(*place, needs_query=entries is None)
             most = int(block.feature.max(initial=0))
-            if form.width is not None and most > form.width:
+            if features is not None and most > features:
                 raise ArgumentError(f"features is {features!r}; a line names feature {most}")
-            columns = [block.query, block.relevance, *form.features(block)]
-            arrays = [pa.array(each) for each in columns]
-            writer.write_table(pa.table(arrays, schema=form.schema))
+            found = block.columns(len(named)) if entries is None else [block.entries()]
+            columns = [pa.array(each) for each in (block.query, block.relevance, *found)]
+            writer.write_table(pa.table(columns, schema=schema))
     return Path(out)
 
 
@@ -150,61 +159,16 @@ class _Block:
     feature: npt.NDArray[np.int64]
     value: Vector
 
-    def dense(self, width: int) -> Matrix:
-        """Return the features of all documents, 0 where a line names none; shape (n, width)."""
-        values = np.zeros((len(self.query), width))
-        values[self.document, self.feature - 1] = self.value
+    def columns(self, width: int) -> Matrix:
+        """Return the features as columns, 0 where a line names none; shape (width, n)."""
+        values = np.zeros((width, len(self.query)))
+        values[self.feature - 1, self.document] = self.value
         return values
 
-
-#: The columns that are no features.
-OTHERS = [(QUERY, pa.int64()), (RELEVANCE, pa.float64())]
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """Features as columns."""
-
-    width: int  # F
-
-    @classmethod
-    def of(cls, paths: Sequence[Path], features: int | None) -> "_Columns":
-        """Return as many as there are to be, or as files have."""
-        return cls(_largest(paths) if features is None else int(features))
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of a table."""
-        return pa.schema([*OTHERS, *((f"f{j + 1}", pa.float64()) for j in range(self.width))])
-
-    def features(self, block: _Block) -> list[Any]:
-        """Return the features of a block."""
-        return list(block.dense(self.width).T)
-
-
-@dataclass(frozen=True)
-class _Field:
-    """Features as one field of entries."""
-
-    name: str  # of the field
-    width: int | None  # F; None for any
-
-    def __post_init__(self) -> None:
-        """Refuse what is no name of another field."""
-        if not isinstance(self.name, str) or self.name in ("", QUERY, RELEVANCE):
-            raise ArgumentError(
-                f"entries is {self.name!r}; it must be the name of a field, and no other column's"
-            )
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of a table."""
-        return pa.schema([*OTHERS, (self.name, pa.map_(pa.int64(), pa.float64()))])
-
-    def features(self, block: _Block) -> list[Any]:
-        """Return the features of a block."""
-        ends = np.searchsorted(block.document, np.arange(len(block.query) + 1))
-        return [pa.MapArray.from_arrays(ends.astype(np.int32), block.feature, block.value)]
+    def entries(self) -> pa.MapArray:
+        """Return the features as one field of entries."""
+        ends = np.searchsorted(self.document, np.arange(len(self.query) + 1))
+        return pa.MapArray.from_arrays(ends.astype(np.int32), self.feature, self.value)
 
 
 def _lines(paths: Iterable[Path]) -> Iterator[tuple[Path, int, list[bytes]]]:

@@ -80,7 +80,8 @@ class Rows:
 
     def _is_missing(self, value: Any) -> Any:
         """Return whether a value is NULL or NaN."""
-        if value.type().is_floating() and self._backend.has_operation(operations.IsNan):
+        has_nan = self._backend.has_operation(operations.IsNan) and self._backend.name != "mysql"
+        if value.type().is_floating() and has_nan:
             return value.isnull() | value.isnan()
         return value.isnull()
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError, RecordError
@@ -29,15 +28,13 @@ from dbselect.sources.joins.joined_gram import side_by_side, weighed
 from dbselect.sources.joins.keys import Key, check_keys, compared, fields_of
 from dbselect.sources.joins.left_join import LookedUp, LookUp, Mask, look_up
 from dbselect.sources.joins.many import Many
-from dbselect.sources.joins.records_by_key import parts_of
 from dbselect.sources.lazy import lazy
+from dbselect.sources.many.stacked import Counts, stacked_records
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.learn import MAX_LEVELS
 from dbselect.sources.read import gram as read_gram
 from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.types import TableSource
-
-Counts = npt.NDArray[np.int64]
 
 #: Weights are added in another order by key than in one pass, which rounds otherwise.
 SAME_WEIGHT = 1e-9
@@ -120,7 +117,7 @@ class KeySums:
         keys = table.drop("gram")
         kinds = check_keys(keys.columns, keys.schema, "the records")
         keys = keys.select(compared(f, kind) for f, kind in zip(keys.columns, kinds, strict=True))
-        parts = parts_of(table["gram"])
+        parts = stacked_records(table["gram"])
         total, step = parts.total()
         heavy = parts.weight[:, None] * step
         rows, columns = np.tril_indices(len(total.columns))

@@ -117,10 +117,8 @@ class GramSums:
     def _asked(self, grouping: Grouping) -> bytes:
         """Return what decides the groups, on one line."""
         folding = self.request.folding
-        by = [] if folding is None else self.request.taken
-        asked = {"by": self.request.by, "columns": by, "fold": folding and asdict(folding)}
-        asked["types"] = grouping.types
-        return json.dumps(asked).encode()
+        asked = {"by": self.request.by, "fold": folding and asdict(folding)}
+        return json.dumps({**asked, "types": grouping.types}).encode()
 
 
 def check_fits(

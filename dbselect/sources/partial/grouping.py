@@ -18,9 +18,9 @@ from dbselect.sources.request import FOLD, Folding, Request
 FOLDED = "__dbselect_fold"
 
 
-def folds_of(batch: Any, folding: Folding, columns: list[str]) -> pa.Array:
-    """Return the fold of every row; without a key, these columns decide it."""
-    named = columns if folding.key is None else []
+def folds_of(batch: Any, folding: Folding) -> pa.Array:
+    """Return the fold of every row."""
+    named = list(folding.columns) if folding.key is None else []
     table = batch if folding.key is None else batch.select([folding.key])
     if folding.edges and folding.key is not None:
         places = np.searchsorted(
@@ -74,7 +74,7 @@ class Grouping:
         folding = self._request.folding
         if folding is None:
             return batch
-        numbers = folds_of(batch, folding, self._request.taken)
+        numbers = folds_of(batch, folding)
         if isinstance(batch, pl.DataFrame):
             return batch.with_columns(pl.Series(FOLDED, numbers))
         return batch.append_column(FOLDED, numbers)

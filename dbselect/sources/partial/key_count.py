@@ -1,9 +1,8 @@
 """About how many keys a table has, counted in any number of processes."""
 
 import pickle
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -12,7 +11,7 @@ import polars as pl
 
 from dbselect.record.foreign import wide_decimals
 from dbselect.record.formulas import polars_field
-from dbselect.sources.partial.partial_aggregates import gather
+from dbselect.sources.partial.partial_aggregates import Fresh, gather
 from dbselect.sources.request import Table
 
 #: Hashes that are kept, the smallest: of more keys, the number is off by about 2 %.
@@ -24,34 +23,26 @@ def key_hash(by: Sequence[str]) -> pl.Expr:
     return pl.struct(polars_field(name) for name in by).hash()
 
 
+def keys_of(batch: Any, by: Sequence[str]) -> pl.DataFrame:
+    """Return the keys of some rows."""
+    keys = batch.select(list(by))
+    return keys if isinstance(keys, pl.DataFrame) else pl.DataFrame(wide_decimals(keys))
+
+
 def rows_and_keys(table: Table, by: Sequence[str]) -> tuple[int, int]:
     """Read the keys of a table: return its rows, and about how many different keys they have.
 
     After Bar-Yossef, Jayram, Kumar, Sivakumar and Trevisan (2002), algorithm 1.
     """
-    work = KeyCount(tuple(by))
-    counted = CountedKeys(work.by)
-    gather(table, list(by), work, counted)
+    counted = CountedKeys(by)
+    gather(table, list(by), Fresh(partial(CountedKeys, by), 8 * KEPT), counted)
     return counted.rows, counted.keys
-
-
-@dataclass(frozen=True)
-class KeyCount:
-    """The work of counting keys."""
-
-    by: tuple[str, ...]
-    size: int = 8 * KEPT
-
-    @contextmanager
-    def begin(self) -> Iterator["CountedKeys"]:
-        """Begin without rows."""
-        yield CountedKeys(self.by)
 
 
 class CountedKeys:
     """The rows so far, and the smallest hashes of their keys."""
 
-    def __init__(self, by: tuple[str, ...]) -> None:
+    def __init__(self, by: Sequence[str]) -> None:
         self._by = by
         self._smallest = np.empty(0, np.uint64)
         self._lock = Lock()
@@ -59,10 +50,9 @@ class CountedKeys:
 
     def add(self, batch: Any) -> None:
         """Count some rows; may be called from several threads at once."""
-        keys = batch.select(list(self._by))
-        frame = keys if isinstance(keys, pl.DataFrame) else pl.DataFrame(wide_decimals(keys))
-        hashes = frame.select(key_hash(self._by)).to_series().unique()
-        self._keep(frame.height, hashes.bottom_k(KEPT).to_numpy())
+        keys = keys_of(batch, self._by)
+        hashes = keys.select(key_hash(self._by)).to_series().unique()
+        self._keep(keys.height, hashes.bottom_k(KEPT).to_numpy())
 
     def load(self, part: bytes) -> None:
         """Count the rows of another process."""

@@ -4,7 +4,7 @@ Only the columns concerned are read. What is found depends neither on the order
 of the rows nor on the engine.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, product
 from typing import Any, Literal
@@ -213,10 +213,17 @@ def products(asked: Any, terms: Terms, table: Table) -> tuple[Computed, ...]:
         unit = np.eye(len(basis.names))
         curves = NumberFactor(tuple(of_basis(basis, paths[basis.column], own) for own in unit))
         columns[basis.column] = curves, basis.names
-    if isinstance(asked, str) and asked != "pairs":
+    if asked != "pairs" and (isinstance(asked, str) or not isinstance(asked, Iterable)):
         raise ArgumentError(
             f"interactions is {asked!r}; it must be 'pairs', or columns or groups of columns"
         )
+    named = asked.values() if isinstance(asked, Mapping) else [asked]
+    texts = {leaf.name for leaf in leaves(table.schema) if leaf.is_text} - set(columns)
+    for name in (one for own in named if isinstance(own, list | tuple) for one in own):
+        if name in texts:
+            raise ColumnError(
+                f"interactions names '{name}', a text; name it among the categories, too"
+            )
     names = list(columns)
     if isinstance(asked, Mapping):
         groups = {

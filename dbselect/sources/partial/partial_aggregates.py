@@ -10,10 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import Any, Protocol
 
 import pyarrow as pa
+
+from dbselect.sources.progress import progress
 
 #: Bytes of a state above which states are merged before they reach the driver: of ten
 #: thousand tasks, that is less than the 1 GB that Spark lets its driver receive.
@@ -22,9 +25,6 @@ LARGE = 64 * 1024
 ARRIVING, MERGING = 256 * 1024**2, 16
 #: Bytes of a state above which they are merged twice: one task must not receive thousands.
 HUGE, WIDE = 16 * 1024**2, 64
-
-#: Reads fields of a table and hands the rows over.
-Scan = Callable[[list[str], Callable[[Any], None]], None]
 
 
 class Gathered(Protocol):
@@ -80,22 +80,47 @@ def merging(size: int) -> list[int]:
 
 
 def gather(
-    table: Any, fields: list[str], work: Work, gathered: Gathered, scan: Scan | None = None
+    table: Any, fields: list[str], work: Work, gathered: Gathered, title: str | None = None
 ) -> None:
-    """Gather of all rows of a table, in the processes of its engine if it can ``reduce``."""
+    """Gather of all rows of a table, in the processes of its engine if it can ``reduce``.
+
+    What is read here has a bar on a terminal.
+    """
     reduce = getattr(table, "reduce", None)
-    if reduce is None:
-        (scan or table.scan)(fields, gathered.add)
+    if reduce is not None:
+        for part in reduce(fields, work):
+            gathered.load(part)
         return
-    for part in reduce(fields, work):
-        gathered.load(part)
+    lock = Lock()  # batches are added on several threads, and the bar is one
+    with progress(table.rows) as bar:
+        bar.set_description(title, refresh=False)
+
+        def add(batch: Any) -> None:
+            gathered.add(batch)
+            with lock:
+                bar.update(len(batch))
+
+        table.scan(fields, add)
 
 
 def tally(table: Any, fields: list[str], count: Callable[[pa.Table], Counter[Any]]) -> Counter[Any]:
     """Return how often things are met in all rows of a table; `count` is plain data."""
     tallied = Tallied(count)
-    gather(table, fields, Tally(count), tallied)
+    gather(table, fields, Fresh(partial(Tallied, count)), tallied)
     return tallied.found
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A work that begins with what a function makes, which is plain data."""
+
+    made: Callable[[], Gathered]
+    size: int = 0
+
+    @contextmanager
+    def begin(self) -> Iterator[Gathered]:
+        """Begin without rows."""
+        yield self.made()
 
 
 @dataclass(frozen=True)
@@ -181,19 +206,6 @@ class Changing(Passed):
     def add(self, batch: Any) -> None:
         """Add rows, changed."""
         self.gathered.add(self.change(batch))
-
-
-@dataclass(frozen=True)
-class Tally:
-    """How often things are met in the rows."""
-
-    count: Callable[[pa.Table], Counter[Any]]  # batch -> Counter; plain data too
-    size: int = 0
-
-    @contextmanager
-    def begin(self) -> Iterator["Tallied"]:
-        """Begin to count."""
-        yield Tallied(self.count)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """A Gram planned ahead, for engines that run functions on parts of a table."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import polars as pl
 import pyarrow as pa
@@ -16,7 +17,7 @@ from dbselect.sources.partial.learn import MAX_LEVELS, Categories, terms_for
 from dbselect.sources.partial.partial_aggregates import merge_of, partial_of
 from dbselect.sources.read import check_group_keys, check_left_out
 from dbselect.sources.records import finished_gram, finished_groups, to_read
-from dbselect.sources.request import Consumer, NullPolicy, Request, folding_of, request_of
+from dbselect.sources.request import NullPolicy, Request, Table, folding_of, request_of
 
 #: What a plan takes of a text instead.
 GIVEN = "categories={{'{name}': levels}}, or terms= from ds.terms"
@@ -186,7 +187,8 @@ def plan_gram(
     >>> plan.finish([south, north]).select("k", "gram").rows()[0][1]["mean"]
     [2.0]
     """
-    table = _Unread(_schema(schema))
+    # Of which only the schema is known.
+    table = cast(Table, SimpleNamespace(schema=_schema(schema), rows=None, again=False))
     folding = folding_of(fold, key, seed)
     if categories is not None and not hasattr(categories, "items"):
         raise ArgumentError(
@@ -198,22 +200,6 @@ def plan_gram(
     check_left_out(table, request, columns, NO_LEVELS, GIVEN)
     check_group_keys(request, table.schema)
     return GramPlan(request, table.schema)
-
-
-class _Unread:
-    """A table of which only the schema is known."""
-
-    rows: int | None = None
-    again = False
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
-
-    def scan(self, fields: list[str], consume: Consumer) -> None:
-        raise NotImplementedError(f"a plan reads no rows of {fields}")
-
-    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
-        raise NotImplementedError(f"a plan reads no rows of {fields}")
 
 
 def _schema(schema: Any) -> pa.Schema:

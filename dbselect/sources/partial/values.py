@@ -2,9 +2,9 @@
 
 import io
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -14,7 +14,7 @@ import polars as pl
 
 from dbselect._native import distinct
 from dbselect.record.columns import leaves
-from dbselect.sources.partial.partial_aggregates import gather
+from dbselect.sources.partial.partial_aggregates import Fresh, gather
 from dbselect.sources.request import Table
 
 #: Counts of values that wait to be merged: few beside what is merged already.
@@ -136,38 +136,28 @@ def read_values(table: Table, values: Mapping[str, Values]) -> None:
         for column, counter in values.items():
             counter.add_counts(count(known[column], counter.limit, counter.most))
         return
+    paths = {column: leaf.path for column, leaf in known.items()}
     limits = {column: (one.limit, one.most) for column, one in values.items()}
-    work = Learning({column: leaf.path for column, leaf in known.items()}, limits)
+    kept = [most if limit is None else limit for limit, most in limits.values()]
+    size = sum(16 * (SAMPLED if each is None else each) for each in kept)
     fields = list(dict.fromkeys(leaf.field for leaf in known.values()))
-    gather(table, fields, work, Learnt(work.paths, values))
+    gather(table, fields, Fresh(partial(_none_met, paths, limits), size), Learnt(paths, values))
 
 
-@dataclass(frozen=True)
-class Learning:
-    """Counting the values of columns."""
-
-    paths: Mapping[str, tuple[str | int, ...]]  # column -> where it lies in the rows
-    #: Column -> `limit` and `most` of its `Values`
-    limits: Mapping[str, tuple[int | None, int | None]]
-
-    @property
-    def size(self) -> int:
-        """About how many bytes a state has, if there are as many values as are kept."""
-        kept = (most if limit is None else limit for limit, most in self.limits.values())
-        return sum(16 * (SAMPLED if each is None else each) for each in kept)
-
-    @contextmanager
-    def begin(self) -> Iterator["Learnt"]:
-        """Begin without values."""
-        yield Learnt(self.paths, {column: Values(*each) for column, each in self.limits.items()})
+def _none_met(
+    paths: Mapping[str, tuple[str | int, ...]],
+    limits: Mapping[str, tuple[int | None, int | None]],
+) -> "Learnt":
+    """Return values of columns of no rows, given `limit` and `most` of each."""
+    return Learnt(paths, {column: Values(*each) for column, each in limits.items()})
 
 
 @dataclass(frozen=True)
 class Learnt:
     """The values of columns that were met so far."""
 
-    paths: Mapping[str, tuple[str | int, ...]]
-    values: Mapping[str, "Values"]
+    paths: Mapping[str, tuple[str | int, ...]]  # column -> where it lies in the rows
+    values: Mapping[str, Values]
 
     def add(self, batch: Any) -> None:
         """Count in some rows; may be called from several threads at once."""

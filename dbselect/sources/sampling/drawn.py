@@ -22,9 +22,9 @@ from dbselect.errors import ArgumentError
 from dbselect.options.kinds import COUNT, one_of
 from dbselect.record.gram import Vector
 from dbselect.sources.around import Around, without
-from dbselect.sources.open import progress
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.values import splitmix
+from dbselect.sources.progress import progress
 from dbselect.sources.request import LIMIT, Folding, Table, check_seed
 from dbselect.sources.rows import weights_of
 
@@ -154,7 +154,7 @@ class DrawnTable(Around):
         for rows in in_blocks(batches):
             numbers = np.arange(start, start + len(rows), dtype=np.int64)
             if self._key is not None:
-                numbers = folds_of(rows, Folding(LIMIT - 1, self._key, 0), []).to_numpy()
+                numbers = folds_of(rows, Folding(LIMIT - 1, self._key, 0)).to_numpy()
             yield self._draws.begin(numbers), rows
             start += len(rows)
 

@@ -20,8 +20,7 @@ class ByFold(Together):
     """A work for each fold, on its rows."""
 
     numbers: Sequence[int]  # folds of the works; rows of others are left out
-    folding: Folding  # number of folds, key and seed
-    columns: list[str]  # flattened columns that decide where there is no key
+    folding: Folding
 
     @contextmanager
     def begin(self) -> Iterator["FoldGatherings"]:
@@ -40,7 +39,7 @@ class FoldGatherings(Gatherings):
         """Show the rows of each fold to its work."""
         rows = in_arrow(batch)
         rows = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-        folds = folds_of(rows, self.asked.folding, self.asked.columns)
+        folds = folds_of(rows, self.asked.folding)
         there = np.unique(np.asarray(folds)).tolist()
         for fold, one in zip(self.asked.numbers, self.each, strict=True):
             if fold in there:

@@ -30,8 +30,7 @@ class RowFolds:
     """The folds of a table's rows."""
 
     table: Table  # read at every use
-    folding: Folding  # number of folds, key and seed
-    columns: Sequence[str]  # flattened columns that decide where there is no key
+    folding: Folding
     #: Fields that are used for nothing else, and that no reader of a fold sees
     hidden: Sequence[str] = ()
 
@@ -41,16 +40,16 @@ class RowFolds:
         if self.folding.key is not None:
             return [self.folding.key]
         fields = {leaf.name: leaf.field for leaf in leaves(self.table.schema)}
-        return list(dict.fromkeys(fields[name] for name in self.columns))
+        return list(dict.fromkeys(fields[name] for name in self.folding.columns))
 
     def of(self, batch: pa.Table) -> pa.Array:
         """Return the fold of every row of a batch."""
-        return folds_of(batch, self.folding, list(self.columns))
+        return folds_of(batch, self.folding)
 
     def present(self) -> list[int]:
         """Read the table once and return the folds that have rows, in their order."""
         self.of(self.table.schema.empty_table())  # a key of a wrong type is refused unread
-        count = partial(_counted, self.folding, list(self.columns))
+        count = partial(_counted, self.folding)
         return sorted(tally(self.table, self.fields, count))
 
 
@@ -95,38 +94,26 @@ class FoldedTable(Around):
         return list(dict.fromkeys([*fields, *self._folds.fields]))
 
     def _keeping(self, fields: list[str]) -> Callable[[], Callable[[Any], pa.Table]]:
-        """Return, as plain data, what returns the rows of a batch that are kept."""
-        folds = self._folds
-        keeps = _Keeping(folds.folding, folds.columns, fields, self._fold, self._held_out)
-        return keeps.begin
+        """Return, as plain data, what gives what returns the rows of a batch that are kept."""
+        asked = self._folds.folding, fields, self._fold, self._held_out
+        return partial(partial, _kept, *asked)
 
 
-@dataclass(frozen=True)
-class _Keeping:
-    """Which rows are kept, and which fields of them."""
-
-    folding: Folding
-    columns: Sequence[str]
-    fields: list[str]
-    fold: int | None
-    held_out: bool
-
-    def begin(self) -> Callable[[Any], pa.Table]:
-        return self._kept
-
-    def _kept(self, batch: Any) -> pa.Table:
-        rows = in_arrow(batch)
-        if self.fold is None:
-            return rows.select(self.fields)
-        others = pc.less if self.folding.edges else pc.not_equal
-        compare = pc.equal if self.held_out else others
-        folds = folds_of(rows, self.folding, list(self.columns))
-        return rows.select(self.fields).filter(compare(folds, self.fold))
+def _kept(
+    folding: Folding, fields: list[str], fold: int | None, held_out: bool, batch: Any
+) -> pa.Table:
+    """Return the rows of a batch that are kept, some fields of them."""
+    rows = in_arrow(batch)
+    if fold is None:
+        return rows.select(fields)
+    others = pc.less if folding.edges else pc.not_equal
+    compare = pc.equal if held_out else others
+    return rows.select(fields).filter(compare(folds_of(rows, folding), fold))
 
 
-def _counted(folding: Folding, columns: list[str], batch: Any) -> Counter[int]:
+def _counted(folding: Folding, batch: Any) -> Counter[int]:
     """Count the rows of each fold."""
-    folds = np.asarray(folds_of(in_arrow(batch), folding, columns))
+    folds = np.asarray(folds_of(in_arrow(batch), folding))
     return Counter(dict(zip(*(each.tolist() for each in np.unique_counts(folds)), strict=True)))
 
 

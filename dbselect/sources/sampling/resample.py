@@ -1,6 +1,5 @@
 """Many records of rows drawn anew, for what a search finds again and again: `resample`."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -12,6 +11,7 @@ import polars as pl
 from dbselect.errors import ArgumentError, ColumnError
 from dbselect.record.foreign import native
 from dbselect.record.gram import RECORD_DTYPE, Gram, aligned, is_record
+from dbselect.sources.many.stacked import stacked
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.gather import GramWork
 from dbselect.sources.partial.grouping import folds_of
@@ -188,47 +188,18 @@ def _check_fields(table: Table, weight: str | None, key: str | None) -> None:
     if weight is not None:
         check_weight(weight, table.schema)
     if key is not None:
-        folds_of(table.schema.empty_table(), Folding(LIMIT - 1, key, 0), [])
+        folds_of(table.schema.empty_table(), Folding(LIMIT - 1, key, 0))
     if RECORD in table.schema.names:
         raise ColumnError(f"the table has a column '{RECORD}'; rename it, as the result has one")
 
 
 def _of_parts(grams: Sequence[Gram], draws: Draws) -> Iterator[tuple[int, Gram]]:
-    """Give the records of parts that are drawn whole, put together by Chan's formula."""
+    """Give the records of parts that are drawn whole."""
     begun = draws.begin(np.arange(len(grams), dtype=np.int64))
-    used = np.array([gram.rows for gram in grams]) > 0
-    base = grams[int(np.argmax(used))]
-    weights = np.array([gram.weight for gram in grams])
-    comoments = np.array([gram.comoment for gram in grams])
-    away = [(gram.mean - base.mean) + (gram.mean_low - base.mean_low) for gram in grams]
-    means = np.array(away)
+    parts = stacked(grams)
     for record in range(draws.records):
-        times = np.where(used, draws.times(begun, record), 0.0)
-        if not times.any():
-            nothing = np.zeros_like(base.mean)
-            yield record, replace(
-                base, rows=0, skipped=0, weight=0.0, mean=nothing, mean_low=nothing,
-                comoment=np.zeros_like(base.comoment), missing={},
-            )  # fmt: skip
-            continue
-        there = [gram for gram, count in zip(grams, times, strict=True) if count]
-        weight = times * weights
-        step = weight @ means / weight.sum()
-        mean, mean_low = base._moved(step)
-        off = means - step
-        yield (
-            record,
-            replace(
-                base,
-                rows=sum(gram.rows for gram in there),
-                skipped=sum(gram.skipped for gram in there),
-                weight=float(weight.sum()),
-                mean=mean,
-                mean_low=mean_low,
-                comoment=np.tensordot(times, comoments, 1) + (off.T * weight) @ off,
-                missing=sum((Counter(gram.missing) for gram in there), start=Counter()),
-            ),
-        )
+        times = np.where(parts.rows > 0, draws.times(begun, record), 0.0)
+        yield record, parts.total(times)[0]
 
 
 def _frame(found: Iterable[tuple[int, Gram]]) -> pl.DataFrame:

@@ -14,10 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dbselect.record.columns import leaves
-from dbselect.sources.open import progress
 from dbselect.sources.partial.grouping import folds_of
+from dbselect.sources.progress import progress
 from dbselect.sources.request import LIMIT, Folding, Table
 
+#: Rows with their numbers.
+_Numbered = tuple[npt.NDArray[np.int64], pa.Table]
 #: Field of row numbers, which is hashed.
 ROW = "row"
 
@@ -37,51 +39,31 @@ def sample(table: Table, fields: Sequence[str], rows: int, seed: int) -> Sample:
     O(n) time; at most twice `rows` rows are in memory, and the batches in flight.
     """
     folding = Folding(LIMIT - 1, ROW, seed)
-    kept = _Smallest(rows, table.schema.empty_table().select(fields))
-    of = 0
+    kept: list[_Numbered] = []
+    of = count = 0
+    most = LIMIT
     with closing(table.batches(list(fields))) as batches, progress(table.rows) as bar:
         for batch in batches:
-            keys = pa.record_batch({ROW: pa.array(np.arange(of, of + batch.num_rows))})
-            numbers = folds_of(pa.Table.from_batches([keys]), folding, [])
-            kept.add(numbers.to_numpy(), pa.Table.from_batches([batch.select(fields)]))
+            keys = pa.table({ROW: np.arange(of, of + batch.num_rows)})
+            numbers = folds_of(keys, folding).to_numpy()
+            enter = np.flatnonzero(numbers < most)
+            found = pa.Table.from_batches([batch.select(fields)])
+            kept.append((numbers[enter], found.take(enter)))
+            count += len(enter)
+            if count > 2 * rows:
+                kept = [_smallest(kept, rows)]
+                count, most = rows, int(kept[0][0].max(initial=0))
             of += batch.num_rows
             bar.update(batch.num_rows)
     numeric = [leaf for leaf in leaves(table.schema) if leaf.field in fields and leaf.is_numeric]
     width = sum(int(leaf.type.bit_width) for leaf in numeric)
-    return Sample(kept.table(), of, of * width // 8)
+    empty = np.empty(0, np.int64), table.schema.empty_table().select(fields)
+    return Sample(_smallest(kept or [empty], rows)[1].combine_chunks(), of, of * width // 8)
 
 
-class _Smallest:
-    """The rows with the smallest numbers among those added."""
-
-    def __init__(self, rows: int, empty: pa.Table) -> None:
-        self._rows = rows
-        self._empty = empty
-        self._tables: list[pa.Table] = []
-        self._numbers: list[npt.NDArray[np.int64]] = []
-        self._count = 0
-        self._limit = LIMIT
-
-    def add(self, numbers: npt.NDArray[np.int64], table: pa.Table) -> None:
-        """Take the rows in that may be among the smallest."""
-        enter = np.flatnonzero(numbers < self._limit)
-        self._numbers.append(numbers[enter])
-        self._tables.append(table.take(enter))
-        self._count += len(enter)
-        if self._count > 2 * self._rows:
-            self._cut()
-
-    def _cut(self) -> None:
-        numbers = np.concatenate([np.empty(0, np.int64), *self._numbers])
-        table = pa.concat_tables(self._tables) if self._tables else self._empty
-        if len(numbers) > self._rows:
-            # Stable: of equal keys the first rows stay.
-            kept = np.sort(np.argsort(numbers, kind="stable")[: self._rows])
-            numbers, table = numbers[kept], table.take(kept)
-            self._limit = int(numbers.max())
-        self._numbers, self._tables, self._count = [numbers], [table], len(numbers)
-
-    def table(self) -> pa.Table:
-        """Return the rows, in the order in which they came."""
-        self._cut()
-        return self._tables[0].combine_chunks()
+def _smallest(parts: list[_Numbered], rows: int) -> _Numbered:
+    """Return the rows with the smallest numbers, in the order in which they came."""
+    numbers = np.concatenate([numbers for numbers, _ in parts])
+    # Stable: of equal keys the first rows stay.
+    kept = np.sort(np.argsort(numbers, kind="stable")[:rows])
+    return numbers[kept], pa.concat_tables([table for _, table in parts]).take(kept)

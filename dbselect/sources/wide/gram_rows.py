@@ -6,7 +6,7 @@ with each other are summed around 0, as most are 0, and moved to the means at th
 """
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,18 +18,10 @@ import numpy as np
 from dbselect.record.entries import Mask
 from dbselect.record.gram import Matrix, Vector
 from dbselect.sources.wide.centered_scan import LaterReading, compress_columns, taken
-from dbselect.sources.wide.wide_rows import Index, Piece
+from dbselect.sources.wide.wide_rows import Index
 
 #: Group, row and column of what is not 0, and its value.
 Nonzeros = tuple[Index, Index, Index, Vector]
-
-
-@dataclass(frozen=True, eq=False)
-class GroupProducts:
-    """Products within the groups of one size, of a piece."""
-
-    dense: Matrix  # shape (B, s, s), of groups that have other columns than entries
-    listed: Nonzeros | None  # of groups of entries, around 0; None without entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,19 +61,6 @@ class Products(LaterReading):
         yield ProductSums(self, np.zeros((len(self.columns), len(self.mean) - 1)), blocks)
 
 
-@dataclass(frozen=True, eq=False)
-class PieceProducts:
-    """Products of a piece."""
-
-    dense: Matrix  # shape (k, n_dense), with the dense columns
-    #: shape (m, k - k_entries), of dense columns with entries; None without entries
-    beside: Matrix | None
-    met: Index | None  # shape (m,), which entries these are; None for the first m
-    listed: Any  # CSR matrix, shape (k_entries, any), of entries with each other, around 0; or None
-    within: Sequence[GroupProducts]  # those within groups
-    weight: float  # of the rows
-
-
 @dataclass(eq=False)
 class ProductSums:
     """Products of a later reading under way."""
@@ -93,34 +72,44 @@ class ProductSums:
     _lock: Any = field(default_factory=Lock)
 
     def add(self, batch: Any) -> None:
-        """Add some rows; may be called from several threads at once."""
-        for piece in self.asked.rows.pieces(batch):
-            found = self._of(piece)
-            with self._lock:
-                self._take(found)
+        """Add some rows; may be called from several threads at once.
 
-    def _of(self, piece: Piece) -> PieceProducts:
-        """Return the products of a piece, whose values are changed."""
-        asked = self.asked
-        X, rooted, root = asked.centred(piece)
-        chosen = self._columns(asked.columns, X, rooted, root)
-        # Every thread writes a product of its own: one BLAS call, without the lock.
-        dense, beside, met, listed = chosen.T @ X[:, :-1], None, None, None
-        if rooted is not None:
-            # Only one side needs to be centred: of rows centred at their mean, the sum is 0.
-            met, few = compress_columns(rooted)
-            beside = few.T @ chosen[:, ~asked.is_entry]
-            # Of entries neither is: a product costs those of the rows that have both.
-            own = taken(rooted, self._at(asked.columns[asked.is_entry]))
-            listed = (own.T @ rooted).tocsr()
-        within = [
-            GroupProducts(
-                _within(self._columns(groups.ravel(), X, rooted, root), groups.shape),
-                None if rooted is None else _among(rooted, self._at(those)),
-            )
-            for groups, those in asked.parted
-        ]
-        return PieceProducts(dense, beside, met, listed, within, float(piece.weight.sum()))
+        Every thread writes products of its own, one BLAS call each, before it takes the lock.
+        """
+        asked, first = self.asked, self.asked.n_dense
+        for piece in asked.rows.pieces(batch):
+            X, rooted, root = asked.centred(piece)
+            chosen = self._columns(asked.columns, X, rooted, root)
+            dense = chosen.T @ X[:, :-1]
+            if rooted is not None:
+                # Only one side needs to be centred: of rows centred at their mean, the sum is 0.
+                met, few = compress_columns(rooted)
+                beside = chosen[:, ~asked.is_entry].T @ few
+                # Of entries neither is: a product costs those of the rows that have both.
+                own = taken(rooted, self._at(asked.columns[asked.is_entry]))
+                among = (own.T @ rooted).tocoo()
+            within = [
+                (
+                    _within(self._columns(groups.ravel(), X, rooted, root), groups.shape),
+                    None if rooted is None else _among(rooted, self._at(those)),
+                )
+                for groups, those in asked.parted
+            ]
+            with self._lock:
+                self.weight += float(piece.weight.sum())
+                self.sums[:, :first] += dense
+                if rooted is not None:
+                    at = np.arange(few.shape[1]) if met is None else met
+                    self.sums[np.ix_(np.flatnonzero(~asked.is_entry), first + at)] += beside
+                    rows = np.flatnonzero(asked.is_entry)[among.row]
+                    self.sums[rows, first + among.col] += among.data
+                for mine, is_listed, (blocks, listed) in zip(
+                    self.within, asked.are_listed, within, strict=True
+                ):
+                    mine[~is_listed] += blocks
+                    if listed is not None and is_listed.any():
+                        block, one, other, value = listed
+                        np.add.at(mine, (np.flatnonzero(is_listed)[block], one, other), value)
 
     def _at(self, columns: Index) -> Index:
         """Return where columns of entries stand among these."""
@@ -136,25 +125,6 @@ class ProductSums:
         values = taken(rooted, self._at(columns[is_entry])).toarray()
         found[:, is_entry] = values - self.asked.mean[columns[is_entry]] * root[:, None]
         return found
-
-    def _take(self, more: PieceProducts) -> None:
-        asked, first = self.asked, self.asked.n_dense
-        self.weight += more.weight
-        self.sums[:, :first] += more.dense
-        if more.beside is not None:
-            rows, width = np.flatnonzero(~asked.is_entry), len(more.beside)
-            if more.met is None:
-                self.sums[rows, first : first + width] += more.beside.T
-            else:
-                self.sums[np.ix_(rows, first + more.met)] += more.beside.T
-            for at, row in enumerate(np.flatnonzero(asked.is_entry).tolist()):
-                own = slice(more.listed.indptr[at], more.listed.indptr[at + 1])
-                self.sums[row, first + more.listed.indices[own]] += more.listed.data[own]
-        for mine, is_listed, each in zip(self.within, asked.are_listed, more.within, strict=True):
-            mine[~is_listed] += each.dense
-            if each.listed is not None and is_listed.any():
-                block, one, other, value = each.listed
-                np.add.at(mine, (np.flatnonzero(is_listed)[block], one, other), value)
 
     def around_means(self) -> tuple[Matrix, list[Matrix]]:
         """Return the products with all, shape (k, D), and those within groups; once."""

@@ -18,7 +18,7 @@ from scipy import sparse
 from dbselect.errors import DataError
 from dbselect.record.gram import Matrix
 from dbselect.sources.wide.centered_scan import LaterReading, compress_columns, taken
-from dbselect.sources.wide.wide_rows import Index, Piece
+from dbselect.sources.wide.wide_rows import Index
 
 #: Pairs of a level and another entry that are held: 1.6 GB, and as much while they grow.
 MOST_PAIRS = 1 << 27
@@ -59,24 +59,17 @@ class LevelSums:
     def add(self, batch: Any) -> None:
         """Add some rows; may be called from several threads at once."""
         for piece in self.asked.rows.pieces(batch):
-            found = self._of(piece)
+            X, rooted, _ = self.asked.centred(piece)
+            own = taken(rooted, self.asked.levels - self.asked.n_dense)
+            met, few = compress_columns(own)
+            dense, listed = few.T @ X[:, :-1], own.T @ rooted
+            listed.resize(self.listed.shape)
             with self._lock:
-                self._take(*found)
-
-    def _of(self, piece: Piece) -> tuple[Index | None, Matrix, Any]:
-        """Return which levels a piece has, the sums of dense columns of each, and of entries."""
-        X, rooted, _ = self.asked.centred(piece)
-        own = taken(rooted, self.asked.levels - self.asked.n_dense)
-        met, few = compress_columns(own)
-        return met, few.T @ X[:, :-1], own.T @ rooted
-
-    def _take(self, met: Index | None, dense: Matrix, listed: Any) -> None:
-        self.dense[slice(None) if met is None else met] += dense
-        listed.resize(self.listed.shape)
-        self._new.append(listed)
-        # As many are added up as were held before, so that each is copied a few times only.
-        if sum(one.nnz for one in self._new) > max(self.listed.nnz, len(self.dense)):
-            self._add_up()
+                self.dense[slice(None) if met is None else met] += dense
+                self._new.append(listed)
+                # As many are added up as were held before: each is copied a few times only.
+                if sum(one.nnz for one in self._new) > max(self.listed.nnz, len(self.dense)):
+                    self._add_up()
 
     def _add_up(self) -> None:
         """Add the entries of the last pieces to those of all."""

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from dbselect.record.gram import Matrix, Vector
-from dbselect.sources.partial.partial_aggregates import Gathered, Work, gather
+from dbselect.sources.partial.partial_aggregates import Work, gather
 from dbselect.sources.request import Table
 from dbselect.sources.wide.gram_rows import Products
 from dbselect.sources.wide.level_sums import LevelProducts
 from dbselect.sources.wide.wide_rows import Index, WideRows
 from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of
-from dbselect.sources.with_bar import with_bar
 
 
 class Scans:
@@ -35,9 +34,7 @@ class Scans:
 
     def margins(self) -> Totals:
         """Return what each column is by itself and beside the target."""
-        with Margins(self.rows).begin() as sums:
-            self._read(sums, Margins(self.rows))
-            present = sums.all()
+        present = self._read(Margins(self.rows)).all()
         self.rows = replace(self.rows, fills=fills_of(self.rows, present))
         found = filled(present, self.rows.fills)
         self._centre = found.anchor, found.mean
@@ -46,16 +43,14 @@ class Scans:
     def products(self, columns: Index, within: Sequence[Index]) -> tuple[Matrix, list[Matrix]]:
         """Return the products of some columns with all, and those within groups."""
         work = Products(self.rows, *self._centre, columns, tuple(within), kept=self._kept)
-        with work.begin() as sums:
-            self._read(sums, work)
-        return sums.around_means()
+        found: tuple[Matrix, list[Matrix]] = self._read(work).around_means()
+        return found
 
     def by_level(self, levels: Index) -> tuple[Matrix, Any]:
         """Return sums by level of the dense columns around means, and of entries around 0."""
         work = LevelProducts(self.rows, *self._centre, levels, kept=self._kept)
-        with work.begin() as sums:
-            self._read(sums, work)
-        return sums.all()
+        found: tuple[Matrix, Any] = self._read(work).all()
+        return found
 
     def among(self, columns: Index) -> "Scans":
         """Return the scans of some columns, ascending, which their new numbers name."""
@@ -69,7 +64,9 @@ class Scans:
         """Return whether the products of some columns, which are needed now, take no scan."""
         return False
 
-    def _read(self, sums: Gathered, work: Work) -> None:
+    def _read(self, work: Work) -> Any:
+        """Make one scan."""
         self.count += 1
-        scan = with_bar(self._table, self._table.rows, f"scan {self.count}")
-        gather(self._table, self.rows.fields, work, sums, scan)
+        with work.begin() as sums:
+            gather(self._table, self.rows.fields, work, sums, f"scan {self.count}")
+        return sums

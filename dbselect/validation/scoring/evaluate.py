@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.problem import constant_target, unusable
+from dbselect.options.kinds import COLUMN
 from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Vector, as_fitted
@@ -36,7 +37,8 @@ from dbselect.sources.open import stored_gram
 from dbselect.sources.read import gram as read_gram
 from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.wide.many_levels import has_many
-from dbselect.validation.scoring.judging import Measurable, coefficients_of
+from dbselect.validation.scoring.coefficients import coefficients_of
+from dbselect.validation.scoring.judging import Measurable
 from dbselect.validation.scoring.measured import Evaluation, measured
 from dbselect.validation.scoring.row_scores import row_scores
 from dbselect.validation.simulate import simulate
@@ -171,6 +173,8 @@ def evaluate(
     >>> found.table.select("group", pl.col("auc", "log_loss").round(3)).rows()
     [(None, 0.5, 0.683), ('a', 0.708, 0.594)]
     """
+    for name, column in (("weight", weight), ("key", key)):
+        COLUMN.or_none().check(name, column)
     found = model_in(sequence)
     if isinstance(found, AnytimePredictor):
         options = {"weight": weight, "metric": metric, "key": key}

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from dbselect.errors import DataError
@@ -25,6 +24,7 @@ from dbselect.results.model import Model
 from dbselect.results.prediction.predict import Predictor
 from dbselect.results.prediction.side_by_side import LinearPredictors
 from dbselect.results.sequence import Sequence as LinearSequence
+from dbselect.validation.scoring.coefficients import coefficients_of
 from dbselect.validation.scoring.metrics import SUMMED, Numbers, RowsSeen
 from dbselect.validation.scoring.reading import RowReading, Sums, UsedRows, fields_read
 from dbselect.validation.unknown import warn_of_share
@@ -182,21 +182,6 @@ def judged(
     missing = {str(name): count for name, count in sums.missing.items() if name is not None}
     warn_of_skipped(sums.rows, sums.skipped, missing, weighted=weight is not None)
     return judging, sums, table
-
-
-def coefficients_of(found: Measurable) -> tuple[Any, Any]:
-    """Return intercepts, shape (M, K), and coefficients, shape (M, D, K), of M prefixes."""
-    if isinstance(found, GlmSequence):
-        return found.intercept, found.coef
-    if isinstance(found, LinearSequence):
-        return found.intercept[:, None], found.coef[:, :, None]
-    constant: Any = found.intercept
-    own: Any = found.coefficients
-    classes = getattr(found, "classes", ())
-    constants = [constant[k] for k in classes] if classes else [constant]
-    each = [own[k] for k in classes] if classes else [own]
-    coef: npt.NDArray[Any] = np.array([list(one.values()) for one in each], dtype=np.float64)
-    return np.array([constants]), coef.T[None]
 
 
 def _known(names: Sequence[str], terms: Terms) -> LinearPredictors | None:

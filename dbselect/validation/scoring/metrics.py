@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dbselect.errors import ArgumentError, shown
+from dbselect.errors import ArgumentError, did_you_mean, shown
 from dbselect.glm.families import FamilyFormulas
 from dbselect.glm.named import kind_of_family
 from dbselect.record.formulas import Formula, arrays, column, translate
@@ -112,6 +112,12 @@ METRICS = {
 }
 #: Those that look at the rows of a query.
 OF_QUERIES = ("ndcg", "exponential_ndcg")
+#: What scikit-learn calls some.
+_MEANT = {
+    "roc_auc": "auc", "neg_log_loss": "log_loss", "neg_brier_score": "brier",
+    "neg_mean_squared_error": "mse", "neg_root_mean_squared_error": "rmse",
+    "neg_mean_absolute_error": "mae", "r2_score": "r2",
+}  # fmt: skip
 #: A metric, and how many places of a query count.
 _NAME = re.compile(r"(\w+?)(?:@([1-9]\d*))?")
 
@@ -145,9 +151,10 @@ def requests_of(metric: Any) -> list[MetricRequest]:
 def _asked(name: str) -> MetricRequest:
     parts = _NAME.fullmatch(name)
     if parts is None or parts[1] not in METRICS:
+        more = did_you_mean(name, METRICS, _MEANT)
         raise ArgumentError(
             f"metric is {name!r}; it must be one of {list(METRICS)}, or ndcg with its places as in "
-            "'ndcg@10'"
+            f"'ndcg@10'{more}"
         )
     kind, most = parts[1], parts[2]
     if most is not None and kind not in OF_QUERIES:

@@ -33,7 +33,6 @@ from dbselect.sources.read import with_digits_of
 from dbselect.sources.request import check_field
 from dbselect.sources.rows import part_of, values
 from dbselect.sources.target import check_numeric
-from dbselect.sources.with_bar import with_bar
 
 #: Predictions at a time, and the rows that are looked at together at least: what is made of each
 #: stays in the cache.
@@ -128,7 +127,7 @@ class RowReading(ABC):
     def over(self, table: Any) -> Any:
         """Return the sums over a table."""
         with self.begin() as summed:
-            gather(table, self.fields, self, summed, with_bar(table, table.rows))
+            gather(table, self.fields, self, summed)
             return summed.sums
 
     def sums_of(self, batch: pa.RecordBatch) -> Any:

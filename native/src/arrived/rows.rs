@@ -3,18 +3,18 @@
 //! A row has a group if all fields of it are there: a NULL, a NaN and an infinite value are not,
 //! unless the fit filled them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::sync::Arc;
 
 use super::pattern::Pattern;
 use super::predictor::{Bits, MOST_PATTERNS, Predictor};
+use crate::kernel::chunk::Missing;
 use crate::record::inputs::{Column, Inputs, MissingColumns, Model, Rows, Unknown};
 use crate::record::prefix::{Case, placing, refused_columns};
 
-/// Slots of the keys that rows have in turn, and an odd number that mixes their bits.
-const SLOTS: usize = 256;
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Of a set and a byte that no row has had.
+const NONE: u32 = u32::MAX;
 
 /// A predictor, matched to the columns of a table.
 pub struct Arrivals {
@@ -44,11 +44,11 @@ impl Found {
     /// What rows have in common, and which of that each row has.
     ///
     /// `limits` has what the next group of each row may cost, or one for all.
-    pub fn shared(&self, costs: &[f64], limits: &[f64]) -> (Vec<Shared>, Vec<u32>) {
+    pub fn shared(&self, costs: &[f64], limits: &[f64]) -> (Vec<Shared>, Cow<'_, [u32]>) {
         let next = |at: u32, limit: f64| self.patterns[at as usize].next(costs, limit);
         if let [limit] = *limits {
             let all = (0..self.patterns.len() as u32).map(|at| (at, next(at, limit))).collect();
-            return (all, self.at.clone());
+            return (all, Cow::Borrowed(&self.at));
         }
         let (mut all, mut known) = (Vec::new(), HashMap::new());
         let number = |(&at, &limit): (&u32, &f64)| {
@@ -57,8 +57,8 @@ impl Found {
                 all.len() as u32 - 1
             })
         };
-        let numbers = self.at.iter().zip(limits).map(number).collect();
-        (all, numbers)
+        let numbers: Vec<u32> = self.at.iter().zip(limits).map(number).collect();
+        (all, Cow::Owned(numbers))
     }
 }
 
@@ -91,8 +91,8 @@ impl Arrivals {
 
     /// Predict some rows; the error is that of a level that the fit has not seen.
     pub fn predict(&mut self, columns: &[Column], rows: &Rows) -> Result<Found, String> {
-        let (count, words) = (rows.count(), self.groups.len().div_ceil(64).max(1));
-        let mut whole = vec![0u64; words];
+        let count = rows.count();
+        let mut whole: Bits = vec![0u64; self.groups.len().div_ceil(64).max(1)].into();
         let mut lacking = Vec::new();
         for (group, fields) in self.groups.iter().enumerate() {
             let Ok(fields) = fields else { continue };
@@ -102,25 +102,9 @@ impl Arrivals {
                 lacking.push((group, lacks));
             }
         }
-        let (keys, at) = match lacking.is_empty() {
-            true => (whole, vec![0; count]),
-            false => {
-                let mut keys = whole.repeat(count);
-                for (group, lacks) in &lacking {
-                    let (word, bit) = (group / 64, 1 << (group % 64));
-                    lacks.rows().for_each(|row| keys[row * words + word] &= !bit);
-                }
-                if words == 1 {
-                    kinds(keys.iter().copied(), mixed)
-                } else {
-                    let mix = |key: &[u64]| key.iter().fold(0, |all, word| mixed(all ^ word));
-                    let (keys, at) = kinds(keys.chunks_exact(words), mix);
-                    (keys.concat(), at)
-                }
-            }
-        };
+        let (keys, at) = kinds(whole, &lacking, count);
         let (mut patterns, mut models) = (Vec::new(), Vec::new());
-        for key in keys.chunks_exact(words) {
+        for key in &keys {
             let (pattern, model) = self.solved(key)?;
             patterns.push(pattern);
             models.push(model);
@@ -145,30 +129,60 @@ impl Arrivals {
     }
 }
 
-fn mixed(word: u64) -> u64 {
-    word.wrapping_mul(MIX).rotate_left(32)
+/// The different sets of groups that rows have, and which of them each has; `lacking` has the
+/// groups that some rows lack of `whole`, with these rows.
+///
+/// Eight groups at a time, a byte a row: rows of one set and one byte have one set.
+fn kinds(whole: Bits, lacking: &[(usize, Missing)], count: usize) -> (Vec<Bits>, Vec<u32>) {
+    let (mut keys, mut at) = (vec![whole], vec![0u32; count]);
+    let mut bytes = Vec::new();
+    for eight in lacking.chunks(8) {
+        bytes.clear();
+        bytes.resize(count.div_ceil(8), 0u64);
+        for (bit, (_, lacks)) in eight.iter().enumerate() {
+            lacks.spread(&mut bytes, bit);
+        }
+        let mut known = vec![NONE; keys.len() << 8];
+        let mut found = Vec::new();
+        for (some, bytes) in at.chunks_mut(8).zip(&bytes) {
+            for (kind, byte) in some.iter_mut().zip(bytes.to_le_bytes()) {
+                let own = &mut known[(*kind as usize) << 8 | usize::from(byte)];
+                if *own == NONE {
+                    *own = found.len() as u32;
+                    found.push((*kind, byte));
+                }
+                *kind = *own;
+            }
+        }
+        let without = |(kind, byte): (u32, u8)| {
+            let mut key = keys[kind as usize].clone();
+            let lost = eight.iter().enumerate().filter(|(bit, _)| byte >> bit & 1 == 1);
+            lost.for_each(|(_, (group, _))| key[group / 64] &= !(1 << (group % 64)));
+            key
+        };
+        keys = found.into_iter().map(without).collect();
+    }
+    (keys, at)
 }
 
-/// The different keys, as they come first, and which of them each is.
-fn kinds<K: Copy + Eq + Hash>(
-    keys: impl Iterator<Item = K>,
-    mix: impl Fn(K) -> u64,
-) -> (Vec<K>, Vec<u32>) {
-    let (mut firsts, mut known) = (Vec::new(), HashMap::new());
-    // Slots of keys by a hash; a key that finds another there is looked up.
-    let mut slots: [Option<(K, u32)>; SLOTS] = [None; SLOTS];
-    let number = |key: K| {
-        let slot = &mut slots[mix(key) as usize % SLOTS];
-        if let Some((_, kind)) = slot.filter(|(own, _)| *own == key) {
-            return kind;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_one_set_have_one_key() {
+        // Group g is lacking where bit g % 5 of the row is set, of 70 groups and 100 rows.
+        let lacks = |row: usize, group: usize| row >> (group % 5) & 1 == 1;
+        let mut lacking: Vec<_> = (0..70).map(|group| (group, Missing::none())).collect();
+        for (group, missing) in &mut lacking {
+            (0..100).filter(|&row| lacks(row, *group)).for_each(|row| missing.set(row, 100));
         }
-        let kind = *known.entry(key).or_insert_with(|| {
-            firsts.push(key);
-            firsts.len() as u32 - 1
-        });
-        *slot = Some((key, kind));
-        kind
-    };
-    let found = keys.map(number).collect();
-    (firsts, found)
+        let (keys, at) = kinds(vec![u64::MAX, (1 << 6) - 1].into(), &lacking, 100);
+        assert_eq!((keys.len(), at.len()), (32, 100));
+        for (row, kind) in at.iter().enumerate() {
+            let key = &keys[*kind as usize];
+            let has = |group: usize| key[group / 64] >> (group % 64) & 1 == 1;
+            assert!((0..70).all(|group| has(group) != lacks(row, group)));
+        }
+    }
 }

@@ -1,12 +1,14 @@
 //! Predictions from whatever has arrived, as an Arrow array.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{
     Array, ArrayRef, Float64Array, LargeListArray, StringViewArray, StructArray, UInt32Array,
 };
-use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Fields};
 
 use crate::arrived::pattern::Pattern;
@@ -121,49 +123,15 @@ impl Told {
     }
 }
 
-/// Predictions in the making, in the order of the rows.
+/// What rows have in common, once each.
 #[derive(Default)]
-pub struct Arrived {
-    values: Vec<f64>,
-    /// What each row has in common with others; `NOBODY` of a row without a prediction.
-    told_at: Vec<u32>,
+struct Shared {
     told: Vec<Told>,
     /// Where each pattern, by its address, and next group stand in `told`.
     known: HashMap<(usize, Option<usize>), u32>,
-    first: usize,
 }
 
-/// Of a row without a prediction.
-const NOBODY: u32 = u32::MAX;
-
-impl Arrived {
-    /// So many more rows, which have no prediction yet.
-    pub fn begin(&mut self, rows: usize) {
-        self.first = self.values.len();
-        self.values.resize(self.first + rows, f64::NAN);
-        self.told_at.resize(self.first + rows, NOBODY);
-    }
-
-    /// Write the predictions of some of these rows; `limits` has what the next group may cost,
-    /// of each or of all.
-    pub fn write(&mut self, predictor: &Arc<Predictor>, found: Found, rows: &Rows, limits: &[f64]) {
-        let own: Vec<f64> = match (rows, limits) {
-            (Rows::These(rows), [_, _, ..]) => rows.iter().map(|&row| limits[row]).collect(),
-            _ => limits.to_vec(),
-        };
-        let (shared, at) = found.shared(&predictor.groups().costs, &own);
-        let told = |(at, next): (u32, Option<usize>)| {
-            let (predictor, pattern) = (predictor.clone(), found.patterns[at as usize].clone());
-            self.number_of(Told { predictor, pattern, next })
-        };
-        let numbers: Vec<u32> = shared.into_iter().map(told).collect();
-        for (row, (value, at)) in found.values.into_iter().zip(at).enumerate() {
-            let row = self.first + rows.at(row);
-            self.values[row] = value;
-            self.told_at[row] = numbers[at as usize];
-        }
-    }
-
+impl Shared {
     /// The number of what some rows have in common.
     fn number_of(&mut self, one: Told) -> u32 {
         let key = (Arc::as_ptr(&one.pattern) as usize, one.next);
@@ -172,13 +140,81 @@ impl Arrived {
             (self.told.len() - 1) as u32
         })
     }
+}
 
-    /// Take the rows of another after its own.
-    pub fn append(&mut self, other: Arrived) {
-        let numbers: Vec<u32> = other.told.into_iter().map(|one| self.number_of(one)).collect();
-        let number = |at: &u32| numbers.get(*at as usize).copied().unwrap_or(NOBODY);
-        self.told_at.extend(other.told_at.iter().map(number));
-        self.values.extend(other.values);
+/// Predictions in the making, in the order of the rows.
+pub struct Arrived {
+    values: Vec<f64>,
+    /// What each row has in common with others; `NOBODY` of a row without a prediction.
+    told_at: Vec<u32>,
+    shared: Mutex<Shared>,
+}
+
+/// Of a row without a prediction.
+const NOBODY: u32 = u32::MAX;
+
+/// Some rows of predictions, to be written.
+pub struct Slot<'a> {
+    values: &'a mut [f64],
+    told_at: &'a mut [u32],
+    shared: &'a Mutex<Shared>,
+}
+
+impl Slot<'_> {
+    /// Write the predictions of some of these rows; `limits` has what the next group may cost,
+    /// of each or of all.
+    pub fn write(
+        &mut self,
+        predictor: &Arc<Predictor>,
+        found: &Found,
+        rows: &Rows,
+        limits: &[f64],
+    ) {
+        let own: Cow<[f64]> = match (rows, limits) {
+            (Rows::These(rows), [_, _, ..]) => rows.iter().map(|&row| limits[row]).collect(),
+            _ => limits.into(),
+        };
+        let (each, at) = found.shared(&predictor.groups().costs, &own);
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = |(at, next): (u32, Option<usize>)| {
+            let (predictor, pattern) = (predictor.clone(), found.patterns[at as usize].clone());
+            shared.number_of(Told { predictor, pattern, next })
+        };
+        let numbers: Vec<u32> = each.into_iter().map(number).collect();
+        drop(shared);
+        let numbers = at.iter().map(|&at| numbers[at as usize]);
+        match rows {
+            Rows::All(_) => {
+                self.values.copy_from_slice(&found.values);
+                self.told_at.iter_mut().zip(numbers).for_each(|(own, number)| *own = number);
+            }
+            Rows::These(rows) => {
+                for ((&row, &value), number) in rows.iter().zip(&found.values).zip(numbers) {
+                    (self.values[row], self.told_at[row]) = (value, number);
+                }
+            }
+        }
+    }
+
+    /// Leave all these rows without a prediction.
+    pub fn clear(&mut self) {
+        self.values.fill(f64::NAN);
+        self.told_at.fill(NOBODY);
+    }
+}
+
+impl Arrived {
+    /// So many rows, each of which is written or cleared.
+    pub fn of_rows(rows: usize) -> Arrived {
+        Arrived { values: vec![0.0; rows], told_at: vec![0; rows], shared: Mutex::default() }
+    }
+
+    /// Some of the rows, so many together at most.
+    pub fn slots(&mut self, rows: Range<usize>, size: usize) -> Vec<Mutex<Slot<'_>>> {
+        let values = self.values[rows.clone()].chunks_mut(size);
+        let slots = values.zip(self.told_at[rows].chunks_mut(size));
+        let shared = &self.shared;
+        slots.map(|(values, told_at)| Mutex::new(Slot { values, told_at, shared })).collect()
     }
 
     /// One row of lists: the predictions, where each stands in what rows have in common, and
@@ -189,25 +225,29 @@ impl Arrived {
             let ends = OffsetBuffer::from_lengths([items.len()]);
             Arc::new(LargeListArray::new(Arc::new(item), ends, items, None))
         };
-        let (values, at) = (self.number(|_| 0.0, true), UInt32Array::from(self.told_at));
-        let (zeros, each) = (vec![0.0; self.told.len()], (0..self.told.len() as u32).collect());
-        let told = Arrived { values: zeros, told_at: each, told: self.told, ..Arrived::default() };
+        let (values, at) = (without_nan(self.values), UInt32Array::from(self.told_at));
+        let told = self.shared.lock().unwrap_or_else(PoisonError::into_inner).told.len();
+        let (values_told, each) = (vec![0.0; told], (0..told as u32).collect());
+        let told = Arrived { values: values_told, told_at: each, shared: self.shared };
         let lists = [values, Arc::new(at), Arc::new(told.finish())].map(list);
         StructArray::new(fields_apart(), lists.to_vec(), None)
     }
 
     /// All as one array.
     pub fn finish(self) -> StructArray {
-        let rows = self.values.len();
-        let there = self.has(|_| true);
-        let number = |shared: &dyn Fn(&Told) -> f64| self.number(shared, false);
-        let bound = |sign: f64| match self.told.iter().all(|told| told.predictor.level.is_none()) {
-            true => Arc::new(Float64Array::new_null(rows)) as ArrayRef,
-            false => self.number(|told| sign * told.reach(), true),
+        let Arrived { values, told_at, shared } = self;
+        let Shared { told, .. } = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let each = Each { told: &told, at: &told_at };
+        let bound = |sign: f64| match told.iter().all(|told| told.predictor.level.is_none()) {
+            true => Arc::new(Float64Array::new_null(values.len())) as ArrayRef,
+            false => {
+                let reach = each.of(f64::NAN, |told| sign * told.reach());
+                without_nan(values.iter().zip(reach).map(|(value, reach)| value + reach).collect())
+            }
         };
         let mut names: Vec<&str> = Vec::new();
-        let mut places = Vec::with_capacity(self.told.len());
-        for one in &self.told {
+        let mut places = Vec::with_capacity(told.len());
+        for one in &told {
             let all = &one.predictor.groups().names;
             let start = names.len();
             names.extend(one.pattern.groups.iter().map(|&group| &all[group][..]));
@@ -215,18 +255,10 @@ impl Arrived {
             names.push(one.next.map_or("", |next| &all[next]));
         }
         let names = StringViewArray::from_iter_values(names);
-        let place = |at: u32| places.get(at as usize).cloned().unwrap_or(0..0);
-        let mut ends = Vec::with_capacity(rows + 1);
-        ends.push(0i64);
-        let mut end = 0;
-        ends.extend(self.told_at.iter().map(|&at| {
-            end += place(at).len() as i64;
-            end
-        }));
-        let mut views = Vec::with_capacity(end as usize);
-        for &at in &self.told_at {
-            views.extend_from_slice(&names.views()[place(at)]);
-        }
+        let place = |at: &u32| places.get(*at as usize).cloned().unwrap_or(0..0);
+        let ends = OffsetBuffer::from_lengths(told_at.iter().map(|at| place(at).len()));
+        let mut views = Vec::with_capacity(ends[told_at.len()] as usize);
+        told_at.iter().for_each(|at| views.extend_from_slice(&names.views()[place(at)]));
         let nexts: Vec<u128> = places.iter().map(|place| names.views()[place.end]).collect();
         let next = |&at: &u32| nexts.get(at as usize).copied().unwrap_or_default();
         let of_views = |views: Vec<u128>, valid: Option<NullBuffer>| -> ArrayRef {
@@ -234,49 +266,58 @@ impl Arrived {
             // SAFETY: the views are those of the array with these buffers, or of an empty text.
             Arc::new(unsafe { StringViewArray::new_unchecked(views.into(), buffers, valid) })
         };
+        let there = each.has(|_| true);
         let item = Arc::new(Field::new_list_field(DataType::Utf8View, true));
-        let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
         let groups = LargeListArray::new(item, ends, of_views(views, None), there.clone());
-        let cost =
-            |told: &Told| told.next.map_or(f64::NAN, |next| told.predictor.groups().costs[next]);
-        let gain = |told: &Told| told.next.map_or(f64::NAN, |next| told.pattern.gains[next]);
+        let of_next = |of: &dyn Fn(&Told, usize) -> f64| {
+            each.number(|told| told.next.map_or(f64::NAN, |next| of(told, next)))
+        };
         let arrays: Vec<ArrayRef> = vec![
-            self.number(|_| 0.0, true),
+            without_nan(values.clone()),
             Arc::new(groups),
-            number(&|told| told.pattern.spent),
-            number(&|told| told.pattern.r2),
-            number(&|told| told.pattern.sigma),
+            each.number(|told| told.pattern.spent),
+            each.number(|told| told.pattern.r2),
+            each.number(|told| told.pattern.sigma),
             bound(-1.0),
             bound(1.0),
-            of_views(self.told_at.iter().map(next).collect(), self.has(|told| told.next.is_some())),
-            number(&gain),
-            number(&cost),
+            of_views(told_at.iter().map(next).collect(), each.has(|told| told.next.is_some())),
+            of_next(&|told, next| told.pattern.gains[next]),
+            of_next(&|told, next| told.predictor.groups().costs[next]),
         ];
         StructArray::new(fields(), arrays, there)
+    }
+}
+
+/// What each row has in common with others, by its number.
+struct Each<'a> {
+    told: &'a [Told],
+    at: &'a [u32],
+}
+
+impl Each<'_> {
+    /// Something of each row; `nothing` where it has no prediction.
+    fn of<T: Copy>(&self, nothing: T, of: impl Fn(&Told) -> T) -> impl Iterator<Item = T> {
+        let mut each: Vec<T> = self.told.iter().map(of).collect();
+        each.push(nothing);
+        self.at.iter().map(move |&at| each[(at as usize).min(each.len() - 1)])
     }
 
     /// Which rows have something; nothing if all have.
     fn has(&self, of: impl Fn(&Told) -> bool) -> Option<NullBuffer> {
-        let each: Vec<bool> = self.told.iter().map(of).collect();
-        let is_there = |&at: &u32| each.get(at as usize).copied().unwrap_or(false);
-        let all = each.iter().all(|has| *has) && !self.told_at.contains(&NOBODY);
-        (!all).then(|| self.told_at.iter().map(is_there).collect())
+        let all = self.told.iter().all(&of) && !self.at.contains(&NOBODY);
+        (!all).then(|| self.of(false, of).collect())
     }
 
-    /// A number of each row: what it shares with others, plus its prediction if that is asked for;
-    /// NaN is NULL.
-    fn number(&self, shared: impl Fn(&Told) -> f64, and_value: bool) -> ArrayRef {
-        let each: Vec<f64> = self.told.iter().map(shared).collect();
-        let share = |&at: &u32| each.get(at as usize).copied().unwrap_or(f64::NAN);
-        let shares = self.told_at.iter().map(share);
-        let values: Vec<f64> = match and_value {
-            true => shares.zip(&self.values).map(|(share, value)| share + value).collect(),
-            false => shares.collect(),
-        };
-        if !values.iter().any(|value| value.is_nan()) {
-            return Arc::new(Float64Array::new(values.into(), None));
-        }
-        let valid = values.iter().map(|value| !value.is_nan()).collect();
-        Arc::new(Float64Array::new(values.into(), Some(valid)))
+    /// A number of each row; NaN is NULL.
+    fn number(&self, of: impl Fn(&Told) -> f64) -> ArrayRef {
+        let valid = self.has(|told| !of(told).is_nan());
+        Arc::new(Float64Array::new(self.of(0.0, of).collect(), valid))
     }
+}
+
+/// Numbers of rows; NaN is NULL.
+fn without_nan(values: Vec<f64>) -> ArrayRef {
+    let any = values.chunks(64).any(|some| some.iter().fold(false, |any, x| any | x.is_nan()));
+    let valid = any.then(|| values.iter().map(|value| !value.is_nan()).collect());
+    Arc::new(Float64Array::new(values.into(), valid))
 }

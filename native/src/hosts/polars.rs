@@ -12,17 +12,17 @@ use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use arrow_array::builder::{Float64Builder, Int64Builder, LargeStringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type, to_ffi};
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, Int64Array, StructArray, make_array};
+use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, StructArray, make_array};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{DataType, Field, Fields};
 
-use super::arrived::{self, Arrived};
+use super::arrived::{self, Arrived, Slot};
 use super::searches::threads::in_pieces;
 use crate::arrived::rows::Arrivals;
 use crate::kernel::accumulator::CHUNK_ROWS;
@@ -40,6 +40,9 @@ use crate::record::rows::{Column, Group, Rows, Shape, terms_of};
 use crate::record::sequences::{Sequence, Sequences};
 use crate::record::texts::Limit;
 use crate::search::design::candidates::{Asked, Candidates};
+
+/// Rows that are predicted at once: what they have in common is found once for all of them.
+const ROWS_AT_ONCE: usize = 2 * CHUNK_ROWS;
 
 /// A Series on its way across the boundary.
 #[repr(C)]
@@ -121,7 +124,12 @@ expression!(
     DataType::Struct(prediction_fields()),
     predict
 );
-expression!(_polars_plugin_serve, _polars_plugin_field_serve, DataType::Int64, serve);
+expression!(
+    _polars_plugin_serve,
+    _polars_plugin_field_serve,
+    DataType::Struct(served_fields()),
+    serve
+);
 expression!(_polars_plugin_a_optimal, _polars_plugin_field_a_optimal, DataType::Int64, a_optimal);
 expression!(
     _polars_plugin_predict_available,
@@ -284,10 +292,16 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
     Ok(out.finish())
 }
 
+fn served_fields() -> Fields {
+    let field = |(name, of): (&str, DataType)| Field::new(name, of, true);
+    [("step", DataType::Int64), ("value", DataType::Float64)].into_iter().map(field).collect()
+}
+
 /// `serve(sequence, row, budget, handle_unknown)`: the step whose model serves each row, -1 where
-/// none does. The sequence is one for all rows; a column that they lack is not available.
-fn serve(inputs: &[Input]) -> Result<Int64Array, String> {
-    let mut found: Vec<i64> = Vec::new();
+/// none does, and what it predicts, else NaN. The sequence is one for all rows; a column that they
+/// lack is not available.
+fn serve(inputs: &[Input]) -> Result<StructArray, String> {
+    let (mut numbers, mut values): (Vec<i64>, Vec<f64>) = Default::default();
     for piece in pieces(inputs)? {
         let leaves = leaves(piece.table(1)?, piece.place(1));
         let unknown = piece.arrays[3].as_string_view_opt().map(|name| name.value(0));
@@ -312,17 +326,21 @@ fn serve(inputs: &[Input]) -> Result<Int64Array, String> {
                         plan.insert(made)
                     }
                 };
-                let steps = plan.steps(&columns, &limits)?;
-                found.extend(steps.into_iter().map(|step| step.unwrap_or(-1)));
+                found.extend(plan.steps(&columns, &limits)?);
             }
             Ok::<_, String>(found)
         };
         let work = (piece.rows * leaves.len()) as f64;
         for some in in_pieces(piece.rows.div_ceil(CHUNK_ROWS), work, of_chunks) {
-            found.extend(some?);
+            for (step, value) in some?.into_iter().map(|one| one.unwrap_or((-1, f64::NAN))) {
+                numbers.push(step);
+                values.push(value);
+            }
         }
     }
-    Ok(found.into())
+    let arrays: Vec<ArrayRef> =
+        vec![Arc::new(Int64Array::from(numbers)), Arc::new(Float64Array::from(values))];
+    Ok(StructArray::new(served_fields(), arrays, None))
 }
 
 /// `predict_available(record, row, budget, options)`: a struct a row. Options are JSON.
@@ -336,31 +354,34 @@ fn predict_apart(inputs: &[Input]) -> Result<StructArray, String> {
 }
 
 fn arrived_of(inputs: &[Input]) -> Result<Arrived, String> {
-    let mut all = Arrived::default();
-    for piece in pieces(inputs)? {
+    let pieces = pieces(inputs)?;
+    let mut all = Arrived::of_rows(pieces.iter().map(|piece| piece.rows).sum());
+    let mut first = 0;
+    for piece in pieces {
         let (records, leaves) = (piece.table(0)?, leaves(piece.table(1)?, piece.place(1)));
         let options = piece.arrays[3].as_string_view_opt().map(|text| text.value(0));
         let asked = arrived::Asked::of(options.unwrap_or_default())?;
         let budget = piece.leaf(2, "budget")?;
-        let place = piece.place(0);
-        let of_chunks = |chunks: Range<usize>| {
-            let mut out = Arrived::default();
+        let records = (records, piece.place(0));
+        let slots = all.slots(first..first + piece.rows, ROWS_AT_ONCE);
+        first += piece.rows;
+        let of_slots = |numbers: Range<usize>| {
             let mut plans: Vec<(Record, Option<Arrivals>)> = Vec::new();
-            for start in chunks.map(|chunk| chunk * CHUNK_ROWS) {
-                let rows = start..(start + CHUNK_ROWS).min(piece.rows);
-                arrived_in(rows, (records, place), &leaves, &budget, &asked, &mut plans, &mut out)?;
+            for number in numbers {
+                let start = number * ROWS_AT_ONCE;
+                let rows = start..(start + ROWS_AT_ONCE).min(piece.rows);
+                let mut slot = slots[number].lock().unwrap_or_else(PoisonError::into_inner);
+                arrived_in(rows, records, &leaves, &budget, &asked, &mut plans, &mut slot)?;
             }
-            Ok::<_, String>(out)
+            Ok::<_, String>(())
         };
         let work = (piece.rows * leaves.len()) as f64;
-        for out in in_pieces(piece.rows.div_ceil(CHUNK_ROWS), work, of_chunks) {
-            all.append(out?);
-        }
+        in_pieces(slots.len(), work, of_slots).into_iter().collect::<Result<(), _>>()?;
     }
     Ok(all)
 }
 
-/// Predict a chunk of rows.
+/// Predict some rows.
 fn arrived_in(
     rows: Range<usize>,
     (records, place): (&StructArray, Place),
@@ -368,49 +389,55 @@ fn arrived_in(
     budget: &Leaf,
     asked: &arrived::Asked,
     plans: &mut Vec<(Record, Option<Arrivals>)>,
-    out: &mut Arrived,
+    out: &mut Slot,
 ) -> Result<(), String> {
     let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
     // One of all rows, or of each.
     let own = if budget.is_literal() { 0..1 } else { rows.clone() };
     let limits = prefix::limits(&budget.doubles(own.clone())?, &budget.missing(own))?;
+    let mut plan_of = |row: usize| match read_record(records, place.of(row))? {
+        None => Ok::<_, String>(None),
+        Some(record) => Ok(Some(match plans.iter().rposition(|(own, _)| own.is(&record)) {
+            Some(plan) => plan,
+            None => {
+                let plan = asked.plan(record.clone(), &columns)?;
+                plans.push((record, plan));
+                plans.len() - 1
+            }
+        })),
+    };
+    // Rows of equal records, by the number of their plan.
+    let mut alike: Vec<(usize, Vec<usize>)> = Vec::new();
     let count = rows.len();
-    // Rows of equal records, the last found first.
-    let mut alike: Vec<Vec<usize>> = vec![Vec::new(); plans.len()];
-    let mut last = None;
-    for (row, at) in rows.map(|row| place.of(row)).enumerate() {
-        let plan = match last {
-            Some((known, plan)) if known == at => plan,
-            _ => match read_record(records, at)? {
-                None => None,
-                Some(record) => {
-                    let plan = match plans.iter().rposition(|(own, _)| own.is(&record)) {
-                        Some(plan) => plan,
-                        None => {
-                            let plan = asked.plan(record.clone(), &columns)?;
-                            plans.push((record, plan));
-                            alike.push(Vec::new());
-                            plans.len() - 1
-                        }
-                    };
-                    Some(plan)
-                }
-            },
-        };
-        last = Some((at, plan));
-        if let Some(plan) = plan {
-            alike[plan].push(row);
+    if place.is_literal() {
+        alike.extend(plan_of(0)?.map(|plan| (plan, (0..count).collect())));
+    } else {
+        let mut last = None;
+        for row in rows.clone() {
+            let plan = match last {
+                Some((known, plan)) if known == place.of(row) => plan,
+                _ => plan_of(row)?,
+            };
+            last = Some((place.of(row), plan));
+            let Some(plan) = plan else { continue };
+            match alike.iter_mut().find(|(own, _)| *own == plan) {
+                Some((_, own)) => own.push(row - rows.start),
+                None => alike.push((plan, vec![row - rows.start])),
+            }
         }
     }
-    out.begin(count);
-    for ((_, plan), own) in plans.iter_mut().zip(&alike).filter(|(_, own)| !own.is_empty()) {
-        let Some(plan) = plan else { continue };
+    alike.retain(|(plan, _)| plans[*plan].1.is_some());
+    if alike.iter().map(|(_, own)| own.len()).sum::<usize>() < count {
+        out.clear();
+    }
+    for (plan, own) in alike {
+        let Some(plan) = &mut plans[plan].1 else { continue };
         let which = match own.len() == count {
             true => inputs::Rows::All(count),
-            false => inputs::Rows::These(own),
+            false => inputs::Rows::These(&own),
         };
         let found = plan.predict(&columns, &which)?;
-        out.write(&plan.predictor, found, &which, &limits);
+        out.write(&plan.predictor, &found, &which, &limits);
     }
     Ok(())
 }

@@ -14,6 +14,17 @@ use crate::kernel::units::Units;
 /// Columns to ask for ahead of the one that is read.
 const COLUMNS_AHEAD: usize = 4;
 
+/// The bits of each byte, a byte each.
+const SPREAD: [u64; 256] = {
+    let mut all = [0; 256];
+    let mut at = 0;
+    while at < 256 * 8 {
+        all[at / 8] |= ((((at / 8) >> (at % 8)) & 1) as u64) << (8 * (at % 8));
+        at += 1;
+    }
+    all
+};
+
 /// One bit a row, set where something is missing.
 #[derive(Clone, Default)]
 pub struct Missing(Vec<u64>);
@@ -53,6 +64,15 @@ impl Missing {
         }
     }
 
+    /// Set a bit of the byte of each row that is set; eight rows a word, the first in the lowest.
+    pub fn spread(&self, bytes: &mut [u64], bit: usize) {
+        for (some, word) in bytes.chunks_mut(8).zip(&self.0) {
+            for (eight, byte) in some.iter_mut().zip(word.to_le_bytes()) {
+                *eight |= SPREAD[usize::from(byte)] << bit;
+            }
+        }
+    }
+
     /// How many rows are set.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|word| u64::from(word.count_ones())).sum()
@@ -60,11 +80,12 @@ impl Missing {
 
     /// The rows that are set.
     pub fn rows(&self) -> impl Iterator<Item = usize> {
-        self.0.iter().enumerate().flat_map(|(at, &word)| {
-            std::iter::successors(Some(word), |left| Some(left & (left - 1)))
-                .take(word.count_ones() as usize)
-                .map(move |left| at * 64 + left.trailing_zeros() as usize)
-        })
+        self.0.iter().enumerate().flat_map(|(at, &word)| bits(at, word))
+    }
+
+    /// The bits of 64 rows.
+    pub fn word(&self, at: usize) -> u64 {
+        self.0.get(at).copied().unwrap_or_default()
     }
 
     /// The part for `rows`, which start at a multiple of 64.
@@ -87,6 +108,13 @@ impl Missing {
         self.0.resize(rows.div_ceil(64), 0);
         &mut self.0
     }
+}
+
+/// The rows whose bits are set in a word.
+pub fn bits(at: usize, word: u64) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(word), |left| Some(left & (left - 1)))
+        .take(word.count_ones() as usize)
+        .map(move |left| at * 64 + left.trailing_zeros() as usize)
 }
 
 /// A run of rows as columns of doubles.

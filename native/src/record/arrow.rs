@@ -51,6 +51,11 @@ impl Place {
     /// One element for all rows: a literal.
     pub const LITERAL: Place = Place { stride: 0, start: 0 };
 
+    /// Whether all rows have the same element.
+    pub fn is_literal(self) -> bool {
+        self.stride == 0
+    }
+
     /// Index of row `row` in the array.
     pub fn of(self, row: usize) -> usize {
         row * self.stride + self.start
@@ -143,7 +148,7 @@ impl Leaf {
 
     /// Whether all rows have the same value.
     pub fn is_literal(&self) -> bool {
-        self.place.stride == 0
+        self.place.is_literal()
     }
 
     /// Whether the column is a field of the table, not part of one.

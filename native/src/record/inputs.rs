@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::kernel::chunk::Missing;
+use crate::kernel::chunk::{Missing, bits};
 use crate::kernel::gaps::SUFFIX;
 use crate::record::levels::Dictionary;
 use crate::record::terms::{Category, Terms, integer};
@@ -54,7 +54,8 @@ pub struct Column<'c> {
     pub kind: Kind,
     /// The type of that, for errors.
     pub type_name: String,
-    /// An infinite value is missing as NaN is: no fit takes one, and 0 times it is no number.
+    /// An infinite value is missing as NaN is: no fit takes one. What is missing is finite here,
+    /// so that 0 times it is 0.
     numbers: Lazy<'c, (Cow<'c, [f64]>, Missing)>,
     /// Whole numbers as they are: doubles are exact only up to 2^53.
     integers: Lazy<'c, Vec<i128>>,
@@ -71,8 +72,8 @@ impl<'c> Column<'c> {
         texts: impl FnOnce() -> Texts<'c> + 'c,
     ) -> Column<'c> {
         let finite = || {
-            let (values, mut missing) = numbers();
-            mark_not_finite(&values, &mut missing);
+            let (mut values, mut missing) = numbers();
+            take_out_not_finite(&mut values, &mut missing);
             (values, missing)
         };
         let numbers = LazyCell::new(Box::new(finite) as Box<dyn FnOnce() -> _ + 'c>);
@@ -418,6 +419,9 @@ pub struct Model {
     pub(super) parts: Vec<Part>,
 }
 
+/// The values of a column of numbers, and its coefficient in each model.
+type Weighed<'v> = (&'v [f64], Vec<f64>);
+
 /// The fields that a sequence reads, matched to the columns of a table.
 pub struct Inputs {
     inputs: Vec<Input>,
@@ -655,11 +659,13 @@ impl Inputs {
     ) -> Result<Vec<Option<usize>>, String> {
         let count = rows.count();
         let mut found = vec![None; count];
-        let mut waiting: Vec<usize> = (0..count).collect();
+        // A bit a row, 64 a word.
+        let mut waiting = vec![u64::MAX; count.div_ceil(64)];
+        waiting.iter_mut().skip(count / 64).for_each(|last| *last >>= 64 - count % 64);
         // By field, and whether what is missing is filled.
         let mut known: HashMap<(usize, bool), Cow<Missing>> = HashMap::new();
         for (number, (model, may)) in models.iter().enumerate() {
-            if waiting.is_empty() {
+            if waiting.iter().all(|word| *word == 0) {
                 break;
             }
             let mut lacks = Missing::none();
@@ -678,19 +684,20 @@ impl Inputs {
                     continue;
                 }
                 if unknown == Unknown::Error {
-                    for &at in waiting.iter().filter(|&&at| own.contains(at) && may(at)) {
-                        self.part(part, columns, rows.at(at), unknown)?;
+                    for (at, word) in waiting.iter().enumerate() {
+                        for row in bits(at, word & own.word(at)).filter(|&row| may(row)) {
+                            self.part(part, columns, rows.at(row), unknown)?;
+                        }
                     }
                 }
                 lacks.set_those_of(own, count);
             }
-            waiting.retain(|&at| {
-                let is_it = may(at) && !lacks.contains(at);
-                if is_it {
-                    found[at] = Some(number);
+            for (at, word) in waiting.iter_mut().enumerate() {
+                for row in bits(at, *word & !lacks.word(at)).filter(|&row| may(row)) {
+                    found[row] = Some(number);
+                    *word &= !(1 << (row % 64));
                 }
-                !is_it
-            });
+            }
         }
         Ok(found)
     }
@@ -704,8 +711,6 @@ impl Inputs {
         rows: &Rows,
         unknown: Unknown,
     ) -> Result<Vec<f64>, String> {
-        let mut sums: Vec<f64> =
-            kinds.iter().map(|&kind| models[kind as usize].intercept).collect();
         // Of each field, its part of each model.
         let mut parts: Vec<Vec<Option<&Part>>> = vec![Vec::new(); self.inputs.len()];
         for (kind, model) in models.iter().enumerate() {
@@ -715,35 +720,34 @@ impl Inputs {
                 own[kind] = Some(part);
             }
         }
+        let mut sums: Vec<f64> = match models {
+            [model] => vec![model.intercept; kinds.len()],
+            _ => kinds.iter().map(|&kind| models[kind as usize].intercept).collect(),
+        };
+        // Numbers, each with its coefficient in each model: 0 where the model does not read it.
+        let mut numbers: Vec<Weighed> = Vec::new();
         for (input, parts) in self.inputs.iter().zip(&parts).filter(|(_, own)| !own.is_empty()) {
             let is_filled = parts.iter().flatten().any(|part| part.missing.is_some());
             let column = input.column.filter(|_| !is_filled).map(|at| &columns[at]);
-            let (Source::Number(_), Some(column)) = (&input.source, column) else {
-                for (at, (sum, &kind)) in sums.iter_mut().zip(kinds).enumerate() {
-                    if let Some(part) = parts[kind as usize] {
-                        let value = self.part(part, columns, rows.at(at), unknown)?;
-                        *sum += value.unwrap_or(f64::NAN);
-                    }
-                }
+            if let (Source::Number(_), Some(column)) = (&input.source, column) {
+                let of = |part: &Option<&Part>| part.map_or(0.0, |part| part.coefficients[0]);
+                let each = parts.iter().map(|part| input.unit * of(part)).collect();
+                numbers.push((&column.numbers.0, each));
                 continue;
-            };
-            let of = |part: &Option<&Part>| part.map_or(0.0, |part| part.coefficients[0]);
-            let each: Vec<f64> = parts.iter().map(of).collect();
-            let (values, unit) = (&column.numbers.0[..], input.unit);
-            // What a row lacks may be no number: it adds nothing, whatever it is.
-            let term = |x: f64, w: f64| if w == 0.0 { 0.0 } else { x * unit * w };
-            match (rows, &each[..]) {
-                (Rows::All(_), &[w]) => {
-                    sums.iter_mut().zip(values).for_each(|(sum, &x)| *sum += term(x, w));
+            }
+            for (at, (sum, &kind)) in sums.iter_mut().zip(kinds).enumerate() {
+                if let Some(part) = parts[kind as usize] {
+                    let value = self.part(part, columns, rows.at(at), unknown)?;
+                    *sum += value.unwrap_or(f64::NAN);
                 }
-                (Rows::All(_), each) => {
-                    let all = sums.iter_mut().zip(values).zip(kinds);
-                    all.for_each(|((sum, &x), &kind)| *sum += term(x, each[kind as usize]));
-                }
-                (Rows::These(rows), each) => {
-                    let all = sums.iter_mut().zip(*rows).zip(kinds);
-                    all.for_each(|((sum, &r), &k)| *sum += term(values[r], each[k as usize]));
-                }
+            }
+        }
+        for some in numbers.chunks(4) {
+            match <&[Weighed; 4]>::try_from(some) {
+                Ok(four) => add_products(four, kinds, rows, &mut sums),
+                Err(_) => some.iter().for_each(|one| {
+                    add_products(std::array::from_ref(one), kinds, rows, &mut sums);
+                }),
             }
         }
         Ok(sums)
@@ -808,13 +812,43 @@ impl Inputs {
     }
 }
 
-/// Set the rows where a value is NaN or infinite.
-fn mark_not_finite(values: &[f64], missing: &mut Missing) {
-    for (at, some) in values.chunks(64).enumerate() {
+/// Add some columns to the sums of rows, each times its coefficient in the model of the row.
+///
+/// Several at a time, so that the sum and the kind of a row are read once for all of them.
+fn add_products<const K: usize>(
+    columns: &[Weighed; K],
+    kinds: &[u32],
+    rows: &Rows,
+    sums: &mut [f64],
+) {
+    let of_kind = |kind: usize| std::array::from_fn(|k| columns[k].1[kind]);
+    let weights: Vec<[f64; K]> = (0..columns[0].1.len()).map(of_kind).collect();
+    let most = columns.iter().fold(usize::MAX, |most, (values, _)| most.min(values.len()));
+    // Of one length, which is checked once for all.
+    let values: [&[f64]; K] = std::array::from_fn(|k| &columns[k].0[..most]);
+    let add = |sum: &mut f64, row: usize, weights: &[f64; K]| {
+        *sum = (0..K).fold(*sum, |sum, k| sum + values[k][row] * weights[k]);
+    };
+    let each = sums.iter_mut().zip(kinds).enumerate();
+    match (rows, &weights[..]) {
+        (Rows::All(_), [weights]) => each.for_each(|(row, (sum, _))| add(sum, row, weights)),
+        (rows, weights) => {
+            each.for_each(|(at, (sum, &kind))| add(sum, rows.at(at), &weights[kind as usize]));
+        }
+    }
+}
+
+/// Mark the rows where a value is NaN or infinite, and put 0 there.
+fn take_out_not_finite(values: &mut Cow<'_, [f64]>, missing: &mut Missing) {
+    let count = values.len();
+    for start in (0..count).step_by(64) {
+        let some = start..(start + 64).min(count);
         // Most have none, which the vector unit sees.
-        if some.iter().fold(false, |any, x| any | !x.is_finite()) {
-            for (row, _) in some.iter().enumerate().filter(|(_, x)| !x.is_finite()) {
-                missing.set(at * 64 + row, values.len());
+        if values[some.clone()].iter().fold(false, |any, x| any | !x.is_finite()) {
+            let values = &mut values.to_mut()[some.clone()];
+            for (value, row) in values.iter_mut().zip(some).filter(|(x, _)| !x.is_finite()) {
+                missing.set(row, count);
+                *value = 0.0;
             }
         }
     }

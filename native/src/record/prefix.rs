@@ -105,10 +105,15 @@ impl Plan {
         refused_columns(within.filter_map(|k| self.models[k].as_ref().err()), columns)
     }
 
-    /// The number of the step that serves each row; nothing where none does.
-    pub fn steps(&self, columns: &[Column], limits: &[f64]) -> Result<Vec<Option<i64>>, String> {
+    /// The number of the step that serves each row, and what it predicts; nothing where none does.
+    pub fn steps(
+        &self,
+        columns: &[Column],
+        limits: &[f64],
+    ) -> Result<Vec<Option<(i64, f64)>>, String> {
         let found = self.serving(columns, &Rows::All(limits.len()), limits)?;
-        Ok(found.into_iter().map(|k| k.map(|k| self.steps[k].step)).collect())
+        let step = |(k, value): (usize, f64)| (self.steps[k].step, value);
+        Ok(found.into_iter().map(|one| one.map(step)).collect())
     }
 
     /// Predict some rows, each by the prefix that serves it, if any; `limits` has their budgets.
@@ -122,41 +127,41 @@ impl Plan {
         if missing_columns == MissingColumns::Error {
             self.check_columns(columns, limits.iter().fold(0.0, |most, one| one.max(most)))?;
         }
-        let found = self.serving(columns, rows, limits)?;
-        let (mut models, mut known) = (Vec::new(), HashMap::new());
-        let mut own = Vec::with_capacity(found.len());
-        let mut kinds: Vec<u32> = Vec::with_capacity(found.len());
-        for (at, k) in found.iter().enumerate() {
-            if let Some((k, model)) = k.and_then(|k| Some((k, self.models[k].as_ref().ok()?))) {
-                own.push(rows.at(at));
-                kinds.push(*known.entry(k).or_insert_with(|| {
-                    models.push(model);
-                    models.len() as u32 - 1
-                }));
-            }
-        }
-        let which = match rows {
-            Rows::All(count) if own.len() == *count => Rows::All(*count),
-            _ => Rows::These(&own),
-        };
-        let values = self.inputs.values_there(&models, &kinds, columns, &which, self.unknown)?;
-        let mut values = values.into_iter();
-        Ok(found.into_iter().map(|k| Some(self.prediction(k?, values.next()?))).collect())
+        let found = self.serving(columns, rows, limits)?.into_iter();
+        Ok(found.map(|one| one.map(|(k, value)| self.prediction(k, value))).collect())
     }
 
-    /// Which prefix serves each of some rows.
+    /// Which prefix serves each of some rows, and what it predicts.
     fn serving(
         &self,
         columns: &[Column],
         rows: &Rows,
         limits: &[f64],
-    ) -> Result<Vec<Option<usize>>, String> {
+    ) -> Result<Vec<Option<(usize, f64)>>, String> {
         let there = self.order.iter().filter_map(|&k| Some((k, self.models[k].as_ref().ok()?)));
         let may = |k: usize| move |at: usize| fits(self.steps[k].spent, limits[at]);
         let (numbers, models): (Vec<_>, Vec<_>) =
             there.map(|(k, model)| (k, (model, may(k)))).unzip();
         let found = self.inputs.first_there(&models, columns, rows, self.unknown)?;
-        Ok(found.into_iter().map(|number| number.map(|number| numbers[number])).collect())
+        // Of the models that serve a row.
+        let (mut used, mut kind_of) = (Vec::new(), vec![None; models.len()]);
+        let (mut own, mut kinds) = (Vec::with_capacity(found.len()), Vec::new());
+        for (at, number) in found.iter().enumerate() {
+            let Some(number) = *number else { continue };
+            own.push(rows.at(at));
+            kinds.push(*kind_of[number].get_or_insert_with(|| {
+                used.push(models[number].0);
+                used.len() as u32 - 1
+            }));
+        }
+        let which = match rows {
+            Rows::All(count) if own.len() == *count => Rows::All(*count),
+            _ => Rows::These(&own),
+        };
+        let values = self.inputs.values_there(&used, &kinds, columns, &which, self.unknown)?;
+        let mut values = values.into_iter();
+        let mut with_value = |number: usize| Some((numbers[number], values.next()?));
+        Ok(found.into_iter().map(|number| with_value(number?)).collect())
     }
 
     fn prediction(&self, k: usize, value: f64) -> Prediction<'_> {

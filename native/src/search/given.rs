@@ -14,7 +14,7 @@ use super::methods::best_within::BestWithinOptions;
 use super::methods::dash::DashOptions;
 use super::methods::exchange::ExchangeOptions;
 use super::methods::question::Choice;
-use super::nearest::unknown;
+use super::nearest::{near, unknown};
 use super::options::{
     AnytimeOptions, BackwardOptions, Direction, Fields, FloatingOptions, FobaOptions, Information,
     REFUSED, Rule, StepOptions, Usefulness, refused, refused_by,
@@ -199,13 +199,21 @@ impl<'g> Given<'g> {
         Ok(())
     }
 
-    /// The error for an unknown option, which may be a group in the wrong place.
+    /// The error for an unknown option, which may be a group or its cost in the wrong place.
     fn unknown(&self, name: &str, value: &Value, names: &[String]) -> String {
         let method = self.method.name;
         if names.iter().any(|known| known == "groups") && value.texts().is_some() {
             return format!(
                 "{method} has no option '{name}'; groups are given as {{'groups': {{'{name}': \
                  {value}}}}}"
+            );
+        }
+        if names.iter().any(|known| known == "costs")
+            && value.number().is_some()
+            && near(name, names).is_empty()
+        {
+            return format!(
+                "{method} has no option '{name}'; costs are given as {{'costs': {{'{name}': {value}}}}}"
             );
         }
         format!("{method} has {}", unknown("option", name, names))

@@ -50,7 +50,7 @@ fn quoted(names: &[&str]) -> String {
 }
 
 /// The known names most like a name, best first.
-fn near<'n>(name: &str, names: &'n [String]) -> Vec<&'n str> {
+pub fn near<'n>(name: &str, names: &'n [String]) -> Vec<&'n str> {
     alike(name, names, CUTOFF)
 }
 

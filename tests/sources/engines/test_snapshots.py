@@ -3,7 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import duckdb
 import numpy as np
@@ -17,6 +17,7 @@ from dbselect.sources.engines import ibis as of_ibis
 #: What ibis asks of pandas.
 pytestmark = pytest.mark.filterwarnings("ignore:The .future.infer_string")
 SHIFT = 1000
+SERVERS = ["postgres", "mysql"]
 
 
 def rows() -> pl.DataFrame:
@@ -31,18 +32,13 @@ def rows() -> pl.DataFrame:
 @contextmanager
 def written(warehouse: Warehouse, name: str, queries: list[str]) -> Iterator[None]:
     """Have another connection write into a table, one transaction after the other."""
-    import psycopg
-
     stop, writes = threading.Event(), 0
 
     def write() -> None:
         nonlocal writes
-        info = warehouse.connection.con.info
-        with psycopg.connect(
-            host=info.host, user="dbselect", dbname="postgres", autocommit=True
-        ) as other:
+        with closing(warehouse.another()) as other:
             while not stop.wait(0.001):
-                other.execute(queries[writes % len(queries)].format(name))
+                other.cursor().execute(queries[writes % len(queries)].format(name))
                 writes += 1
 
     thread = threading.Thread(target=write)
@@ -59,9 +55,8 @@ WRITES = {
     "update": [
         f"UPDATE {{}} SET a = a {sign} {SHIFT}, y = y {sign} {SHIFT}" for sign in ("+", "-")
     ],
-    "insert": ["INSERT INTO {} SELECT a, b, 'new', a + 2 * b + 7 FROM {} LIMIT 5".replace(
-        "FROM {}", "FROM (SELECT random() a, random() b) r")],
-}  # fmt: skip
+    "insert": ["INSERT INTO {} VALUES (3, 4, 'new', 18), (-2, 1, 'new', 7), (5, -7, 'new', -2)"],
+}
 
 CALLS = {
     "anytime_sequence": lambda table: ds.anytime_sequence(table, "y").r2[-1],
@@ -76,14 +71,15 @@ CALLS = {
 @pytest.mark.filterwarnings("ignore::dbselect.errors.DriverWarning")
 @pytest.mark.parametrize("write", ["update", "insert"])
 @pytest.mark.parametrize("call", CALLS)
-def test_a_call_reads_one_state_of_postgresql(write, call):
-    with opened("postgres") as warehouse:
+@pytest.mark.parametrize("database", SERVERS)
+def test_a_call_reads_one_state_of_a_server(database, write, call):
+    with opened(database) as warehouse:
         table = warehouse.load(rows())
         with written(warehouse, table.get_name(), WRITES[write]):
             found = [CALLS[call](table) for _ in range(12)]
         assert min(found) > 0.99
         # The connection is the caller's again.
-        warehouse.connection.con.execute(f"DELETE FROM {table.get_name()}")
+        warehouse.connection.con.cursor().execute(f"DELETE FROM {table.get_name()}")
 
 
 def counted(table: pl.DataFrame) -> pl.DataFrame:
@@ -135,9 +131,10 @@ def two_states() -> list[pl.DataFrame]:
 
 @pytest.mark.system
 @pytest.mark.filterwarnings("ignore::dbselect.errors.DriverWarning")
-def test_methods_of_several_passes_read_one_state_of_postgresql():
+@pytest.mark.parametrize("database", SERVERS)
+def test_methods_of_several_passes_read_one_state_of_a_server(database):
     both = two_states()
-    with opened("postgres") as warehouse:
+    with opened(database) as warehouse:
         table = warehouse.load(both[0])
         with written(warehouse, table.get_name(), [CHANGE]):
             check_states(table, both, 6)
@@ -191,13 +188,25 @@ def test_a_connection_of_duckdb_is_the_callers_after_a_call():
 
 
 @pytest.mark.system
-def test_a_transaction_of_the_caller_stays_open():
-    with opened("postgres") as warehouse:
-        table = warehouse.load(rows())
-        with warehouse.connection.con.transaction():
-            warehouse.connection.con.execute(f"DELETE FROM {table.get_name()} WHERE k = 'u'")
-            assert ds.gram(table).rows == 200
+@pytest.mark.parametrize("database", SERVERS)
+def test_a_transaction_of_the_caller_stays_open(database):
+    with opened(database) as warehouse:
+        table, run = warehouse.load(rows()), warehouse.connection.con.cursor().execute
+        run("BEGIN")
+        run(f"DELETE FROM {table.get_name()} WHERE k = 'u'")
         assert ds.gram(table).rows == 200
+        run("ROLLBACK")
+        assert ds.gram(table).rows == 300
+
+
+@pytest.mark.system
+def test_a_connection_of_mysql_that_commits_nothing_stays_so():
+    with opened("mysql") as warehouse:
+        table = warehouse.load(rows())
+        warehouse.connection.con.autocommit(False)
+        with written(warehouse, table.get_name(), WRITES["update"]):
+            assert min(CALLS["fit"](table) for _ in range(5)) > 0.99
+        assert not warehouse.connection.con.get_autocommit()
 
 
 @pytest.mark.system

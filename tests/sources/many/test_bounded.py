@@ -55,10 +55,41 @@ def test_what_cannot_be_kept_within_a_limit_is_refused(table, tmp_path):
             ds.gram_by(table, ["k"], COLUMNS, memory_limit=limit)
     with pytest.raises(ds.errors.ArgumentError, match=r"give out='grams.parquet'"):
         ds.gram_by(table, ["k"], COLUMNS, memory_limit="1MB")
-    for source, policy in ((table.to_arrow(), "skip"), (table, "indicator")):
-        with pytest.raises(ds.errors.ArgumentError, match="memory_limit is for files and Polars"):
-            ds.gram_by(source, ["k"], COLUMNS, null_policy=policy, memory_limit="1GB", out=out)
+    stream = table.to_arrow().to_reader()
+    for source, policy, limit, why in (
+        (stream, "skip", "1GB", "can be read more than once, and source is a stream"),
+        (table, "indicator", "4MB", "depend on all groups"),
+    ):
+        with pytest.raises(ds.errors.ArgumentError, match=why):
+            ds.gram_by(source, ["k"], COLUMNS, null_policy=policy, memory_limit=limit, out=out)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.filterwarnings("ignore::dbselect.errors.MemoryWarning")
+@pytest.mark.parametrize("limit", ["5MB", "1GB"])
+@pytest.mark.parametrize("kind", ["relation", "Arrow", "pandas", "dictionary"])
+def test_every_table_that_is_there_again_is_read_within_a_limit(table, kind, limit):
+    by, arrow = "k", table.to_arrow()
+    with duckdb.connect() as con:
+        source = {
+            "relation": lambda: con.from_arrow(arrow),
+            "Arrow": lambda: arrow,
+            "pandas": table.to_pandas,
+            "dictionary": lambda: table.cast({"k": pl.String}).cast({"k": pl.Categorical}),
+        }[kind]()
+        found = ds.gram_by(source, by, COLUMNS, memory_limit=limit)
+        whole = ds.gram_by(source, by, COLUMNS)
+    order = pl.col(by).cast(pl.String)
+    assert_frame_equal(unnested(found.sort(order)), unnested(whole.sort(order)))
+
+
+def test_folds_and_indicators_that_fit_are_read_at_once(table):
+    for options in ({"fold": 3}, {"by": "k", "null_policy": "indicator"}):
+        whole = ds.gram_by(table, columns=COLUMNS, **options)
+        assert_frame_equal(
+            unnested(ds.gram_by(table, columns=COLUMNS, memory_limit="1GB", **options)),
+            unnested(whole),
+        )
 
 
 @pytest.mark.parametrize("function", ["gram", "gram_missing", "gram_merge"])

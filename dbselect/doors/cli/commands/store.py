@@ -47,7 +47,7 @@ def _add(parser: argparse.ArgumentParser) -> None:
     texts = {
         "weight": "column of row weights",
         "keep": "table: parts that are gone are dropped; all: they are retained",
-        "new-columns": "version, ignore, null or error: what becomes of new columns",
+        "new-columns": "how to treat new columns: version, ignore, null or error",
         "on-error": "skip: leave a file that cannot be read for the next refresh",
     }
     add_flags(command, texts)

@@ -191,8 +191,8 @@ impl Fitted {
         }
         if let Some(trace) = &self.trace {
             told.push(format!(
-                "column '{}' depends on the others but for {:.0e} of its variance, of which doubles \
-                 keep too few digits: it gets coefficient 0, though it may explain {:.3} of the \
+                "column '{}' nearly depends on the others: {:.0e} of its variance is its own, too \
+                 little for doubles, so it gets coefficient 0, although it may explain {:.3} of the \
                  target's variance",
                 self.columns[trace.column],
                 trace.share,

@@ -222,7 +222,7 @@ impl Out {
             }
             write_each(groups, rows, |at| entries[shared_at[at] as usize]);
             let mut rows_of: Vec<Vec<usize>> = vec![Vec::new(); shared.len()];
-            (0..).zip(&shared_at).for_each(|(at, &n)| rows_of[n as usize].push(rows.at(at)));
+            (0..).zip(&shared_at[..]).for_each(|(at, &n)| rows_of[n as usize].push(rows.at(at)));
             for ((_, group), own) in shared.iter().zip(rows_of) {
                 match group {
                     Some(group) => write_texts(next, own, &all.names[*group]),

@@ -1,4 +1,4 @@
-"""Refit a model on other rows, or read its own rows again."""
+"""What fitted models of all families answer alike: how sure their coefficients are, other rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from dbselect._lazy import load
-from dbselect.errors import ArgumentError
+from dbselect.errors import ArgumentError, warn_of_choice
+from dbselect.linear.inference import with_ends
+from dbselect.options.kinds import SHARE
+from dbselect.pages.summary import Summary
 from dbselect.record.gram import Gram
 from dbselect.record.inputs import HandleUnknown
 from dbselect.record.terms import Terms
@@ -17,8 +20,8 @@ if TYPE_CHECKING:
     from dbselect.validation.robust.robust import CovType, RobustErrors
 
 
-class Refitted:
-    """A model of some columns of a problem."""
+class FittedModel:
+    """A model of some columns of a problem, fitted to rows."""
 
     terms: Terms
 
@@ -37,6 +40,130 @@ class Refitted:
     def columns(self) -> list[str]:
         """The columns of the groups held."""
         raise NotImplementedError
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        """What `summary` prints above the terms."""
+        raise NotImplementedError
+
+    @property
+    def _was_chosen(self) -> bool:
+        """Whether the rows also chose the columns."""
+        raise NotImplementedError
+
+    def _tested(self) -> pl.DataFrame:
+        """Return term, estimate, std_error, statistic and p_value of each coefficient."""
+        raise NotImplementedError
+
+    def _quantile(self, level: float) -> float:
+        """Return within how many standard errors an estimate lies, with a probability."""
+        raise NotImplementedError
+
+    def _more_of_terms(self) -> list[pl.Series]:
+        """Return what `summary` has besides of each term."""
+        return []
+
+    def _warned(self) -> pl.DataFrame:
+        table = self._tested()
+        if self._was_chosen:
+            warn_of_choice()
+        return table
+
+    def summary(self) -> pl.DataFrame:
+        """Return each coefficient with its standard error and the test that it is 0.
+
+        Returns
+        -------
+        DataFrame: term, ``"(intercept)"`` first if there is one, then the columns; estimate;
+        std_error; statistic, estimate / std_error; p_value, two-sided. NULL for aliased columns,
+        and where n <= rank.
+
+        Of a linear model p-values are by Student's t with n - rank degrees of freedom, and
+        standardized is the estimate in deviations of the target for one of the column, through the
+        origin about 0; NULL for the intercept, and with ``exact=True``, which keeps none. It prints
+        below rows, residual degrees of freedom, sigma, r2, AIC, BIC, the F test and the condition
+        number. Of a family they are by the normal distribution (Wald), below rows, deviances,
+        dispersion and the likelihood-ratio test. A multinomial model has these rows for each class,
+        named in the first column, ``class``: its coefficients sum to 0 over the classes, and the
+        test is against that mean, not against a class of reference
+
+        Raises
+        ------
+        ArgumentError : the model has a ridge, or its coefficients are not least squares or of
+            greatest likelihood, or nothing is known of its rows: it came from SQL, or, of a
+            family, from a file
+        DataError : the columns are too nearly dependent for standard errors from a Gram; a fit of a
+            family did not converge, so that the best coefficients are not known
+
+        Warns
+        -----
+        SelectionWarning : the rows also chose the columns. A column that was chosen for
+            its size looks more certain than it is: p-values are too small, and so are
+            standard errors. Choose on some rows and call `dbselect.fit` with these
+            columns on others for p-values that hold.
+
+        Notes
+        -----
+        Linear: n is the number of rows, also where they have weights (statsmodels' WLS). O(D^3).
+        Of a family the covariance is the inverse of the information at the last pass, which the
+        last step of the fit leaves by a share of some 1e-5; of links that are not canonical the
+        expected information. Families gaussian, gamma, inverse_gaussian and tweedie: times
+        Pearson's statistic / (rows - rank). A row weight is how much its row counts.
+
+        References
+        ----------
+        Seber, Lee (2003), Linear Regression Analysis; Berk, Brown, Buja, Zhang, Zhao
+        (2013), Valid post-selection inference, Annals of Statistics 41; McCullagh, Nelder (1989),
+        Generalized Linear Models, section 4.4; Wald (1943), Transactions of the AMS 54.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"x": [0, 0, 0, 1, 1, 1, 1], "y": [0, 0, 1, 0, 1, 1, 1]})
+        >>> model = ds.fit(table, "y", family="binomial")
+        >>> model.summary()["std_error"].round(3).to_list()  # roots of 3/2 and 3/2 + 4/3
+        [1.225, 1.683]
+        """
+        return Summary.of(self._warned().with_columns(self._more_of_terms()), lambda: self._facts)
+
+    def intervals(self, level: float = 0.95) -> pl.DataFrame:
+        """Return each coefficient with the interval that it lies in at a level of confidence.
+
+        Parameters
+        ----------
+        level : in (0, 1)
+
+        Returns
+        -------
+        DataFrame: term, estimate and std_error of `summary`, of a multinomial model also class; low
+        and high, the ends, by Student's t with n - rank degrees of freedom, of a family by the
+        normal distribution (Wald). NULL where `summary` has NULL
+
+        Raises
+        ------
+        ArgumentError : level is out of range; else as `summary`
+        DataError : as `summary`
+
+        Warns
+        -----
+        SelectionWarning : the rows also chose the columns: the interval is too short
+
+        References
+        ----------
+        Seber, Lee (2003), Linear Regression Analysis, section 5.1; McCullagh, Nelder (1989),
+        section 4.4.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"x": [1, 2, 3, 4, 5], "y": [2, 3, 5, 6, 9]})
+        >>> ds.fit(table, "y").intervals(0.9).select("term", pl.col("low", "high").round(3)).rows()
+        [('(intercept)', -1.595, 1.395), ('x', 1.249, 2.151)]
+        """
+        SHARE.check("level", level)
+        return with_ends(self._warned(), self._quantile(level))
 
     def refit(self, source: Any) -> Any:
         """Return the model on the same columns, fitted to the rows of another source.

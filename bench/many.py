@@ -1,0 +1,126 @@
+"""Very many groups in zstd Parquet beside sums by group, and what first and small calls take."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from measure import apart, seconds
+from rows import Row
+from scans import struct
+from tables import FOLDER, columns, table
+
+import dbselect as ds
+
+OUT = FOLDER / "many-grams.parquet"
+#: As companies keep their files; the other subjects read what is not compressed.
+ZSTD = "zstd"
+IN_POLARS = "sum() by key in Polars"
+
+
+def keys() -> Iterator[Row]:
+    """Measure `gram` and `gram_by` of a million keys."""
+    path, what = table(10_000_000, 4, 1_000_000, ZSTD), "1,000,000 keys, 10M x 4"
+    yield _beside_sums(path, columns(4), f"DuckDB gram, GROUP BY {what}", 2.7)
+    yield from _within(path, columns(4), what, None, 4.4)
+    yield from _within(path, columns(4), what, 700)
+
+
+def widths() -> Iterator[Row]:
+    """Measure `gram` by 100 and 2,000 keys of rows that get wider."""
+    sizes = ((4_000_000, 50), (2_000_000, 100), (1_000_000, 200))
+    for groups, bars in {100: (1.05, 1.15, 1.3), 2000: (1.2, 1.4, 1.8)}.items():
+        for (rows, width), most in zip(sizes, bars, strict=True):
+            what = f"DuckDB gram, GROUP BY {groups:,} keys, {rows // 10**6}M x {width}"
+            yield _beside_sums(table(rows, width, groups, ZSTD), columns(width), what, most)
+
+
+def wide_records() -> Iterator[Row]:
+    """Measure `gram_by` of 100,000 keys of 39 columns, a tenth of the rows of 30 GB."""
+    path = table(9_000_000, 39, 100_000, ZSTD)
+    yield from _within(path, columns(39), "100,000 keys, 9M x 39", 3000)
+
+
+def _beside_sums(path: Path, names: list[str], what: str, most: float) -> Row:
+    """Measure `gram` by group beside `sum()`, each made into a table."""
+    with ds.connect() as con:
+
+        def made(values: str) -> Callable[[], Any]:
+            query = f"SELECT k, {values} FROM '{path}' GROUP BY k"
+            return lambda: con.execute(f"CREATE OR REPLACE TEMP TABLE made AS {query}")
+
+        sums = ", ".join(f"sum({name}) AS {name}" for name in names)
+        base, gram = seconds(made(sums), made(f"gram({struct(names)}) AS gram"), repeats=3)
+    return Row(what, gram, base, "sum() by key", most=most)
+
+
+def _within(
+    path: Path, names: list[str], what: str, megabytes: int | None, most: float | None = None
+) -> Iterator[Row]:
+    """Measure `ds.gram_by`, its peak within a limit of memory."""
+    sums = f"pl.scan_parquet('{path}').group_by('k').agg(pl.all().sum())"
+    floor = apart(f"{sums}.collect(engine='streaming')", "import polars as pl")
+    limit = "" if megabytes is None else f", memory_limit='{megabytes}MB', out='{OUT}'"
+    took = apart(
+        f"dbselect.gram_by('{path}', 'k', {names}{limit})", "import dbselect; dbselect.gram"
+    )
+    OUT.unlink(missing_ok=True)
+    what = f"ds.gram_by, {what}" + ("" if megabytes is None else f", within {megabytes} MB")
+    yield Row(what, took.seconds, floor.seconds, IN_POLARS, most=most)
+    yield Row(
+        f"{what}: peak memory", took.megabytes, floor.megabytes, IN_POLARS, "MB", limit=megabytes
+    )
+
+
+def predictions() -> Iterator[Row]:
+    """Measure `anytime_predict` of complete rows beside the model as an expression."""
+    path, (target, *features) = table(1_000_000, 20), columns(20)
+    with ds.connect() as con:
+        con.execute(f"CREATE TABLE t AS FROM '{path}'")
+        con.execute(
+            f"CREATE TABLE s AS SELECT anytime_sequence(gram({struct([target, *features])}), "
+            f"'{target}') AS steps FROM t"
+        )
+        model = con.execute("SELECT steps[-1] FROM s").fetchall()[0][0]
+        terms = [f"{weight} * {name}" for name, weight in model["coefficients"].items()]
+        values = (
+            " + ".join([str(model["intercept"]), *terms]),
+            f"(anytime_predict((SELECT steps FROM s), {struct(features)})).prediction",
+        )
+        plain, found = seconds(
+            *(lambda value=value: con.execute(f"SELECT sum({value}) FROM t").fetchall()
+              for value in values)
+        )  # fmt: skip
+    yield Row("anytime_predict, 1M x 19, in memory", found, plain, "the model as SQL", most=2.0)
+
+
+#: Medians of a small search and of the prediction of a row, of 300 calls each.
+SMALL = """
+import statistics, timeit
+import numpy as np, polars as pl
+import dbselect as ds
+rows = np.random.default_rng(0).standard_normal((200, 6))
+rows = pl.DataFrame(rows, schema=[f"x{j}" for j in range(6)])
+gram = ds.gram(rows)
+model = ds.anytime_sequence(gram, "x0").at(size=3)
+row = rows.drop("x0").row(0, named=True)
+works = (lambda: ds.anytime_sequence(gram, "x0"), lambda: model.predict(row))
+found = [statistics.median(timeit.repeat(work, number=1, repeat=300)) for work in works]
+"""
+
+
+def small() -> Iterator[Row]:
+    """Measure what a first use, a small search and one prediction take."""
+    codes = ("import duckdb, numpy, polars, pyarrow, scipy", "import dbselect as ds; ds.gram")
+    five, first = seconds(
+        *(lambda code=code: subprocess.run([sys.executable, "-c", code], check=True)
+          for code in codes)
+    )  # fmt: skip
+    yield Row("import dbselect as ds; ds.gram", first, five, "its five libraries", limit=0.42)
+    search, predicted = apart(SMALL).found
+    yield Row("a search of 5 columns in Python", search, limit=3e-4)
+    yield Row("one row predicted in Python", predicted, limit=1e-4)
+
+
+PARTS = (keys, widths, wide_records, predictions, small)

@@ -1,0 +1,153 @@
+"""Estimators of groups: the problem that is asked, and a sequence of which a prefix is taken.
+
+A sequence is plain data for pickle, and for skops, which builds no objects but trusted ones.
+"""
+
+import json
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar
+
+from sklearn.base import BaseEstimator
+
+from dbselect.options.kinds import one_of
+from dbselect.problem.problem import Problem
+from dbselect.record.steps import longest_within, uninterrupted
+from dbselect.results.every import AnySequence
+from dbselect.results.glm.sequence import GlmSequence, Precision
+from dbselect.results.joint import JointSequence
+from dbselect.results.sequence import Sequence
+from dbselect.sklearn.grouping import columns_of_groups
+from dbselect.sklearn.inputs import column_names
+from dbselect.sklearn.training import Training
+from dbselect.sklearn.tuning import CHOICES, Splits, chosen_step, splits_of
+from dbselect.sources.rows import Index
+
+#: What is kept of how sure coefficients are.
+_PRECISION = ("degrees", "dispersion", "errors", "centre")
+
+
+class GroupedEstimator(BaseEstimator):
+    """An estimator on groups of columns.
+
+    A subclass has the parameters in its signature, as scikit-learn wants it; the values here are
+    those of one without the parameter.
+    """
+
+    groups: Any
+    costs: Any
+    ridge: float
+    scale: bool
+    null_policy: str
+    always: Any = None
+    fit_intercept: bool = True
+    cv: Any = None
+
+    def _training(
+        self, X: Any, y: Any, kept: Index, weight: Any, *, classifier: bool = False
+    ) -> tuple[Training, Splits | None]:
+        """Return the rows that count, and how `cv` splits them."""
+        y = y[:, None] if y.ndim == 1 else y
+        training = Training(X[kept], y[kept], weight, self._names, self.null_policy)
+        return training, splits_of(self.cv, y, kept, classifier=classifier)
+
+    def _problem(self, training: Training, family: str = "gaussian") -> Problem:
+        """Return what is asked about some rows: of a Gram, or of a frame in passes."""
+        targets: Any = training.targets
+        is_linear = family == "gaussian"
+        return Problem(
+            training.gram() if is_linear else training.frame(),
+            targets if len(targets) > 1 else targets[0],
+            columns_of_groups(self.groups, training.names),
+            self.costs,
+            family=family,
+            weight=None if is_linear else training.weight_name,
+            null_policy="skip" if is_linear else self.null_policy,
+            intercept=self.fit_intercept,
+            ridge=self.ridge,
+            scale=self.scale,
+            always=self.always or (),
+        )
+
+    @property
+    def _names(self) -> list[str]:
+        return column_names(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.sparse = tags.input_tags.string = True
+        tags.target_tags.required = True
+        return tags
+
+
+class SequenceEstimator(GroupedEstimator):
+    """An estimator whose sequence is pickled as text, and as arrays what the text lacks.
+
+    Its state has numbers, texts and arrays only, so skops needs to trust only the class.
+    """
+
+    _KINDS: ClassVar[dict[str, Any]] = {
+        one.__name__: one for one in (Sequence, JointSequence, GlmSequence)
+    }
+
+    sequence_: AnySequence
+    step_: int
+    budget: float | None
+    max_groups: int | None
+    rule: str
+    choice: str
+
+    def _find(self, training: Training, splits: Splits | None, family: str = "gaussian") -> None:
+        """Search, and choose the prefix."""
+        one_of(CHOICES).check("choice", self.choice)
+        self.sequence_ = self._search(training, family)
+        self.step_ = longest_within(self.sequence_.spent, None)
+        if splits is not None:
+            self.step_, self.cv_results_ = chosen_step(
+                self.sequence_, training, splits, partial(self._search, family=family), self.choice
+            )
+
+    def _search(self, training: Training, family: str) -> AnySequence:
+        options: Any = {
+            "rule": self.rule, "budget": self.budget, "max_groups": self.max_groups,
+        }  # fmt: skip
+        return uninterrupted(self._problem(training, family).anytime_sequence(**options))
+
+    @property
+    def model_(self) -> Any:
+        """The model of the prefix that was chosen."""
+        return self.sequence_.model(self.step_)
+
+    @property
+    def groups_(self) -> list[str]:
+        """The groups of this prefix, in the order taken."""
+        return list(self.model_.groups)
+
+    @property
+    def budget_(self) -> float:
+        """What this prefix costs."""
+        return float(self.sequence_.spent[self.step_])
+
+    def __getstate__(self) -> Any:
+        state = dict(super().__getstate__())
+        found = state.pop("sequence_", None)
+        if found is None:
+            return state
+        told: dict[str, Any] = {
+            "kind": type(found).__name__,
+            "record": json.dumps(found.to_struct()),
+        }
+        if isinstance(found, GlmSequence) and found.precision is not None:
+            own = found.precision
+            told |= {name: getattr(own, name) for name in _PRECISION}
+        return state | {"sequence_": told}
+
+    def __setstate__(self, state: Any) -> None:
+        told = state.get("sequence_")
+        if told is not None:
+            found = self._KINDS[told["kind"]].from_struct(json.loads(told["record"]))
+            if "errors" in told:
+                own = {name: told[name] for name in _PRECISION}
+                found = replace(found, precision=Precision(**own))
+            state = {**state, "sequence_": found}
+        super().__setstate__(state)

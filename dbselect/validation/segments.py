@@ -1,0 +1,340 @@
+"""Segments of a cross-validation: each is cut into folds, trains a method and judges it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import accumulate
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
+from dbselect.pages.short import listed
+from dbselect.record.columns import leaves
+from dbselect.record.gram import Gram
+from dbselect.record.steps import uninterrupted
+from dbselect.results.glm.model import GlmModel
+from dbselect.results.glm.sequence import GlmSequence
+from dbselect.results.selected import model_in
+from dbselect.search.lazy.folds import WideFolds, wide_folds
+from dbselect.search.table import policy_but_for, table_of
+from dbselect.sources.engines.remote_frames import brought_here, table_elsewhere
+from dbselect.sources.partial.grouping import warn_of_folds
+from dbselect.sources.read import gram_by, with_digits_of
+from dbselect.sources.request import FOLD, Folding, not_computed, request_of
+from dbselect.sources.sampling.folded import FoldedTable, RowFolds
+from dbselect.sources.target import check_numeric
+from dbselect.validation.grid import MethodOf, Options, answer
+from dbselect.validation.held_out import (
+    HeldOut,
+    Measures,
+    MetricJudge,
+    check_judged_on_gram,
+    on_gram,
+    on_rows,
+    scores_of,
+)
+
+if TYPE_CHECKING:
+    from dbselect.problem.problem import Problem
+
+#: Fields of how a table is read, which records no longer need.
+_OF_TABLE = ("family", "weight", "null_policy", "offset", "rows", "terms", "gram")
+
+
+@dataclass(frozen=True, eq=False)
+class Segment(ABC):
+    """What is cut into folds."""
+
+    rows: Any  # RowFolds of its rows; None of records, where no row is judged
+
+    @property
+    def whole(self) -> Any:
+        """All rows, without a column that is only the key; of records their Gram."""
+        return FoldedTable(self.rows, None)
+
+    @abstractmethod
+    def folds(self) -> tuple[list[Any], int]:
+        """Return the folds that have usable rows, and how many there are in all."""
+
+    @abstractmethod
+    def training(self, folds: Sequence[Any]) -> dict[Any, Any]:
+        """Return for each fold what the method runs on: the others, or those before it."""
+
+    @abstractmethod
+    def judged(self, results: Mapping[Any, Any]) -> dict[Any, HeldOut]:
+        """Judge the result of each fold on the fold."""
+
+    def asked(self, problem: "Problem", source: Any) -> "Problem":
+        """Return the problem of some of the rows."""
+        return problem.replace(source=source, rows=None)
+
+    def check(self, result: Any) -> None:
+        """Refuse what a method returns and the segment does not judge."""
+        check_judged_on_gram(result)
+
+    def outcomes(
+        self,
+        problem: "Problem",
+        method: MethodOf,
+        points: Iterable[Options],
+        judge: MetricJudge | None,
+    ) -> Iterator[tuple[pl.DataFrame, str | None]]:
+        """Yield the scores of each point, and the reason why some are missing."""
+        asked = Measures() if judge is None else judge.measures
+        folds, every = self.folds()
+        if len(folds) < 2:
+            few = f"{len(folds)} of {every} folds have usable rows; at least 2 are needed"
+            yield from ((asked.nothing, few) for _ in points)
+            return
+        training = self.training(folds)
+        for options in points:
+            try:
+                results = {
+                    fold: self._result(self.asked(problem, source), method, options)
+                    for fold, source in training.items()
+                }
+                if judge is None:
+                    judged = self.judged(results)
+                else:
+                    judged = {fold: judge.of(one, self.rows, fold) for fold, one in results.items()}
+            except DataError as error:
+                yield asked.nothing, str(error)
+            else:
+                yield scores_of(results, judged, asked), _note(problem, judged)
+
+    def _result(self, problem: "Problem", method: MethodOf, options: Options) -> Any:
+        result = model_in(uninterrupted(answer(problem, method, options)))
+        self.check(result)
+        return result
+
+
+def _note(problem: "Problem", judged: Mapping[Any, HeldOut]) -> str | None:
+    constant = [fold for fold, one in judged.items() if one.is_constant]
+    target = problem.target
+    names = f"'{target}'" if isinstance(target, str) else f"{problem.targets}"
+    return f"target {names} is constant in fold {constant[0]}: no r2" if constant else None
+
+
+@dataclass(frozen=True, eq=False)
+class OnGrams(Segment):
+    """A segment whose folds are Grams."""
+
+    parts: Mapping[Any, Gram]  # of each fold
+    targets: list[str]
+    in_order: bool  # whether only the folds before one train
+
+    @property
+    def whole(self) -> Gram:
+        """The Gram of all folds."""
+        return reduce(add, self.parts.values())
+
+    def folds(self) -> tuple[list[Any], int]:
+        """Return the folds that have usable rows, and how many there are in all."""
+        return [fold for fold, gram in self.parts.items() if gram.rows], len(self.parts)
+
+    def training(self, folds: Sequence[Any]) -> dict[Any, Gram]:
+        """Return the Grams of the others, or of those before."""
+        if self.in_order:
+            earlier = accumulate((self.parts[fold] for fold in folds[:-1]), add)
+            return dict(zip(folds[1:], earlier, strict=True))
+        return {
+            fold: reduce(add, (self.parts[other] for other in folds if other != fold))
+            for fold in folds
+        }
+
+    def asked(self, problem: "Problem", source: Any) -> "Problem":
+        """Return the problem of some of the rows, which were read as it says."""
+        return problem.on_gram(source)
+
+    def judged(self, results: Mapping[Any, Any]) -> dict[Any, HeldOut]:
+        """Judge the result of each fold on the fold."""
+        whole = self.whole
+        scales = {
+            name: float(whole.comoment[at, at] / whole.weight)
+            for name in self.targets
+            for at in [whole.position(name, "target")]
+        }
+        return {
+            fold: on_gram(own, self.parts[fold], scales=scales) for fold, own in results.items()
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class OnTable(Segment):
+    """A table whose folds are read in passes, for models of a family."""
+
+    weight: str | None  # column of row weights
+
+    def folds(self) -> tuple[list[Any], int]:
+        """Return the folds that have rows, and how many are asked for."""
+        present = self.rows.present()
+        warn_of_folds([len(present)], self.rows.folding)
+        return list(present), self.rows.folding.k
+
+    def training(self, folds: Sequence[Any]) -> dict[Any, FoldedTable]:
+        """Return the rows of the others."""
+        judged = folds[1:] if self.rows.folding.edges else folds
+        return {fold: FoldedTable(self.rows, fold) for fold in judged}
+
+    def judged(self, results: Mapping[Any, Any]) -> dict[Any, HeldOut]:
+        """Judge the result of each fold on the fold."""
+        return {
+            fold: on_rows(result, FoldedTable(self.rows, fold, held_out=True), self.weight)
+            for fold, result in results.items()
+        }
+
+    def check(self, result: Any) -> None:
+        """Refuse what a method returns and is of no family."""
+        if not isinstance(result, GlmSequence | GlmModel):
+            raise ArgumentError(
+                f"method returns a {type(result).__name__}; with a family it must return a "
+                "GlmSequence or a GlmModel"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class OnWide(Segment):
+    """A table too wide for its Gram, whose folds are summed in the same scans."""
+
+    wide: WideFolds
+
+    def folds(self) -> tuple[list[Any], int]:
+        """Return the folds that have usable rows, and how many are asked for."""
+        return self.wide.folds()
+
+    def training(self, folds: Sequence[Any]) -> dict[Any, Any]:
+        """Return the rows of the others."""
+        return dict(self.wide.training(folds))
+
+    def judged(self, results: Mapping[Any, Any]) -> dict[Any, HeldOut]:
+        """Judge the result of each fold on the fold."""
+        return {
+            fold: on_gram(result, *self.wide.held_out(fold, result.columns))
+            for fold, result in results.items()
+        }
+
+
+def segments_of(
+    problem: "Problem", folding: Folding | None, named: list[str] | None, *, time: bool, rows: bool
+) -> tuple[pl.DataFrame, Sequence[Segment]]:
+    """Return the keys of the segments, one row each, and the segments.
+
+    Parameters
+    ----------
+    named : columns and globs that some point reads, the target among them; None for all
+    time : whether folds are in their order, and the method runs on those before
+    rows : whether rows are judged, also of linear models
+    """
+    judged = None
+    if folding is not None and (rows or not problem.is_linear):
+        judged = _row_folds(problem, folding, named)
+    if folding is not None and not problem.is_linear:
+        return pl.DataFrame(), [OnTable(judged, problem.weight)]
+    if folding is not None and problem.gram == "lazy":
+        wide = wide_folds(problem, folding, named)
+        return pl.DataFrame(), [OnWide(wide.rows, wide)]
+    keys, every = _segments(fold_records(problem, folding, named))
+    return keys, [OnGrams(judged, parts, problem.targets, time) for parts in every]
+
+
+def fold_records(problem: "Problem", folding: Folding | None, named: list[str] | None) -> Any:
+    """Return the records of folds: the source, or those of a table, which is read once."""
+    if folding is None:
+        _check_is_of_records(problem)
+        return problem.source
+    table = table_of(problem, None)
+    check_numeric(table, problem.targets)
+    return gram_by(
+        table, columns=named, weight=problem.weight, fold=folding, terms=problem.terms,
+        null_policy=policy_but_for(problem.targets, problem.null_policy),
+    )  # fmt: skip
+
+
+def _check_is_of_records(problem: "Problem") -> None:
+    """Refuse what needs a table, where there is none to be cut into folds."""
+    asked = {name: value for name, value in problem.changed().items() if name in _OF_TABLE}
+    for name, value in asked.items():
+        told = str(value) if name == "family" else value
+        raise ArgumentError(
+            f"folds is None; with {name} {told!r} the source is a table, and folds must state "
+            "how many parts its rows are cut into"
+        )
+
+
+def _row_folds(problem: "Problem", folding: Folding, named: list[str] | None) -> RowFolds:
+    """Return the folds of a table's rows, as `gram_by` would cut it."""
+    table = table_of(problem, None)
+    if not table.again:
+        raise SourceError(
+            "source is a stream that can be read only once, and every fold reads the rows again; "
+            "give a table, a relation or a file"
+        )
+    target = problem.targets[0]
+    texts = [leaf.name for leaf in leaves(table.schema) if not leaf.is_numeric]
+    if named is not None and target in texts:
+        # A target of classes is no column of a Gram.
+        named = [name for name in named if name != target]
+    named = not_computed(named, problem.terms)
+    taken = request_of(table.schema, named, problem.weight, (), folding).taken
+    hidden = [folding.key] if named is None and folding.key is not None else []
+    folding = replace(folding, columns=tuple(taken))
+    return RowFolds(with_digits_of(folding.key, table), folding, hidden)
+
+
+def _segments(source: Any) -> tuple[pl.DataFrame, list[dict[Any, Gram]]]:
+    """Return the keys of the segments, one row each, and their folds."""
+    if isinstance(source, list | tuple):
+        if not source:
+            raise ArgumentError("source is empty; it must list a Gram for each fold")
+        grams = [one if isinstance(one, Gram) else Gram.from_struct(one) for one in source]
+        return pl.DataFrame(), [dict(enumerate(grams))]
+    frame = _frame(source)
+    frame = frame.drop_nulls("gram")
+    if frame.is_empty():
+        raise ArgumentError("source is empty; it must have a row for each fold")
+    keys = frame.drop(FOLD, "gram")
+    if not keys.columns:
+        return pl.DataFrame(), [_parts(frame)]
+    groups = frame.partition_by(keys.columns, maintain_order=True)
+    return keys.unique(maintain_order=True), [_parts(group) for group in groups]
+
+
+def _frame(source: Any) -> pl.DataFrame:
+    """Return a frame of records; that it has them is seen before rows are computed."""
+    if isinstance(source, pl.LazyFrame):
+        _check_records(source.collect_schema().names())
+        return source.collect()
+    elsewhere = table_elsewhere(source)
+    if elsewhere is not None:
+        _check_records(elsewhere.schema.names)
+        return brought_here(elsewhere, elsewhere.schema.names)
+    if isinstance(source, pl.DataFrame) or hasattr(source, "__arrow_c_stream__"):
+        frame = pl.DataFrame(source)
+        _check_records(frame.columns)
+        return frame
+    raise ArgumentError(
+        f"source is a {type(source).__name__}; it must be a frame with the columns 'fold' and "
+        "'gram', a list of Grams, or with folds= a table"
+    )
+
+
+def _check_records(names: list[str]) -> None:
+    for name in (FOLD, "gram"):
+        if name not in names:
+            raise ColumnError(
+                f"source lacks column '{name}'; it has {listed(names)}; a table needs folds=, as "
+                "in folds=5"
+            )
+
+
+def _parts(rows: pl.DataFrame) -> dict[Any, Gram]:
+    """Return the Gram of each fold, in the order of the folds; records of one are merged."""
+    rows = rows.sort(FOLD)
+    parts: dict[Any, Gram] = {}
+    for fold, record in zip(rows[FOLD], rows["gram"].to_arrow(), strict=True):
+        gram = Gram.from_struct(record)
+        parts[fold] = parts[fold] + gram if fold in parts else gram
+    return parts
