@@ -30,6 +30,7 @@ class AnytimeClassifier(ClassifierMixin, Predicting):
     rule : as of `dbselect.anytime_sequence` with a family; default ``"score"``, which is
         nearly as good as the exact gain and needs no refit of every group
     ridge, scale, max_groups, always : as of `dbselect.anytime_sequence`
+    fit_intercept : False for models through the origin
     family : ``"binomial"`` of two classes, ``"multinomial"``, or ``"auto"``, by their number
     cv, choice : as of `AnytimeRegressor`; what is explained is a share of the null deviance
     class_weight : class -> weight of its rows, or ``"balanced"``, as everywhere in scikit-learn
@@ -59,20 +60,10 @@ class AnytimeClassifier(ClassifierMixin, Predicting):
     (['no', 'yes'], [[0.25, 0.75]])
     """
 
-    budget: float | None = None
     _: KW_ONLY
-    groups: Any = None
-    costs: Any = None
     rule: str = "score"
-    ridge: float = 0.0
-    scale: bool = True
-    max_groups: int | None = None
-    always: Any = None
     family: str = "auto"
-    cv: Any = None
-    choice: str = "best"
     class_weight: Any = None
-    null_policy: str = "indicator"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Search, and fit the groups that are bought.

@@ -62,20 +62,8 @@ class AnytimeRegressor(RegressorMixin, Predicting):
     (['x0'], [20.5])
     """
 
-    budget: float | None = None
     _: KW_ONLY
-    groups: Any = None
-    costs: Any = None
-    rule: str = "fr"
-    ridge: float = 0.0
-    scale: bool = True
-    max_groups: int | None = None
-    always: Any = None
-    fit_intercept: bool = True
     family: str = "gaussian"
-    cv: Any = None
-    choice: str = "best"
-    null_policy: str = "indicator"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Search, and fit the groups that are bought.

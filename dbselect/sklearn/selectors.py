@@ -12,7 +12,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dbselect.record.steps import longest_within, uninterrupted
-from dbselect.sklearn.estimator import GroupedEstimator, SequenceEstimator
+from dbselect.sklearn.estimator import AnytimeEstimator, GroupedEstimator, SequenceEstimator
 from dbselect.sklearn.inputs import rows_that_count, validated
 from dbselect.sklearn.training import Training
 from dbselect.sklearn.tuning import Splits
@@ -65,7 +65,7 @@ class GramSelector(SelectorMixin, GroupedEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class AnytimeSelector(GramSelector, SequenceEstimator):
+class AnytimeSelector(GramSelector, AnytimeEstimator):
     """Columns of the groups that a budget buys, by `dbselect.anytime_sequence`.
 
     Parameters
@@ -102,20 +102,6 @@ class AnytimeSelector(GramSelector, SequenceEstimator):
     (['x0'], [1, 2, 3, 4])
     """
 
-    budget: float | None = None
-    _: KW_ONLY
-    groups: Any = None
-    costs: Any = None
-    rule: str = "fr"
-    ridge: float = 0.0
-    scale: bool = True
-    max_groups: int | None = None
-    always: Any = None
-    fit_intercept: bool = True
-    cv: Any = None
-    choice: str = "best"
-    null_policy: str = "indicator"
-
     def _choose(self, training: Training, splits: Splits | None) -> None:
         self._find(training, splits)
 
@@ -150,17 +136,8 @@ class FoBaSelector(GramSelector, SequenceEstimator):
     epsilon: float = 0.0
     _: KW_ONLY
     nu: float = 0.5
-    groups: Any = None
-    costs: Any = None
-    rule: str = "fr"
     backward: str = "loss"
     max_steps: int | None = None
-    ridge: float = 0.0
-    scale: bool = True
-    budget: float | None = None
-    always: Any = None
-    fit_intercept: bool = True
-    null_policy: str = "indicator"
 
     def _choose(self, training: Training, splits: Splits | None) -> None:
         options: dict[str, Any] = {
@@ -201,18 +178,12 @@ class SGHTSelector(GramSelector):
     max_columns: int | None = None
     max_groups: int | None = None
     _: KW_ONLY
-    groups: Any = None
-    costs: Any = None
-    ridge: float = 0.0
-    scale: bool = True
     variant: str = "ista"
     start: Any = "ridge"
     refit: bool = True
     polish: bool = True
     tol: float = 1e-8
     max_iter: int = 500
-    fit_intercept: bool = True
-    null_policy: str = "indicator"
 
     def _choose(self, training: Training, splits: Splits | None) -> None:
         problem = self._problem(training)
