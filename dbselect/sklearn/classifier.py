@@ -14,27 +14,25 @@ from dbselect.errors import DataError
 from dbselect.options.kinds import one_of
 from dbselect.record.inputs import MissingColumns
 from dbselect.sklearn.inputs import rows_that_count, validated
-from dbselect.sklearn.predictor import Predicting
+from dbselect.sklearn.predictor import PredictingEstimator
 
 #: What classes may be modelled by.
 FAMILIES = ("auto", "binomial", "multinomial")
 
 
 @dataclass(eq=False, repr=False)
-class AnytimeClassifier(ClassifierMixin, Predicting):
+class AnytimeClassifier(ClassifierMixin, PredictingEstimator):
     """Logistic regression on the groups that a budget buys.
 
     Parameters
     ----------
-    budget, groups, costs : as of `AnytimeRegressor`
+    budget, groups, costs, ridge, scale, fit_intercept, null_policy : as of `AnytimeRegressor`
     rule : as of `dbselect.anytime_sequence` with a family; default ``"score"``, which is
         nearly as good as the exact gain and needs no refit of every group
-    ridge, scale, max_groups, always : as of `dbselect.anytime_sequence`
-    fit_intercept : False for models through the origin
-    family : ``"binomial"`` of two classes, ``"multinomial"``, or ``"auto"``, by their number
+    always, max_groups : as of `dbselect.anytime_sequence`
     cv, choice : as of `AnytimeRegressor`; what is explained is a share of the null deviance
+    family : ``"binomial"`` of two classes, ``"multinomial"``, or ``"auto"``, by their number
     class_weight : class -> weight of its rows, or ``"balanced"``, as everywhere in scikit-learn
-    null_policy : as of `AnytimeRegressor`
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ from dbselect.sklearn.inputs import as_polars, complete, dense, has_text, rows_t
 Numbers = npt.NDArray[np.float64]
 
 
-class Predicting(AnytimeEstimator):
+class PredictingEstimator(AnytimeEstimator):
     """A sequence of groups, of which a prefix predicts."""
 
     def _means(self, X: Any, budget: Any, missing_columns: MissingColumns) -> Numbers:

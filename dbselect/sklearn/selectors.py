@@ -70,13 +70,8 @@ class AnytimeSelector(GramSelector, AnytimeEstimator):
 
     Parameters
     ----------
-    budget : limit on the summed cost; None = no limit
-    groups : None, each column alone; ``"prefix"``, columns of one transformer of a
-        ColumnTransformer together; or name -> columns, globs or numbers from 0
-    costs : name of a group -> cost > 0; default 1 each
-    rule, ridge, scale, max_groups, always : as of `dbselect.anytime_sequence`
-    fit_intercept : False for models through the origin
-    cv, choice, null_policy : as of `AnytimeRegressor`
+    budget, groups, costs, ridge, scale, fit_intercept, null_policy : as of `AnytimeRegressor`
+    rule, always, max_groups, cv, choice : as of `AnytimeRegressor`
 
     Attributes
     ----------
@@ -113,11 +108,10 @@ class FoBaSelector(GramSelector, SequenceEstimator):
     Parameters
     ----------
     epsilon : share of the target's variance that a group must gain, >= 0
+    groups, costs, ridge, scale, fit_intercept, null_policy : as of `AnytimeRegressor`
+    rule, budget, always : as of `dbselect.foba`
     nu : share of a gain that a removal may lose, in (0, 1)
-    groups, costs : as of `AnytimeSelector`
-    rule, backward, max_steps, ridge, scale, budget, always : as of `dbselect.foba`
-    fit_intercept : False for models through the origin
-    null_policy : as of `AnytimeRegressor`
+    backward, max_steps : as of `dbselect.foba`
 
     Attributes
     ----------
@@ -155,10 +149,8 @@ class SGHTSelector(GramSelector):
     Parameters
     ----------
     max_columns, max_groups : limits; default: half of those there are, at least 1, as RFE does
-    groups, costs : as of `AnytimeSelector`
-    ridge, scale, variant, start, refit, polish, tol, max_iter : as of `dbselect.sght`
-    fit_intercept : False for models through the origin
-    null_policy : as of `AnytimeRegressor`
+    groups, costs, ridge, scale, fit_intercept, null_policy : as of `AnytimeRegressor`
+    variant, start, refit, polish, tol, max_iter : as of `dbselect.sght`
 
     Attributes
     ----------
