@@ -38,7 +38,7 @@ from dbselect.sources.read import gram as read_gram
 from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.wide.many_levels import has_many
 from dbselect.validation.scoring.coefficients import coefficients_of
-from dbselect.validation.scoring.judging import Measurable
+from dbselect.validation.scoring.judging import Measurable, beside_steps
 from dbselect.validation.scoring.measured import Evaluation, measured
 from dbselect.validation.scoring.row_scores import row_scores
 from dbselect.validation.simulate import simulate
@@ -198,10 +198,22 @@ def evaluate(
     unseen = unseen_in(gram, found.terms.of(found.columns))
     if isinstance(found, JointSequence | JointModel):
         return _in_all(found, gram, unseen)
-    return _on(found, gram, unseen)
+    return _on_gram(found, gram, unseen)
 
 
-def _on(found: Sequence | Model, gram: Gram, unseen: Names[Category]) -> pl.DataFrame:
+def _linear(found: Sequence | Model, mse: Vector, variance: float) -> pl.DataFrame:
+    """Return what each prefix explains of one response, given its errors."""
+    judged = {"r2": 1.0 - mse / variance, "mse": mse}
+    if isinstance(found, Sequence):
+        # On the rows of the search, r2 - explained is the penalty's share of the variance.
+        penalty = (found.r2 - found.explained) * found.linear.target_spread**2
+        # Through the origin the model without columns predicts 0.
+        total = variance if found.has_intercept else mse[0]
+        judged = {"explained": (mse[0] - mse - penalty) / total} | judged
+    return beside_steps(found, judged)
+
+
+def _on_gram(found: Sequence | Model, gram: Gram, unseen: Names[Category]) -> pl.DataFrame:
     """Return what each prefix explains of one response.
 
     Of the categories `unseen` rows have a level that the fit has not seen.
@@ -209,16 +221,7 @@ def _on(found: Sequence | Model, gram: Gram, unseen: Names[Category]) -> pl.Data
     reason = unusable(gram, found.target)
     if reason is not None:
         raise DataError(reason)
-    mse, variance = squared_errors(found, gram, unseen)
-    if isinstance(found, Model):
-        return pl.DataFrame({"spent": [found.spent], "r2": 1.0 - mse / variance, "mse": mse})
-    # On the rows of the search, r2 - explained is the penalty's share of the variance.
-    penalty = (found.r2 - found.explained) * found.linear.target_spread**2
-    # Through the origin the model without columns predicts 0.
-    total = variance if found.has_intercept else mse[0]
-    return found.steps.select("step", "action", "group", "spent").with_columns(
-        explained=(mse[0] - mse - penalty) / total, r2=1.0 - mse / variance, mse=mse
-    )
+    return _linear(found, *squared_errors(found, gram, unseen))
 
 
 def _has_no_gram(found: Sequence | Model) -> bool:
@@ -230,18 +233,13 @@ def _has_no_gram(found: Sequence | Model) -> bool:
 def _by_predictions(found: Sequence | Model, data: Any, weight: str | None) -> pl.DataFrame:
     """Return what each prefix explains of one response, from what it predicts for each row."""
     judged = measured(found, data, ["r2", "mse"], weight, None).table
-    if isinstance(found, Model):
-        return judged
     r2, mse = judged["r2"].to_numpy(), judged["mse"].to_numpy()
-    variance = mse[0] / (1.0 - r2[0])
-    penalty = (found.r2 - found.explained) * found.linear.target_spread**2
-    explained = (mse[0] - mse - penalty) / variance
-    return judged.insert_column(judged.columns.index("r2"), pl.Series("explained", explained))
+    return _linear(found, mse, mse[0] / (1.0 - r2[0]))
 
 
 def _in_all(joint: JointSequence | JointModel, gram: Gram, unseen: Names[Category]) -> pl.DataFrame:
     """Return what each prefix explains of all responses, and of each."""
-    each = {name: _on(own, gram, unseen) for name, own in joint.responses.items()}
+    each = {name: _on_gram(own, gram, unseen) for name, own in joint.responses.items()}
     first = next(iter(each.values()))
     in_all = {
         name: joint.share @ np.array([own[name].to_numpy() for own in each.values()])
@@ -265,18 +263,12 @@ def _by_rows(found: GlmSequence | GlmModel, data: Any, weight: str | None) -> pl
     scores = row_scores(found, data, weight)
     if scores.null_deviance == 0:
         raise DataError(constant_target(found.target, scores.rows, scores.skipped))
-    # NULL where there are no classes.
-    accuracy = pl.Series([None] * len(scores.deviance), dtype=pl.Float64)
-    judged: dict[str, Any] = {
-        "r2": scores.r2, "deviance": scores.deviance,
-        "accuracy": accuracy if scores.accuracy is None else scores.accuracy,
-    }  # fmt: skip
-    if isinstance(found, GlmModel):
-        return pl.DataFrame({"spent": [found.spent], **judged})
-    drop = (scores.deviance[0] - scores.deviance) / scores.null_deviance
-    return found.steps.select("step", "action", "group", "spent").with_columns(
-        explained=drop - (found.r2 - found.explained), **judged
-    )
+    judged: dict[str, Any] = {"accuracy": pl.lit(None, pl.Float64)} | scores.measures
+    judged = {name: judged[name] for name in ("r2", "deviance", "accuracy")}
+    if isinstance(found, GlmSequence):
+        drop = (scores.deviance[0] - scores.deviance) / scores.null_deviance
+        judged = {"explained": drop - (found.r2 - found.explained)} | judged
+    return beside_steps(found, judged)
 
 
 def _of_rows(found: Any, data: Any) -> Measurable:

@@ -184,6 +184,13 @@ def judged(
     return judging, sums, table
 
 
+def beside_steps(found: Measurable, columns: dict[str, Any]) -> pl.DataFrame:
+    """Return columns beside the steps of a sequence; of one model beside what it costs."""
+    if isinstance(found, Model | GlmModel):
+        return pl.select(spent=pl.lit(found.spent)).with_columns(**columns)
+    return found.steps.select("step", "action", "group", "spent").with_columns(**columns)
+
+
 def _known(names: Sequence[str], terms: Terms) -> LinearPredictors | None:
     """Return a predictor a category: 1 where the fit has seen the level, 0 of another level."""
     each = []

@@ -15,9 +15,7 @@ from dbselect.pages.short import listed
 from dbselect.pictures.steps import MOST_STEPS, Heights, step_curves, thinned
 from dbselect.record.gram import Vector
 from dbselect.record.rows import row_counts
-from dbselect.results.glm.model import GlmModel
-from dbselect.results.model import Model
-from dbselect.validation.scoring.judging import Measurable, RowSums, judged
+from dbselect.validation.scoring.judging import Measurable, RowSums, beside_steps, judged
 from dbselect.validation.scoring.metrics import OF_QUERIES, MetricRequest, check_family, requests_of
 from dbselect.validation.scoring.ranks import auc, ndcg
 from dbselect.validation.unknown import ROUNDING_SHARE
@@ -128,11 +126,8 @@ def measured(
             columns[one.name] = _ranked(one, sums.ranked, query, found)
         else:
             columns[one.name] = _finished(one, mean[one.metric.summed], sums, found)
-    told = pl.DataFrame({"spent": [found.spent]})
-    if not isinstance(found, Model | GlmModel):
-        told = found.steps.select("step", "action", "group", "spent")
     return Evaluation(
-        told.with_columns(**columns), found.target, tuple(columns), sums.rows, sums.skipped,
+        beside_steps(found, columns), found.target, tuple(columns), sums.rows, sums.skipped,
         None if query is None else int(query.max()) + 1,
     )  # fmt: skip
 

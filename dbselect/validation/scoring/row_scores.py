@@ -37,6 +37,12 @@ class RowScores:
             return np.full(len(self.deviance), np.nan)
         return np.asarray(1.0 - self.deviance / self.null_deviance)
 
+    @property
+    def measures(self) -> dict[str, Vector]:
+        """What there is of each prefix, by name."""
+        found = {"r2": self.r2, "deviance": self.deviance}
+        return found if self.accuracy is None else found | {"accuracy": self.accuracy}
+
 
 def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = None) -> RowScores:
     """Read a table once and judge every prefix on the rows that all of them can predict.
