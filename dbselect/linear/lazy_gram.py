@@ -18,8 +18,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dbselect.linear.levels.level_state import LevelState
 from dbselect.linear.levels.levels import ByLevel
 from dbselect.linear.problem import Index, Linear, by_size
+from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector
 
 #: Columns whose rows are read together, where the search needs fewer.
@@ -226,3 +228,33 @@ class WideLinear(Linear):
             blocks = blocks * inverse[:, :, None] * inverse[:, None, :]
         blocks[:, diagonal, diagonal] = self.variances[columns]
         return blocks
+
+
+class WideState(State):
+    """The selected groups and what every other would add, which reads rows for several at once.
+
+    Its problem is a `WideLinear`.
+    """
+
+    problem: Any
+
+    @property
+    def most(self) -> float:
+        """No groups at all explain more than the target's variance."""
+        return 1.0
+
+    def expect(self, candidates: Sequence[int]) -> None:
+        """Read the rows of some groups, in one scan."""
+        self._sums.expect(candidates)
+
+    @property
+    def _sums(self) -> LazyGram:
+        return self.problem.sums  # type: ignore[no-any-return]
+
+
+class WideLevelState(WideState, LevelState):
+    """The same where one of the groups has very many levels."""
+
+    @property
+    def _sums(self) -> LazyGram:
+        return self._whole.sums  # type: ignore[no-any-return]

@@ -33,10 +33,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas, lapack
 
-from dbselect.linear.elimination import RANK_ROUNDING, certainly_factored, eliminate, factored
+from dbselect.linear.elimination import (
+    RANK_ROUNDING,
+    Rotation,
+    certainly_factored,
+    eliminate,
+    factored,
+)
 from dbselect.linear.levels.levels import LevelBlock
 from dbselect.linear.problem import RANK_SHARE, Index, Linear, blocks_of, by_size
-from dbselect.linear.rotation import Rotation
 from dbselect.record.gram import Matrix, Vector
 
 #: Share of its own variance below which what is left of a column may be rounding: above,

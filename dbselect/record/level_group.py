@@ -1,4 +1,4 @@
-"""A group of very many levels beside a Gram, which lacks its columns."""
+"""The levels of categories: a group of very many of them, and their shares in the rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dbselect.record.gram import Matrix, Vector
+from dbselect.record.gram import Gram, Matrix, Vector
 
 #: Share by which the weights of the levels may add up to more than those of the rows.
 ROUNDING = 1e-9
@@ -56,3 +56,28 @@ class LevelGroup:
             raise ValueError(f"its sums by level have shape {self.sums.shape}, not {shape}")
         if (self.weight < 0).any() or self.weight.sum() > total * (1.0 + ROUNDING):
             raise ValueError("the weights of its levels are none of its rows")
+
+
+def shares_of(
+    gram: Gram, by_level: LevelGroup | None = None, names: Sequence[str] = ()
+) -> dict[str, float]:
+    """Return the mean of each column of a category over the rows of a Gram.
+
+    It may be one through the origin, with raw moments and means of 0: the square of an indicator is
+    itself, and the mean of a column that was filled is in the terms. `by_level` are levels that it
+    lacks, with these names.
+    """
+    if not gram.weight:
+        return {}
+    place = {name: at for at, name in enumerate(gram.columns)}
+    marked = [name for one in gram.terms.categories for name in one.marked_names if name in place]
+    at = [place[name] for name in marked]
+    means, squares = gram.mean[at], np.diagonal(gram.comoment)[at] / gram.weight
+    known = gram.terms.means
+    found = {
+        name: mean or known.get(name, square)
+        for name, mean, square in zip(marked, means.tolist(), squares.tolist(), strict=True)
+    }
+    if by_level is not None:
+        found |= dict(zip(names, (by_level.weight / gram.weight).tolist(), strict=True))
+    return found

@@ -12,8 +12,8 @@ from dbselect.options.table import AnytimeOptions
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Record, Stop
 from dbselect.results.call import Call
-from dbselect.results.every import AnySequence
 from dbselect.results.glm.sequence import GlmSequence
+from dbselect.results.joint import AnySequence
 from dbselect.results.wide import WideSequence
 from dbselect.search.lazy.screening import screened
 from dbselect.search.lazy.search import LazySearch, resumed

@@ -19,7 +19,7 @@ from dbselect.glm.families import BINOMIAL, FamilyFormulas
 from dbselect.glm.named import family_of
 from dbselect.record.formulas import Path, translate
 from dbselect.record.gram import Vector
-from dbselect.results.prediction.side_by_side import LinearPredictors
+from dbselect.results.prediction.contributions import LinearPredictors
 from dbselect.sources.passes import algebra_of, gaps_of
 from dbselect.sources.rows import part_of, values
 from dbselect.validation.scoring.metrics import METRICS, Numbers, RowsSeen

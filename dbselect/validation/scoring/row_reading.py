@@ -14,7 +14,7 @@ from dbselect.errors import ColumnError
 from dbselect.record.columns import leaf_of, leaves
 from dbselect.record.formulas import Path
 from dbselect.record.inputs import inputs_of, single_fields
-from dbselect.results.prediction.side_by_side import LinearPredictors
+from dbselect.results.prediction.contributions import LinearPredictors
 from dbselect.sources.open import open_table
 from dbselect.sources.read import with_digits_of
 from dbselect.sources.request import check_field
