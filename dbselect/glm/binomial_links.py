@@ -55,11 +55,7 @@ def _normal(eta: Formula) -> tuple[Formula, Formula]:
 
 @cache
 def _tail() -> tuple[float, ...]:
-    """Return the coefficients of Q in powers of 2 t - 1, that of the highest first.
-
-    They fall, as those by Chebyshev's polynomials fall faster than the powers in these grow. A
-    Horner sum names each formula once, so that the text of a prediction stays short.
-    """
+    """Return the coefficients of Q in powers of 2 t - 1, that of the highest first."""
     x = chebyshev.chebpts1(TERMS + 1)
     t = (x + 1.0) / 2.0
     powers = chebyshev.cheb2poly(chebyshev.chebfit(x, erfcx(2.0 / t - 2.0) / t, TERMS))
@@ -74,10 +70,7 @@ def _probit_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
 
 
 def _odd_row(eta: Formula, y: Formula, tail: Formula, steep: Formula, of_tail: Formula) -> Row:
-    """Return a row of a link that is odd, by the tail on the side of eta.
-
-    `steep` is the density over the tail, `of_tail` minus the logarithm of the tail.
-    """
+    """Return a row of an odd link; `steep` is density over tail, `of_tail` minus log(tail)."""
     other = kept(tail * -1.0 + 1.0)
     of_other = kept(log(other) * -1.0)
     no = kept(y * -1.0 + 1.0)

@@ -60,10 +60,7 @@ _CANONICAL = ("gamma(inverse)", "inverse_gaussian(inverse_squared)")
 
 
 def family_of(name: Family | str, classes: Sequence[Any] = ()) -> FamilyFormulas:
-    """Return the formulas of a family; ArgumentError as `families.parse`.
-
-    `classes` are those of a multinomial target; of a binomial one its two levels, if it is not 0/1.
-    """
+    """Return a family's formulas; `classes` are its classes, or a binomial target's two levels."""
     family = parse(name)
     if family.has_classes:
         return multinomial(classes)

@@ -157,11 +157,7 @@ class GlmState:
 
 
 class PassState:
-    """The selected groups of a search, and what every other group would add.
-
-    `fit` is at first the model without columns, then that of the selected groups; `read` makes
-    passes.
-    """
+    """The groups that a search by passes has selected, and what every other would add."""
 
     def __init__(self, problem: GlmProblem, fit: GlmFit, read: Read) -> None:
         self.problem = problem
@@ -175,10 +171,7 @@ class PassState:
         return self.fit.explained
 
     def try_all(self, groups: Sequence[int], costs: Vector) -> Vector:
-        """Return the gain of each of some groups by a fit of its own, side by side.
-
-        The gain of a group that cannot have the largest for its cost is too low.
-        """
+        """Return the gain of each of some groups; too low where it cannot be best for its cost."""
         before = self.value
         fittings = [extended(self.problem, self.fit, [group], alone=True) for group in groups]
         fits, explained = best_of(

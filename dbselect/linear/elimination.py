@@ -20,11 +20,7 @@ PANEL = 32
 
 
 def factored(block: Matrix, floor: Vector) -> tuple[Matrix, npt.NDArray[np.bool_]]:
-    """Return the Cholesky factor of the columns that are not aliased, and which those are.
-
-    Of each column more than its `floor`, shape (s,), must be left. Only the lower triangle of the
-    factor is meaningful.
-    """
+    """Return the factor (lower triangle) of columns with more than `floor` left, and which."""
     return _factor(block[None].copy(), floor)
 
 
@@ -33,13 +29,9 @@ def certainly_factored(
 ) -> tuple[Matrix, npt.NDArray[np.bool_]]:
     """Return what `factored` does, without columns of which rounding may be all that is left.
 
-    With ``w`` the coefficients of a column on those kept before, what is left of it errs by some
-    ``eps (1 + w'w)``. So the coefficients of all columns ride along with the elimination, and each
-    column is judged when it comes: one elimination, O(s^2 (S + s)), however many go.
-
-    `block`, shape (s, s), is of new columns given S old ones, `weights`, shape (S, s), their
-    coefficients on the old ones; `deviation`, shape (S + s,), makes coefficients those of
-    unit-variance columns.
+    That is ``eps (1 + w'w)``, w the coefficients on columns kept before, which ride along:
+    O(s^2 (S + s)). `weights`, shape (S, s), are those on S old columns, and `deviation`,
+    shape (S + s,), makes them those of unit-variance columns.
     """
     size = len(block)
     ahead = np.vstack([block, weights, np.eye(size)])

@@ -55,10 +55,7 @@ class FittedRows:
     )
 
     def deviations(self, target: str, coefficients: Mapping[str, float]) -> Deviations:
-        """Return the standard errors of least-squares coefficients, no column aliased.
-
-        ArgumentError if the model has a ridge, or nothing is known of its rows.
-        """
+        """Return standard errors of least-squares coefficients; ArgumentError with a ridge."""
         self.check_least_squares()
         if self.known is not None:
             return self.known
@@ -80,10 +77,7 @@ class FittedRows:
 
 
 def through_origin(gram: Gram) -> Gram:
-    """Return a Gram with raw second moments in place of centred ones, and means of 0.
-
-    DataError if the squares of a column add up to more than a double holds.
-    """
+    """Return a Gram with raw second moments and means of 0; DataError if they overflow."""
     with np.errstate(over="ignore"):
         raw = gram.comoment + gram.weight * np.outer(gram.mean, gram.mean)
     for j in np.flatnonzero(~np.isfinite(np.diagonal(raw))).tolist():
@@ -108,11 +102,7 @@ def _deviations(
 def covariance(
     gram: Gram, target: str, coefficients: Mapping[str, float], intercept: bool
 ) -> tuple[list[str], Matrix]:
-    """Return the terms, and the covariance of their least-squares coefficients.
-
-    The Gram is about what the fit is about, as `FittedRows.moments`; no column is aliased. The
-    intercept is the first term if there is one; NaN if n <= rank.
-    """
+    """Return the terms, the intercept first, and the covariance of their coefficients."""
     variance, _ = noise(gram, target, coefficients, intercept)
     roots, alone = _roots(gram, target, list(coefficients), intercept)
     terms = [INTERCEPT, *coefficients] if intercept else list(coefficients)

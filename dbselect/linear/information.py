@@ -61,22 +61,14 @@ class Fits:
 
 
 def criteria(fits: Fits, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:
-    """Return the criteria of each model, NULL where too few rows are left to judge it.
-
-    `gamma`, 0 to 1, weighs the number of candidates in EBIC; `penalty` is a of GIC, by default
-    log(log n) log D, at least 2.
-    """
+    """Return the criteria of each model, NULL of too few rows; `penalty` is a of GIC."""
     return joint_criteria([fits], np.ones(1), gamma, penalty)
 
 
 def joint_criteria(
     each: Sequence[Fits], share: Vector, gamma: float = 1.0, penalty: float | None = None
 ) -> pl.DataFrame:
-    """Return the criteria of models of K responses on the same columns and groups.
-
-    With independent errors, log-likelihoods and parameters are sums over the responses. The groups
-    are chosen once. Each response counts its `share`, 1 in all, in adjusted_r2.
-    """
+    """Return criteria of K responses; adjusted_r2 counts each by its `share`, 1 in all."""
     n, r, none = each[0].rows, each[0].degrees, each[0].degrees_none
     left = [np.maximum(fits.left, SMALLEST_SHARE) for fits in each]
     losses = [gaussian_loss(n, own * fits.total) for own, fits in zip(left, each, strict=True)]
@@ -117,11 +109,7 @@ def by_likelihood(
     cp: Any = math.nan,
     adjusted_r2: Any = math.nan,
 ) -> pl.DataFrame:
-    """Return the criteria of models by -2 log-likelihood, NULL where too few rows are left.
-
-    `loss`, shape (M,), is -2 L; `gamma` and `penalty` as in `criteria`; cp and adjusted_r2 are NaN
-    where they have no meaning.
-    """
+    """Return the criteria of models by `loss`, -2 log-likelihood; NULL of too few rows."""
     n, r = trials.rows, trials.degrees
     bic = loss + r * math.log(n)
     choices = _log_binomial(trials.n_groups, trials.sizes)
@@ -158,11 +146,7 @@ def fits_of(
     r2: Vector,
     has_intercept: bool,
 ) -> Fits:
-    """Return what the criteria need of the models of a sequence, step 0 first.
-
-    `state` is without selected groups, and changed in place; `r2`, shape (steps + 1,), is 1 -
-    RSS/TSS. With an intercept the model without columns has a parameter.
-    """
+    """Return what the criteria need of a sequence's models; `state`, empty, is changed in place."""
     at = gram.position(target, "target")
     none, ridge = float(has_intercept), state.problem.ridge
     degrees, sizes = [none], [0.0]

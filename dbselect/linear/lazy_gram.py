@@ -53,11 +53,7 @@ class Scanned(Protocol):
 
 
 class LazyGram:
-    """Sums of products of D columns around their means, some rows of them.
-
-    Of a group of `levels` no rows are read. `promise`, shape (J,), is what each group promises; the
-    most promising are read ahead. `rows_fetched` counts the rows read so far.
-    """
+    """Sums of products of D columns around their means, some rows; of `levels` none."""
 
     def __init__(self, scans: Scanned, members: Sequence[Index], levels: int | None = None) -> None:
         self._scans = scans
@@ -72,6 +68,7 @@ class LazyGram:
         self._chosen: set[int] = set()
         self._within: dict[int, Matrix] | None = None
         self._number = np.zeros(len(self._owner), dtype=np.intp)
+        # What each group promises, shape (J,): the most promising are read ahead.
         self.promise: Vector | None = None
         self.rows_fetched = 0
 
@@ -179,15 +176,11 @@ class LazyGram:
 
 @dataclass(frozen=True)
 class WideLinear(Linear):
-    """The linear problem on a Gram that is read as it is needed; the G of `Linear` is empty.
-
-    `inverse`, shape (D,), takes the sums to correlations, 0 for constant columns; `weight` is of
-    all rows.
-    """
+    """The linear problem on a Gram that is read as it is needed; the G of `Linear` is empty."""
 
     sums: Any = None
-    inverse: Any = None
-    weight: float = 0.0
+    inverse: Any = None  # shape (D,), from the sums to correlations, 0 for constant columns
+    weight: float = 0.0  # of all rows
 
     @property
     def variances(self) -> Vector:
@@ -231,10 +224,7 @@ class WideLinear(Linear):
 
 
 class WideState(State):
-    """The selected groups and what every other would add, which reads rows for several at once.
-
-    Its problem is a `WideLinear`.
-    """
+    """What is selected of a `WideLinear`, which reads rows for several groups at once."""
 
     problem: Any
 

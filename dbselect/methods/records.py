@@ -55,11 +55,7 @@ def answer_type(method: str) -> pa.DataType:
 def answered(
     grams: Any, name: str, dtype: Any, answer: Callable[[pa.Array], pa.StructArray]
 ) -> pl.DataFrame:
-    """Return a frame of records with the answer and the status of each in their place.
-
-    `answer` takes records to a struct of the answer and why there is none; `name` is the column of
-    the answers. ArgumentError if there is no column ``gram``, or one of that name.
-    """
+    """Return a frame of records with the answer and the status of each in their place."""
     if not isinstance(grams, pl.DataFrame):
         raise ArgumentError(f"grams is {shown(grams)}; it must be a DataFrame as of gram_by")
     if "gram" not in grams.columns:
@@ -227,11 +223,7 @@ def fits_of_records(
 def answers_of(
     records: pa.Array, problem: "Problem", method: str, options: Mapping[str, Any]
 ) -> pa.StructArray:
-    """Ask each record, by a method of the compiled library that returns no sequence.
-
-    Columns are among the options. Arguments raise as in `fit`; an unusable record raises nothing,
-    an array of something else than records RecordError.
-    """
+    """Ask each record, by a method of the compiled library that returns no sequence."""
     check_type(records)
     lists = {
         name: list(value) for name, value in options.items()
@@ -308,13 +300,7 @@ def _status(found: pa.StructArray, records: pa.Array) -> pa.StringArray:
 def searched(
     records: pa.Array, problem: "Problem", method: str, options: Mapping[str, Any]
 ) -> pa.StructArray:
-    """Search each record by a method that the compiled library has.
-
-    The problem has one response and no rows; `options` are those not at their defaults. Returns a
-    struct of ``sequence``, ``status`` and ``stop``, a row for each record. Arguments raise as in
-    `anytime_sequence`; an unusable record raises nothing, an array of something else than records
-    RecordError.
-    """
+    """Search each record; return a struct of ``sequence``, ``status`` and ``stop``, a row each."""
     check_type(records)
     rule = RULES.get(options.get("rule", "fr"))
     if rule is None or not rule.compiled:

@@ -91,10 +91,7 @@ def write_parquet(table: pa.Table, path: str | Path) -> None:
 
 
 def read_parquet(path: str | Path, what: str) -> pa.Table:
-    """Read a table, and compare its checksums and its digest, if it has them.
-
-    SourceError if there is no such file, it is not Parquet, or it is damaged.
-    """
+    """Read a table; SourceError if it is missing, no Parquet, or damaged by its digest."""
     import pyarrow.parquet as pq
 
     check_digest(path, what)
@@ -108,10 +105,7 @@ def read_parquet(path: str | Path, what: str) -> pa.Table:
 
 
 def read_row(path: str | Path, columns: Sequence[str], what: str) -> dict[str, pa.Scalar]:
-    """Return a Parquet file of one row, by column.
-
-    SourceError if there is no such file, no such column or not exactly one row, or it is damaged.
-    """
+    """Return a Parquet file of one row, by column; SourceError if it is none, or damaged."""
     table = read_parquet(path, what)
     missing = [name for name in columns if name not in table.column_names]
     if missing or table.num_rows != 1:
@@ -146,10 +140,7 @@ def write_json(record: Mapping[str, Any], path: str | Path) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """Read a record, and compare its digest where it has one, as those of older releases have not.
-
-    SourceError if there is no such file, it is not JSON, or it is damaged.
-    """
+    """Read a record; SourceError if it is missing, no JSON, or damaged by its digest."""
     try:
         record = json.loads(Path(path).read_text())
     except (OSError, ValueError, RecursionError) as error:

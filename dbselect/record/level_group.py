@@ -45,11 +45,7 @@ class LevelGroup:
         return cls(str(record["group"]), weight, sums.reshape(len(weight), -1))
 
     def check(self, groups: Mapping[str, Sequence[str]], total: float) -> None:
-        """Raise ValueError where this does not belong to a Gram with these groups, itself included.
-
-        It has other levels or columns then, or weights that no rows have; all of these weigh
-        `total`.
-        """
+        """Raise ValueError if this does not belong to a Gram with these groups and this weight."""
         others = sum(len(columns) for name, columns in groups.items() if name != self.group)
         shape = (len(groups[self.group]), others + 1)
         if self.sums.shape != shape:
@@ -61,12 +57,7 @@ class LevelGroup:
 def shares_of(
     gram: Gram, by_level: LevelGroup | None = None, names: Sequence[str] = ()
 ) -> dict[str, float]:
-    """Return the mean of each column of a category over the rows of a Gram.
-
-    It may be one through the origin, with raw moments and means of 0: the square of an indicator is
-    itself, and the mean of a column that was filled is in the terms. `by_level` are levels that it
-    lacks, with these names.
-    """
+    """Return the mean of each level's column over the rows, also of a Gram of raw moments."""
     if not gram.weight:
         return {}
     place = {name: at for at, name in enumerate(gram.columns)}

@@ -61,10 +61,7 @@ class BesideLevels(Linear):
 def beside_levels(
     gram: Gram, target: str, groups: Groups, levels: LevelGroup, ridge: float, scale: bool
 ) -> BesideLevels:
-    """Set up the problem of groups one of which has levels that a Gram lacks.
-
-    The Gram is of the columns of the other groups and the target, `levels` of its rows.
-    """
+    """Set up the problem of groups one of which has levels that the Gram of the others lacks."""
     own = groups.positions[groups.number(levels.group, "levels")]
     place = np.delete(np.arange(len(groups.members)), own)
     others = linear(gram, target, [groups.members[j] for j in place.tolist()], ridge, scale)
@@ -103,11 +100,7 @@ def beside_levels(
 def fitted_rows_of(
     gram: Gram, names: Sequence[str], state: State, ridge: float, chosen: bool
 ) -> FittedRows:
-    """Return the rows of the model on the selected groups of a state, for its standard errors.
-
-    The Gram lacks the columns of levels; `names` are all columns of the problem; the state is of
-    the model alone.
-    """
+    """Return the rows of the model of a state; of levels, which no Gram has, with its errors."""
     if not (isinstance(state, LevelState) and state.is_within):
         return FittedRows(gram, ridge, chosen)
     known = None if ridge else _deviations(gram, names, state)

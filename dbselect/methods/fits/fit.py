@@ -287,10 +287,11 @@ def _deviations(found: ExactFit, terms: list[str], rows: int) -> Deviations:
 
 
 def projected_gram(problem: "Problem") -> Gram:
-    """Return the weighted Gram of the linear predictor on all groups, named as the target.
+    """Return the weighted Gram of the linear predictor eta on all groups, named as the target.
 
-    The passes of a fit, and one more with the rows in memory. ArgumentError for several classes, an
-    offset or an exposure.
+    The fit on S solves ``sum of x_S (mu(eta) - mu(eta_S)) = 0``: about least squares of eta with
+    weights sqrt(mu'(eta)), exactly for normal columns and a log link. Lawless, Singhal (1978),
+    Biometrics 34, screen subsets by one step. ArgumentError for several classes or an offset.
     """
     if problem.offset is not None or problem.exposure is not None:
         raise ArgumentError("approximate is True; one step takes neither offset nor exposure")

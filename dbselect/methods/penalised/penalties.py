@@ -44,9 +44,7 @@ class Factors:
 def factors_of(groups: Groups, given: Mapping[str, float] | None, always: Sequence[int]) -> Factors:
     """Match factors to groups and columns; 1 each by default, 0 of the groups taken first.
 
-    The factor of a group is that of its columns, unless a glob or a field names them, and that
-    unless they are named themselves. ColumnError for a name that is neither a group nor a column,
-    ArgumentError for one that is a group and a column of another.
+    A column's own name goes before a glob or a field, and that before its group.
     """
     given = given or {}
     members = groups.members
@@ -81,11 +79,9 @@ def factors_of(groups: Groups, given: Mapping[str, float] | None, always: Sequen
 
 
 def adapted(search: GramSearch, members: Sequence[Index], power: float | None) -> Vector:
-    """Return ``1 / ||w_g||^power`` of the least-squares w of all columns; shape (J,).
+    """Return ``1 / ||w_g||^power`` of least squares (Zou 2006; Wang, Leng 2008); shape (J,).
 
     ``NEVER`` of groups whose columns depend on others, 1 each without a power.
-
-    Source: Zou (2006), JASA 101, section 3.1; of groups Wang, Leng (2008).
     """
     if power is None:
         return np.ones(len(members))
@@ -103,13 +99,7 @@ def found_path(
     weights: tuple[Vector, Vector, Vector],
     known: Any,
 ) -> Path:
-    """Return the path of a problem that is set up.
-
-    `weights` are norm, absolute and square of a penalty of 1, as in `selection.penalised.path`.
-    ArgumentError if nothing is penalised, RecordError for a record that no rows can have.
-    ConvergenceWarning if rounding or the limit on steps kept a point from its optimality
-    conditions.
-    """
+    """Return the path; `weights` are norm, absolute and square of a penalty of 1."""
     if not (weights[0].any() or weights[1].any()):
         raise ArgumentError("penalty_factors are 0 for all columns; a path penalises some")
     given = penalties_of(known)

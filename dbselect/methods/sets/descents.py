@@ -81,12 +81,7 @@ def descents_of(
     known: DescentOptions,
     turn: Turn = lambda *_: None,
 ) -> list[Descent]:
-    """Descend for every pair of limits, from projections of the same vectors.
-
-    Where it is cheap, what a descent keeps is polished by exchanges, and so are columns that
-    forward steps choose; the better of the two is returned. ConvergenceWarning if a descent ran out
-    of steps, and no exchanges followed.
-    """
+    """Descend for every pair of limits, and polish by exchanges where that is cheap."""
     best = None
     if task.search is not None and known["start"] == "ridge":
         options = {name: one for name, one in known.items() if name in _OF_LIBRARY}
@@ -143,10 +138,7 @@ def _lowest(descents: Sequence[Descent]) -> Descent:
 
 
 def polished(problem: Correlated, descents: Sequence[Descent], within: Within) -> list[Descent]:
-    """Return descents after exchanges, and what forward steps and exchanges choose.
-
-    In least squares; other families keep what they have.
-    """
+    """Return least-squares descents after exchanges, and what forward steps and these choose."""
     if not isinstance(problem, LeastSquares):
         return list(descents)
     columns = list(np.arange(len(problem.G))[:, None])

@@ -120,11 +120,7 @@ def _selected(
 def sght_on_rows(
     problem: "Problem", known: SghtOptions, call: Call
 ) -> tuple[Model, Descent, Groups]:
-    """Descend on the rows of a table; return the model, how it went, and the groups.
-
-    The rows are held as doubles; a step costs O(n D), each L that it tries one projection and O(n
-    s1).
-    """
+    """Descend on the rows of a table, as the authors do, O(n D) a step, and return the model."""
     asked = problem.changed()
     if not problem.is_linear or len(problem.targets) > 1 or gram_given(problem) is not None:
         raise ArgumentError(

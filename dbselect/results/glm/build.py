@@ -121,10 +121,7 @@ def model_of(
     spent: float = 0.0,
     rows_searched: int | None = None,
 ) -> GlmModel:
-    """Return the model of a fit; its columns with coefficients are in the model's order.
-
-    `rows_searched` is given where a search did not look at all rows.
-    """
+    """Return the model of a fit; `rows_searched` where a search did not look at all rows."""
     family = data.roles.family
     prefix = prefix_of(data, fit)
     if fit.status is Status.SEPARATED:

@@ -354,10 +354,7 @@ def predicted(target: str, levels: Sequence[Any]) -> str:
 
 
 def wald(intercept: float, coefficients: Mapping[str, float], errors: Vector) -> pl.DataFrame:
-    """Return term, estimate, std_error, statistic and p_value; NULL where not defined.
-
-    `errors`, shape (1 + d,), begins with that of the intercept; NaN of aliased columns.
-    """
+    """Return term, estimate, std_error, statistic, p_value; `errors` of the intercept first."""
     values = np.array([intercept, *coefficients.values()])
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = values / errors
