@@ -184,3 +184,5 @@ PROBIT = _binomial("probit", lambda eta: _odd_mean(eta, _normal(eta)[0]), _probi
 CLOGLOG = _binomial("cloglog", lambda eta: _cloglog_parts(eta)[1], _cloglog_row, _of_cloglog)
 #: A predictor above 0 counts as one whose mean is 1 up to rounding.
 LOG = replace(_binomial("log", _log_mean, _log_row, lambda p: (math.log(p), p)), at_zero=False)
+#: The family by these links.
+BINOMIALS = (PROBIT, CLOGLOG, LOGLOG, CAUCHIT, LOG)

@@ -78,7 +78,7 @@ def gamma(
     C = problem.G.copy()
     C[np.diag_indices_from(C)] += _even_ridge(problem, buckets)
     excess = max(
-        (largest or _largest_eigenvalue)(
+        (largest or (lambda blocks: float(np.linalg.eigvalsh(blocks).max())))(
             roots.transpose(0, 2, 1) @ blocks_of(problem, columns) @ roots
         )
         for columns, roots in buckets
@@ -117,10 +117,6 @@ def _even_ridge(problem: Linear, buckets: Sequence[tuple[Index, Matrix]]) -> Vec
         partial = columns[np.abs(roots).max(axis=1).min(axis=1) == 0]
         ridge[partial] = ridge[partial].min(axis=1, keepdims=True)
     return ridge
-
-
-def _largest_eigenvalue(blocks: Matrix) -> float:
-    return float(np.linalg.eigvalsh(blocks).max())
 
 
 def _conditional_eigenvalue(state: State, groups: Sequence[int]) -> float:

@@ -122,7 +122,10 @@ class LazyGram:
         if not (taken and self._scans.wanted(columns)):
             taken += self._promising(set(taken))
             columns = self._columns(taken)
-        groups_by_size = [] if self._within is not None else self._several()
+        groups_by_size: list[Index] = []
+        if self._within is None:
+            others = [columns for at, columns in enumerate(self._members) if at != self._levels]
+            groups_by_size = [columns for _, columns in by_size(others) if columns.shape[1] > 1]
         rows, blocks = self._scans.products(columns, groups_by_size)
         if self._within is None:
             self._within = {own.shape[1]: b for own, b in zip(groups_by_size, blocks, strict=True)}
@@ -135,11 +138,6 @@ class LazyGram:
 
     def _columns(self, groups: Sequence[int]) -> Index:
         return np.array(list(chain.from_iterable(self._members[g] for g in groups)), np.intp)
-
-    def _several(self) -> list[Index]:
-        """Return the groups of more than one column, those of each size together."""
-        own = [columns for at, columns in enumerate(self._members) if at != self._levels]
-        return [columns for _, columns in by_size(own) if columns.shape[1] > 1]
 
     def _promising(self, groups: set[int]) -> list[int]:
         """Return the groups to read ahead, as many as the batch has room for."""

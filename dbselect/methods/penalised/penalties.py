@@ -25,13 +25,6 @@ NEVER = 1e12
 PROMISED = 1e-8
 
 
-def penalties_of(known: Any) -> Vector | None:
-    """Return the penalties that options ask for, falling; None for a grid."""
-    one = known.get("penalty")
-    given = known.get("penalties") if one is None else [one]
-    return None if given is None else np.array([float(penalty) for penalty in given])
-
-
 @dataclass(frozen=True, eq=False)
 class Factors:
     """What penalties are multiplied by."""
@@ -102,9 +95,10 @@ def found_path(
     """Return the path; `weights` are norm, absolute and square of a penalty of 1."""
     if not (weights[0].any() or weights[1].any()):
         raise ArgumentError("penalty_factors are 0 for all columns; a path penalises some")
-    given = penalties_of(known)
+    one = known.get("penalty")
+    given = known.get("penalties") if one is None else [one]
     count = int(known["n_lambda"]) if given is None else len(given)
-    grid = (count, float(known["lambda_min_ratio"])) if given is None else given
+    grid = (count, float(known["lambda_min_ratio"])) if given is None else np.array(given, float)
     with progress(count, "penalties") as bar:
         found = path(search.linear, members, weights, grid, bar.update)
     condition = found.condition

@@ -241,13 +241,6 @@ def groups_held(groups: Groups, columns: Iterable[str]) -> list[int]:
     return [i for i, members in enumerate(groups.columns.values()) if kept.intersection(members)]
 
 
-def _bought(groups: Groups, columns: Iterable[str]) -> dict[str, Any]:
-    """Return groups and spent of a model on some columns."""
-    held = groups_held(groups, columns)
-    names = groups.names
-    return {"groups": [names[i] for i in held], "spent": float(groups.costs[held].sum())}
-
-
 def _glm_model(
     objective: GlmObjective, deviance: Deviance, refit: bool, descent: Descent
 ) -> GlmModel:
@@ -268,9 +261,10 @@ def _glm_model(
         explained = 1.0 - (value + problem.penalty(point)) / problem.null_deviance
         fit = replace(null, groups=[0], point=point, deviance=value, explained=explained)
     columns = [groups.members[j] for j in at]
+    held = groups_held(groups, columns)
     return model_of(
-        data, problem, fit, columns, objective.call, rows_searched=searched,
-        **_bought(groups, columns),
+        data, problem, fit, columns, objective.call, groups=[groups.names[i] for i in held],
+        spent=float(groups.costs[held].sum()), rows_searched=searched,
     )  # fmt: skip
 
 

@@ -45,6 +45,8 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
     unit: ClassVar[str]
     #: The name of its size, and the axis of the picture.
     size: ClassVar[tuple[str, str]]
+    #: What the picture shows, in words.
+    _title: ClassVar[str]
 
     call: Call
     groups: Groups
@@ -339,11 +341,6 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         title = f"{self.target}: {self._title}"
         return growth(frame, title, told, self.unit, self.size)
 
-    @property
-    @abstractmethod
-    def _title(self) -> str:
-        """What the picture shows, in words."""
-
 
 class GroupLassoPath(PenaltyPath):
     """The group lasso, or the sparse group lasso, at L falling penalties.
@@ -365,6 +362,7 @@ class GroupLassoPath(PenaltyPath):
 
     unit: ClassVar[str] = "group"
     size: ClassVar[tuple[str, str]] = ("length", "length of the group's coefficients")
+    _title: ClassVar[str] = "the path of the group lasso"
 
     @property
     def _units(self) -> list[str]:
@@ -381,10 +379,6 @@ class GroupLassoPath(PenaltyPath):
     @property
     def _costs(self) -> Vector:
         return self.groups.costs
-
-    @property
-    def _title(self) -> str:
-        return "the path of the group lasso"
 
 
 class LassoPath(PenaltyPath):
@@ -406,6 +400,7 @@ class LassoPath(PenaltyPath):
 
     unit: ClassVar[str] = "column"
     size: ClassVar[tuple[str, str]] = ("coefficient", "coefficient, on unit-variance columns")
+    _title: ClassVar[str] = "the path of the lasso"
 
     @property
     def _units(self) -> list[str]:
@@ -424,7 +419,3 @@ class LassoPath(PenaltyPath):
     def _costs(self) -> Vector:
         sizes = [len(members) for members in self.groups.columns.values()]
         return np.repeat(self.groups.costs, sizes)
-
-    @property
-    def _title(self) -> str:
-        return "the path of the lasso"
