@@ -132,7 +132,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
         )  # fmt: skip
         if approximate and not problem.is_linear:
             require_single_target(problem.target)
-            gram = load("methods.fits.projected", "projected_gram")(problem)
+            gram = load("methods.fits.fit", "projected_gram")(problem)
         else:
             refuse(problem, "predictor")
             gram, _ = load("search.table", "gram_of_problem")(problem)
