@@ -12,17 +12,14 @@ import numpy as np
 
 from dbselect.errors import ArgumentError
 from dbselect.linear.condition import check_held
-from dbselect.linear.lazy_gram import LazyGram
-from dbselect.linear.levels.beside_levels import beside_levels
-from dbselect.linear.levels.level_rows import fitted_rows_of
+from dbselect.linear.lazy_gram import LazyGram, WideLevelState, WideState
+from dbselect.linear.levels.beside_levels import beside_levels, fitted_rows_of
 from dbselect.linear.levels.level_state import LevelState
 from dbselect.linear.problem import Index, linear
 from dbselect.linear.state import State
-from dbselect.linear.wide_state import WideLevelState, WideState
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups, numbers_of
-from dbselect.record.level_group import LevelGroup
-from dbselect.record.shares import shares_of
+from dbselect.record.level_group import LevelGroup, shares_of
 from dbselect.record.steps import Choice, Step, Stop, fits, held_after
 from dbselect.results.call import Call
 from dbselect.results.model import Model

@@ -45,6 +45,10 @@ class Values:
         if self._are_more:
             return
         found = values.drop_nulls()
+        if found.dtype.is_temporal() or found.dtype in (pl.Decimal, pl.Binary, pl.Int128):
+            # Of types that the library does not count.
+            self.add_counts(found.rename("value").value_counts(name="rows"))
+            return
         rows = pl.repeat(1, len(found), dtype=pl.Int64, eager=True)
         if self.limit != 0 and len(found):
             counts = pl.Series(distinct(found.to_frame())).struct.unnest()

@@ -36,7 +36,7 @@ class PieceProducts:
 
     dense: Matrix  # shape (k, n_dense), with the dense columns
     #: Those of dense columns with entries, shape (k - k_entries, m), and which m entries they are;
-    #: and a COO matrix of entries with each other, around 0; None without entries
+    #: and a sparse matrix of entries with each other, around 0; None without entries
     listed: tuple[Matrix, Index, Any] | None
     #: Of each size of groups: those with other columns, (B, s, s), and of entries only, around 0
     within: Sequence[tuple[Matrix, Nonzeros | None]]
