@@ -21,7 +21,7 @@ import polars as pl
 
 from dbselect.backends.shelf import Shelved, beside, was_first
 from dbselect.errors import RecordError, SourceError
-from dbselect.record.digest import FORMAT, VERSION, check_version
+from dbselect.record.files import FORMAT, VERSION, check_version
 from dbselect.record.writing import sync_folder
 
 #: Files of records above which a step writes all records into one.

@@ -50,10 +50,7 @@ class Pair:
 def expansion(
     pairs: Sequence[Pair], contrasts: Matrix, deviance: float, has_intercept: bool = True
 ) -> Expansion:
-    """Put the information of all pairs together and minimise the intercept out.
-
-    Through the origin there is none: it stays at 0, whatever the coefficients do.
-    """
+    """Put all pairs together and minimise the intercept out; through the origin it stays 0."""
     free = contrasts.shape[1]
     width = len(pairs[0].mean)
     corner = np.zeros((free, free))

@@ -100,7 +100,7 @@ class FamilyFormulas:
     null: Callable[[Vector, Vector, float, float], Null]
     allowed: str  # what the target's values must be, for errors
     # path of the target -> R responses; by default one number
-    responses: Callable[[Path], list[Formula]] = field(default_factory=lambda: _one_number)
+    responses: Callable[[Path], list[Formula]] = field(default_factory=lambda: _number)
     # response -> 1 where the value is not allowed, 0 elsewhere
     refused: Callable[[Formula], Formula] | None = None
     # response -> what the null deviance needs the sum of
@@ -123,10 +123,6 @@ class FamilyFormulas:
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel by name, as the formulas are functions."""
         return load("glm.named", "family_of"), (self.name, self.classes or self.levels)
-
-
-def _one_number(path: Path) -> list[Formula]:
-    return [column(path)]
 
 
 def one_pair(weight: Formula, rest: Formula, deviance: Formula) -> Row:

@@ -191,11 +191,7 @@ def start(problem: GlmProblem, point: Coefficients, model: Expansion) -> GlmFit:
 def extended(
     problem: GlmProblem, fit: GlmFit, groups: Sequence[int], *, alone: bool = False
 ) -> Fitting:
-    """Fit again with more groups, from where a fit ended.
-
-    `alone` limits the passes to the groups held: the result then has nothing about the
-    others.
-    """
+    """Fit again with more groups; after passes `alone` nothing is known about other groups."""
     held = [*fit.groups, *groups]
     state = fit.state.copy()
     state.add_all(groups)
@@ -204,10 +200,7 @@ def extended(
 
 
 def reduced(problem: GlmProblem, fit: GlmFit, group: int, *, alone: bool = False) -> Fitting:
-    """Fit again without one of the groups, from where the quadratic model sees the minimum.
-
-    `alone` as in `extended`.
-    """
+    """Fit again without a group, from where the quadratic model sees the minimum."""
     held = [other for other in fit.groups if other != group]
     columns = problem.columns(held) if alone else None
     return (yield from _descent(problem, held, columns, _without(problem, fit, group)))
@@ -311,10 +304,7 @@ class _Descent:
     def _shortened(
         self, step: Coefficients, predicted: float, hoped: float
     ) -> Generator[Ask, Expansion, tuple[Coefficients, Coefficients, Expansion] | None]:
-        """Take a step, or half of it, or half of that, until the objective decreases.
-
-        The part that was taken comes back, the point, and what is known there.
-        """
+        """Halve a step until the objective decreases; return the part taken, point and model."""
         known = self._objective(self.base, self.model)
         sure = 1.0 - known / self.problem.null_deviance
         # No step explains more than is left.
@@ -329,10 +319,7 @@ class _Descent:
         return None
 
     def ended(self, end: Coefficients | Status, predicted: float = 0.0) -> GlmFit:
-        """Return the fit that ends with a last step, or at the last pass for a reason.
-
-        `predicted` is the decrease by the last step.
-        """
+        """Return the fit that ends with a step that predicts a decrease, or for a reason."""
         point, status = self.base, Status.CONVERGED
         if isinstance(end, Coefficients):
             point = _moved(self.base, end, 1.0)
@@ -357,10 +344,9 @@ def solved(fittings: Sequence[Fitting], read: Read) -> list[GlmFit]:
 def best_of(
     fittings: Sequence[Fitting], read: Read, score: Callable[[int, float], float]
 ) -> tuple[dict[int, GlmFit], Vector]:
-    """Run several fits side by side until the best one is done and no other can be.
+    """Run fits side by side until the one of most `score` is done and no other can be.
 
-    The best has most of `score`, which takes the number of a fit and what it explains. Returns the
-    fits that were not given up, and what each explained; if it was given up, as far as it had come.
+    Returns the fits that were not given up, and what each explained, as far as it had come.
     """
     explained = np.zeros(len(fittings))
 

@@ -42,11 +42,7 @@ BLOCK = 2**17
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The columns of B models: some that all have, and each model's own.
-
-    A model's coefficients are P of the intercept, P of each of the k common columns and P
-    of each of its s own ones, in this order: m in all.
-    """
+    """The columns of B models; P coefficients of intercept, each common and each own column."""
 
     rows: HeldRows
     common: Matrix  # shape (k, n)
@@ -88,11 +84,7 @@ Steps = Callable[[Matrix], Matrix]
 
 
 def minimised(design: Candidates, theta: Matrix, newton: Steps, enough: float) -> Vector:
-    """Return the least penalised deviance of each model, halved and per unit of weight.
-
-    Starts at `theta`, shape (B, m). A refit ends where a Newton step would decrease the result by
-    half of `enough`.
-    """
+    """Return half the least penalised deviance of each model, per weight, to within `enough`."""
     rows = design.rows
     predictors = design.predictors(theta)
     look = rows.look(predictors)

@@ -63,10 +63,9 @@ def secant_step(
     used: Index,
     secants: Sequence[Secant],
 ) -> tuple[Coefficients, float] | None:
-    """Return the step by the curvature that secants show; None if it has too few digits.
+    """Return the step by the curvature that secants show, and the decrease that it predicts.
 
-    The expansion is at `at`; `ridge` has shape (P + D P,), 0 for the intercept; `used` may change.
-    The step comes with the decrease of the deviance that it predicts, per unit of weight.
+    `ridge` is 0 for the intercept; `used` may change. None if the curvature has too few digits.
     """
     expected = _information(model)[np.ix_(used, used)]
     gradient = (_gradient(model) - ridge * _flat(at))[used]

@@ -166,11 +166,7 @@ def constant_target(target: str, rows: int, skipped: int) -> str:
 
 
 def is_constant(deviation: Vector, mean: Vector, mean_low: Vector | None) -> npt.NDArray[np.bool_]:
-    """Whether columns of some standard deviations and means are constant up to rounding.
-
-    Large integers and timestamps may vary by less than the rounding of their mean: where
-    it is known what that took, the sums are around both.
-    """
+    """Whether columns are constant up to rounding; large means by what it took from them."""
     size = np.abs(mean)
     least = CONSTANT_SHARE * size
     if mean_low is not None:
@@ -186,11 +182,9 @@ def linear(
     ridge: float = 0.0,
     scale: bool = True,
 ) -> Linear:
-    """Set up the problem of explaining a target, or K responses, by some columns.
+    """Set up the problem of explaining a target, or K responses; DataError as `unusable`.
 
     The ridge counts on unit-variance columns, with ``scale=False`` on the columns as they are.
-    `scale` decides as well what each of several responses counts (`shares`). DataError for no
-    usable rows, a constant target, or one that is 0 where it is missing.
     """
     check_usable(gram, [target] if isinstance(target, str) else target)
     numbers = {name: i for i, name in enumerate(gram.columns)}
@@ -210,10 +204,7 @@ def linear(
 
 
 def shares(variance: Vector, scale: bool) -> Vector:
-    """Return what each of K responses counts, 1 in all; shape (K,).
-
-    The same each, or with ``scale=False``, which takes columns as they are, its variance.
-    """
+    """Return what each of K responses counts, 1 in all: the same, or unscaled its variance."""
     return np.full(len(variance), 1.0 / len(variance)) if scale else variance / variance.sum()
 
 
@@ -229,9 +220,7 @@ def scaled(
 ) -> Linear:
     """Scale columns and target to unit variance; of K responses the target's arrays have K rows.
 
-    `comoment`, shape (D, D), is overwritten; `products`, (D,) or (K, D), is that of the columns
-    with the target, and `variation`, of K responses (K, 1), that of the target with itself; `means`
-    holds the means, shape (D,), and what rounding took from them.
+    `comoment`, shape (D, D), is overwritten; `means` has the means and what rounding took.
     """
     mean, mean_low = means
     diagonal = np.arange(len(mean))
@@ -250,10 +239,7 @@ def scaled(
 
 
 def by_size(members: Sequence[Index]) -> Iterator[tuple[Index, Index]]:
-    """Yield the groups of each size together, so that they are computed as one array.
-
-    First their numbers, increasing, shape (B,), then their columns, shape (B, size).
-    """
+    """Yield the groups of each size together: numbers, shape (B,), and columns, (B, size)."""
     sizes = np.array([len(columns) for columns in members])
     for size in np.unique(sizes):
         groups = np.flatnonzero(sizes == size)
@@ -270,11 +256,7 @@ def blocks_of(problem: Linear, columns: Index) -> Matrix:
 
 
 def inverse_root(blocks: Matrix, floor: float = 0.0) -> Matrix:
-    """Return W with ``W W' = A^+`` for B symmetric blocks of s columns; shape (B, s, s).
-
-    Eigenvalues at or below `floor`, or ``EIGENVALUE_SHARE`` of the largest, count as
-    0: their columns of W are 0.
-    """
+    """Return W, ``W W' = A^+``, of B blocks, (B, s, s); eigenvalues up to `floor` count as 0."""
     values, vectors = np.linalg.eigh(blocks)
     kept = values > np.maximum(EIGENVALUE_SHARE * values[:, -1:], floor)
     scale = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)

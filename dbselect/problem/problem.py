@@ -18,17 +18,13 @@ from dbselect.methods.penalised.group_lasso import group_lasso, group_lasso_path
 from dbselect.methods.penalised.lasso import lasso, lasso_path
 from dbselect.methods.sequences.anytime import anytime_sequence
 from dbselect.methods.sequences.backward import backward
-from dbselect.methods.sequences.floating import floating
-from dbselect.methods.sequences.foba import foba
+from dbselect.methods.sequences.foba import floating, foba, foba_epsilon
 from dbselect.methods.sequences.step import step
 from dbselect.methods.sets.best_within import best_within
 from dbselect.methods.sets.coverage import coverage
-from dbselect.methods.sets.dash import dash
+from dbselect.methods.sets.dash import dash, greedy, random_k, top_k
 from dbselect.methods.sets.exchange import exchange
-from dbselect.methods.sets.foba_epsilon import foba_epsilon
-from dbselect.methods.sets.greedy import greedy, random_k, top_k
-from dbselect.methods.sets.sght import sght
-from dbselect.methods.sets.sght_path import sght_path
+from dbselect.methods.sets.sght import sght, sght_path
 from dbselect.objectives.contract import is_objective
 from dbselect.options.fields import FIRST, Level, ProblemOptions
 from dbselect.options.names import FamilyName, GramName

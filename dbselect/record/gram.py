@@ -492,11 +492,7 @@ class Gram(files.Stored, InNotebooks):
 
 
 def aligned(grams: Sequence[Gram]) -> list[Gram]:
-    """Return Grams with the columns of all, 0 where one lacks a level or an indicator.
-
-    Where values are missing beside an indicator they have the same numbers. RecordError if columns
-    or terms differ in more than levels, indicators and these numbers.
-    """
+    """Return Grams with the columns of all; RecordError if more than levels and marks differ."""
     first = grams[0]
     own = [gram.terms.means for gram in grams]
     if all(gram.columns == first.columns and gram.terms == first.terms for gram in grams[1:]):
@@ -508,11 +504,9 @@ def aligned(grams: Sequence[Gram]) -> list[Gram]:
 
 
 def as_fitted(gram: Gram, columns: Sequence[str], terms: Terms) -> Gram:
-    """Return the Gram of other rows for the columns of a fit, as these rows have them.
+    """Return the Gram of other rows for the columns of a fit; levels that they lack are 0.
 
-    A level or an indicator of the fit that the rows lack is 0 in all of them. Rows of a level that
-    the fit has not seen are 0 in all its levels. ColumnError if the rows lack another column,
-    RecordError if columns of equal names do not mean the same in both.
+    ColumnError if the rows lack another column, RecordError if equal names differ in meaning.
     """
     check_read_alike(gram.terms.of(columns), terms.of(columns))
     lacking = zeros(gram.terms, terms) - set(gram.columns)

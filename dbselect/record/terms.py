@@ -161,10 +161,7 @@ class Terms(files.Stored):
         ]
 
     def expand(self, batch: Any) -> Any:
-        """Add the columns of bases and computed ones to rows; DataError for an infinite value.
-
-        The rows are those of Polars or Arrow.
-        """
+        """Add made columns to rows of Polars or Arrow; DataError for an infinite value."""
         columns: dict[str, Any] = {}
         for basis in self.bases:
             # Polars gets only these fields of an Arrow batch: it cannot read every slice.

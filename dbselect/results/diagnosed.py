@@ -13,19 +13,25 @@ import polars as pl
 
 from dbselect import _native
 from dbselect.errors import ArgumentError, DataError, warn_of_choice
-from dbselect.linear.inference import FittedRows, covariance, noise, t_quantile
+from dbselect.linear.inference import (
+    FittedRows,
+    Whitening,
+    covariance,
+    noise,
+    t_quantile,
+    whitening,
+)
 from dbselect.linear.information import Fits, criteria
 from dbselect.linear.numbered import TARGET, numbered
 from dbselect.linear.refine import residual_share
-from dbselect.linear.whitening import Whitening, whitening
 from dbselect.options.kinds import SHARE
 from dbselect.pages.summary import test_text
 from dbselect.record.columns import match
 from dbselect.record.inputs import HandleUnknown, MissingColumns
 from dbselect.record.terms import Terms
 from dbselect.results.fitted import FittedModel
+from dbselect.results.prediction.contributions import LinearPredictors
 from dbselect.results.prediction.predict import Predictor
-from dbselect.results.prediction.side_by_side import LinearPredictors
 
 _F_TEST = {"df": pl.Int64, "df_residual": pl.Int64, "statistic": pl.Float64, "p_value": pl.Float64}
 

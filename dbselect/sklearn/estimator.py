@@ -13,9 +13,8 @@ from sklearn.base import BaseEstimator
 from dbselect.options.kinds import one_of
 from dbselect.problem.problem import Problem
 from dbselect.record.steps import longest_within, uninterrupted
-from dbselect.results.every import AnySequence
 from dbselect.results.glm.sequence import GlmSequence, Precision
-from dbselect.results.joint import JointSequence
+from dbselect.results.joint import AnySequence, JointSequence
 from dbselect.results.sequence import Sequence
 from dbselect.sklearn.grouping import columns_of_groups
 from dbselect.sklearn.inputs import column_names

@@ -15,10 +15,9 @@ from dbselect.linear.problem import unusable
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.level_group import LevelGroup
 from dbselect.record.steps import Choice
-from dbselect.results.every import AnySequence
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
-from dbselect.results.joint import JointSequence
+from dbselect.results.joint import AnySequence, JointSequence
 from dbselect.results.model import JointModel, Model
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import AnyModel

@@ -16,7 +16,8 @@ from dbselect.record.columns import leaves
 from dbselect.record.gram import Gram
 from dbselect.record.steps import uninterrupted
 from dbselect.results.selected import model_in
-from dbselect.search.lazy.folds import WideFolds, wide_folds
+from dbselect.search.lazy.folds import FoldSums, OtherFolds, held_out, wide_folds
+from dbselect.search.lazy.table import WideTable
 from dbselect.search.table import policy_but_for, table_of
 from dbselect.sources.engines.remote_frames import brought_here, table_elsewhere
 from dbselect.sources.partial.grouping import warn_of_folds
@@ -179,19 +180,21 @@ class OnTable(Segment):
 class OnWide(Segment):
     """A table too wide for its Gram, whose folds are summed in the same scans."""
 
-    wide: WideFolds
+    table: WideTable  # all rows
+    sums: FoldSums
 
     def folds(self) -> tuple[list[Any], int]:
         """Return the folds that have usable rows, and how many are asked for."""
-        return self.wide.folds()
+        return list(self.sums.totals), self.rows.folding.k
 
     def training(self, folds: Sequence[Any]) -> dict[Any, Any]:
         """Return the rows of the others."""
-        return dict(self.wide.training(folds))
+        scans = {fold: OtherFolds(self.sums, fold) for fold in folds}
+        return {fold: self.table.of_rows(own.totals, own) for fold, own in scans.items()}
 
     def held_out(self, fold: Any, result: Any) -> HeldOut:
         """Judge a result on the sums of a fold."""
-        return on_gram(result, *self.wide.held_out(fold, result.columns))
+        return on_gram(result, *held_out(self.table, self.sums, fold, result.columns))
 
 
 def segments_of(
@@ -211,8 +214,7 @@ def segments_of(
     if folding is not None and not problem.is_linear:
         return pl.DataFrame(), [OnTable(judged, problem.weight)]
     if folding is not None and problem.gram == "lazy":
-        wide = wide_folds(problem, folding, named)
-        return pl.DataFrame(), [OnWide(wide.rows, wide)]
+        return pl.DataFrame(), [OnWide(*wide_folds(problem, folding, named))]
     keys, every = _segments(fold_records(problem, folding, named))
     return keys, [OnGrams(judged, parts, problem.targets, time) for parts in every]
 

@@ -93,10 +93,7 @@ class CandidateTable:
             return self._look_up(facts).complete
 
     def read(self, facts: Facts, room: int) -> int:
-        """Add the products with the facts' present columns; read the table if need be.
-
-        Its values may take `room` bytes in memory; returns what is left of that.
-        """
+        """Add the products with the facts' present columns; return what is left of `room`."""
         known = len(self.cross)
         if self.own is not None and known == len(facts.gram.columns):
             return room
@@ -138,10 +135,7 @@ def naming(name: str) -> Iterator[None]:
 def candidate_tables(
     candidates: Mapping[str, Candidate], facts: Facts, unmatched: UnmatchedName
 ) -> list[CandidateTable]:
-    """Open all candidates; no row is read.
-
-    ColumnError for a field of a key that is unknown, or of another kind than in the facts.
-    """
+    """Open all candidates; no row is read."""
     return [_offer(name, given, facts, unmatched) for name, given in candidates.items()]
 
 

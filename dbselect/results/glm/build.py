@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 
 from dbselect.errors import SeparationWarning, warn_caller
@@ -20,8 +21,74 @@ from dbselect.record.rows import is_saturated
 from dbselect.record.steps import Step, Stop, spent_after
 from dbselect.results.call import Call
 from dbselect.results.glm.model import GlmModel, StandardErrors, on_table
-from dbselect.results.glm.separation import Separation, separation_of
 from dbselect.results.glm.sequence import GlmSequence, Precision
+
+#: Share of the longest change along the step below which a predictor stays where it is. Of levels
+#: that are not separated it is the rounding of a fit that has converged but for them.
+STILL = 1e-3
+
+Indices = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Separation:
+    """Levels of categories whose rows all have one value of the target, by column number.
+
+    Along the last Newton step towards infinity only the predictors of these rows change: all other
+    coefficients are those of a fit without the rows. A category whose level without a coefficient
+    is one of these is in `moved`, with the level that is to have none: its coefficient is taken
+    from the others and added to the intercept.
+    """
+
+    at: Indices
+    moved: tuple[tuple[Indices, int], ...]
+
+    def in_units(self, intercept: Vector, coef: Matrix) -> tuple[Vector, Matrix]:
+        """Return the same model, of shapes (K,) and (D, K)."""
+        intercept, coef = intercept.copy(), coef.copy()
+        for columns, base in self.moved:
+            intercept += coef[base]
+            coef[columns] -= coef[base].copy()
+        return intercept, coef
+
+    def aliased(self, names: tuple[str, ...], members: list[str]) -> tuple[str, ...]:
+        """Return the columns without coefficients."""
+        separated = {members[j] for j in self.at}
+        return (
+            *(name for name in names if name not in separated),
+            *(members[base] for _, base in self.moved),
+        )
+
+
+def separation_of(data: Data, fit: GlmFit) -> Separation | None:
+    """Return the levels that are separated; None if a fit converged, or diverges otherwise."""
+    members, free = list(data.roles.members), data.roles.family.basis.shape[1]
+    if fit.status is not Status.SEPARATED or free > 1 or not data.roles.has_intercept:
+        return None
+    local = fit.state.problem
+    flat = fit.state.coef() * local.target_spread
+    step = flat / data.spread
+    shift = float((fit.model.start - fit.model.follow @ flat)[0] - data.mean @ step)
+    held = {*fit.state.support, *fit.state.aliased}
+    moved, still = [], STILL * max(float(np.abs(step).max()), abs(shift))
+    separated: list[int] = []
+    for category in data.passes.terms.categories:
+        at = np.array([members.index(name) for name in category.marked_names if name in members])
+        if not len(at) or not held.issuperset(at.tolist()):
+            continue
+        # Most of the rows stay where they are.
+        share = [data.centre[at][np.abs(step[at] - one) <= still].sum() for one in step[at]]
+        common = step[at[int(np.argmax(share))]]
+        step[at], shift = step[at] - common, shift + common
+        gone = at[np.abs(step[at]) > still].tolist()
+        stay = [j for j in at.tolist() if j not in gone]
+        if not {*gone}.isdisjoint(fit.state.aliased):
+            moved.append((at, stay[-1]))
+        separated += gone
+        step[gone] = 0.0
+    if not separated or max(abs(shift), float(np.abs(step * data.spread).max())) > still:
+        return None
+    return Separation(np.array(separated, np.intp), tuple(moved))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +121,7 @@ def model_of(
     spent: float = 0.0,
     rows_searched: int | None = None,
 ) -> GlmModel:
-    """Return the model of a fit; its columns with coefficients are in the model's order.
-
-    `rows_searched` is given where a search did not look at all rows.
-    """
+    """Return the model of a fit; `rows_searched` where a search did not look at all rows."""
     family = data.roles.family
     prefix = prefix_of(data, fit)
     if fit.status is Status.SEPARATED:

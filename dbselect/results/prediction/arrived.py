@@ -132,7 +132,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
         )  # fmt: skip
         if approximate and not problem.is_linear:
             require_single_target(problem.target)
-            gram = load("methods.fits.projected", "projected_gram")(problem)
+            gram = load("methods.fits.fit", "projected_gram")(problem)
         else:
             refuse(problem, "predictor")
             gram, _ = load("search.table", "gram_of_problem")(problem)
@@ -425,7 +425,7 @@ def available_expr(
 
 
 def _mean_at(mean: Formula, eta: float) -> float:
-    algebra = formulas.arrays(lambda _: np.array(eta), lambda *_: np.array(np.nan))
+    algebra = formulas.arrays(lambda _: np.array(eta))
     return float(translate(mean, algebra))
 
 

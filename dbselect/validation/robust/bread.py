@@ -16,8 +16,8 @@ from dbselect.record.columns import leaves
 from dbselect.record.gram import Matrix, Vector
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
+from dbselect.results.prediction.contributions import LinearPredictors
 from dbselect.results.prediction.predict import Predictor
-from dbselect.results.prediction.side_by_side import LinearPredictors
 from dbselect.validation.robust.sandwich import MeatSums, Scoring
 from dbselect.validation.scoring.reading import fields_read
 

@@ -9,7 +9,7 @@ and of clusters g, within which errors may go together, ``B = sum_g (sum s u) (s
 covariance is A^-1 B A^-1. In order of a time, T_t the sum of s u over its rows and L lags,
 ``B = G_0 + sum_l (1 - l / (L + 1)) (G_l + G_l')``, ``G_l = sum_t T_t T_{t-l}'``. Of clusters in two
 ways B is that of the one and of the other, less that of both. Of least squares u is white
-(`linear.whitening`): A is 1, and h is known while the rows are read.
+(`linear.inference`): A is 1, and h is known while the rows are read.
 
 Each process sums its rows: (r + 1)^2 numbers, of G clusters G (r + 1) more and their keys.
 

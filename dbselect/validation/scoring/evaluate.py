@@ -25,10 +25,9 @@ from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Vector, as_fitted
 from dbselect.record.inputs import Product, inputs_as_fitted
-from dbselect.results.every import AnySequence
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
-from dbselect.results.joint import JointSequence, by_response
+from dbselect.results.joint import AnySequence, JointSequence, by_response
 from dbselect.results.model import JointModel, Model
 from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.results.selected import AnyModel, Selected, model_in

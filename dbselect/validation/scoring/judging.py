@@ -21,8 +21,8 @@ from dbselect.record.terms import Terms
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.model import Model
+from dbselect.results.prediction.contributions import LinearPredictors
 from dbselect.results.prediction.predict import Predictor
-from dbselect.results.prediction.side_by_side import LinearPredictors
 from dbselect.results.sequence import Sequence as LinearSequence
 from dbselect.validation.scoring.coefficients import coefficients_of
 from dbselect.validation.scoring.metrics import SUMMED, Numbers, RowsSeen

@@ -25,7 +25,7 @@ from dbselect.record.columns import leaf_of, leaves
 from dbselect.record.formulas import Path, translate
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.inputs import inputs_of, single_fields
-from dbselect.results.prediction.side_by_side import LinearPredictors
+from dbselect.results.prediction.contributions import LinearPredictors
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.partial_aggregates import gather
 from dbselect.sources.passes import algebra_of, gaps_of

@@ -12,7 +12,7 @@ from dbselect.linear.problem import is_constant
 from dbselect.record.gram import Vector
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
-from dbselect.results.prediction.side_by_side import LinearPredictors
+from dbselect.results.prediction.contributions import LinearPredictors
 from dbselect.validation.scoring.judging import Judging, RowSums, judged
 from dbselect.validation.scoring.metrics import CLASSES
 
