@@ -2,8 +2,8 @@
 
 The first pass is the plain Gram of columns and responses: means and spreads, whether the
 target can be modelled, and the model without columns, which gives all rows the same
-weights. Every later pass is at some coefficients. The linear predictors are taken of
-centred columns, so that a mean far from zero costs no digits.
+weights. The linear predictors of later passes are of centred columns, so that a mean far
+from zero costs no digits.
 """
 
 from collections.abc import Mapping, Sequence

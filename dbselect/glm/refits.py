@@ -13,9 +13,6 @@ of steps is enough. All products are with all candidates at once: O(n |S| B) a s
 of them, where Newton's method would need the information of each, O(n |S|^2 B). A step ends
 a refit when the next one would explain less than `REFIT_SHARE` of the null deviance.
 
-What the present fit needs comes from `glm.newton`, to which `HeldRows.read` answers as a
-pass over a table would. Memory is some twenty blocks of `BLOCK` numbers besides the rows.
-
 Source: Polak, Ribiere (1969).
 """
 
