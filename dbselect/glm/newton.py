@@ -15,7 +15,7 @@ intercept minimised out. Scaled by the null deviance that is the problem of
 and the first step of a refit with one more group needs no pass of its own.
 
 By links that are not the canonical one the expected information is not the curvature, and
-steps are by the curvature that the gradients of the passes show (`glm.secant`).
+steps are by the curvature that the gradients of the passes show (`glm.expansion`).
 
 A step that does not decrease the objective is halved. The last step is taken without a pass, as
 its error is of the order of its square. Steps that hardly decrease the objective but become no
@@ -33,8 +33,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from dbselect.glm.expansion import Coefficients, Expansion
-from dbselect.glm.secant import Secant, secant, secant_step
+from dbselect.glm.expansion import Coefficients, Expansion, Secant, secant, secant_step
 from dbselect.linear.problem import Index, Linear
 from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector
