@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isnan
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -44,15 +44,15 @@ from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.around import Around
 from dbselect.sources.open import open_table
-from dbselect.sources.partial.gather import GramSums, GramWork
+from dbselect.sources.partial.gather import GramWork
 from dbselect.sources.partial.learn import MAX_LEVELS, terms_for
 from dbselect.sources.partial.partial_aggregates import (
     Changed,
     Reduce,
+    Tally,
     Together,
     Work,
     gather,
-    tally,
 )
 from dbselect.sources.partial.values import Values, read_values
 from dbselect.sources.progress import PROGRESS_DELAY
@@ -214,7 +214,7 @@ class Passes:
         """Read columns and return, of each, the rows in which it is NULL or NaN."""
         fields = list(dict.fromkeys(self._leaves[name].field for name in names))
         paths = {name: self._leaves[name].path for name in names}
-        found = tally(self._table, fields, partial(gaps_of, paths))
+        found = Tally(partial(gaps_of, paths)).over(self._table, fields)
         self._note(found.pop(None, 0), fields)
         return {name: found[name] for name in names}
 
@@ -277,7 +277,7 @@ class Passes:
         work = Together([GramWork(request, self._table.schema) for request in requests])
         with work.begin() as sums:
             gather(table, fields, work, sums)
-            return [Gram.from_struct(cast(GramSums, one).record()) for one in sums.each]
+            return [Gram.from_struct(one.record()) for one in sums.each]
 
     def _note(self, rows: int, fields: Sequence[str]) -> None:
         """Count a pass over some fields."""

@@ -18,7 +18,7 @@ from dbselect.record.steps import Choice
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import AnySequence, JointSequence
-from dbselect.results.model import Model
+from dbselect.results.model import JointModel, Model
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import AnyModel
 from dbselect.results.sequence import Sequence as AnytimeSequence
@@ -104,17 +104,21 @@ def on_gram(
 
     `scales` has the variance of each response on all folds; their errors are added in these units.
     """
-    if levels is not None:
-        mse, variance = _beside_levels(result, held, levels)
-        r2 = _r2(mse, variance, held, result.target)
-        return HeldOut(held.rows, variance, {"r2": r2, "mse": mse})
-    if isinstance(result, AnytimeSequence | Model):
-        mse, variance, r2 = _of_one(result, held)
-        return HeldOut(held.rows, variance, {"r2": r2, "mse": mse})
-    each = [_of_one(own, held) for own in result.responses.values()]
-    errors = [one[0] / scales[name] for name, one in zip(result.responses, each, strict=True)]
-    mse = np.asarray(result.share @ np.array(errors))
-    r2 = np.asarray(result.share @ np.array([one[2] for one in each]))
+    is_joint = isinstance(result, JointSequence | JointModel)
+    each = list(result.responses.values()) if is_joint else [result]
+    r2s, errors = [], []
+    for own in each:
+        if levels is None:
+            mse, variance = squared_errors(own, held)
+        else:
+            mse, variance = _beside_levels(own, held, levels)
+        is_constant = unusable(held, own.target) is not None
+        r2s.append(np.full(len(mse), np.nan) if is_constant else 1.0 - mse / variance)
+        errors.append(mse)
+    if not is_joint:
+        return HeldOut(held.rows, variance, {"r2": r2s[0], "mse": errors[0]})
+    errors = [mse / scales[own.target] for own, mse in zip(each, errors, strict=True)]
+    r2, mse = (np.asarray(result.share @ np.array(one)) for one in (r2s, errors))
     return HeldOut(held.rows, 1.0, {"r2": r2, "mse": mse})
 
 
@@ -124,17 +128,6 @@ def check_judged_on_gram(result: Any) -> None:
         raise ArgumentError(
             f"method returns a {type(result).__name__}; it must return a Sequence or a Model"
         )
-
-
-def _of_one(result: AnytimeSequence | Model, held: Gram) -> tuple[Vector, float, Vector]:
-    """Return mse, the target's variance and r2 of one response."""
-    mse, variance = squared_errors(result, held)
-    return mse, variance, _r2(mse, variance, held, result.target)
-
-
-def _r2(mse: Vector, variance: float, held: Gram, target: str) -> Vector:
-    constant = unusable(held, target) is not None
-    return np.full(len(mse), np.nan) if constant else 1.0 - mse / variance
 
 
 def _beside_levels(
@@ -158,10 +151,7 @@ def _beside_levels(
 def on_rows(result: GlmSequence | GlmModel, held: Any, weight: str | None) -> HeldOut:
     """Judge models of a family on the table of a fold, in one pass."""
     found = row_scores(result, held, weight)
-    measures = {"r2": found.r2, "deviance": found.deviance}
-    if found.accuracy is not None:
-        measures["accuracy"] = found.accuracy
-    return HeldOut(found.rows, found.null_deviance, measures)
+    return HeldOut(found.rows, found.null_deviance, found.measures)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from dbselect.record.steps import uninterrupted
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.selected import model_in
-from dbselect.search.lazy.folds import WideFolds, wide_folds
+from dbselect.search.lazy.folds import FoldSums, OtherFolds, held_out, wide_folds
+from dbselect.search.lazy.table import WideTable
 from dbselect.search.table import policy_but_for, table_of
 from dbselect.sources.engines.remote_frames import brought_here, table_elsewhere
 from dbselect.sources.partial.grouping import warn_of_folds
@@ -199,20 +200,22 @@ class OnTable(Segment):
 class OnWide(Segment):
     """A table too wide for its Gram, whose folds are summed in the same scans."""
 
-    wide: WideFolds
+    table: WideTable  # all rows
+    sums: FoldSums
 
     def folds(self) -> tuple[list[Any], int]:
         """Return the folds that have usable rows, and how many are asked for."""
-        return self.wide.folds()
+        return list(self.sums.totals), self.rows.folding.k
 
     def training(self, folds: Sequence[Any]) -> dict[Any, Any]:
         """Return the rows of the others."""
-        return dict(self.wide.training(folds))
+        scans = {fold: OtherFolds(self.sums, fold) for fold in folds}
+        return {fold: self.table.of_rows(own.totals, own) for fold, own in scans.items()}
 
     def judged(self, results: Mapping[Any, Any]) -> dict[Any, HeldOut]:
         """Judge the result of each fold on the fold."""
         return {
-            fold: on_gram(result, *self.wide.held_out(fold, result.columns))
+            fold: on_gram(result, *held_out(self.table, self.sums, fold, result.columns))
             for fold, result in results.items()
         }
 
@@ -234,8 +237,7 @@ def segments_of(
     if folding is not None and not problem.is_linear:
         return pl.DataFrame(), [OnTable(judged, problem.weight)]
     if folding is not None and problem.gram == "lazy":
-        wide = wide_folds(problem, folding, named)
-        return pl.DataFrame(), [OnWide(wide.rows, wide)]
+        return pl.DataFrame(), [OnWide(*wide_folds(problem, folding, named))]
     keys, every = _segments(fold_records(problem, folding, named))
     return keys, [OnGrams(judged, parts, problem.targets, time) for parts in every]
 

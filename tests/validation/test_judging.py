@@ -405,7 +405,7 @@ def test_compare_cuts_all_sequences_at_the_cost_of_the_reference():
                     for name, found in sequences.items()
                 }  # fmt: skip
                 cut = first_cost(sequences["omp"], fraction)
-                height = points(curves["omp"])[-1][1]
+                height = max(explained for _, explained in points(curves["omp"]))
                 for row in table.rows(named=True):
                     found, judged = sequences[row["name"]], curves[row["name"]]
                     error = 2 * integration_error(judged) / abs(height) + 1e-9

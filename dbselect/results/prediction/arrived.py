@@ -419,7 +419,7 @@ def available_expr(
 
 
 def _mean_at(mean: Formula, eta: float) -> float:
-    algebra = formulas.arrays(lambda _: np.array(eta), lambda *_: np.array(np.nan))
+    algebra = formulas.arrays(lambda _: np.array(eta))
     return float(translate(mean, algebra))
 
 
