@@ -6,6 +6,7 @@ a refit or a cross-validation asks the same question again.
 
 import inspect
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -32,7 +33,6 @@ from dbselect.options.option import (
     is_default,
     option_lines,
     options_of,
-    plain,
     with_parameters,
     without_types,
 )
@@ -115,8 +115,7 @@ class Problem:
         self._set("family", parse(self.family))
         for name, option in options_of(ProblemOptions).items():
             if name != "family":
-                self._set(name, plain(getattr(self, name)))
-                option.check(name, getattr(self, name))
+                self._set(name, option.checked(name, getattr(self, name)))
         check_combination(parse(self.family), vars(self))
         self._set("always", tuple(self.always))
         if self.groups is not None:
@@ -241,7 +240,10 @@ class Problem:
 
     def without_rows(self) -> Self:
         """Return the problem without its source, as results keep it."""
-        return replace(self, source=None)
+        found = copy(self)  # its fields are checked
+        found._set("source", None)
+        found._set("_read", {})
+        return found
 
     anytime_sequence = anytime_sequence
     foba = foba

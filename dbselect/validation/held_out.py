@@ -122,12 +122,14 @@ def on_gram(
     return HeldOut(held.rows, 1.0, {"r2": r2, "mse": mse})
 
 
-def check_judged_on_gram(result: Any) -> None:
-    """Refuse what a method returns and a Gram does not judge."""
-    if isinstance(result, GlmSequence | GlmModel) or not isinstance(result, Prefixes | AnyModel):
-        raise ArgumentError(
-            f"method returns a {type(result).__name__}; it must return a Sequence or a Model"
-        )
+def check_judged(result: Any, *, is_linear: bool) -> None:
+    """Refuse what a method returns and the held-out rows do not judge."""
+    of_family = isinstance(result, GlmSequence | GlmModel)
+    if of_family == is_linear or not isinstance(result, Prefixes | AnyModel):
+        must = "it must return a Sequence or a Model"
+        if not is_linear:
+            must = "with a family it must return a GlmSequence or a GlmModel"
+        raise ArgumentError(f"method returns a {type(result).__name__}; {must}")
 
 
 def _beside_levels(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 import statsmodels.api as sm
 from polars.testing import assert_frame_equal
@@ -135,6 +136,17 @@ def test_beside_an_offset_the_model_without_columns_is_fitted(family, intercept)
     found = ds.evaluate(seq, test)
     expected = deviance / test.height
     np.testing.assert_allclose(found["deviance"] / (1.0 - found["r2"]), expected, rtol=1e-9)
+
+
+def test_a_stream_is_judged_but_beside_an_offset_of_classes():
+    frame = rows(2)
+    train, test = frame[:200], frame[200:]
+    seq = search(train, "binomial")
+    stream = pa.RecordBatchReader.from_stream(test)
+    assert_frame_equal(ds.evaluate(seq, stream), ds.evaluate(seq, test), rel_tol=1e-12)
+    seq = search(train, "binomial", offset="logs")
+    with pytest.raises(ds.errors.SourceError, match="a stream that can be read only once"):
+        ds.evaluate(seq, pa.RecordBatchReader.from_stream(test))
 
 
 @pytest.mark.slow

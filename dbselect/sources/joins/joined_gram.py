@@ -99,11 +99,13 @@ def _centred(values: Matrix, weight: Vector) -> tuple[Matrix, Vector, Vector]:
 
 
 def _together(one: Terms, two: Terms) -> Terms:
-    return Terms(
-        (*one.categories, *two.categories),
-        (*one.bases, *two.bases),
-        {**one.dates, **two.dates},
-        {**one.means, **two.means},
-        (*one.indicators, *two.indicators),
-        (*one.flat, *two.flat),
+    return replace(
+        one,
+        categories=(*one.categories, *two.categories),
+        bases=(*one.bases, *two.bases),
+        dates={**one.dates, **two.dates},
+        means={**one.means, **two.means},
+        indicators=(*one.indicators, *two.indicators),
+        flat=(*one.flat, *two.flat),
+        computed=(*one.computed, *two.computed),
     )

@@ -155,7 +155,7 @@ def robust_errors(
         raise ArgumentError("data is a Gram and holds no rows; give the table")
     wanted = of_linear(model) if isinstance(model, Model) else of_family(model, kind)
     scoring, table = scoring_of(model, wanted, data, kind, weight, clusters)
-    sums = scoring.over(table)
+    sums = scoring.over(table, scoring.fields)
     check_rows(sums, model, weight, clusters)
     return _finished(model, wanted, sums, kind, maxlags)
 

@@ -172,7 +172,7 @@ def judged(
         is_ranked=is_ranked,
         zero_one=zero_one,
     )
-    sums = judging.over(table)
+    sums = judging.over(table, judging.fields)
     if sums.rows == 0:
         raise DataError(no_rows(sums.skipped))
     if sums.refused:

@@ -4,13 +4,10 @@ What is read and summed is plain data: an engine with processes of its own sums 
 `sources.partial.partial_aggregates` asks for it.
 """
 
-import pickle
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -27,7 +24,7 @@ from dbselect.record.gram import Matrix, Vector
 from dbselect.record.inputs import inputs_of, single_fields
 from dbselect.results.prediction.contributions import LinearPredictors
 from dbselect.sources.open import open_table
-from dbselect.sources.partial.partial_aggregates import gather
+from dbselect.sources.partial.partial_aggregates import Summing
 from dbselect.sources.passes import algebra_of, gaps_of
 from dbselect.sources.read import with_digits_of
 from dbselect.sources.request import check_field
@@ -77,7 +74,7 @@ class UsedRows:
 
 
 @dataclass(frozen=True)
-class RowReading(ABC):
+class RowReading(Summing):
     """Where a table has what the sums are made of; plain data."""
 
     predictors: LinearPredictors
@@ -102,15 +99,6 @@ class RowReading(ABC):
         paths = [*self.columns.values(), self.target, self.weight, *self.keys]
         return list(dict.fromkeys(str(path[0]) for path in paths if path is not None))
 
-    @property
-    def size(self) -> int:
-        """About how many bytes a state has: here few, or not fewer once merged."""
-        return 0
-
-    @abstractmethod
-    def none(self) -> Any:
-        """Return the sums over no rows."""
-
     @abstractmethod
     def sum_up(self, sums: Any, rows: UsedRows) -> None:
         """Set the sums over rows, of which there are some."""
@@ -119,18 +107,20 @@ class RowReading(ABC):
         """Return what is predicted of all rows of a batch, NaN where a value is missing."""
         return self.predictors.predict(batch)
 
-    @contextmanager
-    def begin(self) -> Iterator["SummedRows"]:
-        """Begin without rows."""
-        yield SummedRows(self, self.none())
+    def of(self, batch: Any) -> Iterator[Any]:
+        """Give the sums over some rows.
 
-    def over(self, table: Any) -> Any:
-        """Return the sums over a table."""
-        with self.begin() as summed:
-            gather(table, self.fields, self, summed)
-            return summed.sums
+        DataError for an infinite value, or a negative weight; SourceError if a prediction is not
+        finite.
+        """
+        return (self._sums_of(part) for part in pa.table(batch).to_batches() if part.num_rows)
 
-    def sums_of(self, batch: pa.RecordBatch) -> Any:
+    def added(self, sums: Any, more: Any) -> Any:
+        """Return the sums over both."""
+        sums.add(more)
+        return sums
+
+    def _sums_of(self, batch: pa.RecordBatch) -> Any:
         """Return the sums over a batch."""
         rows = batch.to_struct_array()
         self._refuse_infinite(rows)
@@ -171,35 +161,6 @@ class RowReading(ABC):
             bad = weights[np.isinf(weights) | (weights < 0)]
             if bad.size:
                 raise DataError(f"a weight is {bad[0]:g}; weights must be finite and >= 0")
-
-
-@dataclass(frozen=True)
-class SummedRows:
-    """Sums over the rows so far, of any thread."""
-
-    reading: RowReading
-    sums: Any
-    _lock: Any = field(default_factory=Lock)
-
-    def add(self, batch: Any) -> None:
-        """Add some rows.
-
-        DataError for an infinite value, or a negative weight; SourceError if a prediction is not
-        finite.
-        """
-        for part in pa.table(batch).to_batches():
-            if part.num_rows:
-                found = self.reading.sums_of(part)
-                with self._lock:
-                    self.sums.add(found)
-
-    def load(self, part: bytes) -> None:
-        """Add what another process has summed."""
-        self.sums.add(pickle.loads(part))
-
-    def state(self) -> bytes:
-        """Return the sums."""
-        return pickle.dumps(self.sums)
 
 
 def fields_read(

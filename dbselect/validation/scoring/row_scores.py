@@ -97,7 +97,9 @@ def _null_deviance(
             [replace(alone, intercept=intercept)], judging.predictors.terms
         )
         asked = replace(judging, predictors=predictors, kinds=("deviance", "working", "score"))
-        deviance, working, score = (one[0] for one in asked.means(asked.over(table)).values())
+        deviance, working, score = (
+            one[0] for one in asked.means(asked.over(table, asked.fields)).values()
+        )
         if score**2 / working <= SETTLED * deviance:
             break
         intercept += score / working
