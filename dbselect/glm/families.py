@@ -19,11 +19,8 @@ passes, each as long as the table takes to read.
 The K predictors of classes sum to 0 (what is added to all of them changes no
 probability): they are ``basis`` times K - 1 free ones.
 
-Digits: a weight is never below ``WEIGHT_FLOOR``, and the residual is divided by what the
-weight then is. So ``W r = y - mu`` holds in every row, however sure the model is of it: the
-kernel leaves no row out, the gradient is exact, and only the curvature of rows that hardly
-have any is larger by the floor. No exponential can overflow: those of the classes are
-taken below the largest, and a count's predictor counts as at most ``LARGEST_LOG``.
+Digits: the residual is divided by what a weight is after its floor, so that ``W r = y - mu`` holds
+in every row. No exponential can overflow.
 
 Source: McCullagh, Nelder (1989), chapters 2, 4 to 6; Boehning (1992); Hu, Grubb, Bagnell,
 Hebert (2016), appendix B.

@@ -15,19 +15,12 @@ intercept minimised out. Scaled by the null deviance that is the problem of
 and the first step of a refit with one more group needs no pass of its own.
 
 By links that are not the canonical one the expected information is not the curvature, and
-steps are by the curvature that the gradients of the passes show (`glm.secant`).
+steps are by the curvature that the gradients of the passes show (`glm.expansion`).
 
-Newton's method halves a step that does not decrease the objective, and ends:
-
-- converged: the next step decreases it by less than `tol` of the null deviance; that step
-  is taken without a pass, as its error is of the order of its square;
-- separated: the steps hardly decrease it, yet they do not become shorter, as the curvature
-  along them falls, and far out along the last one the objective is no higher: some columns
-  determine the target of some rows, and their best coefficients are infinite;
-- stalled, or at the limit of passes.
-
-The last coefficients whose deviance is known are kept. O(T D^2 n) a pass for T pairs,
-O(D^3 P^3) between passes, 16 (D P)^2 bytes, P predictors.
+A step that does not decrease the objective is halved. The last step is taken without a pass, as
+its error is of the order of its square. Steps that hardly decrease the objective but become no
+shorter, with no rise far out along them, are endless: columns determine the target of some rows.
+O(T D^2 n) a pass for T pairs, O(D^3 P^3) between passes, 16 (D P)^2 bytes, P predictors.
 
 Source: McCullagh, Nelder (1989), section 2.5 (iterative weighting is Newton's method);
 Hu, Grubb, Bagnell, Hebert (2016), appendix B; Rao (1948) for the score test.
@@ -40,8 +33,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from dbselect.glm.expansion import Coefficients, Expansion
-from dbselect.glm.secant import Secant, secant, secant_step
+from dbselect.glm.expansion import Coefficients, Expansion, Secant, secant, secant_step
 from dbselect.linear.problem import Index, Linear
 from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector

@@ -2,8 +2,8 @@
 
 The first pass is the plain Gram of columns and responses: means and spreads, whether the
 target can be modelled, and the model without columns, which gives all rows the same
-weights. Every later pass is at some coefficients. The linear predictors are taken of
-centred columns, so that a mean far from zero costs no digits.
+weights. The linear predictors of later passes are of centred columns, so that a mean far
+from zero costs no digits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -149,14 +149,14 @@ class Data:
     @cached_property
     def _missing(self) -> Formula:
         """0, and missing where any column is, so that every pass uses the same rows."""
-        return kept(total([self._column(name) for name in self.roles.members]) * 0.0)
+        return kept(total([self.passes.column(name) for name in self.roles.members]) * 0.0)
 
     def _predictors(self, point: Coefficients) -> list[Formula]:
         """Return the K linear predictors of centred columns."""
         basis = self.roles.family.basis
         coef = point.coef @ basis.T / self.spread[:, None]
         used = np.flatnonzero(coef.any(axis=1)).tolist()
-        centred = {j: self._column(self.roles.members[j]) - self.mean[j] for j in used}
+        centred = {j: self.passes.column(self.roles.members[j]) - self.mean[j] for j in used}
         fixed = [] if self._offset is None else [self._offset]
         return [
             kept(total([number(constant), *fixed, *(centred[j] * own[j] for j in used)]))
@@ -171,9 +171,6 @@ class Data:
     @cached_property
     def _responses(self) -> list[Formula]:
         return responses(self.passes, self.roles)
-
-    def _column(self, name: str) -> Formula:
-        return self.passes.column(name)
 
     def _pair(self, gram: Gram, columns: Index) -> Pair:
         """Return a weighted Gram on unit-variance columns, per row weight; 0 where unknown."""

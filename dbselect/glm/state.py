@@ -52,15 +52,8 @@ class _Answers:
 class GlmState:
     """The selected groups, as an `objectives.contract.Objective`.
 
-    Parameters
-    ----------
-    refits : makes the fits
-    fit : of the model without columns
-
-    Notes
-    -----
-    Answers are kept, `MEMORY` bytes of them, and shared with all copies: DASH asks about
-    the same groups again and again.
+    Answers are kept, `MEMORY` bytes of them, and shared with all copies: DASH asks about the same
+    groups again and again.
     """
 
     def __init__(self, refits: "InMemory", fit: GlmFit) -> None:

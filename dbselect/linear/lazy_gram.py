@@ -2,11 +2,9 @@
 
 Of a group that is chosen a search needs the correlations with all columns, of all others
 those within the group: then the gradient and the conditional covariance of every group are
-known exactly after every step (`linear.state`), and so is the best. A row that is missing
-when it is asked for is read of the table, with those of the groups that promise most, as
-the rule scores them: what they gain is known before their rows are, so that the order is
-that from the full Gram, and most steps find their rows there. Of one group of very many levels
-no rows are read: sums by level replace them (`linear.levels`), in a scan of their own.
+known exactly after every step (`linear.state`), and so is the best. A row that is missing is
+read with those of the groups that promise most, as the rule scores them; most steps then find their
+rows there. Of one group of very many levels sums by level replace them (`linear.levels`).
 
 Memory: of D columns, rows of the groups that were chosen and two batches more.
 """

@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from dbselect.errors import DataError
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.moments.fills import NO_SHARE
-from dbselect.record.moments.possible import LEAST_SQUARE
 from dbselect.record.rows import row_counts
 
 #: Share of its own variance below which a column is aliased: conditional variances
@@ -46,6 +46,9 @@ LARGE = 1e9
 #: No type of whole numbers or decimals varies by so small a share of its mean, however much is
 #: known of that: an intercept would overflow.
 LEAST_SHARE = 1e-90
+#: Squares below 1e-308 are rounded to multiples of 5e-324: of sums of less than this a row,
+#: fewer than twelve digits are left; as in `possible.rs`.
+LEAST_SQUARE = 5e-312
 #: What else a target without a square may be, where its mean has none either.
 UNDERFLOW = (
     "so small that its squares, times the weights, underflow; multiply it, or all weights (which "
@@ -53,6 +56,9 @@ UNDERFLOW = (
 )
 #: Eigenvalues of a group's own block below this share of the largest count as 0.
 EIGENVALUE_SHARE = 1e-12
+
+#: The target's name in a numbered record.
+TARGET = "target"
 
 Index = npt.NDArray[np.intp]
 
@@ -118,8 +124,8 @@ def unusable(gram: Gram, target: str) -> str | None:
     at = gram.position(target, "target")
     if gram.rows == 0:
         return no_rows(gram.skipped)
-    if is_filled(gram.columns, gram.mean, target):
-        return filled_target(target)
+    if (filled := _filled(gram, target)) is not None:
+        return filled
     deviation = np.sqrt(gram.comoment[at, at] / gram.weight)
     if is_constant(deviation, gram.mean[at], gram.mean_low[at]):
         told = constant_target(target, gram.rows, gram.skipped)
@@ -140,8 +146,8 @@ def check_usable(gram: Gram, targets: Sequence[str]) -> None:
 def check_filled(gram: Gram, targets: Sequence[str]) -> None:
     """Refuse targets that are 0 where they are missing, before their means are taken away."""
     for name in targets:
-        if is_filled(gram.columns, gram.mean, name):
-            raise DataError(filled_target(name))
+        if (filled := _filled(gram, name)) is not None:
+            raise DataError(filled)
 
 
 def no_rows(skipped: int) -> str:
@@ -149,15 +155,12 @@ def no_rows(skipped: int) -> str:
     return f"no usable rows: {skipped} rows were skipped"
 
 
-def filled_target(target: str) -> str:
-    """Say that some values of the target are none."""
-    return f"target '{target}' is 0 in rows where it is missing; give it null_policy 'skip'"
-
-
-def is_filled(columns: Sequence[str], mean: Vector, target: str) -> bool:
-    """Whether zeros stand for a target that is missing, by its indicator."""
+def _filled(gram: Gram, target: str) -> str | None:
+    """Say that zeros stand for a target that is missing, by its indicator; None if none do."""
     mark = target + SUFFIX
-    return mark in columns and bool(mean[columns.index(mark)] > NO_SHARE)
+    if mark not in gram.columns or gram.mean[gram.columns.index(mark)] <= NO_SHARE:
+        return None
+    return f"target '{target}' is 0 in rows where it is missing; give it null_policy 'skip'"
 
 
 def constant_target(target: str, rows: int, skipped: int) -> str:
@@ -261,3 +264,26 @@ def inverse_root(blocks: Matrix, floor: float = 0.0) -> Matrix:
     kept = values > np.maximum(EIGENVALUE_SHARE * values[:, -1:], floor)
     scale = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
     return np.asarray(vectors * scale[:, None])
+
+
+def numbered(gram: Gram, columns: Sequence[str], target: str) -> pa.StructArray:
+    """Return the record of some columns, called by their numbers from 0 on, and the target."""
+    number = {name: at for at, name in enumerate(gram.columns)}
+    at = np.array([number[name] for name in [*columns, target]])
+    lower = gram.comoment[np.ix_(at, at)][np.tri(len(at), dtype=bool)]
+    fields = {
+        "columns": pa.array([*map(str, range(len(columns))), TARGET]),
+        "mean": pa.array(gram.mean[at]),
+        "mean_low": pa.array(gram.mean_low[at]),
+        "comoment": pa.array(lower),
+    }
+    lists = {
+        name: pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+        for name, values in fields.items()
+    }
+    counts = {
+        "rows": pa.array([gram.rows], pa.int64()),
+        "skipped": pa.array([gram.skipped], pa.int64()),
+        "weight": pa.array([gram.weight], pa.float64()),
+    }
+    return pa.StructArray.from_arrays([*lists.values(), *counts.values()], names=[*lists, *counts])

@@ -6,19 +6,13 @@ a group is ``C_gg - U_g' U_g`` and ``F(S) = z'z``, so a new group costs one
 product with U, O(D |S| |g|), and a full sequence O(D^3), for every rule. Memory
 is the Gram matrix and U, 16 D^2 bytes, and more than as much for the coefficients.
 
-Rank: a column is aliased, takes no part and gets coefficient 0, when what is
-left of its variance, given the columns before it, is below ``RANK_SHARE`` of it,
-or no more than the rounding of what was taken from it: with ``w`` the column's
-coefficients on those before, that errs by some ``eps (1 + w'w)``.
+Rank: a column is aliased, takes no part and gets coefficient 0, when what is left of its variance
+is below ``RANK_SHARE`` of it, or rounding (`elimination`).
 
-A removal rotates the rows of a group to the end, where they are what the group has beyond
-all others, and adds what they explain to what is left: O(D |S| |g|), as stable as the
-factorisation itself. An aliased column in whose dependence the group takes part may come
-back: its group is taken out as well and added anew.
-
-Groups may share columns: one that is held keeps nothing of its variance and no gradient, so that
-it adds nothing to another group, whatever the ridge, and `add` leaves it out. Then a removal makes
-the state anew, as does every loss: a column goes only where no group that stays has it.
+A removal rotates the rows of a group to the end, and adds what they explain to what is left:
+O(D |S| |g|), as stable as the factorisation. A group with an aliased column that depended on it is
+taken out as well and added anew. Where groups share columns a removal makes the state anew, as does
+every loss: a held column keeps nothing of its variance, whatever the ridge.
 
 Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3;
 the paper solves anew for every candidate.

@@ -142,21 +142,19 @@ def statuses(records: pa.Array, target: str) -> pa.StringArray:
     return _native.check(records, target)
 
 
-def warn_of_condition(condition: pa.DoubleArray) -> None:
-    """Warn where selected columns are so nearly dependent that coefficients lose digits."""
-    if pc.any(pc.greater(condition, CONDITION_LIMIT)).as_py():
-        # The same words for every block of records, so that they are shown once.
+def _warned(found: pa.StructArray) -> pa.StructArray:
+    """Return answers, and warn where coefficients lose digits, or columns are left out for a trace.
+
+    In the same words for every block of records, so that they are shown once.
+    """
+    if pc.any(pc.greater(found.field("condition"), CONDITION_LIMIT)).as_py():
         warnings.warn(
             "some segments have selected columns with a condition number above "
             f"{CONDITION_LIMIT:.0e}; their coefficients keep fewer than six of 16 digits",
             ConditionWarning,
             stacklevel=2,
         )
-
-
-def warn_of_traces(traces: pa.StringArray) -> None:
-    """Warn where columns are left out as dependent that may explain much by what is their own."""
-    columns = [name for name in pc.unique(traces).to_pylist() if name]
+    columns = [name for name in pc.unique(found.field("trace")).to_pylist() if name]
     if columns:
         warnings.warn(
             f"segments leave out columns {columns} as dependent on others but for a trace, by "
@@ -165,6 +163,7 @@ def warn_of_traces(traces: pa.StringArray) -> None:
             DependenceWarning,
             stacklevel=2,
         )
+    return found
 
 
 def fits_of_records(
@@ -236,9 +235,7 @@ def answers_of(
         )
     else:
         found = _native.answers(records, method, target, {**problem.changed(), **own})
-    warn_of_condition(found.field("condition"))
-    warn_of_traces(found.field("trace"))
-    return found
+    return _warned(found)
 
 
 def sequences_of(
@@ -309,9 +306,7 @@ def searched(
     found = asked_of(
         records, problem, options, lambda some, asked: _native.search(some, method, target, asked)
     )
-    warn_of_condition(found.field("condition"))
-    warn_of_traces(found.field("trace"))
-    return found
+    return _warned(found)
 
 
 def _in_python(

@@ -183,11 +183,5 @@ class Stored(ABC):
 
     @classmethod
     def read_json(cls, path: str | Path) -> Self:
-        """Read what `write_json` wrote.
-
-        Raises
-        ------
-        SourceError : there is no such file, it is not JSON, or it is damaged
-        RecordError : it holds something else
-        """
+        """Read what `write_json` wrote; else SourceError, or RecordError of something else."""
         return cls.from_struct(read_json(path))

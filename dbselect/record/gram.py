@@ -12,13 +12,12 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from dbselect import _native
 from dbselect.errors import RecordError
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record import files
 from dbselect.record.columns import SUFFIX, match, position
 from dbselect.record.moments.fills import with_fills, with_joint_fills
-from dbselect.record.moments.possible import fault
-from dbselect.record.moments.removal import checked
 from dbselect.record.moments.union import check_read_alike, marked, union, zeros
 from dbselect.record.terms import Terms
 
@@ -195,9 +194,9 @@ class Gram(files.Stored, InNotebooks):
                 f"gram record has a negative diagonal in 'comoment' "
                 f"for column '{self.columns[negative[0]]}'"
             )
-        wrong = fault(self.columns, self.rows, self.weight, self.mean, self.mean_low, self.comoment)
-        if wrong is not None:
-            raise RecordError(wrong)
+        _native.check_moments(
+            self.columns, self.rows, self.weight, self.mean, self.mean_low, self.comoment
+        )
 
     def __repr__(self) -> str:
         return f"Gram({len(self.columns)} columns, {self.rows} rows, {self.skipped} skipped)"
@@ -278,7 +277,12 @@ class Gram(files.Stored, InNotebooks):
         distance = self._distance_to(part)
         comoment = self.comoment - part.comoment
         comoment -= self.weight * share * np.outer(distance, distance)
-        return *self._moved(-share * distance), checked(self, comoment, self.rows - part.rows)
+        before, after = self.comoment.diagonal().copy(), comoment.diagonal().copy()
+        gone = _native.without_variation(
+            self.columns, self.rows - part.rows, self.weight, self.mean, before, after
+        )
+        comoment[gone, :] = comoment[:, gone] = 0.0
+        return *self._moved(-share * distance), comoment
 
     def _distance_to(self, other: "Gram") -> Vector:
         """Return the mean of the other Gram less the mean of this one."""
@@ -422,12 +426,7 @@ class Gram(files.Stored, InNotebooks):
 
     @classmethod
     def from_struct(cls, record: Any) -> "Gram":
-        """Read a record: a mapping, or an Arrow struct scalar.
-
-        Raises
-        ------
-        RecordError : a field is missing or of the wrong length, or a value not finite
-        """
+        """Read a record, a mapping or an Arrow struct scalar; RecordError if it is none."""
         if isinstance(record, pa.Scalar):
             record = _from_arrow(record)
         if not isinstance(record, Mapping):
@@ -482,12 +481,7 @@ class Gram(files.Stored, InNotebooks):
 
     @classmethod
     def read_parquet(cls, path: str | Path) -> "Gram":
-        """Read what `write_parquet`, DuckDB or Polars wrote: one row, column ``gram``.
-
-        Raises
-        ------
-        SourceError : there is no such file, no such column or not exactly one row, or it is damaged
-        """
+        """Read one row, column ``gram``, of `write_parquet`, DuckDB or Polars; else SourceError."""
         return cls.from_struct(files.read_row(path, ["gram"], "a gram")["gram"])
 
 

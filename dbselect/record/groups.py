@@ -189,9 +189,10 @@ def patterns_of(name: str, means: Any) -> list[str]:
     if isinstance(means, str):
         return [means]
     if isinstance(means, Mapping | numbers.Real):
+        costs = dict(means) if isinstance(means, Mapping) else {name: means}
         raise GroupError(
             f"group '{name}' is {shown(means)}; a group lists columns or globs, and costs are "
-            f"given by name: {_costs_meant(name, means)}"
+            f"given by name: costs={costs!r} in Python, {{'costs': {costs!r}}} as options in SQL"
         )
     if means is not None and not isinstance(means, Iterable):
         raise GroupError(f"group '{name}' is {shown(means)}; it must list columns or globs")
@@ -201,12 +202,6 @@ def patterns_of(name: str, means: Any) -> list[str]:
     if not all(isinstance(pattern, str) for pattern in patterns):
         raise GroupError(f"group '{name}' is {shown(means)}; it must list columns or globs")
     return patterns
-
-
-def _costs_meant(name: str, means: Any) -> str:
-    """Return the call that a mapping or a number in the place of columns meant."""
-    costs = dict(means) if isinstance(means, Mapping) else {name: means}
-    return f"costs={costs!r} in Python, {{'costs': {costs!r}}} as options in SQL"
 
 
 def numbers_of(always: Iterable[str], groups: Groups) -> list[int]:

@@ -263,12 +263,7 @@ class Terms(files.Stored):
 
     @classmethod
     def from_struct(cls, record: Mapping[str, Any]) -> Self:
-        """Read what `to_struct` gave.
-
-        Raises
-        ------
-        RecordError : it is something else
-        """
+        """Read what `to_struct` gave; RecordError if it is something else."""
         try:
             categories = tuple(map(_category, record["categories"]))
             bases = tuple(map(_basis, record["bases"]))
@@ -298,12 +293,7 @@ class Terms(files.Stored):
 
     @classmethod
     def from_json(cls, text: str | None) -> Self:
-        """Read what `to_json` gave.
-
-        Raises
-        ------
-        RecordError : it is something else
-        """
+        """Read what `to_json` gave; RecordError if it is something else."""
         if text is None:
             return cls()
         try:

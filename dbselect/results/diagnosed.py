@@ -22,7 +22,7 @@ from dbselect.linear.inference import (
     whitening,
 )
 from dbselect.linear.information import Fits, criteria
-from dbselect.linear.numbered import TARGET, numbered
+from dbselect.linear.problem import TARGET, numbered
 from dbselect.linear.refine import residual_share
 from dbselect.options.kinds import SHARE
 from dbselect.pages.summary import test_text

@@ -2,7 +2,7 @@
 
 While the levels are not held they are columns like others, except for their block; once they are,
 the problem is that of all other columns within levels (`linear.levels`), and a search goes on in it
-as in any. So everything is as from the whole Gram, and no row of it is read for a level.
+as in any.
 
 Cost: to take or give back the levels makes the state anew, O(D |S|^2); what they would gain is
 O(L |S|^2) a step.

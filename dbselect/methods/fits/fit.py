@@ -13,7 +13,7 @@ from dbselect.glm.named import family_of
 from dbselect.linear.condition import check_held
 from dbselect.linear.exact import ExactFit, least_squares
 from dbselect.linear.inference import INTERCEPT, Deviations, FittedRows, through_origin
-from dbselect.linear.problem import constant_target, filled_target, is_filled
+from dbselect.linear.problem import check_filled, constant_target
 from dbselect.options.kinds import COLUMNS
 from dbselect.options.option import shows
 from dbselect.options.table import FitOptions
@@ -200,8 +200,7 @@ def _linear(problem: "Problem", columns: Sequence[str] | None, call: Call) -> Mo
         features = with_indicators(used, features, named)
     if not features:
         raise ColumnError("columns is empty; at least one column besides the target is needed")
-    if is_filled(gram.columns, gram.mean, target):
-        raise DataError(filled_target(target))
+    check_filled(gram, [target])
     if problem.groups is not None and columns is None:
         features = _groups(problem, features, gram.terms).members
     rows = gram if problem.intercept else through_origin(gram)

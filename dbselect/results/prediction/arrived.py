@@ -385,12 +385,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
 
     @classmethod
     def from_struct(cls, record: Any) -> Self:
-        """Read what `to_struct` gave.
-
-        Raises
-        ------
-        RecordError : a field is missing or of another kind
-        """
+        """Read what `to_struct` gave; RecordError if it is something else."""
         found = cls.__new__(cls)
         problem = Call.from_json(str(record["predictor"])).problem
         found._set(problem, Gram.from_struct(record["gram"]))
@@ -411,9 +406,8 @@ def available_expr(
 ) -> pl.Expr:
     """Return the predictions of rows by records as an expression.
 
-    Parameters
-    ----------
-    apart : one row of lists: predictions, where each stands in what rows have in common, and that
+    `apart` returns one row of lists: predictions, where each stands in what rows have in common,
+    and that.
     """
     return register_plugin_function(
         plugin_path=_native.library_path(),

@@ -46,13 +46,7 @@ class LinearPredictors(Predicting):
 def contributions_of(
     model: Any, rows: Any, background: Any, means: Mapping[str, float], unknown: HandleUnknown
 ) -> pl.DataFrame:
-    """Return the contributions of `FittedModel.contributions`.
-
-    Parameters
-    ----------
-    model : of one response, or a linear predictor a class
-    means : of columns over the rows of the fit; empty if they are not known
-    """
+    """Return `FittedModel.contributions`; `means` of the rows of the fit are empty if unknown."""
     parts = _columns_of(model) if model.columns else {}
     found = []
     for name, predictor in zip(model._fields or [None], model._predictors, strict=True):

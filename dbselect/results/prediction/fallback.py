@@ -140,12 +140,7 @@ def _served(
 
 
 def asked_of_library(frame: pl.DataFrame, asked: pl.Expr) -> pl.Series:
-    """Return what the library says of rows.
-
-    Raises
-    ------
-    DataError : it refuses them
-    """
+    """Return what the library says of rows; DataError if it refuses them."""
     try:
         return frame.select(asked).to_series()
     except pl.exceptions.ComputeError as error:

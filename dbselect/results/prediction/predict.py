@@ -50,13 +50,7 @@ from dbselect.sources.request import Table
 
 @dataclass(frozen=True)
 class Predictor:
-    """A linear predictor.
-
-    Parameters
-    ----------
-    intercept : in the predictor's unit
-    coefficients : column -> coefficient, in the table's units
-    """
+    """A linear predictor: its intercept, and column -> coefficient, in the table's units."""
 
     intercept: float
     coefficients: Mapping[str, float]
