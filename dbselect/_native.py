@@ -102,6 +102,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "search": (_POINTER, _POINTER, _POINTER, _OnTurn, *_ARRAY),
     "answer": (_POINTER, _POINTER, _POINTER, _OnTurn, *_ARRAY),
     "check": (_POINTER, _POINTER, _TEXT, *_ARRAY),
+    "fault": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER),
+    "left": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER, _POINTER),
     "penalised_path": (_POINTER, _POINTER, _OnTurn, *_ARRAY),
     "penalised_degrees": (_POINTER, _POINTER, _POINTER, _POINTER),
     "knockoffs": (
@@ -531,6 +533,35 @@ def _request(method: str, target: str, given: Mapping[str, Any]) -> pa.RecordBat
 def check(records: pa.Array, target: str) -> pa.StringArray:
     """Return why each Gram record cannot be searched for a target; NULL if it can."""
     return _array("check", _Stream(_batch(records)), target)
+
+
+def check_moments(
+    columns: Sequence[str],
+    rows: int,
+    weight: float,
+    mean: _Vector,
+    mean_low: _Vector,
+    comoment: npt.NDArray[np.float64],
+) -> None:
+    """Raise RecordError for moments that no rows have; `comoment`, (d, d), is contiguous."""
+    _run("fault", *_texts(columns), int(rows), float(weight), mean, mean_low, comoment)
+
+
+def without_variation(
+    columns: Sequence[str],
+    rows_left: int,
+    weight: float,
+    mean: _Vector,
+    before: _Vector,
+    after: _Vector,
+) -> npt.NDArray[np.bool_]:
+    """Return which columns vary no more when rows are removed; RecordError if too little is left.
+
+    Weight and mean are those before, `before` and `after` how much the columns vary.
+    """
+    gone = np.zeros(len(columns), dtype=bool)
+    _run("left", *_texts(columns), int(rows_left), float(weight), mean, before, after, gone)
+    return gone
 
 
 class RowPredictor:

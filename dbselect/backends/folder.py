@@ -20,7 +20,7 @@ import polars as pl
 
 from dbselect.backends.shelf import Shelved, beside, was_first
 from dbselect.errors import RecordError, SourceError
-from dbselect.record.digest import FORMAT, VERSION, check_version
+from dbselect.record.files import FORMAT, VERSION, check_version
 from dbselect.record.writing import sync_folder
 from dbselect.sources.objects import reached, versions_below
 

@@ -7,9 +7,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from dbselect.methods.fits.by import answers_of
-from dbselect.methods.records import answer_type, by_blocks, statuses
-from dbselect.methods.sequences.by import searched
+from dbselect.methods.records import answer_type, answers_of, by_blocks, searched, statuses
 from dbselect.options.methods import OF_RECORDS, Method, places_of
 from dbselect.options.option import in_order, option_lines, with_parameters
 from dbselect.problem.records import of_records

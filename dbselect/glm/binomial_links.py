@@ -55,11 +55,7 @@ def _normal(eta: Formula) -> tuple[Formula, Formula]:
 
 @cache
 def _tail() -> tuple[float, ...]:
-    """Return the coefficients of Q in powers of 2 t - 1, that of the highest first.
-
-    They fall, as those by Chebyshev's polynomials fall faster than the powers in these grow. A
-    Horner sum names each formula once, so that the text of a prediction stays short.
-    """
+    """Return the coefficients of Q in powers of 2 t - 1, that of the highest first."""
     x = chebyshev.chebpts1(TERMS + 1)
     t = (x + 1.0) / 2.0
     powers = chebyshev.cheb2poly(chebyshev.chebfit(x, erfcx(2.0 / t - 2.0) / t, TERMS))
@@ -74,10 +70,7 @@ def _probit_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
 
 
 def _odd_row(eta: Formula, y: Formula, tail: Formula, steep: Formula, of_tail: Formula) -> Row:
-    """Return a row of a link that is odd, by the tail on the side of eta.
-
-    `steep` is the density over the tail, `of_tail` minus the logarithm of the tail.
-    """
+    """Return a row of an odd link; `steep` is density over tail, `of_tail` minus log(tail)."""
     other = kept(tail * -1.0 + 1.0)
     of_other = kept(log(other) * -1.0)
     no = kept(y * -1.0 + 1.0)
@@ -191,3 +184,5 @@ PROBIT = _binomial("probit", lambda eta: _odd_mean(eta, _normal(eta)[0]), _probi
 CLOGLOG = _binomial("cloglog", lambda eta: _cloglog_parts(eta)[1], _cloglog_row, _of_cloglog)
 #: A predictor above 0 counts as one whose mean is 1 up to rounding.
 LOG = replace(_binomial("log", _log_mean, _log_row, lambda p: (math.log(p), p)), at_zero=False)
+#: The family by these links.
+BINOMIALS = (PROBIT, CLOGLOG, LOGLOG, CAUCHIT, LOG)

@@ -72,12 +72,12 @@ class Deviance:
         """Return the point with the best intercept, and what is known there."""
         problem, refits = self._problem, self._refits
         intercept, step = self._intercept, np.zeros(problem.free)
-        slope = refits.slope(Coefficients(intercept, coef))
+        slope = refits.rows.slope(Coefficients(intercept, coef))
         for _ in range(INTERCEPT_STEPS):
             if slope.settled * problem.weight <= SETTLED * problem.null_deviance:
                 break
             step = slope.start if not step.any() else step
-            after = refits.slope(Coefficients(intercept + step, coef))
+            after = refits.rows.slope(Coefficients(intercept + step, coef))
             if after.deviance <= slope.deviance:
                 intercept, slope, step = intercept + step, after, np.zeros(problem.free)
             else:

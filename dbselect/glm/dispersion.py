@@ -48,10 +48,7 @@ SCORE, CURVATURE, SPREAD = (f"{PREFIX}{name}" for name in ("score", "curvature",
 
 
 def most_likely(data: Data, problem: GlmProblem, null: GlmFit) -> float:
-    """Return the most likely dispersion, 1 / theta, of a model of all groups.
-
-    DataError where the counts vary no more than Poisson's, so that it is 0.
-    """
+    """Return the most likely 1 / theta of a model of all groups; DataError where it is 0."""
     (fit,) = solved([extended(problem, null, range(len(problem.members)))], data.read)
     theta = _at_means(data, fit.point, None)
     for _ in range(TURNS):

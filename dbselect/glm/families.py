@@ -19,11 +19,8 @@ passes, each as long as the table takes to read.
 The K predictors of classes sum to 0 (what is added to all of them changes no
 probability): they are ``basis`` times K - 1 free ones.
 
-Digits: a weight is never below ``WEIGHT_FLOOR``, and the residual is divided by what the
-weight then is. So ``W r = y - mu`` holds in every row, however sure the model is of it: the
-kernel leaves no row out, the gradient is exact, and only the curvature of rows that hardly
-have any is larger by the floor. No exponential can overflow: those of the classes are
-taken below the largest, and a count's predictor counts as at most ``LARGEST_LOG``.
+Digits: the residual is divided by what a weight is after its floor, so that ``W r = y - mu`` holds
+in every row. No exponential can overflow.
 
 Source: McCullagh, Nelder (1989), chapters 2, 4 to 6; Boehning (1992); Hu, Grubb, Bagnell,
 Hebert (2016), appendix B.
@@ -100,7 +97,7 @@ class FamilyFormulas:
     null: Callable[[Vector, Vector, float, float], Null]
     allowed: str  # what the target's values must be, for errors
     # path of the target -> R responses; by default one number
-    responses: Callable[[Path], list[Formula]] = field(default_factory=lambda: _one_number)
+    responses: Callable[[Path], list[Formula]] = field(default_factory=lambda: _number)
     # response -> 1 where the value is not allowed, 0 elsewhere
     refused: Callable[[Formula], Formula] | None = None
     # response -> what the null deviance needs the sum of
@@ -123,10 +120,6 @@ class FamilyFormulas:
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel by name, as the formulas are functions."""
         return load("glm.named", "family_of"), (self.name, self.classes or self.levels)
-
-
-def _one_number(path: Path) -> list[Formula]:
-    return [column(path)]
 
 
 def one_pair(weight: Formula, rest: Formula, deviance: Formula) -> Row:

@@ -1,8 +1,7 @@
 """Rows in memory, to which generalised linear models are fitted.
 
-`HeldRows.look` returns deviance, weights and working residuals of many models side by side, by
-the formulas of the family (`glm.families`); `HeldRows.read` answers what a pass over a
-table would. HeldRows are kept column by column, 8 n (D + R) bytes.
+Deviance, weights and working residuals of many models are computed side by side. The rows are
+column by column, 8 n (D + R) bytes.
 
 Source: McCullagh, Nelder (1989), section 2.5.
 """

@@ -106,6 +106,13 @@ PROBABILITY = Link(
     inside=0.5,
 )
 
+#: Links by name: of families whose mean is above 0, and of the others.
+POSITIVE_LINKS = {one.name: one for one in (IDENTITY, INVERSE, INVERSE_SQUARED, SQRT)}
+OTHER_LINKS = {
+    "gaussian": {one.name: one for one in (GAUSSIAN_LOG, GAUSSIAN_INVERSE)},
+    "binomial": {PROBABILITY.name: PROBABILITY},
+}
+
 
 def by_link(family: FamilyFormulas, link: Link, *, is_canonical: bool = False) -> FamilyFormulas:
     """Return a family by another link."""

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from dbselect.families import Family, parse
-from dbselect.glm.binomial_links import CAUCHIT, CLOGLOG, LOG, LOGLOG, PROBIT
+from dbselect.glm.binomial_links import BINOMIALS
 from dbselect.glm.families import (
     BINOMIAL,
     GAUSSIAN,
@@ -18,16 +18,7 @@ from dbselect.glm.families import (
     multinomial,
     of_levels,
 )
-from dbselect.glm.links import (
-    GAUSSIAN_INVERSE,
-    GAUSSIAN_LOG,
-    IDENTITY,
-    INVERSE,
-    INVERSE_SQUARED,
-    PROBABILITY,
-    SQRT,
-    by_link,
-)
+from dbselect.glm.links import OTHER_LINKS, POSITIVE_LINKS, by_link
 from dbselect.glm.log_families import (
     GAMMA_POWER,
     INVERSE_GAUSSIAN_POWER,
@@ -41,29 +32,19 @@ ESTIMATED = "negative_binomial"
 _OWN = {
     one.name: one
     for one in (
-        GAUSSIAN, BINOMIAL, PROBIT, CLOGLOG, LOGLOG, CAUCHIT, LOG, POISSON,
+        GAUSSIAN, BINOMIAL, *BINOMIALS, POISSON,
         tweedie(GAMMA_POWER, "gamma"), tweedie(INVERSE_GAUSSIAN_POWER, "inverse_gaussian"),
         negative_binomial(1.0, ESTIMATED),  # where its number is not known yet
     )
 }  # fmt: skip
 #: Families with a number, which are made of it and their name.
 _WITH_NUMBER = {"tweedie": tweedie, "negative_binomial": negative_binomial}
-#: Links of families whose mean is above 0, beside the logarithm.
-_LINKS = {one.name: one for one in (IDENTITY, INVERSE, INVERSE_SQUARED, SQRT)}
-#: Links of the others.
-_OTHER_LINKS = {
-    "gaussian": {one.name: one for one in (GAUSSIAN_LOG, GAUSSIAN_INVERSE)},
-    "binomial": {PROBABILITY.name: PROBABILITY},
-}
 #: Families whose link is canonical, though their formulas are those of another one.
 _CANONICAL = ("gamma(inverse)", "inverse_gaussian(inverse_squared)")
 
 
 def family_of(name: Family | str, classes: Sequence[Any] = ()) -> FamilyFormulas:
-    """Return the formulas of a family; ArgumentError as `families.parse`.
-
-    `classes` are those of a multinomial target; of a binomial one its two levels, if it is not 0/1.
-    """
+    """Return a family's formulas; `classes` are its classes, or a binomial target's two levels."""
     family = parse(name)
     if family.has_classes:
         return multinomial(classes)
@@ -86,5 +67,5 @@ def _formulas(family: Family) -> FamilyFormulas:
     )  # fmt: skip
     if family.link == family.links[0]:
         return base
-    link = _OTHER_LINKS.get(family.name, _LINKS)[family.link]
+    link = OTHER_LINKS.get(family.name, POSITIVE_LINKS)[family.link]
     return by_link(base, link, is_canonical=name in _CANONICAL)

@@ -15,19 +15,12 @@ intercept minimised out. Scaled by the null deviance that is the problem of
 and the first step of a refit with one more group needs no pass of its own.
 
 By links that are not the canonical one the expected information is not the curvature, and
-steps are by the curvature that the gradients of the passes show (`glm.secant`).
+steps are by the curvature that the gradients of the passes show (`glm.expansion`).
 
-Newton's method halves a step that does not decrease the objective, and ends:
-
-- converged: the next step decreases it by less than `tol` of the null deviance; that step
-  is taken without a pass, as its error is of the order of its square;
-- separated: the steps hardly decrease it, yet they do not become shorter, as the curvature
-  along them falls, and far out along the last one the objective is no higher: some columns
-  determine the target of some rows, and their best coefficients are infinite;
-- stalled, or at the limit of passes.
-
-The last coefficients whose deviance is known are kept. O(T D^2 n) a pass for T pairs,
-O(D^3 P^3) between passes, 16 (D P)^2 bytes, P predictors.
+A step that does not decrease the objective is halved. The last step is taken without a pass, as
+its error is of the order of its square. Steps that hardly decrease the objective but become no
+shorter, with no rise far out along them, are endless: columns determine the target of some rows.
+O(T D^2 n) a pass for T pairs, O(D^3 P^3) between passes, 16 (D P)^2 bytes, P predictors.
 
 Source: McCullagh, Nelder (1989), section 2.5 (iterative weighting is Newton's method);
 Hu, Grubb, Bagnell, Hebert (2016), appendix B; Rao (1948) for the score test.
@@ -40,8 +33,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from dbselect.glm.expansion import Coefficients, Expansion
-from dbselect.glm.secant import Secant, secant, secant_step
+from dbselect.glm.expansion import Coefficients, Expansion, Secant, secant, secant_step
 from dbselect.linear.problem import Index, Linear
 from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector
@@ -191,11 +183,7 @@ def start(problem: GlmProblem, point: Coefficients, model: Expansion) -> GlmFit:
 def extended(
     problem: GlmProblem, fit: GlmFit, groups: Sequence[int], *, alone: bool = False
 ) -> Fitting:
-    """Fit again with more groups, from where a fit ended.
-
-    `alone` limits the passes to the groups held: the result then has nothing about the
-    others.
-    """
+    """Fit again with more groups; after passes `alone` nothing is known about other groups."""
     held = [*fit.groups, *groups]
     state = fit.state.copy()
     state.add_all(groups)
@@ -204,10 +192,7 @@ def extended(
 
 
 def reduced(problem: GlmProblem, fit: GlmFit, group: int, *, alone: bool = False) -> Fitting:
-    """Fit again without one of the groups, from where the quadratic model sees the minimum.
-
-    `alone` as in `extended`.
-    """
+    """Fit again without a group, from where the quadratic model sees the minimum."""
     held = [other for other in fit.groups if other != group]
     columns = problem.columns(held) if alone else None
     return (yield from _descent(problem, held, columns, _without(problem, fit, group)))
@@ -311,10 +296,7 @@ class _Descent:
     def _shortened(
         self, step: Coefficients, predicted: float, hoped: float
     ) -> Generator[Ask, Expansion, tuple[Coefficients, Coefficients, Expansion] | None]:
-        """Take a step, or half of it, or half of that, until the objective decreases.
-
-        The part that was taken comes back, the point, and what is known there.
-        """
+        """Halve a step until the objective decreases; return the part taken, point and model."""
         known = self._objective(self.base, self.model)
         sure = 1.0 - known / self.problem.null_deviance
         # No step explains more than is left.
@@ -329,10 +311,7 @@ class _Descent:
         return None
 
     def ended(self, end: Coefficients | Status, predicted: float = 0.0) -> GlmFit:
-        """Return the fit that ends with a last step, or at the last pass for a reason.
-
-        `predicted` is the decrease by the last step.
-        """
+        """Return the fit that ends with a step that predicts a decrease, or for a reason."""
         point, status = self.base, Status.CONVERGED
         if isinstance(end, Coefficients):
             point = _moved(self.base, end, 1.0)
@@ -357,10 +336,9 @@ def solved(fittings: Sequence[Fitting], read: Read) -> list[GlmFit]:
 def best_of(
     fittings: Sequence[Fitting], read: Read, score: Callable[[int, float], float]
 ) -> tuple[dict[int, GlmFit], Vector]:
-    """Run several fits side by side until the best one is done and no other can be.
+    """Run fits side by side until the one of most `score` is done and no other can be.
 
-    The best has most of `score`, which takes the number of a fit and what it explains. Returns the
-    fits that were not given up, and what each explained; if it was given up, as far as it had come.
+    Returns the fits that were not given up, and what each explained, as far as it had come.
     """
     explained = np.zeros(len(fittings))
 

@@ -54,9 +54,7 @@ class Offset:
     ) -> Formula | None:
         """Return what is added to the predictor of a row; None if nothing is.
 
-        `column` finds a column by its name and the argument that it is of. Where the exposure is
-        not above 0, a checked one has no logarithm; else that is 0, so that the row is not left out
-        and can be refused.
+        Unless `is_checked`, an exposure not above 0 adds 0, so that its row can be refused.
         """
         parts = []
         if self.offset is not None:

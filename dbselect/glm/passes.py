@@ -2,8 +2,8 @@
 
 The first pass is the plain Gram of columns and responses: means and spreads, whether the
 target can be modelled, and the model without columns, which gives all rows the same
-weights. Every later pass is at some coefficients. The linear predictors are taken of
-centred columns, so that a mean far from zero costs no digits.
+weights. The linear predictors of later passes are of centred columns, so that a mean far
+from zero costs no digits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -73,11 +73,7 @@ class Data:
     shift: float
 
     def start(self) -> tuple[Coefficients, Expansion]:
-        """Return the model without columns, and what is known near it.
-
-        An offset gives rows unequal weights there, which takes a pass, or some. Through the
-        origin it takes one: the mean of the target is not that of the model.
-        """
+        """Return the model without columns, and what is known near it; a pass or more by offset."""
         basis = self.roles.family.basis
         if not self.roles.has_intercept:
             origin = Coefficients(
@@ -99,10 +95,7 @@ class Data:
         return point, expansion(pairs, self.roles.family.contrasts, self.null.deviance)
 
     def _settled(self, point: Coefficients) -> tuple[Coefficients, Expansion]:
-        """Return the best intercept beside an offset; a pass for each step to it.
-
-        Of counts the first is the best.
-        """
+        """Return the best intercept beside an offset; of counts the first is the best."""
         for _ in range(INTERCEPT_PASSES):
             (model,) = self.read([Ask(point)])
             if model.settled * self.weight <= SETTLED * model.deviance:
@@ -111,10 +104,7 @@ class Data:
         return point, model
 
     def read(self, asks: Sequence[Ask]) -> list[Expansion]:
-        """Make one pass and return the quadratic models that are asked for.
-
-        SourceError if the table has changed since the first pass.
-        """
+        """Make one pass for all asks; SourceError if the table has changed since the first."""
         wanted = [one for ask in asks for one in self._weighted(ask)]
         grams = self.passes.read(wanted)
         for gram in grams:
@@ -159,14 +149,14 @@ class Data:
     @cached_property
     def _missing(self) -> Formula:
         """0, and missing where any column is, so that every pass uses the same rows."""
-        return kept(total([self._column(name) for name in self.roles.members]) * 0.0)
+        return kept(total([self.passes.column(name) for name in self.roles.members]) * 0.0)
 
     def _predictors(self, point: Coefficients) -> list[Formula]:
         """Return the K linear predictors of centred columns."""
         basis = self.roles.family.basis
         coef = point.coef @ basis.T / self.spread[:, None]
         used = np.flatnonzero(coef.any(axis=1)).tolist()
-        centred = {j: self._column(self.roles.members[j]) - self.mean[j] for j in used}
+        centred = {j: self.passes.column(self.roles.members[j]) - self.mean[j] for j in used}
         fixed = [] if self._offset is None else [self._offset]
         return [
             kept(total([number(constant), *fixed, *(centred[j] * own[j] for j in used)]))
@@ -182,14 +172,8 @@ class Data:
     def _responses(self) -> list[Formula]:
         return responses(self.passes, self.roles)
 
-    def _column(self, name: str) -> Formula:
-        return self.passes.column(name)
-
     def _pair(self, gram: Gram, columns: Index) -> Pair:
-        """Return a weighted Gram on unit-variance columns, per unit of row weight.
-
-        What is not known of the other columns is 0.
-        """
+        """Return a weighted Gram on unit-variance columns, per row weight; 0 where unknown."""
         at = places(gram, [self.roles.members[j] for j in columns.tolist()])
         residual = gram.columns.index(RESIDUAL)
         inverse = np.where(self.constant, 0.0, 1.0 / self.spread)[columns]
@@ -208,12 +192,7 @@ class Data:
 
 
 def first_pass(passes: Passes, roles: Roles) -> Data:
-    """Read the table once.
-
-    DataError for no usable rows, a value of the target that is not allowed, or a target that is the
-    same in all rows. SkippedRowsWarning if more than half of the rows are left out; one more pass
-    finds why.
-    """
+    """Read the table once; DataError for no usable rows, or a target that the family refuses."""
     family = roles.family
     y = responses(passes, roles)
     # A number is read as it is, so that an error names its own column.
@@ -316,11 +295,7 @@ def responses(passes: Passes, roles: Roles) -> list[Formula]:
 
 
 def with_square(x: Formula) -> Formula:
-    """Return x, 0 where its square, times the least weight, has no digits.
-
-    Residuals and deviances of rows that are predicted with certainty are as small, and add nothing.
-    What is missing stays so, as `choose` takes its last part there: such a row is left out.
-    """
+    """Return x, 0 where its square, times the least weight, has no digits; NULL stays so."""
     return choose(absolute(x) - LEAST, x, x * 0.0)
 
 

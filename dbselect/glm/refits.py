@@ -13,9 +13,6 @@ of steps is enough. All products are with all candidates at once: O(n |S| B) a s
 of them, where Newton's method would need the information of each, O(n |S|^2 B). A step ends
 a refit when the next one would explain less than `REFIT_SHARE` of the null deviance.
 
-What the present fit needs comes from `glm.newton`, to which `HeldRows.read` answers as a
-pass over a table would. Memory is some twenty blocks of `BLOCK` numbers besides the rows.
-
 Source: Polak, Ribiere (1969).
 """
 
@@ -24,10 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dbselect.glm.expansion import Coefficients
 from dbselect.glm.held_rows import Block, HeldRows, WorkingResponse
 from dbselect.glm.newton import HALVINGS, GlmFit, GlmProblem, completed, extended, reduced, solved
-from dbselect.glm.state import Slope
 from dbselect.linear.problem import RANK_SHARE, Index, blocks_of, by_size, inverse_root
 from dbselect.record.gram import Matrix, Vector
 
@@ -42,11 +37,7 @@ BLOCK = 2**17
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The columns of B models: some that all have, and each model's own.
-
-    A model's coefficients are P of the intercept, P of each of the k common columns and P
-    of each of its s own ones, in this order: m in all.
-    """
+    """The columns of B models; P coefficients of intercept, each common and each own column."""
 
     rows: HeldRows
     common: Matrix  # shape (k, n)
@@ -88,11 +79,7 @@ Steps = Callable[[Matrix], Matrix]
 
 
 def minimised(design: Candidates, theta: Matrix, newton: Steps, enough: float) -> Vector:
-    """Return the least penalised deviance of each model, halved and per unit of weight.
-
-    Starts at `theta`, shape (B, m). A refit ends where a Newton step would decrease the result by
-    half of `enough`.
-    """
+    """Return half the least penalised deviance of each model, per weight, to within `enough`."""
     rows = design.rows
     predictors = design.predictors(theta)
     look = rows.look(predictors)
@@ -255,10 +242,6 @@ class InMemory:
             design = Candidates(self.rows, common, self.rows.X[none], near.ridge(none))
             explained[which] = self._explained(design, *near.less(gone))
         return explained
-
-    def slope(self, point: Coefficients) -> Slope:
-        """Return the deviance at some coefficients and its gradient."""
-        return self.rows.slope(point)
 
     def _explained(self, design: Candidates, start: Matrix, newton: Steps) -> Vector:
         null = self.problem.null_deviance / self.problem.weight

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from dbselect.glm.newton import GlmFit
+from dbselect.glm.newton import GlmFit, GlmProblem, Read, best_of, completed, extended, solved
 from dbselect.linear.problem import Index
 from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector
 
 if TYPE_CHECKING:
     from dbselect.glm.refits import InMemory
+
 
 #: Share of the null deviance below which a gain is what two refits leave: each ends where
 #: the next step would explain a tenth of that, and sums of n terms err by less.
@@ -51,15 +52,8 @@ class _Answers:
 class GlmState:
     """The selected groups, as an `objectives.contract.Objective`.
 
-    Parameters
-    ----------
-    refits : makes the fits
-    fit : of the model without columns
-
-    Notes
-    -----
-    Answers are kept, `MEMORY` bytes of them, and shared with all copies: DASH asks about
-    the same groups again and again.
+    Answers are kept, `MEMORY` bytes of them, and shared with all copies: DASH asks about the same
+    groups again and again.
     """
 
     def __init__(self, refits: "InMemory", fit: GlmFit) -> None:
@@ -152,4 +146,41 @@ class GlmState:
         if len(self._known) > self._most:
             del self._known[next(iter(self._known))]
         self._held, self._now = held, answers
+        return self.value - before
+
+
+class PassState:
+    """The groups that a search by passes has selected, and what every other would add."""
+
+    def __init__(self, problem: GlmProblem, fit: GlmFit, read: Read) -> None:
+        self.problem = problem
+        self.fit = fit
+        self._read = read
+        self._tried: dict[int, GlmFit] = {}
+
+    @property
+    def value(self) -> float:
+        """Explained share of the null deviance, less the penalty."""
+        return self.fit.explained
+
+    def try_all(self, groups: Sequence[int], costs: Vector) -> Vector:
+        """Return the gain of each of some groups; too low where it cannot be best for its cost."""
+        before = self.value
+        fittings = [extended(self.problem, self.fit, [group], alone=True) for group in groups]
+        fits, explained = best_of(
+            fittings, self._read, lambda n, reached: (reached - before) / costs[groups[n]]
+        )
+        self._tried = {groups[number]: fit for number, fit in fits.items()}
+        return explained - before
+
+    def add(self, group: int) -> float:
+        """Select a group and return its gain."""
+        before = self.value
+        tried = self._tried.get(group)
+        if tried is None:
+            (fit,) = solved([extended(self.problem, self.fit, [group])], self._read)
+        else:
+            fit = completed(self.problem, tried, self._read)
+        self.fit = fit
+        self._tried = {}
         return self.value - before

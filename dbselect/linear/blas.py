@@ -26,10 +26,7 @@ _before: list[list[int]] = []
 
 @contextmanager
 def one_thread(is_small: bool) -> Iterator[None]:
-    """Multiply on one thread within, if matrices are small.
-
-    Other libraries than the OpenBLAS of NumPy's and SciPy's wheels are left as they are.
-    """
+    """Multiply small matrices on one thread, by the OpenBLAS of NumPy's and SciPy's wheels."""
     if not is_small:
         yield
         return

@@ -45,8 +45,7 @@ def upper_bounds(
 ) -> Vector:
     """Return the most that any groups within each budget can explain, as shares; shape (B,).
 
-    The prefixes of `order` serve as S; groups that it lacks follow. One sequence of the rule ``fr``
-    plus four eigenvalue problems, the first of size D: O(D^3); O(J^2 B) for the knapsacks.
+    The prefixes of `order` serve as S. O(D^3) for the eigenvalues, O(J^2 B) for the knapsacks.
     """
     state = State(problem, members)
     taken = set(order)
@@ -70,12 +69,8 @@ def gamma(
 ) -> float:
     """Return the constant of Theorem 3.2, 0 to 1, for a rule that weighs gradients by W W'.
 
-    ``lambda_min(W' C W) / max_g lambda_max(W_g' C_gg W_g)``: with unit-variance columns that are
-    whitened within the group, (lambda_min + ridge) / (1 + ridge). 0 of groups that share columns,
-    which are no blocks of W.
-
-    `largest` takes the blocks W_g' C_gg W_g, shape (B, s, s), to the most that the criterion can
-    exceed the gain by; by default it is the largest eigenvalue. O(D^3), 24 D^2 bytes.
+    ``lambda_min(W' C W) / max_g lambda_max(W_g' C_gg W_g)``, 0 of groups that share columns.
+    `largest` stands for lambda_max: by how much the criterion can exceed the gain. O(D^3).
     """
     if shares_columns(members):
         return 0.0
@@ -83,7 +78,7 @@ def gamma(
     C = problem.G.copy()
     C[np.diag_indices_from(C)] += _even_ridge(problem, buckets)
     excess = max(
-        (largest or _largest_eigenvalue)(
+        (largest or (lambda blocks: float(np.linalg.eigvalsh(blocks).max())))(
             roots.transpose(0, 2, 1) @ blocks_of(problem, columns) @ roots
         )
         for columns, roots in buckets
@@ -92,11 +87,7 @@ def gamma(
 
 
 def submodularity(problem: Linear, members: Sequence[Index]) -> float | None:
-    """Return the approximate submodular ratio of equation 9, 0 to 1, over all sets of groups.
-
-    The least ``gain(x | A') / gain(x | A)`` for ``A'`` within A, at most 1. None of more than
-    `MOST_ENUMERATED` groups, whose sets are too many.
-    """
+    """Return the least ``gain(x | A') / gain(x | A)``, A' in A (eq. 9); None of many groups."""
     count = len(members)
     if count > MOST_ENUMERATED:
         return None
@@ -120,20 +111,12 @@ def submodularity(problem: Linear, members: Sequence[Index]) -> float | None:
 
 
 def _even_ridge(problem: Linear, buckets: Sequence[tuple[Index, Matrix]]) -> Vector:
-    """Return the ridge, at its least in groups whose whitening leaves a direction out.
-
-    An even ridge keeps that direction apart from the others, so that it can be left
-    out of lambda_min; less ridge only lowers it.
-    """
+    """Return the ridge, at its least in groups whose whitening leaves a direction out."""
     ridge = problem.ridge.copy()
     for columns, roots in buckets:
         partial = columns[np.abs(roots).max(axis=1).min(axis=1) == 0]
         ridge[partial] = ridge[partial].min(axis=1, keepdims=True)
     return ridge
-
-
-def _largest_eigenvalue(blocks: Matrix) -> float:
-    return float(np.linalg.eigvalsh(blocks).max())
 
 
 def _conditional_eigenvalue(state: State, groups: Sequence[int]) -> float:

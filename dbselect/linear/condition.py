@@ -38,11 +38,7 @@ IMPOSSIBLE = (
 
 
 def check_held(state: State, names: Sequence[str]) -> float:
-    """Return the condition number of the selected columns; warn where digits are lost.
-
-    What every search and fit of a linear model asks of the state that it ends with. Columns that no
-    rows can have are refused; `names` are all columns of the problem.
-    """
+    """Refuse impossible columns, warn of lost digits, return the condition number of S."""
     check_possible(state)
     condition = state.condition()
     warn_of(condition)
@@ -51,11 +47,7 @@ def check_held(state: State, names: Sequence[str]) -> float:
 
 
 def check_possible(state: State) -> None:
-    """Refuse columns that agree by twos as rows' columns may, but not three or more together.
-
-    Given the selected columns, less than nothing is then left of another; O(D |S|). Raises
-    RecordError.
-    """
+    """Raise RecordError where less than nothing is left of a column given the selected ones."""
     variance, support = state.variance, state.support
     pivots = state.factor[np.arange(len(support)), support] ** 2
     near = np.flatnonzero(pivots <= LEAST_LEFT * variance[support])
@@ -90,10 +82,8 @@ def warn_of_leak(correlations: Vector, names: Sequence[str], target: str, rows: 
 def warn_of_dropped(state: State, names: Sequence[str], *, is_linear: bool = True) -> None:
     """Warn where a column depends on selected ones, and may explain much by what is its own.
 
-    What the column would gain is its gradient squared, over what is left of its variance. Of
-    columns that depend on others outright both are rounding, and the gradient the smaller. Where
-    the selected columns themselves lose their digits, the warning is about that instead. Near a fit
-    of a family, whose variance is deviance, `is_linear` is False.
+    That is its squared gradient over what is left of its variance; where it depends outright, both
+    are rounding. Near a fit of a family, whose variance is deviance, `is_linear` is False.
     """
     columns, left, squares = state.dependent()
     if not len(columns) or state.problem.ridge[columns].any():

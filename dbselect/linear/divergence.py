@@ -23,10 +23,7 @@ NO_SPREAD = 1e-10
 
 
 def gaussian_divergence(shift: Vector, A: Matrix, B: Matrix) -> tuple[float, float]:
-    """Return location and spread of KL(b | a), in nats; either may be infinite.
-
-    `shift` is the mean of b less that of a; A and B are the covariances of a and b. O(k^3).
-    """
+    """Return location and spread of KL(b | a) in nats; `shift` is b's mean less that of a."""
     a, b = np.sqrt(np.diagonal(A)), np.sqrt(np.diagonal(B))
     steady = (a == 0) & (b == 0)
     if steady.any() and (shift[steady] != 0).any():
@@ -63,11 +60,7 @@ def _flat(R: Matrix) -> Matrix:
 
 
 def _has_spread(R: Matrix, flat: Matrix, ratio: Vector) -> bool:
-    """Whether correlated columns have spread in a direction in which others have none.
-
-    Parts too small to count there may be rounding, and large in these units: it is flat with or
-    without them. `ratio`, shape (k,), is the units of the columns over those of the others.
-    """
+    """Whether columns have spread where others are flat; `ratio` is of their units."""
     largest = max(float(np.linalg.eigvalsh(R)[-1]), 1.0)
     has_spread = np.ones(flat.shape[1], dtype=bool)
     for least in (0.0, np.sqrt(NO_SPREAD)):

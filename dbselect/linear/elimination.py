@@ -1,23 +1,26 @@
-"""Symmetric elimination that leaves out columns of which nothing, or only rounding, is left."""
+"""Triangular factors of symmetric matrices: eliminated by rank, and rotated when columns go.
+
+Source: Golub, Van Loan (2013), Matrix Computations, section 6.5.2; the blocks are LAPACK's.
+"""
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import lapack
 
 from dbselect.record.gram import Matrix, Vector
 
 #: What is left of a variance, as a share of 1 + w'w, below which it is rounding: exact
 #: dependences leave up to 6e-15.
 RANK_ROUNDING = 1e-14
-#: Columns eliminated one by one before the rest is updated by a matrix product.
+#: Columns eliminated one by one before the rest is updated by a matrix product, and reflectors
+#: that are applied at once.
 PANEL = 32
 
 
 def factored(block: Matrix, floor: Vector) -> tuple[Matrix, npt.NDArray[np.bool_]]:
-    """Return the Cholesky factor of the columns that are not aliased, and which those are.
-
-    Of each column more than its `floor`, shape (s,), must be left. Only the lower triangle of the
-    factor is meaningful.
-    """
+    """Return the factor (lower triangle) of columns with more than `floor` left, and which."""
     return _factor(block[None].copy(), floor)
 
 
@@ -26,13 +29,9 @@ def certainly_factored(
 ) -> tuple[Matrix, npt.NDArray[np.bool_]]:
     """Return what `factored` does, without columns of which rounding may be all that is left.
 
-    With ``w`` the coefficients of a column on those kept before, what is left of it errs by some
-    ``eps (1 + w'w)``. So the coefficients of all columns ride along with the elimination, and each
-    column is judged when it comes: one elimination, O(s^2 (S + s)), however many go.
-
-    `block`, shape (s, s), is of new columns given S old ones, `weights`, shape (S, s), their
-    coefficients on the old ones; `deviation`, shape (S + s,), makes coefficients those of
-    unit-variance columns.
+    That is ``eps (1 + w'w)``, w the coefficients on columns kept before, which ride along:
+    O(s^2 (S + s)). `weights`, shape (S, s), are those on S old columns, and `deviation`,
+    shape (S + s,), makes them those of unit-variance columns.
     """
     size = len(block)
     ahead = np.vstack([block, weights, np.eye(size)])
@@ -78,3 +77,34 @@ def eliminate(rows: Matrix, floor: Vector, rounding: float = 0.0) -> Matrix:
             :, end:size, start:end
         ].transpose(0, 2, 1)
     return inverse
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """The rotation that makes an upper triangle one again when columns go: ``Q' [B; R] = [0; T]``.
+
+    Q is orthogonal, of s + t rows. A reflector for each column touches only the rows B of the
+    columns that went and one row of R: O(t^2 s) for s rows above t.
+    """
+
+    vectors: Matrix  # shape (s, t), the reflectors where they are not the identity
+    factors: Matrix  # what LAPACK applies them in blocks with
+    signs: Vector  # shape (t,), what makes the diagonal of T positive
+
+    @classmethod
+    def of(cls, stacked: Matrix, size: int) -> "Rotation":
+        """Return the rotation of ``[B; R]``, shape (s + t, t), with s rows in B."""
+        width = stacked.shape[1]
+        if not (size and width):
+            return cls(np.empty((size, width)), np.empty((0, width)), np.ones(width))
+        T, vectors, factors, _ = lapack.dtpqrt(0, min(PANEL, width), stacked[size:], stacked[:size])
+        return cls(vectors, factors, np.where(np.diagonal(T) < 0, -1.0, 1.0))
+
+    def split(self, rows: Matrix) -> tuple[Matrix, Matrix]:
+        """Return the first s of Q' times s + t rows, and the others."""
+        top, rest = rows[: len(self.vectors)], rows[len(self.vectors) :]
+        if not self.vectors.size:
+            return top, rest
+        # From the right of the transposed rows, which are in Fortran order.
+        rest, top, _ = lapack.dtpmqrt(0, self.vectors, self.factors, rest.T, top.T, side="R")
+        return top.T, rest.T * self.signs[:, None]

@@ -46,11 +46,9 @@ def least_squares(
     intercept: bool,
     per_one: Sequence[int] = (),
 ) -> ExactFit:
-    """Solve for the last of k + 1 columns.
+    """Solve for the last of k + 1 columns, each a multiple of 1 / `per_one`.
 
-    Sums of products are ``products[i, j] * 2^(exponent[i] + exponent[j] + scale)``. Each column is
-    a multiple of 1 / `per_one`, shape (k + 1,), by default of 1. Whether the first is the intercept
-    decides whose RSS is `total`.
+    Sums of products are ``products[i, j] * 2^(exponent[i] + exponent[j] + scale)``.
     """
     k = len(products) - 1
     A = products.copy()

@@ -8,10 +8,10 @@ With row weights X'X and RSS are weighted, e of a row has variance s2 / weight, 
 the number of rows, as in statsmodels' WLS. The intercept rides on the comoment C = L L':
 its entry of (X'X)^-1 is 1 / weight + mean' C^-1 mean.
 
-Source: Seber, Lee (2003), Linear Regression Analysis, chapters 3 and 4.
+Source: Seber, Lee (2003), Linear Regression Analysis, chapters 3, 4 and 10.2.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -55,10 +55,7 @@ class FittedRows:
     )
 
     def deviations(self, target: str, coefficients: Mapping[str, float]) -> Deviations:
-        """Return the standard errors of least-squares coefficients, no column aliased.
-
-        ArgumentError if the model has a ridge, or nothing is known of its rows.
-        """
+        """Return standard errors of least-squares coefficients; ArgumentError with a ridge."""
         self.check_least_squares()
         if self.known is not None:
             return self.known
@@ -80,10 +77,7 @@ class FittedRows:
 
 
 def through_origin(gram: Gram) -> Gram:
-    """Return a Gram with raw second moments in place of centred ones, and means of 0.
-
-    DataError if the squares of a column add up to more than a double holds.
-    """
+    """Return a Gram with raw second moments and means of 0; DataError if they overflow."""
     with np.errstate(over="ignore"):
         raw = gram.comoment + gram.weight * np.outer(gram.mean, gram.mean)
     for j in np.flatnonzero(~np.isfinite(np.diagonal(raw))).tolist():
@@ -108,11 +102,7 @@ def _deviations(
 def covariance(
     gram: Gram, target: str, coefficients: Mapping[str, float], intercept: bool
 ) -> tuple[list[str], Matrix]:
-    """Return the terms, and the covariance of their least-squares coefficients.
-
-    The Gram is about what the fit is about, as `FittedRows.moments`; no column is aliased. The
-    intercept is the first term if there is one; NaN if n <= rank.
-    """
+    """Return the terms, the intercept first, and the covariance of their coefficients."""
     variance, _ = noise(gram, target, coefficients, intercept)
     roots, alone = _roots(gram, target, list(coefficients), intercept)
     terms = [INTERCEPT, *coefficients] if intercept else list(coefficients)
@@ -180,3 +170,49 @@ def with_ends(summary: pl.DataFrame, quantile: float) -> pl.DataFrame:
 def t_quantile(level: float, free: float) -> float:
     """Return what Student's t is within with a probability; NaN without degrees of freedom."""
     return float(stdtrit(free, 0.5 + 0.5 * level)) if free > 0 else np.nan
+
+
+@dataclass(frozen=True, eq=False)
+class Whitening:
+    """How rows become coordinates in which the columns are orthonormal over the rows of a fit.
+
+    With the comoment C = L L' of the columns about their means, and W the rows' weight in all::
+
+        u(x) = (1 / sqrt(W), L^-1 (x - mean))        sum w u u' = I
+
+    A row of weight w has leverage w |u|^2, and the mean at x has variance s2 |u|^2. No power of a
+    condition number is lost twice, as it is in x' (X'X)^-1 x.
+    """
+
+    columns: tuple[str, ...]  # r columns, none of which depends on others
+    rows: Matrix  # shape (r, r), L^-1 in the table's units, lower triangular
+    mean: Vector  # shape (r,); zeros through the origin
+    constant: float | None  # 1 / sqrt(W), the coordinate of every row; None through the origin
+
+    @property
+    def terms(self) -> list[str]:
+        """The intercept, if there is one, and the columns."""
+        return [*([] if self.constant is None else [INTERCEPT]), *self.columns]
+
+    @property
+    def shift(self) -> Vector:
+        """What is added to ``rows @ x``; shape (r,)."""
+        return -self.rows @ self.mean
+
+    @property
+    def back(self) -> Matrix:
+        """The coefficients of `terms`, given those of the coordinates; square."""
+        if self.constant is None:
+            return self.rows.T
+        constant = np.array([[self.constant]])
+        return np.block(
+            [[constant, self.shift[None, :]], [np.zeros((len(self.mean), 1)), self.rows.T]]
+        )
+
+
+def whitening(gram: Gram, target: str, columns: Sequence[str], *, intercept: bool) -> Whitening:
+    """Return the coordinates of the rows of a Gram; DataError if columns are nearly dependent."""
+    C, _, unit = near_unit(gram, target, columns)
+    at = [gram.position(name, "columns") for name in columns]
+    constant = float(gram.weight**-0.5) if intercept else None
+    return Whitening(tuple(columns), inverse_factor(C) * unit, gram.mean[at], constant)

@@ -1,4 +1,4 @@
-"""Criteria that weigh what a model explains against what it takes to explain it.
+"""Criteria and tests that weigh what a model explains against what it takes to explain it.
 
 With n rows, residual sum of squares RSS, rank r with the intercept, J groups to choose
 from and D columns, and ``L = -n/2 (log(2 pi RSS / n) + 1)``, the Gaussian log-likelihood::
@@ -22,11 +22,12 @@ compare variances of residuals, have no meaning there.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
-from scipy.special import gammaln
+from scipy.special import chdtrc, fdtrc, gammaln
 
 from dbselect.linear.state import State
 from dbselect.record.gram import Gram, Vector
@@ -60,22 +61,14 @@ class Fits:
 
 
 def criteria(fits: Fits, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:
-    """Return the criteria of each model, NULL where too few rows are left to judge it.
-
-    `gamma`, 0 to 1, weighs the number of candidates in EBIC; `penalty` is a of GIC, by default
-    log(log n) log D, at least 2.
-    """
+    """Return the criteria of each model, NULL of too few rows; `penalty` is a of GIC."""
     return joint_criteria([fits], np.ones(1), gamma, penalty)
 
 
 def joint_criteria(
     each: Sequence[Fits], share: Vector, gamma: float = 1.0, penalty: float | None = None
 ) -> pl.DataFrame:
-    """Return the criteria of models of K responses on the same columns and groups.
-
-    With independent errors, log-likelihoods and parameters are sums over the responses. The groups
-    are chosen once. Each response counts its `share`, 1 in all, in adjusted_r2.
-    """
+    """Return criteria of K responses; adjusted_r2 counts each by its `share`, 1 in all."""
     n, r, none = each[0].rows, each[0].degrees, each[0].degrees_none
     left = [np.maximum(fits.left, SMALLEST_SHARE) for fits in each]
     losses = [gaussian_loss(n, own * fits.total) for own, fits in zip(left, each, strict=True)]
@@ -116,11 +109,7 @@ def by_likelihood(
     cp: Any = math.nan,
     adjusted_r2: Any = math.nan,
 ) -> pl.DataFrame:
-    """Return the criteria of models by -2 log-likelihood, NULL where too few rows are left.
-
-    `loss`, shape (M,), is -2 L; `gamma` and `penalty` as in `criteria`; cp and adjusted_r2 are NaN
-    where they have no meaning.
-    """
+    """Return the criteria of models by `loss`, -2 log-likelihood; NULL of too few rows."""
     n, r = trials.rows, trials.degrees
     bic = loss + r * math.log(n)
     choices = _log_binomial(trials.n_groups, trials.sizes)
@@ -157,11 +146,7 @@ def fits_of(
     r2: Vector,
     has_intercept: bool,
 ) -> Fits:
-    """Return what the criteria need of the models of a sequence, step 0 first.
-
-    `state` is without selected groups, and changed in place; `r2`, shape (steps + 1,), is 1 -
-    RSS/TSS. With an intercept the model without columns has a parameter.
-    """
+    """Return what the criteria need of a sequence's models; `state`, empty, is changed in place."""
     at = gram.position(target, "target")
     none, ridge = float(has_intercept), state.problem.ridge
     degrees, sizes = [none], [0.0]
@@ -192,3 +177,64 @@ def fits_of(
 
 def _log_binomial(n: int, k: Vector) -> Vector:
     return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """M least-squares models of one target."""
+
+    left: Vector  # shape (M,), RSS of each, in any unit
+    rank: Vector  # shape (M,), coefficients of each that are not aliased, the intercept included
+
+
+def f_table(rows: int, smaller: Fitted, larger: Fitted) -> pl.DataFrame:
+    """Return the tests of M models against M that they contain, on n rows.
+
+    ``F = (RSS0 - RSS1) / (r1 - r0) / (RSS1 / (n - r1))``, NULL where the larger model has no more
+    rank or no rows are left (Seber, Lee 2003, section 4.3).
+    """
+    more = np.rint(larger.rank - smaller.rank)
+    free = np.rint(rows - larger.rank)
+    judged = (more > 0) & (free > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gained = np.maximum(smaller.left - larger.left, 0.0)
+        statistic = np.where(judged, gained / more / (larger.left / free), np.nan)
+        p_value = fdtrc(more, free, statistic)
+    table = {"df": more, "df_residual": free, "statistic": statistic, "p_value": p_value}
+    whole = pl.col("df", "df_residual").cast(pl.Int64)
+    return pl.DataFrame(table).fill_nan(None).with_columns(whole)
+
+
+def lr_table(degrees: Vector, statistic: Vector) -> pl.DataFrame:
+    """Return likelihood-ratio tests (Wilks 1938); NULL where the larger has no more parameters."""
+    more = np.rint(degrees)
+    found = np.where(more > 0, np.maximum(statistic, 0.0), np.nan)
+    table = {"df": more, "statistic": found, "p_value": chdtrc(more, found)}
+    return pl.DataFrame(table).fill_nan(None).with_columns(pl.col("df").cast(pl.Int64))
+
+
+def step_tests(fits: Fits, steps: pl.DataFrame, kind: Literal["f", "lr"]) -> pl.DataFrame:
+    """Return the test of what each of M steps adds or removes, by fits of M + 1 models."""
+    left, rank = np.minimum(fits.left, 1.0), fits.degrees
+    smaller, larger = sides(steps)
+    if kind == "f":
+        tests = f_table(
+            fits.rows, Fitted(left[smaller], rank[smaller]), Fitted(left[larger], rank[larger])
+        )
+    else:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            statistic = fits.rows * np.log(left[smaller] / left[larger])
+        tests = lr_table(rank[larger] - rank[smaller], statistic)
+    return tests_beside(steps, tests)
+
+
+def sides(steps: pl.DataFrame) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return which model of each step is the smaller, and which the larger."""
+    adds, step = (steps["action"][1:] == "add").to_numpy(), np.arange(steps.height - 1)
+    return np.where(adds, step, step + 1), np.where(adds, step + 1, step)
+
+
+def tests_beside(steps: pl.DataFrame, tests: pl.DataFrame) -> pl.DataFrame:
+    """Return steps with their tests, of which the first has none."""
+    own = steps.select("step", "action", "group")
+    return pl.concat([own, pl.concat([tests.clear(1), tests])], how="horizontal")

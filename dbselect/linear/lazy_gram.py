@@ -2,11 +2,9 @@
 
 Of a group that is chosen a search needs the correlations with all columns, of all others
 those within the group: then the gradient and the conditional covariance of every group are
-known exactly after every step (`linear.state`), and so is the best. A row that is missing
-when it is asked for is read of the table, with those of the groups that promise most, as
-the rule scores them: what they gain is known before their rows are, so that the order is
-that from the full Gram, and most steps find their rows there. Of one group of very many levels
-no rows are read: sums by level replace them (`linear.levels`), in a scan of their own.
+known exactly after every step (`linear.state`), and so is the best. A row that is missing is
+read with those of the groups that promise most, as the rule scores them; most steps then find their
+rows there. Of one group of very many levels sums by level replace them (`linear.levels`).
 
 Memory: of D columns, rows of the groups that were chosen and two batches more.
 """
@@ -18,8 +16,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dbselect.linear.levels.level_state import LevelState
 from dbselect.linear.levels.levels import ByLevel
 from dbselect.linear.problem import Index, Linear, by_size
+from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector
 
 #: Columns whose rows are read together, where the search needs fewer.
@@ -51,11 +51,7 @@ class Scanned(Protocol):
 
 
 class LazyGram:
-    """Sums of products of D columns around their means, some rows of them.
-
-    Of a group of `levels` no rows are read. `promise`, shape (J,), is what each group promises; the
-    most promising are read ahead. `rows_fetched` counts the rows read so far.
-    """
+    """Sums of products of D columns around their means, some rows; of `levels` none."""
 
     def __init__(self, scans: Scanned, members: Sequence[Index], levels: int | None = None) -> None:
         self._scans = scans
@@ -70,6 +66,7 @@ class LazyGram:
         self._chosen: set[int] = set()
         self._within: dict[int, Matrix] | None = None
         self._number = np.zeros(len(self._owner), dtype=np.intp)
+        # What each group promises, shape (J,): the most promising are read ahead.
         self.promise: Vector | None = None
         self.rows_fetched = 0
 
@@ -123,7 +120,10 @@ class LazyGram:
         if not (taken and self._scans.wanted(columns)):
             taken += self._promising(set(taken))
             columns = self._columns(taken)
-        groups_by_size = [] if self._within is not None else self._several()
+        groups_by_size: list[Index] = []
+        if self._within is None:
+            others = [columns for at, columns in enumerate(self._members) if at != self._levels]
+            groups_by_size = [columns for _, columns in by_size(others) if columns.shape[1] > 1]
         rows, blocks = self._scans.products(columns, groups_by_size)
         if self._within is None:
             self._within = {own.shape[1]: b for own, b in zip(groups_by_size, blocks, strict=True)}
@@ -136,11 +136,6 @@ class LazyGram:
 
     def _columns(self, groups: Sequence[int]) -> Index:
         return np.array(list(chain.from_iterable(self._members[g] for g in groups)), np.intp)
-
-    def _several(self) -> list[Index]:
-        """Return the groups of more than one column, those of each size together."""
-        own = [columns for at, columns in enumerate(self._members) if at != self._levels]
-        return [columns for _, columns in by_size(own) if columns.shape[1] > 1]
 
     def _promising(self, groups: set[int]) -> list[int]:
         """Return the groups to read ahead, as many as the batch has room for."""
@@ -177,15 +172,11 @@ class LazyGram:
 
 @dataclass(frozen=True)
 class WideLinear(Linear):
-    """The linear problem on a Gram that is read as it is needed; the G of `Linear` is empty.
-
-    `inverse`, shape (D,), takes the sums to correlations, 0 for constant columns; `weight` is of
-    all rows.
-    """
+    """The linear problem on a Gram that is read as it is needed; the G of `Linear` is empty."""
 
     sums: Any = None
-    inverse: Any = None
-    weight: float = 0.0
+    inverse: Any = None  # shape (D,), from the sums to correlations, 0 for constant columns
+    weight: float = 0.0  # of all rows
 
     @property
     def variances(self) -> Vector:
@@ -226,3 +217,30 @@ class WideLinear(Linear):
             blocks = blocks * inverse[:, :, None] * inverse[:, None, :]
         blocks[:, diagonal, diagonal] = self.variances[columns]
         return blocks
+
+
+class WideState(State):
+    """What is selected of a `WideLinear`, which reads rows for several groups at once."""
+
+    problem: Any
+
+    @property
+    def most(self) -> float:
+        """No groups at all explain more than the target's variance."""
+        return 1.0
+
+    def expect(self, candidates: Sequence[int]) -> None:
+        """Read the rows of some groups, in one scan."""
+        self._sums.expect(candidates)
+
+    @property
+    def _sums(self) -> LazyGram:
+        return self.problem.sums  # type: ignore[no-any-return]
+
+
+class WideLevelState(WideState, LevelState):
+    """The same where one of the groups has very many levels."""
+
+    @property
+    def _sums(self) -> LazyGram:
+        return self._whole.sums  # type: ignore[no-any-return]

@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from dbselect.errors import DataError
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.moments.fills import NO_SHARE
-from dbselect.record.moments.possible import LEAST_SQUARE
 from dbselect.record.rows import row_counts
 
 #: Share of its own variance below which a column is aliased: conditional variances
@@ -46,6 +46,9 @@ LARGE = 1e9
 #: No type of whole numbers or decimals varies by so small a share of its mean, however much is
 #: known of that: an intercept would overflow.
 LEAST_SHARE = 1e-90
+#: Squares below 1e-308 are rounded to multiples of 5e-324: of sums of less than this a row,
+#: fewer than twelve digits are left; as in `possible.rs`.
+LEAST_SQUARE = 5e-312
 #: What else a target without a square may be, where its mean has none either.
 UNDERFLOW = (
     "so small that its squares, times the weights, underflow; multiply it, or all weights (which "
@@ -53,6 +56,9 @@ UNDERFLOW = (
 )
 #: Eigenvalues of a group's own block below this share of the largest count as 0.
 EIGENVALUE_SHARE = 1e-12
+
+#: The target's name in a numbered record.
+TARGET = "target"
 
 Index = npt.NDArray[np.intp]
 
@@ -118,8 +124,8 @@ def unusable(gram: Gram, target: str) -> str | None:
     at = gram.position(target, "target")
     if gram.rows == 0:
         return no_rows(gram.skipped)
-    if is_filled(gram.columns, gram.mean, target):
-        return filled_target(target)
+    if (filled := _filled(gram, target)) is not None:
+        return filled
     deviation = np.sqrt(gram.comoment[at, at] / gram.weight)
     if is_constant(deviation, gram.mean[at], gram.mean_low[at]):
         told = constant_target(target, gram.rows, gram.skipped)
@@ -140,8 +146,8 @@ def check_usable(gram: Gram, targets: Sequence[str]) -> None:
 def check_filled(gram: Gram, targets: Sequence[str]) -> None:
     """Refuse targets that are 0 where they are missing, before their means are taken away."""
     for name in targets:
-        if is_filled(gram.columns, gram.mean, name):
-            raise DataError(filled_target(name))
+        if (filled := _filled(gram, name)) is not None:
+            raise DataError(filled)
 
 
 def no_rows(skipped: int) -> str:
@@ -149,15 +155,12 @@ def no_rows(skipped: int) -> str:
     return f"no usable rows: {skipped} rows were skipped"
 
 
-def filled_target(target: str) -> str:
-    """Say that some values of the target are none."""
-    return f"target '{target}' is 0 in rows where it is missing; give it null_policy 'skip'"
-
-
-def is_filled(columns: Sequence[str], mean: Vector, target: str) -> bool:
-    """Whether zeros stand for a target that is missing, by its indicator."""
+def _filled(gram: Gram, target: str) -> str | None:
+    """Say that zeros stand for a target that is missing, by its indicator; None if none do."""
     mark = target + SUFFIX
-    return mark in columns and bool(mean[columns.index(mark)] > NO_SHARE)
+    if mark not in gram.columns or gram.mean[gram.columns.index(mark)] <= NO_SHARE:
+        return None
+    return f"target '{target}' is 0 in rows where it is missing; give it null_policy 'skip'"
 
 
 def constant_target(target: str, rows: int, skipped: int) -> str:
@@ -166,11 +169,7 @@ def constant_target(target: str, rows: int, skipped: int) -> str:
 
 
 def is_constant(deviation: Vector, mean: Vector, mean_low: Vector | None) -> npt.NDArray[np.bool_]:
-    """Whether columns of some standard deviations and means are constant up to rounding.
-
-    Large integers and timestamps may vary by less than the rounding of their mean: where
-    it is known what that took, the sums are around both.
-    """
+    """Whether columns are constant up to rounding; large means by what it took from them."""
     size = np.abs(mean)
     least = CONSTANT_SHARE * size
     if mean_low is not None:
@@ -186,11 +185,9 @@ def linear(
     ridge: float = 0.0,
     scale: bool = True,
 ) -> Linear:
-    """Set up the problem of explaining a target, or K responses, by some columns.
+    """Set up the problem of explaining a target, or K responses; DataError as `unusable`.
 
     The ridge counts on unit-variance columns, with ``scale=False`` on the columns as they are.
-    `scale` decides as well what each of several responses counts (`shares`). DataError for no
-    usable rows, a constant target, or one that is 0 where it is missing.
     """
     check_usable(gram, [target] if isinstance(target, str) else target)
     numbers = {name: i for i, name in enumerate(gram.columns)}
@@ -210,10 +207,7 @@ def linear(
 
 
 def shares(variance: Vector, scale: bool) -> Vector:
-    """Return what each of K responses counts, 1 in all; shape (K,).
-
-    The same each, or with ``scale=False``, which takes columns as they are, its variance.
-    """
+    """Return what each of K responses counts, 1 in all: the same, or unscaled its variance."""
     return np.full(len(variance), 1.0 / len(variance)) if scale else variance / variance.sum()
 
 
@@ -229,9 +223,7 @@ def scaled(
 ) -> Linear:
     """Scale columns and target to unit variance; of K responses the target's arrays have K rows.
 
-    `comoment`, shape (D, D), is overwritten; `products`, (D,) or (K, D), is that of the columns
-    with the target, and `variation`, of K responses (K, 1), that of the target with itself; `means`
-    holds the means, shape (D,), and what rounding took from them.
+    `comoment`, shape (D, D), is overwritten; `means` has the means and what rounding took.
     """
     mean, mean_low = means
     diagonal = np.arange(len(mean))
@@ -250,10 +242,7 @@ def scaled(
 
 
 def by_size(members: Sequence[Index]) -> Iterator[tuple[Index, Index]]:
-    """Yield the groups of each size together, so that they are computed as one array.
-
-    First their numbers, increasing, shape (B,), then their columns, shape (B, size).
-    """
+    """Yield the groups of each size together: numbers, shape (B,), and columns, (B, size)."""
     sizes = np.array([len(columns) for columns in members])
     for size in np.unique(sizes):
         groups = np.flatnonzero(sizes == size)
@@ -270,12 +259,31 @@ def blocks_of(problem: Linear, columns: Index) -> Matrix:
 
 
 def inverse_root(blocks: Matrix, floor: float = 0.0) -> Matrix:
-    """Return W with ``W W' = A^+`` for B symmetric blocks of s columns; shape (B, s, s).
-
-    Eigenvalues at or below `floor`, or ``EIGENVALUE_SHARE`` of the largest, count as
-    0: their columns of W are 0.
-    """
+    """Return W, ``W W' = A^+``, of B blocks, (B, s, s); eigenvalues up to `floor` count as 0."""
     values, vectors = np.linalg.eigh(blocks)
     kept = values > np.maximum(EIGENVALUE_SHARE * values[:, -1:], floor)
     scale = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
     return np.asarray(vectors * scale[:, None])
+
+
+def numbered(gram: Gram, columns: Sequence[str], target: str) -> pa.StructArray:
+    """Return the record of some columns, called by their numbers from 0 on, and the target."""
+    number = {name: at for at, name in enumerate(gram.columns)}
+    at = np.array([number[name] for name in [*columns, target]])
+    lower = gram.comoment[np.ix_(at, at)][np.tri(len(at), dtype=bool)]
+    fields = {
+        "columns": pa.array([*map(str, range(len(columns))), TARGET]),
+        "mean": pa.array(gram.mean[at]),
+        "mean_low": pa.array(gram.mean_low[at]),
+        "comoment": pa.array(lower),
+    }
+    lists = {
+        name: pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+        for name, values in fields.items()
+    }
+    counts = {
+        "rows": pa.array([gram.rows], pa.int64()),
+        "skipped": pa.array([gram.skipped], pa.int64()),
+        "weight": pa.array([gram.weight], pa.float64()),
+    }
+    return pa.StructArray.from_arrays([*lists.values(), *counts.values()], names=[*lists, *counts])

@@ -62,10 +62,7 @@ def _leading(X: Matrix, largest: float | Vector, bits: int) -> Matrix:
 
 
 def near_unit(gram: Gram, target: str, columns: Sequence[str]) -> tuple[Matrix, Vector, Vector]:
-    """Return the comoments of columns and with the target, in units near their deviations.
-
-    C has a diagonal of 1/4 to 1; w in the table's units is w of C times the unit, powers of two.
-    """
+    """Return comoments C and c in units near deviations, and these units, powers of two."""
     at = [gram.position(name, "columns") for name in columns]
     y = gram.position(target, "target")
     _, exponent = np.frexp(np.sqrt(np.diagonal(gram.comoment)[at]))

@@ -6,19 +6,13 @@ a group is ``C_gg - U_g' U_g`` and ``F(S) = z'z``, so a new group costs one
 product with U, O(D |S| |g|), and a full sequence O(D^3), for every rule. Memory
 is the Gram matrix and U, 16 D^2 bytes, and more than as much for the coefficients.
 
-Rank: a column is aliased, takes no part and gets coefficient 0, when what is
-left of its variance, given the columns before it, is below ``RANK_SHARE`` of it,
-or no more than the rounding of what was taken from it: with ``w`` the column's
-coefficients on those before, that errs by some ``eps (1 + w'w)``.
+Rank: a column is aliased, takes no part and gets coefficient 0, when what is left of its variance
+is below ``RANK_SHARE`` of it, or rounding (`elimination`).
 
-A removal rotates the rows of a group to the end, where they are what the group has beyond
-all others, and adds what they explain to what is left: O(D |S| |g|), as stable as the
-factorisation itself. An aliased column in whose dependence the group takes part may come
-back: its group is taken out as well and added anew.
-
-Groups may share columns: one that is held keeps nothing of its variance and no gradient, so that
-it adds nothing to another group, whatever the ridge, and `add` leaves it out. Then a removal makes
-the state anew, as does every loss: a column goes only where no group that stays has it.
+A removal rotates the rows of a group to the end, and adds what they explain to what is left:
+O(D |S| |g|), as stable as the factorisation. A group with an aliased column that depended on it is
+taken out as well and added anew. Where groups share columns a removal makes the state anew, as does
+every loss: a held column keeps nothing of its variance, whatever the ridge.
 
 Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3;
 the paper solves anew for every candidate.
@@ -33,10 +27,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas, lapack
 
-from dbselect.linear.elimination import RANK_ROUNDING, certainly_factored, eliminate, factored
+from dbselect.linear.elimination import (
+    RANK_ROUNDING,
+    Rotation,
+    certainly_factored,
+    eliminate,
+    factored,
+)
 from dbselect.linear.levels.levels import LevelBlock
 from dbselect.linear.problem import RANK_SHARE, Index, Linear, blocks_of, by_size
-from dbselect.linear.rotation import Rotation
 from dbselect.record.gram import Matrix, Vector
 
 #: Share of its own variance below which what is left of a column may be rounding: above,
@@ -61,10 +60,7 @@ class _Bucket:
 
 @dataclass(frozen=True)
 class HeldGroup:
-    """A selected group: its columns that have a row in U, and those that are aliased.
-
-    Columns that it shares with a group held before are that one's.
-    """
+    """A selected group: its columns with a row in U, and aliased ones; shared ones are others'."""
 
     group: int
     kept: list[int]
@@ -72,10 +68,7 @@ class HeldGroup:
 
 
 class State:
-    """The selected groups and what every other group would add.
-
-    `b`, shape (K, D), is the gradient; K = 1 for one response.
-    """
+    """The selected groups and what every other would add; `b`, (K, D), is the gradient."""
 
     def __init__(self, problem: Linear, members: Sequence[Index]) -> None:
         self.problem = problem
@@ -338,10 +331,7 @@ class State:
         return before - self.explained
 
     def _dependent_on(self, group: int) -> list[int]:
-        """Return the later groups with an aliased column that depends on a group, or on these.
-
-        Without the group it may not be aliased.
-        """
+        """Return the later groups with an aliased column that may not be one without a group."""
         weighty = _weighty(self._weights())
         owners, aliased_owners = self._owners()
         going = owners == group
@@ -413,10 +403,7 @@ class State:
             self.add(group)
 
     def dependent(self) -> tuple[Index, Vector, Vector]:
-        """Return the columns of which nothing, or only rounding, is left given the selected ones.
-
-        Also returns what is left of each and the square of its gradient, as shares of its variance.
-        """
+        """Return dependent columns, and as shares what is left of each and its squared gradient."""
         left = self._variance - np.einsum("sd,sd->d", self._U, self._U)
         depends = left <= RANK_SHARE * self._variance
         depends[self._idle] = True
@@ -450,12 +437,10 @@ class State:
         return coef.reshape(self.problem.c.shape)
 
     def coefficients(self) -> Matrix:
-        """Return w(S) of the groups added so far, after none, one, two, ... of them.
+        """Return w(S) after none, one, two, ... groups; shape (groups + 1, D), or (.., K, D).
 
-        On unit-variance columns, shape (groups added + 1, D), of several responses (groups added +
-        1, K, D). With ``R = L'^-1``, the inverse of a leading block is the leading block of the
-        inverse, so ``w = R z`` of every prefix is a cumulative sum over the columns of R: one
-        inversion, O(|S|^3 / 3), for all prefixes.
+        Leading blocks of ``R = L'^-1`` are inverses of leading blocks: ``w = R z`` of every prefix
+        is a cumulative sum over the columns of R, one inversion, O(|S|^3 / 3).
         """
         rank = len(self._U)
         ends = np.cumsum([0, *(len(held.kept) for held in self._held)])
@@ -467,20 +452,13 @@ class State:
         return coefficients.reshape(len(ends), *self.problem.c.shape)
 
     def response_gains(self) -> Matrix:
-        """Return the gain of each response by each group added so far; shape (groups added, K).
-
-        In shares of the target's variance, `share` in all.
-        """
+        """Return the gain of each response by each group added so far; shape (groups added, K)."""
         ends = np.cumsum([len(held.kept) for held in self._held], dtype=np.intp)
         parts = np.split(self._z**2, ends, axis=1)[:-1]  # nothing is left after the last end
         return np.array([part.sum(axis=1) for part in parts]).reshape(-1, len(self._z))
 
     def corrections(self, residuals: Matrix) -> Matrix:
-        """Return what lacks in `coefficients` that leave ``r = c_S - C_SS w``.
-
-        Of every prefix r, on its own columns, gives ``C_SS^-1 r``, by two products with ``R =
-        L'^-1``; both of shape (groups added + 1, D).
-        """
+        """Return ``C_SS^-1 r`` for the residuals of every prefix; shape (groups added + 1, D)."""
         inverse, support = self._inverse_factor(), self.support
         ends = np.cumsum([0, *(len(held.kept) for held in self._held)])
         held = np.arange(len(support)) < ends[:, None]
@@ -553,10 +531,7 @@ def _squared(z: Matrix) -> float:
 
 
 def _gains(blocks: Matrix, b: Matrix, floor: Vector) -> Vector:
-    """Return b_g' (C_gg|S)^-1 b_g of B groups of s columns, shape (B,), summed over K responses.
-
-    `b` has shape (K, B, s).
-    """
+    """Return b_g' (C_gg|S)^-1 b_g of B groups, summed over K responses; b is (K, B, s)."""
     # b rides along as K more rows: elimination turns them into L^-1 b.
     rows = np.concatenate([blocks, b.transpose(1, 0, 2)], axis=1)
     inverse = eliminate(rows, floor)

@@ -31,10 +31,19 @@ class Option:
     text: str  # what it does, in words that follow ``name :``
     in_engines: bool = True  # whether SQL and Polars take it for a Gram record
 
-    def check(self, name: str, value: Any) -> None:
-        """Refuse a value that the option does not allow."""
-        if not (value is None and self.default is None):
-            self.kind.check(name, value)
+    def checked(self, name: str, value: Any) -> Any:
+        """Return a value, as Python's own number, or as a list if it can be read only once.
+
+        ArgumentError if the option does not allow it.
+        """
+        if value is self.default:
+            return value
+        if isinstance(value, Iterator):
+            value = list(value)
+        elif isinstance(value, Decimal):
+            value = float(value)
+        self.kind.check(name, value)
+        return value
 
 
 @cache
@@ -66,9 +75,7 @@ def checked_options(table: type[T], method: str, options: Mapping[str, Any]) -> 
     for name, option in known.items():
         if name not in options and option.default is REQUIRED:
             raise OptionError(f"{method} needs option '{name}', which has no default")
-        value = plain(options.get(name, option.default))
-        option.check(name, value)
-        found[name] = value
+        found[name] = option.checked(name, options.get(name, option.default))
     return cast(T, found)
 
 
@@ -84,13 +91,6 @@ def check_known(method: str, names: Iterable[str], known: Iterable[str]) -> None
                 f"problem.replace({name}=...).{method}(...)"
             )
         raise OptionError(f"{method} has {unknown('option', name, listed)}")
-
-
-def plain(value: Any) -> Any:
-    """Return a number of an engine as Python's own, and a list of what can be read only once."""
-    if isinstance(value, Iterator):
-        return list(value)
-    return float(value) if isinstance(value, Decimal) else value
 
 
 def changed(table: type, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,8 @@ from typing import Any, Concatenate, TypeVar, Unpack
 import polars as pl
 
 from dbselect.errors import ArgumentError, shown
-from dbselect.methods.fits.by import fits_of_records
 from dbselect.methods.fits.fit import check_columns
-from dbselect.methods.sequences.by import sequences_of
+from dbselect.methods.records import fits_of_records, sequences_of
 from dbselect.methods.sets.best_within import check_budget
 from dbselect.methods.tables.anytime_tables import anytime_tables as tables_sequence
 from dbselect.methods.tables.candidates import Candidates
@@ -22,10 +21,10 @@ from dbselect.problem.problem import Problem, Target
 from dbselect.problem.records import of_records
 from dbselect.record.groups import Costs, GroupColumns
 from dbselect.results.drift import Drift
-from dbselect.results.every import AnySequence
 from dbselect.results.glm.model import GlmModel
+from dbselect.results.joint import AnySequence
 from dbselect.results.model import Model
-from dbselect.results.paths.lasso_paths import GroupLassoPath, LassoPath
+from dbselect.results.paths.penalty_path import GroupLassoPath, LassoPath
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence as LinearSequence

@@ -6,6 +6,7 @@ a refit or a cross-validation asks the same question again.
 
 import inspect
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,17 +19,13 @@ from dbselect.methods.penalised.group_lasso import group_lasso, group_lasso_path
 from dbselect.methods.penalised.lasso import lasso, lasso_path
 from dbselect.methods.sequences.anytime import anytime_sequence
 from dbselect.methods.sequences.backward import backward
-from dbselect.methods.sequences.floating import floating
-from dbselect.methods.sequences.foba import foba
+from dbselect.methods.sequences.foba import floating, foba, foba_epsilon
 from dbselect.methods.sequences.step import step
 from dbselect.methods.sets.best_within import best_within
 from dbselect.methods.sets.coverage import coverage
-from dbselect.methods.sets.dash import dash
+from dbselect.methods.sets.dash import dash, greedy, random_k, top_k
 from dbselect.methods.sets.exchange import exchange
-from dbselect.methods.sets.foba_epsilon import foba_epsilon
-from dbselect.methods.sets.greedy import greedy, random_k, top_k
-from dbselect.methods.sets.sght import sght
-from dbselect.methods.sets.sght_path import sght_path
+from dbselect.methods.sets.sght import sght, sght_path
 from dbselect.objectives.contract import is_objective
 from dbselect.options.fields import FIRST, Level, ProblemOptions
 from dbselect.options.names import FamilyName, GramName
@@ -36,7 +33,6 @@ from dbselect.options.option import (
     is_default,
     option_lines,
     options_of,
-    plain,
     with_parameters,
     without_types,
 )
@@ -119,8 +115,7 @@ class Problem:
         self._set("family", parse(self.family))
         for name, option in options_of(ProblemOptions).items():
             if name != "family":
-                self._set(name, plain(getattr(self, name)))
-                option.check(name, getattr(self, name))
+                self._set(name, option.checked(name, getattr(self, name)))
         check_combination(parse(self.family), vars(self))
         self._set("always", tuple(self.always))
         if self.groups is not None:
@@ -245,7 +240,10 @@ class Problem:
 
     def without_rows(self) -> Self:
         """Return the problem without its source, as results keep it."""
-        return replace(self, source=None)
+        found = copy(self)  # its fields are checked
+        found._set("source", None)
+        found._set("_read", {})
+        return found
 
     anytime_sequence = anytime_sequence
     foba = foba

@@ -10,7 +10,7 @@ from dbselect.options.fields import ProblemOptions
 from dbselect.options.kinds import NOT_NEGATIVE
 from dbselect.options.methods import METHODS, OF_RECORDS
 from dbselect.options.names import PROBLEM_FIELDS
-from dbselect.options.option import REQUIRED, check_known, is_default, options_of, plain
+from dbselect.options.option import REQUIRED, check_known, is_default, options_of
 from dbselect.options.refusals import require_single_target
 from dbselect.problem.problem import Problem
 
@@ -36,12 +36,12 @@ def of_records(
     _check_groups(method, given, every_name)
     check_known(method, given, every_name)
     fields = {name: value for name, value in given.items() if name in PROBLEM_FIELDS}
-    own = {name: plain(value) for name, value in given.items() if name not in fields}
+    own = {name: value for name, value in given.items() if name not in fields}
     for name, option in known.items():
         if option.default is REQUIRED and name not in own:
             raise OptionError(f"{method} needs option '{name}', which has no default")
         if name in own:
-            option.check(name, own[name])
+            own[name] = option.checked(name, own[name])
     every = {**known, **options_of(ProblemOptions)}
     for name, value in {**fields, **own}.items():
         if is_default(every[name], value):

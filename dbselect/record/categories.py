@@ -48,10 +48,7 @@ class Category:
         return [*self.names, self.missing]
 
     def mean_effect(self, coefficients: Mapping[str, float]) -> float | None:
-        """Return what the levels add to a predictor in the mean over the rows of the fit.
-
-        The mean is the same whichever level was dropped for the others. None without shares.
-        """
+        """Return what the levels add in the mean over the rows of the fit; None without shares."""
         if self.shares is None:
             return None
         both = zip(self.marked_names, self.shares, strict=True)

@@ -90,10 +90,7 @@ def field_of(column: str) -> str:
 def with_indicators(
     columns: Sequence[str], names: Collection[str], named: Collection[str]
 ) -> list[str]:
-    """Return some columns, each with its indicator ``x.missing`` after it.
-
-    Those `named` are not placed after another; `names` are all there are.
-    """
+    """Return columns, each with its indicator ``x.missing`` after it unless that is `named`."""
     found: list[str] = []
     for column in columns:
         found.append(column)
@@ -139,10 +136,7 @@ def match(
 
 
 def check_roles(columns: Sequence[str] | None, roles: Mapping[str, str | None]) -> None:
-    """Raise ColumnError for columns requested by name that have another role already.
-
-    A glob leaves them out. `roles` takes what a column is to its name, None if there is none.
-    """
+    """Raise ColumnError for columns requested by name that have another role already."""
     for role, name in roles.items():
         if columns is not None and name is not None and name in columns:
             raise ColumnError(f"columns names '{name}', which is the {role}; leave one of both out")

@@ -124,11 +124,7 @@ class Weighed:
         )
 
     def values(self, field: pa.Array) -> npt.NDArray[np.float64]:
-        """Return the sums of rows, NaN where one is missing; shape (n,).
-
-        DataError as `entries_in`, and for an entry that the fit has not seen, where that is an
-        error.
-        """
+        """Return the sums of rows, NaN where one is missing; DataError for an entry refused."""
         rows = entries_in(self.field.column, field)
         known = np.array(sorted(self.coefficients), dtype=np.int64)
         weights = np.array([self.coefficients[at] for at in known.tolist()])

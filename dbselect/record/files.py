@@ -1,6 +1,13 @@
-"""Records in files, one each, as Parquet or as JSON, with a digest of what was written."""
+"""Records in files, one each, as Parquet or as JSON, with a digest of what was written.
 
+Checksums of Parquet's pages leave out the names, counts and lengths elsewhere in a
+file. The seal is a digest of all other bytes; it lies before the footer, where no reader looks,
+and does not travel into what is made of the file.
+"""
+
+import hashlib
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,29 +15,83 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from dbselect.errors import SourceError
-from dbselect.record import digest
+from dbselect.errors import RecordError, SourceError
 from dbselect.record.writing import replacing
 
-#: Name of the version in the metadata of Parquet.
-_NAME = b"dbselect." + digest.FORMAT.encode()
+#: The version of what is stored, and its name in every file.
+FORMAT, VERSION = "format", 1
+#: The same name in the metadata of Parquet.
+_NAME = b"dbselect." + FORMAT.encode()
+#: Where a JSON file has its digest: the last field of the record.
+FIELD = "digest"
+#: What a seal begins with.
+_MARK = b"dbselect sha256 "
+_SEAL = len(_MARK) + hashlib.sha256().digest_size
+#: A Parquet file ends with the length of its footer and a mark of four bytes.
+_FOOTER_END = 8
+
+
+def check_version(version: Any, what: str) -> None:
+    """Raise RecordError for what a newer release has written."""
+    if version != VERSION:
+        raise RecordError(
+            f"{what} has format {version!r}, and this release of dbselect reads format {VERSION}; "
+            "update dbselect"
+        )
+
+
+def of_json(record: Mapping[str, Any]) -> str:
+    """Return the digest of plain data; doubles count by all their digits."""
+    return hashlib.sha256(json.dumps(record).encode()).hexdigest()
+
+
+def seal(path: Path) -> None:
+    """Put a digest of its bytes into a Parquet file."""
+    content = path.read_bytes()
+    footer = len(content) - _footer_size(content)
+    digest = hashlib.sha256(content).digest()
+    path.write_bytes(content[:footer] + _MARK + digest + content[footer:])
+
+
+def is_sealed(path: Path) -> bool:
+    """Whether a file has a seal; reads a few bytes, however long it is."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - _FOOTER_END, 0))
+        start = size - _footer_size(file.read()) - _SEAL
+        if start < 0:
+            return False
+        file.seek(start)
+        return file.read(len(_MARK)) == _MARK
+
+
+def is_damaged(path: Path) -> bool:
+    """Whether a file does not fit its seal; of one without nothing is known."""
+    if not is_sealed(path):
+        return False
+    content = path.read_bytes()
+    footer = len(content) - _footer_size(content)
+    start = footer - _SEAL
+    expected = content[start + len(_MARK) : footer]
+    return hashlib.sha256(content[:start] + content[footer:]).digest() != expected
+
+
+def _footer_size(content: bytes) -> int:
+    return _FOOTER_END + int.from_bytes(content[-_FOOTER_END:-4], "little")
 
 
 def write_parquet(table: pa.Table, path: str | Path) -> None:
     """Write a table, with checksums of its pages for every reader and a digest of all for ours."""
     import pyarrow.parquet as pq  # where it is needed: it takes long
 
-    told = {**(table.schema.metadata or {}), _NAME: str(digest.VERSION).encode()}
+    told = {**(table.schema.metadata or {}), _NAME: str(VERSION).encode()}
     with replacing(path) as temporary:
         pq.write_table(table.replace_schema_metadata(told), temporary, write_page_checksum=True)
-        digest.seal(temporary)
+        seal(temporary)
 
 
 def read_parquet(path: str | Path, what: str) -> pa.Table:
-    """Read a table, and compare its checksums and its digest, if it has them.
-
-    SourceError if there is no such file, it is not Parquet, or it is damaged.
-    """
+    """Read a table; SourceError if it is missing, no Parquet, or damaged by its digest."""
     import pyarrow.parquet as pq
 
     check_digest(path, what)
@@ -39,15 +100,12 @@ def read_parquet(path: str | Path, what: str) -> pa.Table:
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise SourceError(f"cannot read {what} from '{path}': {error}") from None
     version = (table.schema.metadata or {}).get(_NAME)
-    digest.check_version(digest.VERSION if version is None else int(version), f"'{path}'")
+    check_version(VERSION if version is None else int(version), f"'{path}'")
     return table
 
 
 def read_row(path: str | Path, columns: Sequence[str], what: str) -> dict[str, pa.Scalar]:
-    """Return a Parquet file of one row, by column.
-
-    SourceError if there is no such file, no such column or not exactly one row, or it is damaged.
-    """
+    """Return a Parquet file of one row, by column; SourceError if it is none, or damaged."""
     table = read_parquet(path, what)
     missing = [name for name in columns if name not in table.column_names]
     if missing or table.num_rows != 1:
@@ -61,7 +119,7 @@ def read_row(path: str | Path, columns: Sequence[str], what: str) -> dict[str, p
 def check_digest(path: str | Path, what: str) -> None:
     """Raise SourceError for a damaged or unreadable Parquet file before an engine reads it."""
     try:
-        damaged = digest.is_damaged(Path(path))
+        damaged = is_damaged(Path(path))
     except OSError as error:
         raise SourceError(f"cannot read {what} from '{path}': {error}") from None
     if damaged:
@@ -70,8 +128,8 @@ def check_digest(path: str | Path, what: str) -> None:
 
 def sealed_json(record: Mapping[str, Any]) -> str:
     """Return a record and its digest as text; doubles survive unchanged."""
-    told = {**record, digest.FORMAT: digest.VERSION}
-    return json.dumps({**told, digest.FIELD: digest.of_json(told)}, allow_nan=False)
+    told = {**record, FORMAT: VERSION}
+    return json.dumps({**told, FIELD: of_json(told)}, allow_nan=False)
 
 
 def write_json(record: Mapping[str, Any], path: str | Path) -> None:
@@ -82,10 +140,7 @@ def write_json(record: Mapping[str, Any], path: str | Path) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """Read a record, and compare its digest where it has one, as those of older releases have not.
-
-    SourceError if there is no such file, it is not JSON, or it is damaged.
-    """
+    """Read a record; SourceError if it is missing, no JSON, or damaged by its digest."""
     try:
         record = json.loads(Path(path).read_text())
     except (OSError, ValueError, RecursionError) as error:
@@ -96,10 +151,10 @@ def read_json(path: str | Path) -> Any:
 def unsealed(record: Any, path: str | Path) -> Any:
     """Return what was read of JSON without its digest, which is compared: else SourceError."""
     if isinstance(record, dict):
-        expected = record.pop(digest.FIELD, None)
-        if expected is not None and expected != digest.of_json(record):
+        expected = record.pop(FIELD, None)
+        if expected is not None and expected != of_json(record):
             raise _damaged(path, "the record")
-        digest.check_version(record.pop(digest.FORMAT, digest.VERSION), f"'{path}'")
+        check_version(record.pop(FORMAT, VERSION), f"'{path}'")
     return record
 
 
@@ -128,11 +183,5 @@ class Stored(ABC):
 
     @classmethod
     def read_json(cls, path: str | Path) -> Self:
-        """Read what `write_json` wrote.
-
-        Raises
-        ------
-        SourceError : there is no such file, it is not JSON, or it is damaged
-        RecordError : it holds something else
-        """
+        """Read what `write_json` wrote; else SourceError, or RecordError of something else."""
         return cls.from_struct(read_json(path))

@@ -17,10 +17,7 @@ def is_of(value: Any, package: str) -> bool:
 
 
 def native(value: Any) -> Any:
-    """Return what narwhals wraps, and pandas in the place of Modin; anything else as it is.
-
-    Modin has no Arrow stream; its rows are copied into one process.
-    """
+    """Return what narwhals wraps, and pandas for Modin, which has no Arrow stream."""
     if is_of(value, "narwhals"):
         value = value.to_native()
     return value.modin.to_pandas() if is_of(value, "modin") else value
@@ -56,11 +53,7 @@ def check_names(schema: pl.Schema) -> None:
 
 
 def rows_in_memory(frame: Any) -> pl.DataFrame:
-    """Return a frame or an Arrow table of rows to predict as a DataFrame.
-
-    A column of objects of pandas has the type of what it holds. One that holds nothing but
-    None has no type; Arrow would take it for text.
-    """
+    """Return rows to predict as a DataFrame; objects of pandas have the type that they hold."""
     _forked.check_threads()
     frame = native(frame)
     if not is_of(frame, "pandas"):

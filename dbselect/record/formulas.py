@@ -216,10 +216,7 @@ class Plan:
 
 
 def plan(formulas: Mapping[str, Formula], prefix: str) -> Plan:
-    """Cut formulas into layers, so that an engine computes what is shared only once.
-
-    The formulas are the last layer; the names of shared ones begin with a prefix.
-    """
+    """Cut formulas into layers, so that what is shared, named by a prefix, is computed once."""
     depths: dict[int, int] = {}
     shared: dict[int, Formula] = {}
     for formula in formulas.values():
@@ -527,10 +524,7 @@ def arrays(
     kept: Callable[[Formula], npt.NDArray[np.float64]] | None = None,
     **leaves: Callable[..., npt.NDArray[np.float64]],
 ) -> Algebra[Any]:
-    """Return the algebra of NumPy arrays, given how to find columns, and other leaves by name.
-
-    Formulas of the predictors alone, as links are, have columns only.
-    """
+    """Return the algebra of NumPy arrays, given how to find columns, and other leaves by name."""
     operations: dict[str, Callable[..., Any]] = {
         **_ARITHMETIC,
         **leaves,

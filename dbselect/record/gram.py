@@ -12,13 +12,12 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from dbselect import _native
 from dbselect.errors import RecordError
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record import files
 from dbselect.record.columns import SUFFIX, match, position
 from dbselect.record.moments.fills import with_fills, with_joint_fills
-from dbselect.record.moments.possible import fault
-from dbselect.record.moments.removal import checked
 from dbselect.record.moments.union import check_read_alike, marked, union, zeros
 from dbselect.record.terms import Terms
 
@@ -195,9 +194,9 @@ class Gram(files.Stored, InNotebooks):
                 f"gram record has a negative diagonal in 'comoment' "
                 f"for column '{self.columns[negative[0]]}'"
             )
-        wrong = fault(self.columns, self.rows, self.weight, self.mean, self.mean_low, self.comoment)
-        if wrong is not None:
-            raise RecordError(wrong)
+        _native.check_moments(
+            self.columns, self.rows, self.weight, self.mean, self.mean_low, self.comoment
+        )
 
     def __repr__(self) -> str:
         return f"Gram({len(self.columns)} columns, {self.rows} rows, {self.skipped} skipped)"
@@ -278,7 +277,12 @@ class Gram(files.Stored, InNotebooks):
         distance = self._distance_to(part)
         comoment = self.comoment - part.comoment
         comoment -= self.weight * share * np.outer(distance, distance)
-        return *self._moved(-share * distance), checked(self, comoment, self.rows - part.rows)
+        before, after = self.comoment.diagonal().copy(), comoment.diagonal().copy()
+        gone = _native.without_variation(
+            self.columns, self.rows - part.rows, self.weight, self.mean, before, after
+        )
+        comoment[gone, :] = comoment[:, gone] = 0.0
+        return *self._moved(-share * distance), comoment
 
     def _distance_to(self, other: "Gram") -> Vector:
         """Return the mean of the other Gram less the mean of this one."""
@@ -422,12 +426,7 @@ class Gram(files.Stored, InNotebooks):
 
     @classmethod
     def from_struct(cls, record: Any) -> "Gram":
-        """Read a record: a mapping, or an Arrow struct scalar.
-
-        Raises
-        ------
-        RecordError : a field is missing or of the wrong length, or a value not finite
-        """
+        """Read a record, a mapping or an Arrow struct scalar; RecordError if it is none."""
         if isinstance(record, pa.Scalar):
             record = _from_arrow(record)
         if not isinstance(record, Mapping):
@@ -482,21 +481,12 @@ class Gram(files.Stored, InNotebooks):
 
     @classmethod
     def read_parquet(cls, path: str | Path) -> "Gram":
-        """Read what `write_parquet`, DuckDB or Polars wrote: one row, column ``gram``.
-
-        Raises
-        ------
-        SourceError : there is no such file, no such column or not exactly one row, or it is damaged
-        """
+        """Read one row, column ``gram``, of `write_parquet`, DuckDB or Polars; else SourceError."""
         return cls.from_struct(files.read_row(path, ["gram"], "a gram")["gram"])
 
 
 def aligned(grams: Sequence[Gram]) -> list[Gram]:
-    """Return Grams with the columns of all, 0 where one lacks a level or an indicator.
-
-    Where values are missing beside an indicator they have the same numbers. RecordError if columns
-    or terms differ in more than levels, indicators and these numbers.
-    """
+    """Return Grams with the columns of all; RecordError if more than levels and marks differ."""
     first = grams[0]
     own = [gram.terms.means for gram in grams]
     if all(gram.columns == first.columns and gram.terms == first.terms for gram in grams[1:]):
@@ -508,11 +498,9 @@ def aligned(grams: Sequence[Gram]) -> list[Gram]:
 
 
 def as_fitted(gram: Gram, columns: Sequence[str], terms: Terms) -> Gram:
-    """Return the Gram of other rows for the columns of a fit, as these rows have them.
+    """Return the Gram of other rows for the columns of a fit; levels that they lack are 0.
 
-    A level or an indicator of the fit that the rows lack is 0 in all of them. Rows of a level that
-    the fit has not seen are 0 in all its levels. ColumnError if the rows lack another column,
-    RecordError if columns of equal names do not mean the same in both.
+    ColumnError if the rows lack another column, RecordError if equal names differ in meaning.
     """
     check_read_alike(gram.terms.of(columns), terms.of(columns))
     lacking = zeros(gram.terms, terms) - set(gram.columns)

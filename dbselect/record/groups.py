@@ -112,12 +112,9 @@ def groups_of(
     """Match groups and costs to the features of a table.
 
     Indicators ``x.missing`` follow the columns of a group unless a group names these; without
-    groups every top-level field is one. Costs are > 0, by default 1. Targets belong to no group;
-    `terms` say how the columns of the table became the features; `sharing` is whether a column may
-    lie in several groups, and `nested` whether one that `costs` does not name brings those along
-    that it contains, and pays for them. GroupError for an empty group, a column in two groups that
-    may not share it, a cost that is missing, surplus or not a number > 0; ColumnError for an
-    unknown column.
+    groups every top-level field is one. `sharing` is whether a column may lie in several, `nested`
+    whether a group without a cost brings along, and pays for, those that it contains. GroupError or
+    ColumnError for what does not fit.
     """
     targets = [target] if isinstance(target, str) else target
     if groups is None:
@@ -192,9 +189,10 @@ def patterns_of(name: str, means: Any) -> list[str]:
     if isinstance(means, str):
         return [means]
     if isinstance(means, Mapping | numbers.Real):
+        costs = dict(means) if isinstance(means, Mapping) else {name: means}
         raise GroupError(
             f"group '{name}' is {shown(means)}; a group lists columns or globs, and costs are "
-            f"given by name: {_costs_meant(name, means)}"
+            f"given by name: costs={costs!r} in Python, {{'costs': {costs!r}}} as options in SQL"
         )
     if means is not None and not isinstance(means, Iterable):
         raise GroupError(f"group '{name}' is {shown(means)}; it must list columns or globs")
@@ -204,12 +202,6 @@ def patterns_of(name: str, means: Any) -> list[str]:
     if not all(isinstance(pattern, str) for pattern in patterns):
         raise GroupError(f"group '{name}' is {shown(means)}; it must list columns or globs")
     return patterns
-
-
-def _costs_meant(name: str, means: Any) -> str:
-    """Return the call that a mapping or a number in the place of columns meant."""
-    costs = dict(means) if isinstance(means, Mapping) else {name: means}
-    return f"costs={costs!r} in Python, {{'costs': {costs!r}}} as options in SQL"
 
 
 def numbers_of(always: Iterable[str], groups: Groups) -> list[int]:
@@ -239,10 +231,7 @@ def costs_of(names: list[str], costs: Costs | None) -> npt.NDArray[np.float64]:
 
 
 def costs_by_name(costs: Costs, names: Sequence[str]) -> dict[str, float]:
-    """Return the costs as they are given, each checked but not whether its group is there.
-
-    Costs without labels are in the order of `names`, those of the groups.
-    """
+    """Return checked costs by name, whether or not a group is there; a Series in its order."""
     given = _mapping_of(costs, names)
     for name in given:
         if not isinstance(name, str):

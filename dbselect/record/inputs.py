@@ -167,10 +167,7 @@ class Curve(Input):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Listing(Input):
-    """A field that lists the entries of a row which are not 0, each a column.
-
-    A row without the field is left out.
-    """
+    """A field that lists the entries of a row which are not 0; rows without it are left out."""
 
     field: Entries  # as the fit met it
 
@@ -246,10 +243,7 @@ def check_missing_columns(value: Any) -> None:
 
 
 def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) -> list[Input]:
-    """Return the fields of a table that some columns of a model come of, in their order.
-
-    `terms` say how they became columns; `nested` is as in `Predicting.expr`.
-    """
+    """Return the fields that columns of a model come of; `nested` as in `Predicting.expr`."""
     if nested is False:
         return [Number(name, (name,), (name,)) for name in columns]
     there = set(columns)
@@ -299,10 +293,7 @@ def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) 
 
 
 def inputs_as_fitted(columns: Sequence[str], terms: Terms) -> list[Input]:
-    """Return what is read of a table like that of the fit.
-
-    A column that this had by the name of an indicator beside its column is a field, too.
-    """
+    """Return what is read of a table like that of the fit, where an indicator may be a field."""
     return [each for one in inputs_of(columns, terms) for each in one.on(terms.flat)]
 
 
@@ -326,10 +317,6 @@ def _path(name: str, flat: Collection[str]) -> tuple[Any, ...]:
 def _where_missing(
     mark: str, names: Sequence[str], columns: Collection[str], terms: Terms
 ) -> dict[str, float] | None:
-    """Return what columns of a field are where it is missing; None if rows were left out.
-
-    `mark` is the column that would be 1 there; `names` are those of the field, `columns` of the
-    model.
-    """
+    """Return what the columns of a field are where it is missing; None if rows were left out."""
     own = {n: terms.means[n] for n in names if n in terms.means and n in columns}
     return {mark: 1.0, **own} if mark in columns else own or None

@@ -1,4 +1,4 @@
-"""A group of very many levels beside a Gram, which lacks its columns."""
+"""The levels of categories: a group of very many of them, and their shares in the rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dbselect.record.gram import Matrix, Vector
+from dbselect.record.gram import Gram, Matrix, Vector
 
 #: Share by which the weights of the levels may add up to more than those of the rows.
 ROUNDING = 1e-9
@@ -45,14 +45,30 @@ class LevelGroup:
         return cls(str(record["group"]), weight, sums.reshape(len(weight), -1))
 
     def check(self, groups: Mapping[str, Sequence[str]], total: float) -> None:
-        """Raise ValueError where this does not belong to a Gram with these groups, itself included.
-
-        It has other levels or columns then, or weights that no rows have; all of these weigh
-        `total`.
-        """
+        """Raise ValueError if this does not belong to a Gram with these groups and this weight."""
         others = sum(len(columns) for name, columns in groups.items() if name != self.group)
         shape = (len(groups[self.group]), others + 1)
         if self.sums.shape != shape:
             raise ValueError(f"its sums by level have shape {self.sums.shape}, not {shape}")
         if (self.weight < 0).any() or self.weight.sum() > total * (1.0 + ROUNDING):
             raise ValueError("the weights of its levels are none of its rows")
+
+
+def shares_of(
+    gram: Gram, by_level: LevelGroup | None = None, names: Sequence[str] = ()
+) -> dict[str, float]:
+    """Return the mean of each level's column over the rows, also of a Gram of raw moments."""
+    if not gram.weight:
+        return {}
+    place = {name: at for at, name in enumerate(gram.columns)}
+    marked = [name for one in gram.terms.categories for name in one.marked_names if name in place]
+    at = [place[name] for name in marked]
+    means, squares = gram.mean[at], np.diagonal(gram.comoment)[at] / gram.weight
+    known = gram.terms.means
+    found = {
+        name: mean or known.get(name, square)
+        for name, mean, square in zip(marked, means.tolist(), squares.tolist(), strict=True)
+    }
+    if by_level is not None:
+        found |= dict(zip(names, (by_level.weight / gram.weight).tolist(), strict=True))
+    return found

@@ -17,11 +17,7 @@ Index = npt.NDArray[np.intp]
 
 
 def features_of(columns: Sequence[str], target: str | Sequence[str], terms: Terms) -> list[str]:
-    """Return the columns that may explain one or several targets.
-
-    None of them, no indicator of one, and no level beside one that is a level: where
-    another is 1, it is 0. No reference level either.
-    """
+    """Return the columns that may explain targets: no indicator and no other level of one."""
     targets = [target] if isinstance(target, str) else target
     apart = {name + end for name in targets for end in ("", SUFFIX)}
     for category in terms.categories:
@@ -94,11 +90,7 @@ def marks_of(gram: Gram) -> dict[str, dict[str, str]]:
 
 
 def fill_jointly(grams: Sequence[Gram], marks: Mapping[str, str]) -> list[Gram]:
-    """Put the mean that all records have together in the place of missing values.
-
-    The records have the same columns. `marks` takes a column to its indicator, which the results do
-    not have.
-    """
+    """Fill by the mean that all records have together; `marks`: column -> indicator."""
     names = grams[0].columns
     at = np.array([names.index(name) for name in marks], dtype=np.intp)
     on = np.array([names.index(mark) for mark in marks.values()], dtype=np.intp)
@@ -139,10 +131,7 @@ def _filled(terms: Terms, means: Mapping[str, float]) -> Terms:
 
 
 def fill(gram: Gram, means: Mapping[str, float], marks: Mapping[str, str]) -> Gram:
-    """Put given numbers in the place of missing values, and leave their indicators out.
-
-    The Gram has some constant where a value is missing, and a column, its mark, that is 1 there.
-    """
+    """Put given numbers in the place of missing values, and leave their indicators out."""
     at, on = (
         np.array([gram.columns.index(name) for name in names], dtype=np.intp)
         for names in (means, [marks[name] for name in means])

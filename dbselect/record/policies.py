@@ -14,12 +14,7 @@ FILLS = ("mean", "indicator")
 
 
 def policies_of(null_policy: Any, columns: Sequence[str]) -> list[str]:
-    """Return the policy of each column.
-
-    Given is a policy, or a mapping of names and globs to policies, of which the last that means a
-    column holds; ``"skip"`` for a column that none means. ArgumentError if there is no such policy;
-    ColumnError if a pattern means no column, or an indicator would have a column's name.
-    """
+    """Return the policy of each column; of names and globs the last that means it holds."""
     given = null_policy if isinstance(null_policy, Mapping) else {"*": null_policy}
     policies = dict.fromkeys(columns, "skip")
     for pattern, policy in given.items():

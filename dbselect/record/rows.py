@@ -21,11 +21,7 @@ def row_counts(rows: int, skipped: int, searched: int | None = None) -> str:
 
 
 def is_saturated(rows: int, coefficients: float, ridge: float) -> bool:
-    """Whether a model has a coefficient a row, so that it fits any target exactly.
-
-    Coefficients are those of one response, the intercept included, aliased ones not. A model with a
-    ridge fits no target exactly.
-    """
+    """Whether a model without ridge has a coefficient a row, so that it fits any target."""
     return ridge == 0 and coefficients >= rows
 
 
@@ -40,10 +36,7 @@ def too_few(rows: int, skipped: int) -> bool:
 
 
 def warn_of_skipped(rows: int, skipped: int, missing: Mapping[str, int], *, weighted: bool) -> None:
-    """Give a SkippedRowsWarning where more rows are left out than `SKIPPED_SHARE` of them.
-
-    `missing` has, of each column whose missing values leave rows out, the rows without a value.
-    """
+    """Warn where more than `SKIPPED_SHARE` of rows are left out; `missing` has causes."""
     if not too_few(rows, skipped):
         return
     columns = sorted((name for name in missing if missing[name]), key=lambda name: -missing[name])

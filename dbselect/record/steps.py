@@ -101,11 +101,7 @@ SEQUENCE_DTYPE = dtype_of(pa.list_(STEP_TYPE))
 
 
 def uninterrupted(found: Found) -> Found:
-    """Return a sequence, or raise the interrupt (Ctrl-C) that ended its search.
-
-    For calls that make several searches, or build on whole ones: the first steps of one would
-    pass for its result, and the others would go on.
-    """
+    """Return a sequence, or raise the interrupt (Ctrl-C) that ended its search early."""
     if getattr(found, "stop", None) is Stop.INTERRUPTED:
         raise KeyboardInterrupt
     return found
@@ -159,32 +155,20 @@ def name_of(step: Step, groups: Groups) -> str:
 
 
 def longest_within(spent: Vector, budget: float | None) -> int:
-    """Return the step whose model serves a budget: the longest prefix within it.
-
-    Where everything was given back in the end, the longest prefix would always be the
-    empty one: then it is the first within the budget after all groups were held.
-    """
+    """Return the longest prefix within a budget; where all is given back, after all is held."""
     steps = np.flatnonzero(within(spent, budget))
     return int(steps[-1] if spent[-1] > 0 else steps[steps >= spent.argmax()][0])
 
 
 def serving_order(spent: Vector) -> list[int]:
-    """Return the steps in the order in which they are tried for a row: the longest prefix first.
-
-    Where everything was given back in the end, they are tried from the first with all groups
-    on, as in `longest_within`.
-    """
+    """Return the steps as they are tried for a row: longest first, else from all groups on."""
     if len(spent) > 1 and spent[-1] <= 0:
         return list(range(int(spent.argmax()), len(spent)))
     return list(range(len(spent) - 1, -1, -1))
 
 
 def next_group(step: int, spent: Vector, groups: Sequence[str | None]) -> str | None:
-    """Return the group to compute after the prefix that served a row; None at the end.
-
-    It is the one that is added next; where the steps are tried by `serving_order` from all groups
-    on, the one whose removal led to this prefix. That of step 0 is None.
-    """
+    """Return the group to compute after a prefix: added next, or else last given back."""
     grows = np.concatenate([[False], np.diff(spent) > 0])
     order = serving_order(spent)
     if step > 0 and not grows[step] and len(order) > 1 and order[0] < order[1]:
@@ -196,10 +180,7 @@ def next_group(step: int, spent: Vector, groups: Sequence[str | None]) -> str | 
 def best_of_size(
     steps: Sequence[Step], spent: Vector, explained: Vector, budget: float | None, size: int
 ) -> int:
-    """Return the step within a budget whose model explains the most with so many groups.
-
-    `spent` and `explained` have shape (steps + 1,). ArgumentError if no prefix has `size` groups.
-    """
+    """Return the step of `size` groups within a budget that explains most; else ArgumentError."""
     sizes = np.cumsum([0, *(1 if step.action == "add" else -1 for step in steps)])
     within = [step for step, cost in enumerate(spent) if fits(cost, budget)]
     found = [step for step in within if sizes[step] == size]

@@ -161,10 +161,7 @@ class Terms(files.Stored):
         ]
 
     def expand(self, batch: Any) -> Any:
-        """Add the columns of bases and computed ones to rows; DataError for an infinite value.
-
-        The rows are those of Polars or Arrow.
-        """
+        """Add made columns to rows of Polars or Arrow; DataError for an infinite value."""
         columns: dict[str, Any] = {}
         for basis in self.bases:
             # Polars gets only these fields of an Arrow batch: it cannot read every slice.
@@ -266,12 +263,7 @@ class Terms(files.Stored):
 
     @classmethod
     def from_struct(cls, record: Mapping[str, Any]) -> Self:
-        """Read what `to_struct` gave.
-
-        Raises
-        ------
-        RecordError : it is something else
-        """
+        """Read what `to_struct` gave; RecordError if it is something else."""
         try:
             categories = tuple(map(_category, record["categories"]))
             bases = tuple(map(_basis, record["bases"]))
@@ -301,12 +293,7 @@ class Terms(files.Stored):
 
     @classmethod
     def from_json(cls, text: str | None) -> Self:
-        """Read what `to_json` gave.
-
-        Raises
-        ------
-        RecordError : it is something else
-        """
+        """Read what `to_json` gave; RecordError if it is something else."""
         if text is None:
             return cls()
         try:

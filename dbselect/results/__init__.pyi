@@ -9,11 +9,11 @@ from dbselect.results.guarantee import Guarantee as Guarantee
 from dbselect.results.joint import JointSequence as JointSequence
 from dbselect.results.model import JointModel as JointModel
 from dbselect.results.model import Model as Model
-from dbselect.results.paths.lasso_paths import GroupLassoPath as GroupLassoPath
-from dbselect.results.paths.lasso_paths import LassoPath as LassoPath
+from dbselect.results.paths.penalty_path import GroupLassoPath as GroupLassoPath
+from dbselect.results.paths.penalty_path import LassoPath as LassoPath
 from dbselect.results.paths.sght_path import SghtPath as SghtPath
-from dbselect.results.scored.model import ScoreModel as ScoreModel
-from dbselect.results.scored.sequence import ScoreSequence as ScoreSequence
+from dbselect.results.scored import ScoreModel as ScoreModel
+from dbselect.results.scored import ScoreSequence as ScoreSequence
 from dbselect.results.selected import Selected as Selected
 from dbselect.results.sequence import Sequence as Sequence
 from dbselect.results.wide import WideSequence as WideSequence

@@ -32,11 +32,11 @@ from dbselect.results.call import Call
 _CLASSES = {
     "Model": "results.model", "JointModel": "results.model",
     "GlmModel": "results.glm.model", "StandardErrors": "results.glm.model",
-    "LassoPath": "results.paths.lasso_paths", "GroupLassoPath": "results.paths.lasso_paths",
+    "LassoPath": "results.paths.penalty_path", "GroupLassoPath": "results.paths.penalty_path",
     "SghtPath": "results.paths.sght_path", "Path": "selection.penalised.path",
     "Stability": "validation.stability", "StoppedSequence": "validation.stopped_sequence",
     "CrossValidation": "validation.cross_validation",
-    "ScoreSequence": "results.scored.sequence", "ScoreModel": "results.scored.model",
+    "ScoreSequence": "results.scored", "ScoreModel": "results.scored",
     "Step": "record.steps", "Choice": "record.steps", "Stop": "record.steps",
     "FittedRows": "linear.inference", "Deviations": "linear.inference",
     "Linear": "linear.problem", "Groups": "record.groups", "Status": "glm.newton",

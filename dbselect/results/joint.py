@@ -21,6 +21,7 @@ from dbselect.record.steps import Step, Stop
 from dbselect.record.terms import Terms
 from dbselect.results import store
 from dbselect.results.call import Call
+from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.model import JointModel
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.sequence import Sequence
@@ -196,3 +197,7 @@ class JointSequence(Prefixes[JointModel]):
 def by_response(values: Mapping[str, npt.ArrayLike]) -> pl.Series:
     """Return a column of structs with a value, of shape (n,), for each response."""
     return pl.DataFrame(dict(values)).to_struct()
+
+
+#: The models of every prefix of a search, of any family; a score has a `ScoreSequence`.
+AnySequence = Sequence | JointSequence | GlmSequence

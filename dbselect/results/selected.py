@@ -17,7 +17,7 @@ from dbselect.record.steps import Stop
 from dbselect.results.call import Call
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel, Model
-from dbselect.results.scored.model import ScoreModel
+from dbselect.results.scored import ScoreModel
 from dbselect.selection.dash import Run
 
 if TYPE_CHECKING:

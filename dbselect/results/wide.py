@@ -10,13 +10,11 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.linear import information
 from dbselect.linear.inference import FittedRows
-from dbselect.linear.levels.beside_levels import beside_levels
-from dbselect.linear.levels.level_rows import fitted_rows_of
+from dbselect.linear.levels.beside_levels import beside_levels, fitted_rows_of
 from dbselect.linear.levels.level_state import LevelState
 from dbselect.linear.problem import Linear
 from dbselect.linear.state import State
-from dbselect.record.level_group import LEVEL_GROUP_TYPE, LevelGroup
-from dbselect.record.shares import shares_of
+from dbselect.record.level_group import LEVEL_GROUP_TYPE, LevelGroup, shares_of
 from dbselect.results import store
 from dbselect.results.sequence import Sequence
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dbselect import _native
 from dbselect.linear.condition import warn_of, warn_of_dropped
-from dbselect.linear.numbered import TARGET, numbered
+from dbselect.linear.problem import TARGET, numbered
 from dbselect.record.gram import Matrix
 from dbselect.record.steps import Choice, Step, Stop, held_after
 from dbselect.results.sequence import Sequence, build

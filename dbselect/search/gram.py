@@ -14,9 +14,9 @@ from dbselect.linear.refine import prefix_residuals, refined
 from dbselect.linear.state import State
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import groups_of, numbers_of
+from dbselect.record.level_group import shares_of
 from dbselect.record.missing import features_of
 from dbselect.record.rows import clip_share, is_saturated
-from dbselect.record.shares import shares_of
 from dbselect.record.steps import Step, Stop
 from dbselect.results.call import Call
 from dbselect.results.joint import JointSequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dbselect.glm.newton import GlmFit, extended, solved
-from dbselect.glm.pass_state import PassState
 from dbselect.glm.passes import Data
+from dbselect.glm.state import PassState
 from dbselect.linear.blas import SMALL_SQUARE
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, numbers_of

@@ -16,7 +16,7 @@ from dbselect.linear.blas import one_thread
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Ended, Record, Step, Stop, fits, name_of
 from dbselect.results.call import Call
-from dbselect.results.every import AnySequence
+from dbselect.results.joint import AnySequence
 from dbselect.selection.criteria import Criterion
 from dbselect.selection.removal import USEFULNESS, Usefulness
 from dbselect.sources.progress import Callback, Turn, turns

@@ -14,8 +14,7 @@ from dbselect.record.gram import Vector
 from dbselect.record.groups import numbers_of
 from dbselect.record.steps import Ended, Step, Stop, held_after
 from dbselect.results.call import Call
-from dbselect.results.scored.model import ScoreModel
-from dbselect.results.scored.sequence import ScoreSequence
+from dbselect.results.scored import ScoreModel, ScoreSequence
 from dbselect.search.lead import lead_of
 from dbselect.search.protocol import Search
 from dbselect.selection.criteria import Criterion

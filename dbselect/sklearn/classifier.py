@@ -14,26 +14,25 @@ from dbselect.errors import DataError
 from dbselect.options.kinds import one_of
 from dbselect.record.inputs import MissingColumns
 from dbselect.sklearn.inputs import rows_that_count, validated
-from dbselect.sklearn.predictor import Predicting
+from dbselect.sklearn.predictor import PredictingEstimator
 
 #: What classes may be modelled by.
 FAMILIES = ("auto", "binomial", "multinomial")
 
 
 @dataclass(eq=False, repr=False)
-class AnytimeClassifier(ClassifierMixin, Predicting):
+class AnytimeClassifier(ClassifierMixin, PredictingEstimator):
     """Logistic regression on the groups that a budget buys.
 
     Parameters
     ----------
-    budget, groups, costs : as of `AnytimeRegressor`
+    budget, groups, costs, ridge, scale, fit_intercept, null_policy : as of `AnytimeRegressor`
     rule : as of `dbselect.anytime_sequence` with a family; default ``"score"``, which is
         nearly as good as the exact gain and needs no refit of every group
-    ridge, scale, max_groups, always : as of `dbselect.anytime_sequence`
-    family : ``"binomial"`` of two classes, ``"multinomial"``, or ``"auto"``, by their number
+    always, max_groups : as of `dbselect.anytime_sequence`
     cv, choice : as of `AnytimeRegressor`; what is explained is a share of the null deviance
+    family : ``"binomial"`` of two classes, ``"multinomial"``, or ``"auto"``, by their number
     class_weight : class -> weight of its rows, or ``"balanced"``, as everywhere in scikit-learn
-    null_policy : as of `AnytimeRegressor`
 
     Attributes
     ----------
@@ -59,20 +58,10 @@ class AnytimeClassifier(ClassifierMixin, Predicting):
     (['no', 'yes'], [[0.25, 0.75]])
     """
 
-    budget: float | None = None
     _: KW_ONLY
-    groups: Any = None
-    costs: Any = None
     rule: str = "score"
-    ridge: float = 0.0
-    scale: bool = True
-    max_groups: int | None = None
-    always: Any = None
     family: str = "auto"
-    cv: Any = None
-    choice: str = "best"
     class_weight: Any = None
-    null_policy: str = "indicator"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Search, and fit the groups that are bought.

@@ -4,7 +4,7 @@ A sequence is plain data for pickle, and for skops, which builds no objects but 
 """
 
 import json
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -13,9 +13,8 @@ from sklearn.base import BaseEstimator
 from dbselect.options.kinds import one_of
 from dbselect.problem.problem import Problem
 from dbselect.record.steps import longest_within, uninterrupted
-from dbselect.results.every import AnySequence
 from dbselect.results.glm.sequence import GlmSequence, Precision
-from dbselect.results.joint import JointSequence
+from dbselect.results.joint import AnySequence, JointSequence
 from dbselect.results.sequence import Sequence
 from dbselect.sklearn.grouping import columns_of_groups
 from dbselect.sklearn.inputs import column_names
@@ -27,21 +26,20 @@ from dbselect.sources.rows import Index
 _PRECISION = ("degrees", "dispersion", "errors", "centre")
 
 
+@dataclass(eq=False, repr=False)
 class GroupedEstimator(BaseEstimator):
-    """An estimator on groups of columns.
+    """An estimator on groups of columns, with the parameters that all have.
 
-    A subclass has the parameters in its signature, as scikit-learn wants it; the values here are
-    those of one without the parameter.
+    scikit-learn finds them in the signature that the dataclass of a subclass makes.
     """
 
-    groups: Any
-    costs: Any
-    ridge: float
-    scale: bool
-    null_policy: str
-    always: Any = None
+    _: KW_ONLY
+    groups: Any = None
+    costs: Any = None
+    ridge: float = 0.0
+    scale: bool = True
     fit_intercept: bool = True
-    cv: Any = None
+    null_policy: str = "indicator"
 
     def _training(
         self, X: Any, y: Any, kept: Index, weight: Any, *, classifier: bool = False
@@ -49,7 +47,8 @@ class GroupedEstimator(BaseEstimator):
         """Return the rows that count, and how `cv` splits them."""
         y = y[:, None] if y.ndim == 1 else y
         training = Training(X[kept], y[kept], weight, self._names, self.null_policy)
-        return training, splits_of(self.cv, y, kept, classifier=classifier)
+        cv = getattr(self, "cv", None)
+        return training, splits_of(cv, y, kept, classifier=classifier)
 
     def _problem(self, training: Training, family: str = "gaussian") -> Problem:
         """Return what is asked about some rows: of a Gram, or of a frame in passes."""
@@ -66,7 +65,7 @@ class GroupedEstimator(BaseEstimator):
             intercept=self.fit_intercept,
             ridge=self.ridge,
             scale=self.scale,
-            always=self.always or (),
+            always=getattr(self, "always", None) or (),
         )
 
     @property
@@ -80,6 +79,7 @@ class GroupedEstimator(BaseEstimator):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class SequenceEstimator(GroupedEstimator):
     """An estimator whose sequence is pickled as text, and as arrays what the text lacks.
 
@@ -90,28 +90,10 @@ class SequenceEstimator(GroupedEstimator):
         one.__name__: one for one in (Sequence, JointSequence, GlmSequence)
     }
 
-    sequence_: AnySequence
-    step_: int
-    budget: float | None
-    max_groups: int | None
-    rule: str
-    choice: str
-
-    def _find(self, training: Training, splits: Splits | None, family: str = "gaussian") -> None:
-        """Search, and choose the prefix."""
-        one_of(CHOICES).check("choice", self.choice)
-        self.sequence_ = self._search(training, family)
-        self.step_ = longest_within(self.sequence_.spent, None)
-        if splits is not None:
-            self.step_, self.cv_results_ = chosen_step(
-                self.sequence_, training, splits, partial(self._search, family=family), self.choice
-            )
-
-    def _search(self, training: Training, family: str) -> AnySequence:
-        options: Any = {
-            "rule": self.rule, "budget": self.budget, "max_groups": self.max_groups,
-        }  # fmt: skip
-        return uninterrupted(self._problem(training, family).anytime_sequence(**options))
+    _: KW_ONLY
+    rule: str = "fr"
+    budget: float | None = None
+    always: Any = None
 
     @property
     def model_(self) -> Any:
@@ -151,3 +133,30 @@ class SequenceEstimator(GroupedEstimator):
                 found = replace(found, precision=Precision(**own))
             state = {**state, "sequence_": found}
         super().__setstate__(state)
+
+
+@dataclass(eq=False, repr=False)
+class AnytimeEstimator(SequenceEstimator):
+    """A sequence of which a prefix is taken, by `dbselect.anytime_sequence`."""
+
+    budget: float | None = None
+    _: KW_ONLY
+    max_groups: int | None = None
+    cv: Any = None
+    choice: str = "best"
+
+    def _find(self, training: Training, splits: Splits | None, family: str = "gaussian") -> None:
+        """Search, and choose the prefix."""
+        one_of(CHOICES).check("choice", self.choice)
+        self.sequence_ = self._search(training, family)
+        self.step_ = longest_within(self.sequence_.spent, None)
+        if splits is not None:
+            self.step_, self.cv_results_ = chosen_step(
+                self.sequence_, training, splits, partial(self._search, family=family), self.choice
+            )
+
+    def _search(self, training: Training, family: str) -> AnySequence:
+        options: Any = {
+            "rule": self.rule, "budget": self.budget, "max_groups": self.max_groups,
+        }  # fmt: skip
+        return uninterrupted(self._problem(training, family).anytime_sequence(**options))

@@ -11,13 +11,13 @@ from sklearn.utils.validation import _get_feature_names, check_array, check_is_f
 from dbselect.errors import ArgumentError
 from dbselect.record.inputs import MissingColumns, check_missing_columns
 from dbselect.results.sequence import Sequence
-from dbselect.sklearn.estimator import SequenceEstimator
+from dbselect.sklearn.estimator import AnytimeEstimator
 from dbselect.sklearn.inputs import as_polars, complete, dense, has_text, rows_to_predict
 
 Numbers = npt.NDArray[np.float64]
 
 
-class Predicting(SequenceEstimator):
+class PredictingEstimator(AnytimeEstimator):
     """A sequence of groups, of which a prefix predicts."""
 
     def _means(self, X: Any, budget: Any, missing_columns: MissingColumns) -> Numbers:

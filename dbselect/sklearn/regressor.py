@@ -10,14 +10,14 @@ from sklearn.base import RegressorMixin
 from dbselect.options.kinds import one_of
 from dbselect.record.inputs import MissingColumns
 from dbselect.sklearn.inputs import rows_that_count, validated
-from dbselect.sklearn.predictor import Predicting
+from dbselect.sklearn.predictor import PredictingEstimator
 
 #: What a number may be modelled by.
 FAMILIES = ("gaussian", "poisson")
 
 
 @dataclass(eq=False, repr=False)
-class AnytimeRegressor(RegressorMixin, Predicting):
+class AnytimeRegressor(RegressorMixin, PredictingEstimator):
     """Least squares, or Poisson regression, on the groups that a budget buys.
 
     Parameters
@@ -26,14 +26,15 @@ class AnytimeRegressor(RegressorMixin, Predicting):
     groups : None, each column alone; ``"prefix"``, columns of one transformer of a
         ColumnTransformer together; or name -> columns, globs or numbers from 0
     costs : name of a group -> cost > 0; default 1 each
-    rule, ridge, scale, max_groups, always : as of `dbselect.anytime_sequence`
+    ridge, scale : as of `dbselect.anytime_sequence`
     fit_intercept : False for models through the origin
-    family : ``"gaussian"``, of one Gram, or ``"poisson"``, in passes over the rows
+    null_policy : of missing values, as of `dbselect.Problem`, but ``"indicator"``: 0, and a column
+        of the same group that is 1 there
+    rule, always, max_groups : as of `dbselect.anytime_sequence`
     cv : as of GridSearchCV, but None takes the whole sequence: of what its prefixes cost, the
         budget that explains most of the rows held out
     choice : of `cv`: ``"best"``, or ``"one_standard_error"``, the cheapest within one of it
-    null_policy : of missing values, as of `dbselect.Problem`, but ``"indicator"``: 0, and a column
-        of the same group that is 1 there
+    family : ``"gaussian"``, of one Gram, or ``"poisson"``, in passes over the rows
 
     Attributes
     ----------
@@ -62,20 +63,8 @@ class AnytimeRegressor(RegressorMixin, Predicting):
     (['x0'], [20.5])
     """
 
-    budget: float | None = None
     _: KW_ONLY
-    groups: Any = None
-    costs: Any = None
-    rule: str = "fr"
-    ridge: float = 0.0
-    scale: bool = True
-    max_groups: int | None = None
-    always: Any = None
-    fit_intercept: bool = True
     family: str = "gaussian"
-    cv: Any = None
-    choice: str = "best"
-    null_policy: str = "indicator"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Search, and fit the groups that are bought.

@@ -12,7 +12,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dbselect.record.steps import longest_within, uninterrupted
-from dbselect.sklearn.estimator import GroupedEstimator, SequenceEstimator
+from dbselect.sklearn.estimator import AnytimeEstimator, GroupedEstimator, SequenceEstimator
 from dbselect.sklearn.inputs import rows_that_count, validated
 from dbselect.sklearn.training import Training
 from dbselect.sklearn.tuning import Splits
@@ -65,18 +65,13 @@ class GramSelector(SelectorMixin, GroupedEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class AnytimeSelector(GramSelector, SequenceEstimator):
+class AnytimeSelector(GramSelector, AnytimeEstimator):
     """Columns of the groups that a budget buys, by `dbselect.anytime_sequence`.
 
     Parameters
     ----------
-    budget : limit on the summed cost; None = no limit
-    groups : None, each column alone; ``"prefix"``, columns of one transformer of a
-        ColumnTransformer together; or name -> columns, globs or numbers from 0
-    costs : name of a group -> cost > 0; default 1 each
-    rule, ridge, scale, max_groups, always : as of `dbselect.anytime_sequence`
-    fit_intercept : False for models through the origin
-    cv, choice, null_policy : as of `AnytimeRegressor`
+    budget, groups, costs, ridge, scale, fit_intercept, null_policy : as of `AnytimeRegressor`
+    rule, always, max_groups, cv, choice : as of `AnytimeRegressor`
 
     Attributes
     ----------
@@ -102,20 +97,6 @@ class AnytimeSelector(GramSelector, SequenceEstimator):
     (['x0'], [1, 2, 3, 4])
     """
 
-    budget: float | None = None
-    _: KW_ONLY
-    groups: Any = None
-    costs: Any = None
-    rule: str = "fr"
-    ridge: float = 0.0
-    scale: bool = True
-    max_groups: int | None = None
-    always: Any = None
-    fit_intercept: bool = True
-    cv: Any = None
-    choice: str = "best"
-    null_policy: str = "indicator"
-
     def _choose(self, training: Training, splits: Splits | None) -> None:
         self._find(training, splits)
 
@@ -127,11 +108,10 @@ class FoBaSelector(GramSelector, SequenceEstimator):
     Parameters
     ----------
     epsilon : share of the target's variance that a group must gain, >= 0
+    groups, costs, ridge, scale, fit_intercept, null_policy : as of `AnytimeRegressor`
+    rule, budget, always : as of `dbselect.foba`
     nu : share of a gain that a removal may lose, in (0, 1)
-    groups, costs : as of `AnytimeSelector`
-    rule, backward, max_steps, ridge, scale, budget, always : as of `dbselect.foba`
-    fit_intercept : False for models through the origin
-    null_policy : as of `AnytimeRegressor`
+    backward, max_steps : as of `dbselect.foba`
 
     Attributes
     ----------
@@ -150,17 +130,8 @@ class FoBaSelector(GramSelector, SequenceEstimator):
     epsilon: float = 0.0
     _: KW_ONLY
     nu: float = 0.5
-    groups: Any = None
-    costs: Any = None
-    rule: str = "fr"
     backward: str = "loss"
     max_steps: int | None = None
-    ridge: float = 0.0
-    scale: bool = True
-    budget: float | None = None
-    always: Any = None
-    fit_intercept: bool = True
-    null_policy: str = "indicator"
 
     def _choose(self, training: Training, splits: Splits | None) -> None:
         options: dict[str, Any] = {
@@ -178,10 +149,8 @@ class SGHTSelector(GramSelector):
     Parameters
     ----------
     max_columns, max_groups : limits; default: half of those there are, at least 1, as RFE does
-    groups, costs : as of `AnytimeSelector`
-    ridge, scale, variant, start, refit, polish, tol, max_iter : as of `dbselect.sght`
-    fit_intercept : False for models through the origin
-    null_policy : as of `AnytimeRegressor`
+    groups, costs, ridge, scale, fit_intercept, null_policy : as of `AnytimeRegressor`
+    variant, start, refit, polish, tol, max_iter : as of `dbselect.sght`
 
     Attributes
     ----------
@@ -201,18 +170,12 @@ class SGHTSelector(GramSelector):
     max_columns: int | None = None
     max_groups: int | None = None
     _: KW_ONLY
-    groups: Any = None
-    costs: Any = None
-    ridge: float = 0.0
-    scale: bool = True
     variant: str = "ista"
     start: Any = "ridge"
     refit: bool = True
     polish: bool = True
     tol: float = 1e-8
     max_iter: int = 500
-    fit_intercept: bool = True
-    null_policy: str = "indicator"
 
     def _choose(self, training: Training, splits: Splits | None) -> None:
         problem = self._problem(training)

@@ -11,9 +11,8 @@ from dbselect.errors import ArgumentError
 from dbselect.options.kinds import one_of
 from dbselect.record.gram import Vector
 from dbselect.record.steps import longest_within
-from dbselect.results.every import AnySequence
 from dbselect.results.glm.sequence import GlmSequence
-from dbselect.results.joint import JointSequence
+from dbselect.results.joint import AnySequence, JointSequence
 from dbselect.sklearn.training import Training
 from dbselect.sources.rows import Index
 from dbselect.validation.scoring.evaluate import squared_errors

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isnan
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -36,19 +36,20 @@ from dbselect.record.formulas import (
 from dbselect.record.gram import Gram
 from dbselect.record.inputs import inputs_as_fitted, single_fields
 from dbselect.record.made.computed import computed_names
+from dbselect.record.missing import features_of
 from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.around import Around
 from dbselect.sources.open import open_table
-from dbselect.sources.partial.gather import GramSums, GramWork
+from dbselect.sources.partial.gather import GramWork
 from dbselect.sources.partial.learn import MAX_LEVELS, terms_for
 from dbselect.sources.partial.partial_aggregates import (
     Changed,
     Reduce,
+    Tally,
     Together,
     Work,
     gather,
-    tally,
 )
 from dbselect.sources.partial.values import Values, read_values
 from dbselect.sources.progress import PROGRESS_DELAY
@@ -129,9 +130,11 @@ class Passes:
         learnt = terms_for(self._table, [one.name for one in wanted if one.is_text], terms=terms)
         read = [leaf.name for leaf in wanted] or columns
         request = request_of(self._table.schema, read, weight, terms=learnt)
-        if wanted and terms is None:
-            check_left_out(self._table, request, columns, why_left_out(self._table, MAX_LEVELS))
-        self.taken = [name for name in request.taken if name not in left_out]
+        if wanted and names is None:
+            why = why_left_out(self._table, MAX_LEVELS, terms)
+            check_left_out(self._table, request, columns, why)
+        unknown = {*request.left_out} - {*learnt.columns}
+        self.taken = [name for name in request.taken if name not in left_out | unknown]
         self._columns = [self._leaves[name] for name in self.taken]
         self._weight = weight
         self.terms = request.terms if names is None else learnt
@@ -139,7 +142,7 @@ class Passes:
         if names is None:
             names = [each for name in self.taken for each in made.get(name, [name])]
             names += computed_names(self.terms.computed)
-        self.names = list(names)
+        self.names = features_of(names, (), self.terms)
         inputs = {n: one for one in inputs_as_fitted(self.names, self.terms) for n in one.names}
         self._made = {
             name: inputs[name].made(name)
@@ -210,7 +213,7 @@ class Passes:
         """Read columns and return, of each, the rows in which it is NULL or NaN."""
         fields = list(dict.fromkeys(self._leaves[name].field for name in names))
         paths = {name: self._leaves[name].path for name in names}
-        found = tally(self._table, fields, partial(gaps_of, paths))
+        found = Tally(partial(gaps_of, paths)).over(self._table, fields)
         self._note(found.pop(None, 0), fields)
         return {name: found[name] for name in names}
 
@@ -273,7 +276,7 @@ class Passes:
         work = Together([GramWork(request, self._table.schema) for request in requests])
         with work.begin() as sums:
             gather(table, fields, work, sums)
-            return [Gram.from_struct(cast(GramSums, one).record()) for one in sums.each]
+            return [Gram.from_struct(one.record()) for one in sums.each]
 
     def _note(self, rows: int, fields: Sequence[str]) -> None:
         """Count a pass over some fields."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from dbselect.backends.shelf import Shelved
 from dbselect.errors import ArgumentError, ColumnError, RecordError
 from dbselect.options.kinds import COLUMN, one_of
-from dbselect.record.digest import FORMAT, VERSION, check_version
+from dbselect.record.files import FORMAT, VERSION, check_version
 from dbselect.record.policies import check_policies
 from dbselect.record.terms import Terms
 from dbselect.sources.partial.learn import MAX_LEVELS, check_max_levels

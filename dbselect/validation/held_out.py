@@ -15,23 +15,24 @@ from dbselect.linear.problem import unusable
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.level_group import LevelGroup
 from dbselect.record.steps import Choice
-from dbselect.results.every import AnySequence
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
-from dbselect.results.joint import JointSequence
-from dbselect.results.model import Model
+from dbselect.results.joint import AnySequence, JointSequence
+from dbselect.results.model import JointModel, Model
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import AnyModel
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.sources.sampling.folded import FoldedTable, RowFolds
 from dbselect.validation.scoring.coefficients import coefficients_of
 from dbselect.validation.scoring.evaluate import evaluate, squared_errors
-from dbselect.validation.scoring.metrics import OF_QUERIES, requests_of
+from dbselect.validation.scoring.metrics import OF_QUERIES, check_family, requests_of
 from dbselect.validation.scoring.row_scores import row_scores
 
 #: Errors that differ by less than this share of the target's variance are equal, and
 #: costs by less than this share of the largest: sums in another order differ by rounding.
 EQUAL_SHARE = 1e-12
+#: Rounding of the variance of a target of 0 and 1, as a share of its squares.
+COIN_ROUNDING = 1e-9
 #: What is measured of a candidate: r2 by all, mse by linear models, the others by those of
 #: a family.
 MEASURES = ("r2", "mse", "deviance", "accuracy")
@@ -105,37 +106,32 @@ def on_gram(
 
     `scales` has the variance of each response on all folds; their errors are added in these units.
     """
-    if levels is not None:
-        mse, variance = _beside_levels(result, held, levels)
-        r2 = _r2(mse, variance, held, result.target)
-        return HeldOut(held.rows, variance, {"r2": r2, "mse": mse})
-    if isinstance(result, AnytimeSequence | Model):
-        mse, variance, r2 = _of_one(result, held)
-        return HeldOut(held.rows, variance, {"r2": r2, "mse": mse})
-    each = [_of_one(own, held) for own in result.responses.values()]
-    errors = [one[0] / scales[name] for name, one in zip(result.responses, each, strict=True)]
-    mse = np.asarray(result.share @ np.array(errors))
-    r2 = np.asarray(result.share @ np.array([one[2] for one in each]))
+    is_joint = isinstance(result, JointSequence | JointModel)
+    each = list(result.responses.values()) if is_joint else [result]
+    r2s, errors = [], []
+    for own in each:
+        if levels is None:
+            mse, variance = squared_errors(own, held)
+        else:
+            mse, variance = _beside_levels(own, held, levels)
+        is_constant = unusable(held, own.target) is not None
+        r2s.append(np.full(len(mse), np.nan) if is_constant else 1.0 - mse / variance)
+        errors.append(mse)
+    if not is_joint:
+        return HeldOut(held.rows, variance, {"r2": r2s[0], "mse": errors[0]})
+    errors = [mse / scales[own.target] for own, mse in zip(each, errors, strict=True)]
+    r2, mse = (np.asarray(result.share @ np.array(one)) for one in (r2s, errors))
     return HeldOut(held.rows, 1.0, {"r2": r2, "mse": mse})
 
 
-def check_judged_on_gram(result: Any) -> None:
-    """Refuse what a method returns and a Gram does not judge."""
-    if isinstance(result, GlmSequence | GlmModel) or not isinstance(result, Prefixes | AnyModel):
-        raise ArgumentError(
-            f"method returns a {type(result).__name__}; it must return a Sequence or a Model"
-        )
-
-
-def _of_one(result: AnytimeSequence | Model, held: Gram) -> tuple[Vector, float, Vector]:
-    """Return mse, the target's variance and r2 of one response."""
-    mse, variance = squared_errors(result, held)
-    return mse, variance, _r2(mse, variance, held, result.target)
-
-
-def _r2(mse: Vector, variance: float, held: Gram, target: str) -> Vector:
-    constant = unusable(held, target) is not None
-    return np.full(len(mse), np.nan) if constant else 1.0 - mse / variance
+def check_judged(result: Any, *, is_linear: bool) -> None:
+    """Refuse what a method returns and the held-out rows do not judge."""
+    of_family = isinstance(result, GlmSequence | GlmModel)
+    if of_family == is_linear or not isinstance(result, Prefixes | AnyModel):
+        must = "it must return a Sequence or a Model"
+        if not is_linear:
+            must = "with a family it must return a GlmSequence or a GlmModel"
+        raise ArgumentError(f"method returns a {type(result).__name__}; {must}")
 
 
 def _beside_levels(
@@ -159,10 +155,7 @@ def _beside_levels(
 def on_rows(result: GlmSequence | GlmModel, held: Any, weight: str | None) -> HeldOut:
     """Judge models of a family on the table of a fold, in one pass."""
     found = row_scores(result, held, weight)
-    measures = {"r2": found.r2, "deviance": found.deviance}
-    if found.accuracy is not None:
-        measures["accuracy"] = found.accuracy
-    return HeldOut(found.rows, found.null_deviance, measures)
+    return HeldOut(found.rows, found.null_deviance, found.measures)
 
 
 @dataclass(frozen=True)
@@ -185,6 +178,22 @@ class MetricJudge:
         return Measures(
             tuple(one.name for one in asked), (asked[0].name,), more=asked[0].metric.more
         )
+
+    def check(self, family: str) -> None:
+        """Refuse metrics that mean nothing for a family."""
+        check_family(requests_of(self.metric), family)
+
+    def check_target(self, gram: Gram, target: str) -> None:
+        """Refuse a number as target where a metric needs 0 and 1: their mean gives the variance."""
+        at = gram.position(target, "target")
+        mean, variance = float(gram.mean[at]), float(gram.comoment[at, at] / gram.weight)
+        coin = mean * (1.0 - mean)
+        for one in requests_of(self.metric):
+            if one.metric.zero_one and abs(variance - coin) > COIN_ROUNDING * (1.0 + mean**2):
+                raise ArgumentError(
+                    f"metric is {one.name!r}, which needs a target of 0 and 1; '{target}' has mean "
+                    f"{mean:g} and variance {variance:g}: take 'r2', 'mse', 'rmse' or 'mae'"
+                )
 
     def of(self, result: Any, folds: RowFolds, fold: Any) -> HeldOut:
         """Judge models on the table of a fold, in one pass."""

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import accumulate
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,9 @@ from dbselect.pages.short import listed
 from dbselect.record.columns import leaves
 from dbselect.record.gram import Gram
 from dbselect.record.steps import uninterrupted
-from dbselect.results.glm.model import GlmModel
-from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.selected import model_in
-from dbselect.search.lazy.folds import WideFolds, wide_folds
+from dbselect.search.lazy.folds import FoldSums, OtherFolds, held_out, wide_folds
+from dbselect.search.lazy.table import WideTable
 from dbselect.search.table import policy_but_for, table_of
 from dbselect.sources.lazy import brought_here, table_elsewhere
 from dbselect.sources.partial.grouping import warn_of_folds
@@ -31,7 +30,7 @@ from dbselect.validation.held_out import (
     HeldOut,
     Measures,
     MetricJudge,
-    check_judged_on_gram,
+    check_judged,
     on_gram,
     on_rows,
     scores_of,
@@ -64,16 +63,8 @@ class Segment(ABC):
         """Return for each fold what the method runs on: the others, or those before it."""
 
     @abstractmethod
-    def judged(self, results: Mapping[Any, Any]) -> dict[Any, HeldOut]:
-        """Judge the result of each fold on the fold."""
-
-    def asked(self, problem: "Problem", source: Any) -> "Problem":
-        """Return the problem of some of the rows."""
-        return problem.replace(source=source, rows=None)
-
-    def check(self, result: Any) -> None:
-        """Refuse what a method returns and the segment does not judge."""
-        check_judged_on_gram(result)
+    def held_out(self, fold: Any, result: Any) -> HeldOut:
+        """Judge a result on the rows of a fold."""
 
     def outcomes(
         self,
@@ -93,22 +84,28 @@ class Segment(ABC):
         for options in points:
             try:
                 results = {
-                    fold: self._result(self.asked(problem, source), method, options)
+                    fold: _result(problem, source, method, options)
                     for fold, source in training.items()
                 }
-                if judge is None:
-                    judged = self.judged(results)
-                else:
-                    judged = {fold: judge.of(one, self.rows, fold) for fold, one in results.items()}
+                judged = {
+                    fold: self.held_out(fold, one)
+                    if judge is None
+                    else judge.of(one, self.rows, fold)
+                    for fold, one in results.items()
+                }
             except DataError as error:
                 yield asked.nothing, str(error)
             else:
                 yield scores_of(results, judged, asked), _note(problem, judged)
 
-    def _result(self, problem: "Problem", method: MethodOf, options: Options) -> Any:
-        result = model_in(uninterrupted(answer(problem, method, options)))
-        self.check(result)
-        return result
+
+def _result(problem: "Problem", source: Any, method: MethodOf, options: Options) -> Any:
+    """Return what the method finds on some of the rows, which was read as the problem says."""
+    is_gram = isinstance(source, Gram)
+    part = problem.on_gram(source) if is_gram else problem.replace(source=source, rows=None)
+    result = model_in(uninterrupted(answer(part, method, options)))
+    check_judged(result, is_linear=problem.is_linear)
+    return result
 
 
 def _note(problem: "Problem", judged: Mapping[Any, HeldOut]) -> str | None:
@@ -145,21 +142,16 @@ class OnGrams(Segment):
             for fold in folds
         }
 
-    def asked(self, problem: "Problem", source: Any) -> "Problem":
-        """Return the problem of some of the rows, which were read as it says."""
-        return problem.on_gram(source)
-
-    def judged(self, results: Mapping[Any, Any]) -> dict[Any, HeldOut]:
-        """Judge the result of each fold on the fold."""
+    @cached_property
+    def _scales(self) -> dict[str, float]:
+        """The variance of each target on all folds."""
         whole = self.whole
-        scales = {
-            name: float(whole.comoment[at, at] / whole.weight)
-            for name in self.targets
-            for at in [whole.position(name, "target")]
-        }
-        return {
-            fold: on_gram(own, self.parts[fold], scales=scales) for fold, own in results.items()
-        }
+        at = {name: whole.position(name, "target") for name in self.targets}
+        return {name: float(whole.comoment[j, j] / whole.weight) for name, j in at.items()}
+
+    def held_out(self, fold: Any, result: Any) -> HeldOut:
+        """Judge a result on the Gram of a fold."""
+        return on_gram(result, self.parts[fold], scales=self._scales)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,42 +171,30 @@ class OnTable(Segment):
         judged = folds[1:] if self.rows.folding.edges else folds
         return {fold: FoldedTable(self.rows, fold) for fold in judged}
 
-    def judged(self, results: Mapping[Any, Any]) -> dict[Any, HeldOut]:
-        """Judge the result of each fold on the fold."""
-        return {
-            fold: on_rows(result, FoldedTable(self.rows, fold, held_out=True), self.weight)
-            for fold, result in results.items()
-        }
-
-    def check(self, result: Any) -> None:
-        """Refuse what a method returns and is of no family."""
-        if not isinstance(result, GlmSequence | GlmModel):
-            raise ArgumentError(
-                f"method returns a {type(result).__name__}; with a family it must return a "
-                "GlmSequence or a GlmModel"
-            )
+    def held_out(self, fold: Any, result: Any) -> HeldOut:
+        """Judge a result on the rows of a fold, in one pass."""
+        return on_rows(result, FoldedTable(self.rows, fold, held_out=True), self.weight)
 
 
 @dataclass(frozen=True, eq=False)
 class OnWide(Segment):
     """A table too wide for its Gram, whose folds are summed in the same scans."""
 
-    wide: WideFolds
+    table: WideTable  # all rows
+    sums: FoldSums
 
     def folds(self) -> tuple[list[Any], int]:
         """Return the folds that have usable rows, and how many are asked for."""
-        return self.wide.folds()
+        return list(self.sums.totals), self.rows.folding.k
 
     def training(self, folds: Sequence[Any]) -> dict[Any, Any]:
         """Return the rows of the others."""
-        return dict(self.wide.training(folds))
+        scans = {fold: OtherFolds(self.sums, fold) for fold in folds}
+        return {fold: self.table.of_rows(own.totals, own) for fold, own in scans.items()}
 
-    def judged(self, results: Mapping[Any, Any]) -> dict[Any, HeldOut]:
-        """Judge the result of each fold on the fold."""
-        return {
-            fold: on_gram(result, *self.wide.held_out(fold, result.columns))
-            for fold, result in results.items()
-        }
+    def held_out(self, fold: Any, result: Any) -> HeldOut:
+        """Judge a result on the sums of a fold."""
+        return on_gram(result, *held_out(self.table, self.sums, fold, result.columns))
 
 
 def segments_of(
@@ -234,8 +214,7 @@ def segments_of(
     if folding is not None and not problem.is_linear:
         return pl.DataFrame(), [OnTable(judged, problem.weight)]
     if folding is not None and problem.gram == "lazy":
-        wide = wide_folds(problem, folding, named)
-        return pl.DataFrame(), [OnWide(wide.rows, wide)]
+        return pl.DataFrame(), [OnWide(*wide_folds(problem, folding, named))]
     keys, every = _segments(fold_records(problem, folding, named))
     return keys, [OnGrams(judged, parts, problem.targets, time) for parts in every]
 

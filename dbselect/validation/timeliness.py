@@ -9,7 +9,6 @@ fraction (the paper's alpha) of its final height.
 Source: Hu, Grubb, Bagnell, Hebert (2016), section 5.2; Karayev et al. (2012).
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -150,8 +149,13 @@ def timeliness(
     0.5625
     """
     cut = stopping_cost(curve if reference is None else reference, fraction)
+    height = float(longest_heights(*_points(curve))[1][-1]) if final is None else final
+    return _share(curve, cut, height)
+
+
+def _share(curve: Curve, cut: float, height: float) -> float:
+    """Return the area under a curve up to a cost, as a share of a rectangle; 0 if that is none."""
     spent, explained = longest_heights(*_points(curve))
-    height = float(explained[-1]) if final is None else final
     if cut <= 0 or height <= 0:
         return 0.0
     whole = spent <= cut * (1.0 + BUDGET_SLACK)
@@ -202,14 +206,14 @@ def oracle(curve: Curve) -> pl.DataFrame:
             "the curve gives groups back; an oracle needs a curve that only adds groups"
         )
     order = np.argsort(-gain / cost, kind="stable")
-    table = curve if isinstance(curve, pl.DataFrame) else curve.steps
+    table = _table(curve)
     groups = {"group": table["group"].gather([0, *(order + 1)])} if "group" in table else {}
     return pl.DataFrame(
         {
             "step": np.arange(len(spent)),
             **groups,
-            "spent": np.concatenate([spent[:1], spent[0] + np.cumsum(cost[order])]),
-            "explained": np.concatenate([explained[:1], explained[0] + np.cumsum(gain[order])]),
+            "spent": spent[0] + np.append(0.0, np.cumsum(cost[order])),
+            "explained": explained[0] + np.append(0.0, np.cumsum(gain[order])),
         }
     )
 
@@ -252,7 +256,9 @@ def compare(
     Notes
     -----
     The stopping cost comes from the rows of the search, as in the paper; with `data` the
-    areas and heights are those on the other data. A DataFrame is judged as it is.
+    areas and heights are those on the other data. A DataFrame is judged as it is. Where no
+    sequence explains anything before the stopping cost, as a first group that brings all of it, all
+    are cut where the longest ends, and heights are shares of the greatest of all.
     Linear sequences explain variance, those through the origin squares about 0, and those of a
     family deviance: areas under them are on different scales.
 
@@ -289,24 +295,27 @@ def compare(
             for name, curve in sequences.items()
             if not isinstance(curve, pl.DataFrame)
         }
-    height = float(longest_heights(*_points(judged[first]))[1].max()) if final is None else final
+    served = {name: longest_heights(*_points(curve)) for name, curve in judged.items()}
+    cut = stopping_cost(sequences[first], at)
+    height = float(served[first][1].max()) if final is None else final
+    if not any(_share(curve, cut, height) for curve in judged.values()):
+        cut = max(float(spent[-1]) for spent, _ in served.values())
+        height = max(float(one.max()) for _, one in served.values()) if final is None else final
     rows = []
     for name, curve in sequences.items():
         cost = stopping_cost(curve, at)
         rows.append(
             {
                 "name": name,
-                "timeliness": timeliness(
-                    judged[name], at, reference=sequences[first], final=height
-                ),
+                "timeliness": _share(judged[name], cut, height),
                 "stopping_cost": cost,
                 "stopping_explained": explained_at(judged[name], cost),
-                "explained": float(longest_heights(*_points(judged[name]))[1][-1]),
+                "explained": float(served[name][1][-1]),
                 "fraction": at,
             }
         )
     curves = pl.concat([_named(name, curve) for name, curve in judged.items()])
-    return Comparison(pl.DataFrame(rows), curves, stopping_cost(sequences[first], at))
+    return Comparison(pl.DataFrame(rows), curves, cut)
 
 
 def _curve_of(name: str, curve: Any, data: Any) -> Curve:
@@ -320,25 +329,29 @@ def _curve_of(name: str, curve: Any, data: Any) -> Curve:
 
 def _named(name: str, curve: Curve) -> pl.DataFrame:
     """Return a curve as rows under its name."""
-    spent, explained = _points(curve)
-    table = curve if isinstance(curve, pl.DataFrame) else curve.steps
-    group = table["group"] if "group" in table.columns else [None] * len(spent)
-    return pl.DataFrame(
-        {
-            "name": [name] * len(spent),
-            "step": np.arange(len(spent)),
-            "group": pl.Series(group, dtype=pl.String),
-            "spent": np.asarray(spent, dtype=float),
-            "explained": np.asarray(explained, dtype=float),
-        }
+    table = _table(curve)
+    group = pl.col("group") if "group" in table.columns else pl.lit(None)
+    return table.select(
+        pl.lit(name).alias("name"),
+        pl.int_range(pl.len()).alias("step"),
+        group.cast(pl.String).alias("group"),
+        pl.col("spent", "explained").cast(pl.Float64),
     )
 
 
 def _points(curve: Curve) -> tuple[Vector, Vector]:
     """Return spent and explained of every prefix."""
+    if isinstance(curve, Prefixes):
+        return curve.spent, curve.explained
+    table = _table(curve)
+    return table["spent"].to_numpy(), table["explained"].to_numpy()
+
+
+def _table(curve: Curve) -> pl.DataFrame:
+    """Return a curve as a frame, which has spent and explained."""
+    if isinstance(curve, Prefixes):
+        return curve.steps
     if not isinstance(curve, pl.DataFrame):
-        if isinstance(curve, Prefixes):
-            return curve.spent, curve.explained
         raise ArgumentError(
             f"the curve is a {type(curve).__name__}; it must be a Sequence, or a DataFrame with "
             "the columns spent and explained"
@@ -349,7 +362,6 @@ def _points(curve: Curve) -> tuple[Vector, Vector]:
             f"the curve has {curve.height} rows and lacks {missing}; a curve has "
             "the columns spent and explained"
         )
-    spent = curve["spent"].to_numpy()
-    if not math.isfinite(float(np.abs(spent).sum())):
+    if not curve["spent"].cast(pl.Float64).is_finite().all():
         raise ArgumentError("the curve has a cost that is not finite")
-    return spent, curve["explained"].to_numpy()
+    return curve

@@ -66,16 +66,13 @@ def with_mean_effects(
     intercept: Numbers,
     coef: Numbers,
     categories: Sequence[Category],
-    *,
-    marks: bool = True,
 ) -> tuple[list[str], Numbers, Numbers]:
     """Return models by which a row that is 0 in all columns of a category has its mean effect.
 
     Intercepts have shape (..., K), coefficients (..., D, K); the columns that are returned have
-    others of the categories added. `marks` is whether a column of what is missing is one that rows
-    may have.
+    others of the categories added.
     """
-    own = {one: one.marked_names if marks else one.names for one in categories}
+    own = {one: one.marked_names for one in categories}
     names = list(dict.fromkeys([*columns, *(name for each in own.values() for name in each)]))
     place = {name: at for at, name in enumerate(names)}
     intercept = intercept.copy()

@@ -441,7 +441,7 @@ def test_a_sequence_that_polars_wrote_predicts_in_sql(raw, tmp_path):
     [
         (
             "anytime_sequence(g, 'y', {'x.a': 1})",
-            "Error: anytime_sequence has unknown option 'x.a'; .*arguments: "
+            "Error: anytime_sequence has no option 'x.a'; costs are given as .*arguments: "
             "dbselect.anytime_sequence",
         ),
         ("foba(g, 'y', 5)", "foba: options must be a STRUCT.*arguments: dbselect.foba"),

@@ -147,6 +147,17 @@ def test_without_costs_a_whole_classifier_is_that_of_scikit_learn(frame):
     np.testing.assert_allclose(found.predict_proba(X), truth.predict_proba(X), atol=1e-5)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_classifier_through_the_origin_is_that_of_scikit_learn(classes):
+    rng = np.random.default_rng(classes)
+    X = rng.normal(0.5, 1.0, (200, 3))
+    scores = X @ rng.normal(size=(3, classes)) + rng.normal(size=(200, classes))
+    y = scores.argmax(axis=1)
+    found = AnytimeClassifier(fit_intercept=False).fit(X, y)
+    truth = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-12, max_iter=1000).fit(X, y)
+    np.testing.assert_allclose(found.predict_proba(X), truth.predict_proba(X), atol=1e-6)
+
+
 def test_selectors_keep_what_the_calls_choose(frame):
     X, y = columns_of(frame), frame["y"].to_numpy()
     gram = ds.gram(frame.select(*"abcdef", "y"))

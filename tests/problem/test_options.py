@@ -264,7 +264,7 @@ def test_the_extension_allows_and_says_what_the_table_does(name, option):
         if option in ("columns", "tested") and isinstance(value, str):
             continue  # a name alone is a list of one where a STRUCT has it
         try:
-            one.check(option, value)
+            one.checked(option, value)
         except ds.errors.ArgumentError as error:
             told = str(error)
         else:

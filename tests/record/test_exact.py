@@ -100,12 +100,12 @@ def test_slices_are_whole_small_and_add_up(blocks):
     grid = _Grid()
     for block in blocks:
         X = np.array(block)[:, None]
-        slices = grid.split(X)
-        assert (slices.values == np.rint(slices.values)).all()
-        assert (np.abs(slices.values) <= 2**BITS).all()
         total = [Fraction(0)] * 3
-        for (q,), t, j in zip(slices.values, slices.levels, slices.columns, strict=True):
-            total[j] += int(q) * Fraction(2) ** int(grid.exponent[j] - BITS * (t + 1))
+        for t, columns, values in grid.split(X):
+            assert (values == np.rint(values)).all()
+            assert (np.abs(values) <= 2**BITS).all()
+            for j, (q,) in zip(columns, values, strict=True):
+                total[j] += int(q) * Fraction(2) ** int(grid.exponent[j] - BITS * (t + 1))
         assert total == [Fraction(x) for (x,) in X.tolist()]
 
 

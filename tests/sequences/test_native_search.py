@@ -395,7 +395,7 @@ def test_options_of_another_method_are_refused():
     with pytest.raises(ds.errors.ArgumentError, match="anytime_sequence has unknown option 'nu'"):
         _native.search(records, "anytime_sequence", "y", {"nu": 0.5})
     with pytest.raises(ds.errors.ArgumentError, match="backward has unknown option 'colour'"):
-        _native.search(records, "backward", "y", {"colour": 1})
+        _native.search(records, "backward", "y", {"colour": True})
     with pytest.raises(
         ds.errors.GroupError, match=r"group 'g' is \['a', None\]; it must list columns"
     ):

@@ -17,7 +17,6 @@ from reference import Table
 
 import dbselect as ds
 from dbselect.methods import records as in_blocks
-from dbselect.methods.sequences import by
 from dbselect.record.gram import check_type
 from dbselect.results.store import write_sequences
 from dbselect.selection.criteria import RULES as ALL_RULES
@@ -376,7 +375,7 @@ def test_mistakes_are_named(options, words):
 
 
 def sequence_lists(records: pa.Array) -> list[list[dict]]:
-    found = by.searched(records, ds.Problem(None, "y"), "anytime_sequence", {})
+    found = in_blocks.searched(records, ds.Problem(None, "y"), "anytime_sequence", {})
     return found.field("sequence").to_pylist()
 
 

@@ -356,3 +356,20 @@ def test_a_gram_of_as_many_other_rows_is_refused():
         ds.key_sums(facts, "k", gram=other)
     with pytest.raises(ds.errors.RecordError, match="the mean of 'x'"):
         ds.key_sums(facts, "k").of(other)
+
+
+def test_products_of_the_facts_stay_computed_beside_a_table():
+    rng = np.random.default_rng(3)
+    facts = pl.DataFrame(rng.normal(size=(200, 3)), ["a", "b", "noise"])
+    facts = facts.with_columns(shop=pl.int_range(200) % 9).with_columns(
+        y=pl.col("a") * pl.col("b") + pl.col("noise")
+    )
+    shops = pl.DataFrame({"shop": range(9), "area": rng.normal(size=9)})
+    gram = ds.gram(facts.drop("shop", "noise"), terms=ds.terms(facts, interactions=["a", "b"]))
+    sums = ds.key_sums(facts, "shop", gram=gram)
+    model = ds.fit(sums.gram.extend(sums, shops), "y", ["a", "b", "a:b", "area"])
+    joined = facts.join(shops, on="shop")
+    ones = pl.lit(1.0).alias("one")
+    X = joined.select(ones, "a", "b", (pl.col("a") * pl.col("b")).alias("ab"), "area").to_numpy()
+    fitted = X @ np.linalg.lstsq(X, joined["y"].to_numpy(), rcond=None)[0]
+    assert model.predict(joined) == pytest.approx(fitted)

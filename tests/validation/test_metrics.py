@@ -161,19 +161,17 @@ def test_classes_are_read_of_arrow_text():
 
 
 def test_parts_add_up_in_any_process():
-    from dbselect.validation.scoring.measured import _judging
-    from dbselect.validation.scoring.metrics import requests_of
+    from dbselect.validation.scoring.judging import judged
 
     frame = judged_rows(2)
     seq = search(frame, "multinomial")
-    asked = requests_of(["brier", "auc"])
-    judging, _ = _judging(seq, frame, asked, "w", None)
+    judging, _, _ = judged(seq, frame, ["squares"], "w", is_ranked=True)
     sent = pickle.loads(pickle.dumps(judging))
     parts = [partial_of(sent, [frame[at : at + 70].to_arrow()]) for at in range(0, 280, 70)]
     with judging.begin() as every:
         every.load(merge_of(sent, reversed(parts)))
         every.add(frame[280:].to_arrow())
-    kind = every.sums.of_kind["brier"] / every.sums.weight
+    kind = judging.means(every.sums)["squares"]
     want = ds.evaluate(seq, frame, metric="brier", weight="w").table["brier"]
     np.testing.assert_allclose(kind, want, rtol=1e-12)
 

@@ -12,6 +12,7 @@ import pytest
 import dbselect as ds
 from dbselect.sources.partial.partial_aggregates import merge_of, partial_of
 from dbselect.validation.robust import sandwich
+from dbselect.validation.scoring import reading
 
 sm = pytest.importorskip("statsmodels.api")
 families = sm.families
@@ -66,10 +67,17 @@ def test_least_squares_has_the_errors_of_statsmodels(intercept, weight, cov_type
     assert (found.free, found.clusters) == (truth.df_resid, None)
 
 
+def in_parts(monkeypatch):
+    """Have rows summed in many parts, whose clusters are put together again."""
+    monkeypatch.setattr(sandwich, "KEYS_AT_ONCE", 17)
+    monkeypatch.setattr(reading, "PREDICTIONS_AT_ONCE", 1)
+    monkeypatch.setattr(reading, "LEAST_ROWS", 7)
+
+
 @fits
 @pytest.mark.parametrize("cluster", ["shop", "name"])
 def test_clusters_have_the_errors_of_statsmodels(intercept, weight, cluster, monkeypatch):
-    monkeypatch.setattr(sandwich, "ROWS_AT_ONCE", 17)  # many parts, put together again
+    in_parts(monkeypatch)
     ours, truth = fitted(intercept, weight)
     found = ours.robust_errors(TABLE, weight=weight, cluster=cluster)
     assert_same(found, truth.get_robustcov_results("cluster", groups=SHOP))
@@ -378,7 +386,7 @@ SHUFFLED = MOMENTS.sample(fraction=1.0, shuffle=True, seed=3)
 
 @fits
 def test_clusters_in_two_ways_have_the_errors_of_statsmodels(intercept, weight, monkeypatch):
-    monkeypatch.setattr(sandwich, "ROWS_AT_ONCE", 17)
+    in_parts(monkeypatch)
     ours, truth = fitted(intercept, weight)
     found = ours.robust_errors(SHUFFLED, weight=weight, cluster=["shop", "second"])
     groups = np.column_stack([SHOP, SECOND])

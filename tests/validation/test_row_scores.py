@@ -2,7 +2,9 @@
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
+import statsmodels.api as sm
 from polars.testing import assert_frame_equal
 from problems import in_passes
 from sklearn.metrics import (
@@ -119,6 +121,34 @@ def test_an_offset_is_part_of_the_model_without_columns():
         np.testing.assert_allclose(found["r2"][step], d2, **CLOSE)
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("family", ["binomial", "poisson", "gaussian"])
+def test_beside_an_offset_the_model_without_columns_is_fitted(family, intercept):
+    frame = rows(2)
+    train, test = frame[:200], frame[200:]
+    seq = search(train, family, offset="logs", intercept=intercept, ridge=0.1)
+    offset = test["logs"].to_numpy()
+    ones = np.full((test.height, 1), float(intercept))
+    kind = getattr(sm.families, family.capitalize())()
+    null = sm.GLM(test[family].to_numpy(), ones, kind, offset=offset)
+    mean = null.fit().fittedvalues if intercept else kind.link.inverse(offset)
+    deviance = kind.deviance(test[family].to_numpy(), mean)
+    found = ds.evaluate(seq, test)
+    expected = deviance / test.height
+    np.testing.assert_allclose(found["deviance"] / (1.0 - found["r2"]), expected, rtol=1e-9)
+
+
+def test_a_stream_is_judged_but_beside_an_offset_of_classes():
+    frame = rows(2)
+    train, test = frame[:200], frame[200:]
+    seq = search(train, "binomial")
+    stream = pa.RecordBatchReader.from_stream(test)
+    assert_frame_equal(ds.evaluate(seq, stream), ds.evaluate(seq, test), rel_tol=1e-12)
+    seq = search(train, "binomial", offset="logs")
+    with pytest.raises(ds.errors.SourceError, match="a stream that can be read only once"):
+        ds.evaluate(seq, pa.RecordBatchReader.from_stream(test))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_engines_agree(family, connection, tmp_path):
@@ -178,13 +208,13 @@ def test_what_cannot_be_judged_is_refused():
         ds.evaluate(seq, frame.with_columns(binomial=pl.lit(1.0)))
     with pytest.raises(ds.errors.DataError, match="a value that is not 0/1 or boolean"):
         ds.evaluate(seq, frame.with_columns(binomial=pl.lit(0.5)))
-    with pytest.raises(ds.errors.ColumnError, match="unknown column 'a'"):
+    with pytest.raises(ds.errors.ColumnError, match="lack column 'a'"):
         ds.evaluate(seq, frame.drop("a"))
     with pytest.raises(ds.errors.DataError, match="column 'a' has an infinite value"):
         ds.evaluate(seq, frame.with_columns(a=pl.lit(np.inf)))
     classes = search(frame, "multinomial")
     with pytest.raises(
-        ds.errors.DataError, match=r"none of the model's classes \['low', 'middle', 'top'"
+        ds.errors.DataError, match=r"one of the model's classes \['low', 'middle', 'top'"
     ):
         ds.evaluate(classes, frame.with_columns(multinomial=pl.lit("lower")))
     counts = search(frame, "poisson")

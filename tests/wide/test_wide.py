@@ -384,7 +384,7 @@ import os, signal, sys
 import numpy as np, polars as pl
 import dbselect as ds
 from dbselect.linear import lazy_gram
-from dbselect.sources.wide.gram_rows import ProductSums
+from dbselect.sources.wide.gram_rows import Products
 
 lazy_gram.BATCH = 3
 rng = np.random.default_rng(1)
@@ -392,16 +392,16 @@ X = rng.normal(size=(20_000, 40))
 y = X @ np.arange(1, 41) + 20 * rng.normal(size=len(X))
 frame = pl.DataFrame(X, schema=[f"x{j}" for j in range(40)]).with_columns(y=pl.Series(y))
 source = {"Polars": frame.lazy(), "Arrow": frame.to_arrow()}[sys.argv[1]]
-add, met = ProductSums.add, []
+of, met = Products.of, []
 
 def interrupting(self, batch):
     met.append(id(self))
     if len(dict.fromkeys(met)) == 4:
         met.append(0)
         os.kill(os.getpid(), signal.SIGINT)
-    return add(self, batch)
+    return of(self, batch)
 
-ProductSums.add = interrupting
+Products.of = interrupting
 part = ds.anytime_sequence(source, "y", gram="lazy")
 assert part.stop.name == "INTERRUPTED", part
 assert 0 < len(part.records) < 40, part

@@ -1,15 +1,25 @@
-"""The linear problem of some groups on their Gram, beside a group of levels that the Gram lacks."""
+"""The linear problem of groups beside a group of levels that the Gram lacks, and its errors."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dbselect.linear.inference import INTERCEPT, Deviations, FittedRows
+from dbselect.linear.levels.level_state import LevelState
 from dbselect.linear.levels.levels import ByLevel
 from dbselect.linear.problem import Index, Linear, linear
+from dbselect.linear.state import State
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.level_group import LevelGroup
+
+#: Why there is no Gram of a model.
+NO_GRAM = (
+    "the model has a group of so many levels that there is no Gram of its columns, of which this "
+    "is computed; summary() and intervals() have its standard errors"
+)
 
 
 @dataclass(frozen=True)
@@ -51,10 +61,7 @@ class BesideLevels(Linear):
 def beside_levels(
     gram: Gram, target: str, groups: Groups, levels: LevelGroup, ridge: float, scale: bool
 ) -> BesideLevels:
-    """Set up the problem of groups one of which has levels that a Gram lacks.
-
-    The Gram is of the columns of the other groups and the target, `levels` of its rows.
-    """
+    """Set up the problem of groups one of which has levels that the Gram of the others lacks."""
     own = groups.positions[groups.number(levels.group, "levels")]
     place = np.delete(np.arange(len(groups.members)), own)
     others = linear(gram, target, [groups.members[j] for j in place.tolist()], ridge, scale)
@@ -88,3 +95,29 @@ def beside_levels(
         place=place,
         beside=ByLevel(sums, place, None, len(mean), levels.weight, mean, inverse, own),
     )
+
+
+def fitted_rows_of(
+    gram: Gram, names: Sequence[str], state: State, ridge: float, chosen: bool
+) -> FittedRows:
+    """Return the rows of the model of a state; of levels, which no Gram has, with its errors."""
+    if not (isinstance(state, LevelState) and state.is_within):
+        return FittedRows(gram, ridge, chosen)
+    known = None if ridge else _deviations(gram, names, state)
+    return FittedRows(None, ridge, chosen, known=known, without=NO_GRAM)
+
+
+def _deviations(gram: Gram, names: Sequence[str], state: LevelState) -> Deviations:
+    problem: Any = state.whole
+    free = gram.rows - state.rank - 1
+    total = float(problem.target_spread) ** 2 * gram.weight
+    variance = max(1.0 - state.explained, 0.0) * total / free if free > 0 else np.nan
+    unit = 1.0 / (problem.spread * np.sqrt(gram.weight))
+    intercept = np.sqrt(variance * (1.0 / gram.weight + state.lever(problem.mean * unit)))
+    diagonal = state.inverse_diagonal()
+    kept = np.flatnonzero(diagonal)
+    errors = np.sqrt(variance * diagonal[kept]) * unit[kept]
+    each = {names[j]: e for j, e in zip(kept.tolist(), errors.tolist(), strict=True)}
+    share = (problem.spread / float(problem.target_spread)).tolist()
+    spread = {names[j]: share[j] for j in kept.tolist()}
+    return Deviations({INTERCEPT: float(intercept), **each}, free, spread)

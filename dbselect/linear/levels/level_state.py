@@ -2,7 +2,7 @@
 
 While the levels are not held they are columns like others, except for their block; once they are,
 the problem is that of all other columns within levels (`linear.levels`), and a search goes on in it
-as in any. So everything is as from the whole Gram, and no row of it is read for a level.
+as in any.
 
 Cost: to take or give back the levels makes the state anew, O(D |S|^2); what they would gain is
 O(L |S|^2) a step.
@@ -25,10 +25,7 @@ from dbselect.record.gram import Matrix, Vector
 
 
 class LevelState(State):
-    """The selected groups and what every other would add, where the one numbered `group` is levels.
-
-    The problem, `WideLinear` or `BesideLevels`, gives the products of levels by ``by_level``.
-    """
+    """A state whose group numbered `group` is levels, of a problem with ``by_level``."""
 
     problem: Any
 
@@ -152,10 +149,7 @@ class LevelState(State):
         return self._whole.by_level(self._levels.columns)  # type: ignore[no-any-return]
 
     def dependent(self) -> tuple[Index, Vector, Vector]:
-        """Return the columns of which only rounding is left given the selected ones, as `State`.
-
-        Also those that levels determine up to rounding, whether or not they are aliased for it.
-        """
+        """Return what `State.dependent` does, and columns that levels determine up to rounding."""
         found = super().dependent()
         if self.is_within:
             within = self._inside() if self._unsettled is None else self._unsettled
@@ -167,11 +161,7 @@ class LevelState(State):
         return found
 
     def settled(self) -> Self:
-        """Return the state that aliases levels where columns of groups before them need these.
-
-        Of columns and levels that depend on each other those are aliased that came last, as from
-        the whole Gram; what is explained is the same.
-        """
+        """Return the state that aliases levels where columns of groups before them need these."""
         if not self.is_within:
             return self
         before = self.held[: self.held.index(self._group)]

@@ -75,10 +75,7 @@ class ByLevel:
         return found
 
     def products(self, weights: Matrix) -> Matrix:
-        """Return the correlations of k combinations of levels, shape (L, k), with all columns.
-
-        Shape (k, D), 0 at the levels.
-        """
+        """Return the correlations (k, D) of combinations of levels (L, k); 0 at the levels."""
         weights = weights * self.scale[self.levels][:, None]
         found = np.zeros((weights.shape[1], len(self.scale)))
         found[:, self.place] = weights.T @ self.dense
@@ -122,11 +119,9 @@ class LevelBlock:
     def of(
         cls, problem: Linear, columns: Index, without: Sequence[int] = (), *, ridge: bool = True
     ) -> "LevelBlock":
-        """Return the levels that some columns of a problem are.
+        """Return the levels that some columns of a problem are, those `without` aliased.
 
-        Where every row has a level, the last one is aliased unless there is a ridge; `ridge` is
-        whether that of the problem counts. Levels `without` are aliased, as columns before them
-        need these.
+        Where every row has a level, the last one is aliased unless there is a ridge that counts.
         """
         share, spread = problem.mean[columns], problem.spread[columns]
         penalty = problem.ridge[columns] if ridge else np.zeros(len(columns))
@@ -155,20 +150,14 @@ class LevelBlock:
 
 @dataclass(frozen=True)
 class WithinLevels(Linear):
-    """What is left of a problem once levels are held: its columns within levels.
-
-    `beside` has their products with all columns; `left`, shape (D,), what is left of the variances,
-    without the ridge; of the columns `lost` only rounding is left. `nearly`, shape (D,) each, is
-    what is left and the square of the gradient, that rounding included. Columns of which nothing is
-    left, and the levels, are constant in it; its units are those of the whole problem.
-    """
+    """What is left of a problem, in its units, once levels are held: they are constant in it."""
 
     whole: Any = None
     held: Any = None
-    beside: Any = None
-    left: Any = None
-    lost: Any = None
-    nearly: Any = None
+    beside: Any = None  # products of the levels with all columns
+    left: Any = None  # shape (D,), what is left of the variances, without the ridge
+    lost: Any = None  # columns of which only rounding is left
+    nearly: Any = None  # shape (D,) each, what is left and the squared gradient, rounding included
 
     @classmethod
     def of(cls, whole: Linear, held: LevelBlock, beside: ByLevel) -> "WithinLevels":

@@ -3,21 +3,26 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
+import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, shown
+from dbselect.glm.named import family_of
 from dbselect.linear.condition import check_held
 from dbselect.linear.exact import ExactFit, least_squares
 from dbselect.linear.inference import INTERCEPT, Deviations, FittedRows, through_origin
-from dbselect.linear.problem import constant_target, filled_target, is_filled
+from dbselect.linear.problem import check_filled, constant_target
 from dbselect.options.kinds import COLUMNS
 from dbselect.options.option import shows
 from dbselect.options.table import FitOptions
+from dbselect.record import formulas
 from dbselect.record.columns import check_roles, match, with_indicators
+from dbselect.record.formulas import translate
 from dbselect.record.gram import Gram
 from dbselect.record.groups import Groups, groups_of
+from dbselect.record.inputs import inputs_of
 from dbselect.record.missing import features_of
 from dbselect.results.call import Call
 from dbselect.results.glm.model import GlmModel
@@ -25,7 +30,14 @@ from dbselect.results.model import Model
 from dbselect.search.gram import gram_search
 from dbselect.search.open import asked
 from dbselect.search.passes import fitted_in_passes
-from dbselect.search.table import gram_given, gram_of_problem, policy_but_for, table_of
+from dbselect.search.table import (
+    gram_given,
+    gram_of_problem,
+    patterns_read,
+    policy_but_for,
+    table_of,
+)
+from dbselect.sources.lazy import brought_here
 from dbselect.sources.open import open_table
 from dbselect.sources.passes import Passes
 from dbselect.sources.read import gram as read_gram
@@ -34,6 +46,12 @@ from dbselect.sources.wide.exact import ExactSums, exact_sums
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
+    from dbselect.results.glm.model import GlmModel
+
+#: The column of weights of a projected Gram, which no table has.
+_WEIGHT = "__dbselect_weight"
+#: Of the linear predictor, for the slope of its mean: half of the digits are enough of a weight.
+SLOPE_STEP = 1e-5
 
 
 @shows(FitOptions, first=("columns : names and globs; default: all columns of the groups",))
@@ -182,8 +200,7 @@ def _linear(problem: "Problem", columns: Sequence[str] | None, call: Call) -> Mo
         features = with_indicators(used, features, named)
     if not features:
         raise ColumnError("columns is empty; at least one column besides the target is needed")
-    if is_filled(gram.columns, gram.mean, target):
-        raise DataError(filled_target(target))
+    check_filled(gram, [target])
     if problem.groups is not None and columns is None:
         features = _groups(problem, features, gram.terms).members
     rows = gram if problem.intercept else through_origin(gram)
@@ -266,3 +283,33 @@ def _deviations(found: ExactFit, terms: list[str], rows: int) -> Deviations:
     free = rows - len(kept)
     variance = found.left / free if free > 0 else math.nan
     return Deviations({terms[j]: math.sqrt(variance * found.variance[j]) for j in kept}, free)
+
+
+def projected_gram(problem: "Problem") -> Gram:
+    """Return the weighted Gram of the linear predictor eta on all groups, named as the target.
+
+    The fit on S solves ``sum of x_S (mu(eta) - mu(eta_S)) = 0``: about least squares of eta with
+    weights sqrt(mu'(eta)), exactly for normal columns and a log link. Lawless, Singhal (1978),
+    Biometrics 34, screen subsets by one step. ArgumentError for several classes or an offset.
+    """
+    if problem.offset is not None or problem.exposure is not None:
+        raise ArgumentError("approximate is True; one step takes neither offset nor exposure")
+    full = cast("GlmModel", problem.fit())
+    if full.classes:
+        raise ArgumentError(
+            f"approximate is True and family is {full.family!r}; one step is of one predictor"
+        )
+    target = full.target
+    inputs = inputs_of(full.columns, full.terms)
+    eta = full._predictors[0].formula(inputs, "unavailable")
+    above, below = (family_of(full.family).means([eta + h])[0] for h in (SLOPE_STEP, -SLOPE_STEP))
+    slope, value = (translate(one, formulas.polars()) for one in (above - below, eta))
+    w = (slope / (2 * SLOPE_STEP)).abs().sqrt()
+    if problem.weight is not None:
+        w = w * pl.col(problem.weight)
+    table = table_of(problem, patterns_read(problem))
+    frame = brought_here(table, table.schema.names)
+    fields = dict.fromkeys(str(one.path[0]) for one in inputs)
+    known = frame.filter(pl.col(target).is_not_null())
+    rows = known.select(*fields, value.alias(target), w.alias(_WEIGHT))
+    return read_gram(rows, weight=_WEIGHT, null_policy=problem.null_policy, terms=problem.terms)

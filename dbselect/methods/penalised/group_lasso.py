@@ -9,9 +9,9 @@ from dbselect.methods.penalised.penalties import adapted, factors_of, found_path
 from dbselect.options.option import shows
 from dbselect.options.table import GroupLassoOptions, GroupLassoPathOptions, SparseGroupLassoOptions
 from dbselect.record.steps import Choice, Record, Step, Stop, fits
-from dbselect.results.every import AnySequence
+from dbselect.results.joint import AnySequence
 from dbselect.results.model import Model
-from dbselect.results.paths.lasso_paths import GroupLassoPath
+from dbselect.results.paths.penalty_path import GroupLassoPath
 from dbselect.results.selected import Selected
 from dbselect.search.gram import GramSearch, gram_search
 from dbselect.search.open import asked

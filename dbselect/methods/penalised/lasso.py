@@ -10,7 +10,7 @@ from dbselect.options.option import shows
 from dbselect.options.table import LassoOptions, LassoPathOptions
 from dbselect.results.call import Call
 from dbselect.results.model import Model
-from dbselect.results.paths.lasso_paths import LassoPath
+from dbselect.results.paths.penalty_path import LassoPath
 from dbselect.results.selected import Selected
 from dbselect.search.gram import gram_search
 from dbselect.search.open import asked

@@ -25,13 +25,6 @@ NEVER = 1e12
 PROMISED = 1e-8
 
 
-def penalties_of(known: Any) -> Vector | None:
-    """Return the penalties that options ask for, falling; None for a grid."""
-    one = known.get("penalty")
-    given = known.get("penalties") if one is None else [one]
-    return None if given is None else np.array([float(penalty) for penalty in given])
-
-
 @dataclass(frozen=True, eq=False)
 class Factors:
     """What penalties are multiplied by."""
@@ -44,9 +37,7 @@ class Factors:
 def factors_of(groups: Groups, given: Mapping[str, float] | None, always: Sequence[int]) -> Factors:
     """Match factors to groups and columns; 1 each by default, 0 of the groups taken first.
 
-    The factor of a group is that of its columns, unless a glob or a field names them, and that
-    unless they are named themselves. ColumnError for a name that is neither a group nor a column,
-    ArgumentError for one that is a group and a column of another.
+    A column's own name goes before a glob or a field, and that before its group.
     """
     given = given or {}
     members = groups.members
@@ -81,11 +72,9 @@ def factors_of(groups: Groups, given: Mapping[str, float] | None, always: Sequen
 
 
 def adapted(search: GramSearch, members: Sequence[Index], power: float | None) -> Vector:
-    """Return ``1 / ||w_g||^power`` of the least-squares w of all columns; shape (J,).
+    """Return ``1 / ||w_g||^power`` of least squares (Zou 2006; Wang, Leng 2008); shape (J,).
 
     ``NEVER`` of groups whose columns depend on others, 1 each without a power.
-
-    Source: Zou (2006), JASA 101, section 3.1; of groups Wang, Leng (2008).
     """
     if power is None:
         return np.ones(len(members))
@@ -103,18 +92,13 @@ def found_path(
     weights: tuple[Vector, Vector, Vector],
     known: Any,
 ) -> Path:
-    """Return the path of a problem that is set up.
-
-    `weights` are norm, absolute and square of a penalty of 1, as in `selection.penalised.path`.
-    ArgumentError if nothing is penalised, RecordError for a record that no rows can have.
-    ConvergenceWarning if rounding or the limit on steps kept a point from its optimality
-    conditions.
-    """
+    """Return the path; `weights` are norm, absolute and square of a penalty of 1."""
     if not (weights[0].any() or weights[1].any()):
         raise ArgumentError("penalty_factors are 0 for all columns; a path penalises some")
-    given = penalties_of(known)
+    one = known.get("penalty")
+    given = known.get("penalties") if one is None else [one]
     count = int(known["n_lambda"]) if given is None else len(given)
-    grid = (count, float(known["lambda_min_ratio"])) if given is None else given
+    grid = (count, float(known["lambda_min_ratio"])) if given is None else np.array(given, float)
     with progress(count, "penalties") as bar:
         found = path(search.linear, members, weights, grid, bar.update)
     condition = found.condition

@@ -9,11 +9,10 @@ from dbselect.objectives.score import Score
 from dbselect.options.kinds import one_of
 from dbselect.options.option import shows
 from dbselect.options.table import AnytimeOptions
-from dbselect.record.groups import Groups
 from dbselect.record.steps import Record, Stop
 from dbselect.results.call import Call
-from dbselect.results.every import AnySequence
 from dbselect.results.glm.sequence import GlmSequence
+from dbselect.results.joint import AnySequence
 from dbselect.results.wide import WideSequence
 from dbselect.search.lazy.screening import screened
 from dbselect.search.lazy.search import LazySearch, resumed
@@ -21,7 +20,7 @@ from dbselect.search.open import asked, open_search
 from dbselect.search.passes import PassSearch, pass_search
 from dbselect.search.protocol import Search, check_first
 from dbselect.selection.criteria import RULES, rules_of_glm
-from dbselect.selection.greedy import CostLimit, doubling, greedy_search
+from dbselect.selection.greedy import doubling, greedy_search
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -137,10 +136,12 @@ def _walked(search: Search, known: AnytimeOptions) -> AnySequence:
     is_lazy = isinstance(search, LazySearch)
     total = most or (len(search.first) or None if is_lazy else len(search.groups.costs))
 
+    limit = doubling(search.groups.costs, known["c_min"]) if RULES[rule].doubling else None
+
     def walk(record: Record) -> Stop:
         _, stop = greedy_search(
             search.state, search.groups, search.criterion(rule, budget),
-            cost_limit=_cost_limit(search.groups, known), budget=budget, max_groups=most,
+            cost_limit=limit, budget=budget, max_groups=most,
             always=search.first, record=record,
         )  # fmt: skip
         return stop
@@ -173,7 +174,3 @@ def _check(problem: "Problem", known: AnytimeOptions, *, passes: bool) -> None:
             f"resume is {shown(known['resume'])}; it must be the result of "
             "anytime_sequence(..., gram='lazy')"
         )
-
-
-def _cost_limit(groups: Groups, known: AnytimeOptions) -> CostLimit | None:
-    return doubling(groups.costs, known["c_min"]) if RULES[known["rule"]].doubling else None

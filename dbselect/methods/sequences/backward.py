@@ -7,7 +7,7 @@ from dbselect.objectives.contract import ask_sets
 from dbselect.options.option import shows
 from dbselect.options.table import BackwardOptions
 from dbselect.record.steps import Choice, Record, Step, Stop
-from dbselect.results.every import AnySequence
+from dbselect.results.joint import AnySequence
 from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import check_first
 from dbselect.selection.backward import backward_search

@@ -10,7 +10,7 @@ from dbselect.linear.information import SMALLEST_SHARE, gaussian_loss
 from dbselect.options.option import shows
 from dbselect.options.table import StepOptions
 from dbselect.record.steps import Record, Stop, held_after
-from dbselect.results.every import AnySequence
+from dbselect.results.joint import AnySequence
 from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import Search, check_first

@@ -40,10 +40,8 @@ def choice_of(
 ) -> Selected[Any]:
     """Run a search for k candidates and return what it chose, with the model if there is one.
 
-    `known` holds the method's options, `k` and `diversity` among them; `limits_of` takes groups
-    with names and costs to the limits of `run`, by default `limits_within`. `in_library` returns
-    what the compiled library chose, None where `run` is to. ArgumentError if k exceeds the
-    candidates, or `diversity` is over others.
+    `limits_of` takes groups, and those to take first, to the limits of `run`; `in_library` returns
+    what the compiled library chose, None where `run` is to.
     """
     search: Search | None = None
     source = problem.source

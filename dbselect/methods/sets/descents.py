@@ -81,12 +81,7 @@ def descents_of(
     known: DescentOptions,
     turn: Turn = lambda *_: None,
 ) -> list[Descent]:
-    """Descend for every pair of limits, from projections of the same vectors.
-
-    Where it is cheap, what a descent keeps is polished by exchanges, and so are columns that
-    forward steps choose; the better of the two is returned. ConvergenceWarning if a descent ran out
-    of steps, and no exchanges followed.
-    """
+    """Descend for every pair of limits, and polish by exchanges where that is cheap."""
     best = None
     if task.search is not None and known["start"] == "ridge":
         options = {name: one for name, one in known.items() if name in _OF_LIBRARY}
@@ -143,10 +138,7 @@ def _lowest(descents: Sequence[Descent]) -> Descent:
 
 
 def polished(problem: Correlated, descents: Sequence[Descent], within: Within) -> list[Descent]:
-    """Return descents after exchanges, and what forward steps and exchanges choose.
-
-    In least squares; other families keep what they have.
-    """
+    """Return least-squares descents after exchanges, and what forward steps and these choose."""
     if not isinstance(problem, LeastSquares):
         return list(descents)
     columns = list(np.arange(len(problem.G))[:, None])
@@ -249,13 +241,6 @@ def groups_held(groups: Groups, columns: Iterable[str]) -> list[int]:
     return [i for i, members in enumerate(groups.columns.values()) if kept.intersection(members)]
 
 
-def _bought(groups: Groups, columns: Iterable[str]) -> dict[str, Any]:
-    """Return groups and spent of a model on some columns."""
-    held = groups_held(groups, columns)
-    names = groups.names
-    return {"groups": [names[i] for i in held], "spent": float(groups.costs[held].sum())}
-
-
 def _glm_model(
     objective: GlmObjective, deviance: Deviance, refit: bool, descent: Descent
 ) -> GlmModel:
@@ -276,9 +261,10 @@ def _glm_model(
         explained = 1.0 - (value + problem.penalty(point)) / problem.null_deviance
         fit = replace(null, groups=[0], point=point, deviance=value, explained=explained)
     columns = [groups.members[j] for j in at]
+    held = groups_held(groups, columns)
     return model_of(
-        data, problem, fit, columns, objective.call, rows_searched=searched,
-        **_bought(groups, columns),
+        data, problem, fit, columns, objective.call, groups=[groups.names[i] for i in held],
+        spent=float(groups.costs[held].sum()), rows_searched=searched,
     )  # fmt: skip
 
 

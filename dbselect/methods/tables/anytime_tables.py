@@ -14,8 +14,8 @@ from dbselect.linear.state import State
 from dbselect.methods.tables.candidates import (
     Candidates,
     CandidateTable,
-    candidate_tables,
     candidates_of,
+    opened,
 )
 from dbselect.options.table import TablesOptions
 from dbselect.record.gram import Gram, Vector
@@ -110,7 +110,7 @@ def anytime_tables(
     check_numeric(table, problem.targets)
     own = [problem.targets[0], *(referenced_columns(problem) or ())]
     there = Facts(table, list(dict.fromkeys(own)), problem.weight)
-    offered = candidate_tables(named, there, known["unmatched"])
+    offered = [opened(name, one, there, known["unmatched"]) for name, one in named.items()]
     search = _Search(there, problem, call, offered, known)
     search.skip_incomplete()
     stop = search.run()
@@ -118,10 +118,7 @@ def anytime_tables(
 
 
 class _Search:
-    """The tables bought so far, and what every other one, an offer, would gain.
-
-    `facts` have the columns of the tables bought; `groups` and `costs` are of their own columns.
-    """
+    """The tables bought so far, and what every other one, an offer, would gain."""
 
     def __init__(
         self,
@@ -260,11 +257,7 @@ class _Search:
         return state.explained, dict(zip(names, gains.tolist(), strict=True))
 
     def _gain_of(self, offer: CandidateTable, gram: Gram, at: Sequence[int]) -> float:
-        """Return what a table gains beside the columns held.
-
-        The Gram is of the target and these columns, which stand `at` these places in the facts'
-        Gram.
-        """
+        """Return what a table gains beside the columns held, of which the Gram is."""
         assert offer.own is not None
         both = side_by_side(gram, offer.own, offer.cross[at])
         groups = {"held": gram.columns[1:], "table": offer.own.columns}
@@ -284,10 +277,7 @@ class _Search:
         return gram if self._problem.intercept else through_origin(gram)
 
     def sequence(self, stop: Stop) -> AnytimeSequence:
-        """Return the sequence of what was bought, which is searched once more on its Gram.
-
-        An error if nothing was bought, and the facts have no groups.
-        """
+        """Return the sequence of what was bought, which is searched once more on its Gram."""
         columns = {name: self._columns[name] for name in self._costs if name in self._columns}
         if not columns:
             raise self._nothing(stop)

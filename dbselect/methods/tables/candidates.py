@@ -93,10 +93,7 @@ class CandidateTable:
             return self._look_up(facts).complete
 
     def read(self, facts: Facts, room: int) -> int:
-        """Add the products with the facts' present columns; read the table if need be.
-
-        Its values may take `room` bytes in memory; returns what is left of that.
-        """
+        """Add the products with the facts' present columns; return what is left of `room`."""
         known = len(self.cross)
         if self.own is not None and known == len(facts.gram.columns):
             return room
@@ -135,16 +132,6 @@ def naming(name: str) -> Iterator[None]:
         raise type(error)(f"candidate '{name}': {error}") from error
 
 
-def candidate_tables(
-    candidates: Mapping[str, Candidate], facts: Facts, unmatched: UnmatchedName
-) -> list[CandidateTable]:
-    """Open all candidates; no row is read.
-
-    ColumnError for a field of a key that is unknown, or of another kind than in the facts.
-    """
-    return [_offer(name, given, facts, unmatched) for name, given in candidates.items()]
-
-
 def candidates_of(candidates: Any) -> dict[str, Candidate]:
     """Return the candidates by name; refuse anything but a mapping of names to candidates."""
     if not isinstance(candidates, Mapping) or not candidates:
@@ -172,9 +159,10 @@ def _candidate(name: Any, given: Any) -> Candidate:
     return found
 
 
-def _offer(
+def opened(
     name: str, candidate: Candidate, facts: Facts, unmatched: UnmatchedName
 ) -> CandidateTable:
+    """Open a candidate; no row is read. ColumnError for a field of its key that does not fit."""
     ours, theirs = fields_of(candidate.key)
     with naming(name):
         table = open_table(candidate.table, None)

@@ -93,7 +93,7 @@ def a_optimal(
     def read() -> Iterator[Block]:
         nonlocal enough
         count = 0
-        for block in rows.blocks(_block_rows(width)):
+        for block in rows.blocks(max(1, BLOCK_BYTES // (8 * width))):
             count += len(block[0])
             if count > capacity and (method == "dash" or not rows.again):
                 why = "method 'dash' holds all" if rows.again else "this source is read once only"
@@ -135,7 +135,3 @@ def _sampled(
     keys = [key for _, _, own in blocks if own is not None for key in own]
     gain = np.array([search.take(X[at]) for at in held])
     return numbers[held].tolist(), [keys[at].as_py() for at in held if keys], gain
-
-
-def _block_rows(width: int) -> int:
-    return max(1, BLOCK_BYTES // (8 * width))

@@ -156,10 +156,7 @@ class Computed:
     def formula(
         self, coefficients: Mapping[str, float], other: float | None, refuses: bool = False
     ) -> Formula:
-        """Return the sum of the columns, each times its coefficient.
-
-        For a level that the fit has not seen it is `other`, or an error if it `refuses` these.
-        """
+        """Return the sum of columns by coefficients; `other`, or an error, of unseen levels."""
         # One category is looked up with its coefficients, however many levels it has.
         sizes = [one.size if isinstance(one, LevelFactor) else 0 for one in self.factors]
         last = sizes.index(max(sizes))
@@ -285,11 +282,7 @@ def curve(x: Expression, knots: Vector, degree: int, coefficients: Matrix) -> Ex
 
 
 def of_basis(basis: Basis, path: Path, coefficients: Vector) -> Expression:
-    """Return the sum of the columns of a basis, each times its coefficient.
-
-    A polynomial of degree d is computed with some 0.4 d of 16 digits lost at worst, a spline
-    with none.
-    """
+    """Return a basis by coefficients; degree d loses 0.4 d of 16 digits, a spline none."""
     x = ("column", *path)
     if isinstance(basis, Spline):
         return curve(x, basis.extended(), CUBIC, np.append(coefficients, 0.0))

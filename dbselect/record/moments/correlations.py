@@ -36,12 +36,8 @@ def drawn_pairs(gram: Gram, groups: Mapping[str, Iterable[str]] | None, most: in
 def strongest_pairs(gram: Gram, groups: Groups, most: int) -> tuple[pl.DataFrame, list[str]]:
     """Return the correlation of each two groups, and an order in which neighbours are alike.
 
-    At most so many groups are kept, those of the strongest correlations with another. The frame has
-    one row a pair, each in both directions: group, other, correlation (signed, of the pair of
-    columns that correlate most), strength (its size), columns (that pair).
-
-    O(d^2 + most^2 log most). The order is that of the leaves of average linkage by 1 - strength.
-    Constant columns correlate with nothing.
+    Of `most` groups, one row a pair and direction: group, other, correlation of the columns that
+    correlate most, strength, these columns. Average linkage, O(d^2 + most^2 log most).
     """
     places = {name: at for at, name in enumerate(gram.columns)}
     at = [np.array([places[name] for name in own]) for own in groups.columns.values()]

@@ -33,11 +33,7 @@ PARTS = 1024
 
 
 def with_joint_fills(grams: Sequence["Gram"], own: Sequence[Mapping[str, float]]) -> list["Gram"]:
-    """Let Grams have the numbers where values are missing that one of all their rows has.
-
-    They have the same columns and terms except for these numbers; `own` takes columns of each to
-    its present number, 0 where it has none.
-    """
+    """Give Grams of equal columns the fills of all their rows; `own` are the present ones."""
     first = grams[0]
     marked, at, on = _marked(first)
     if not marked:
@@ -54,10 +50,7 @@ def with_joint_fills(grams: Sequence["Gram"], own: Sequence[Mapping[str, float]]
 
 
 def with_fills(gram: "Gram", own: Mapping[str, float], means: Mapping[str, float]) -> "Gram":
-    """Return a Gram with given numbers where values are missing beside an indicator.
-
-    `own` has the present numbers, `means` the new ones; 0 for a column that is not there.
-    """
+    """Return a Gram with the numbers `means` for `own` where indicators say it is missing."""
     marked, at, on = _marked(gram)
     step = np.array([means.get(name, 0.0) - own.get(name, 0.0) for name in marked])
     return shifted(gram, at, on, step)
@@ -85,10 +78,7 @@ def _joint(grams: Sequence["Gram"], at: _Index, on: _Index, here: _Array) -> _Ar
 
 
 def fills_beside(weight: _Array, mean: _Array, comoment: _Array) -> _Array:
-    """Return what stands where values are missing: 0, or means that are far from it.
-
-    Weight, mean and comoment, shape (p,), are of the values that are present in each column.
-    """
+    """Return what stands where values are missing: 0, or means present that are far from it."""
     is_far = np.abs(mean) * np.sqrt(weight) > FAR * np.sqrt(comoment)
     deviation = np.sqrt(ratio(comoment, weight))
     unit = np.ldexp(1.0 / PARTS, np.frexp(deviation)[1] - 1)

@@ -18,10 +18,7 @@ from dbselect.record.terms import Terms
 def union(
     columns: Sequence[str], terms: Terms, others: Sequence[str], other_terms: Terms
 ) -> tuple[list[str], Terms]:
-    """Return the columns of two records together, in the order of the first, and their terms.
-
-    RecordError if they differ in more than the levels of categories and indicators.
-    """
+    """Return the columns of two records together, those of the first first, and their terms."""
     joint = union_of_terms(terms, other_terms)
     columns, others = marked(columns, terms, joint), marked(others, other_terms, joint)
     blocks = {one.column: [*one.names, one.missing] for one in joint.categories}
@@ -46,10 +43,7 @@ def union(
 
 
 def marked(columns: Sequence[str], own: Terms, joint: Terms) -> list[str]:
-    """Return the columns of a record as they are called beside the levels of others.
-
-    The column of what is missing in a category gives way to a level of its name.
-    """
+    """Return the columns of a record as they are called beside the levels of others."""
     names = {each.column: each.missing for each in joint.categories}
     renamed = {
         each.missing: names.get(each.column, each.missing)
@@ -60,10 +54,7 @@ def marked(columns: Sequence[str], own: Terms, joint: Terms) -> list[str]:
 
 
 def union_of_terms(one: Terms, two: Terms) -> Terms:
-    """Return terms with the levels and indicators of both; RecordError for another difference.
-
-    What stands where values are missing beside an indicator is for `with_joint_fills`.
-    """
+    """Return terms with the levels and indicators of both; RecordError if more differs."""
     if one == two:
         return one
     own, others = ({each.column: each for each in terms.categories} for terms in (one, two))
@@ -101,9 +92,7 @@ def union_of_terms(one: Terms, two: Terms) -> Terms:
 def check_read_alike(own: Terms, fitted: Terms) -> None:
     """Refuse rows whose columns do not mean what columns of the same names mean in a fit.
 
-    What only one of the two has is no difference: a number may take the place of a date of the fit,
-    and rows without missing values need no mean. A date for a number is one. RecordError if curves,
-    units of dates, means, or levels beside a column ``other`` differ.
+    What only one of both has is no difference, but for a date where the fit had a number.
     """
     bases = {each.column: each for each in own.bases}
     computed = {each.names: each for each in own.computed}

@@ -1,8 +1,8 @@
-"""One generalised linear model, and how sure its coefficients are."""
+"""What results of a family have in common, and one model with its standard errors."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,10 @@ import polars as pl
 from scipy.special import chdtrc, ndtr, ndtri
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.glm.named import family_of
+from dbselect.glm.named import family_of, kind_of_family
 from dbselect.glm.newton import Status
+from dbselect.glm.offset import Offset
+from dbselect.linear import information
 from dbselect.linear.inference import INTERCEPT
 from dbselect.pages.short import listed
 from dbselect.pages.summary import test_text
@@ -19,10 +21,70 @@ from dbselect.record.formulas import Formula
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.rows import is_saturated, row_counts
 from dbselect.record.terms import Terms
+from dbselect.results.call import Answer, Call
 from dbselect.results.fields import StoredFields
 from dbselect.results.fitted import FittedModel
-from dbselect.results.glm.family import OfFamily
 from dbselect.results.prediction.predict import Predicting, Predictor
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class OfFamily(Answer):
+    """A result of a family: one target, and what is added to its predictor."""
+
+    family: str
+    classes: tuple[Any, ...]
+    levels: tuple[Any, ...] = ()
+    rows: int
+    skipped: int
+    rows_searched: int | None = None
+    rows_read: int
+    bytes_read: int
+    terms: Terms = field(default_factory=Terms)
+    call: Call
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        """These fields, for another result of the same rows."""
+        return {one.name: getattr(self, one.name) for one in fields(OfFamily)}
+
+    @property
+    def _has_likelihood(self) -> bool:
+        """Whether the deviance determines the likelihood."""
+        is_gaussian = kind_of_family(self.family) == "gaussian"
+        return is_gaussian or not family_of(self.family, self.classes).has_dispersion
+
+    def _loss(self, rows: int, deviance: Vector, null_deviance: float) -> Vector:
+        """Return -2 log-likelihood of models on the same rows, up to what these all share."""
+        if kind_of_family(self.family) == "gaussian":
+            left = np.maximum(deviance / null_deviance, information.SMALLEST_SHARE)
+            return information.gaussian_loss(rows, left * null_deviance)
+        if not self._has_likelihood:
+            raise ArgumentError(
+                f"family is {self.family!r}; there is no likelihood to compare, because the "
+                "deviance does not determine the dispersion: choose by held-out rows, with "
+                "cross_validate"
+            )
+        return deviance
+
+    @property
+    def target(self) -> str:
+        """The column that is predicted."""
+        return self.problem.targets[0]
+
+    @property
+    def offset(self) -> str | None:
+        """Column that is added to the predictor."""
+        return self.problem.offset
+
+    @property
+    def exposure(self) -> str | None:
+        """Column whose logarithm is added to the predictor."""
+        return self.problem.exposure
+
+    @property
+    def offsets(self) -> Offset:
+        """What is added to every predictor."""
+        return Offset(self.offset, self.exposure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +96,9 @@ class StandardErrors:
     chosen: bool  # whether the rows also chose the columns
     dispersion: float  # the factor of the variance that is in the errors
     centre: Vector  # shape (d,), mean of each column over the rows
+    # shape (K (1 + d), K (1 + d)), predictor by predictor, of which `values` are the roots of the
+    # diagonal; None of a prefix, which keeps these alone
+    covariance: Matrix | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +198,51 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
                 "give; fit its columns with dbselect.fit"
             )
         return self.errors
+
+    def covariance(self) -> pl.DataFrame:
+        """Return the covariance of the coefficients, whose diagonal has the standard errors.
+
+        Returns
+        -------
+        DataFrame: term, ``"(intercept)"`` first if there is one, then columns that have a standard
+        error; a column of each of these terms. Of a multinomial model a term is named
+        ``"class: term"``
+
+        Raises
+        ------
+        ArgumentError, DataError : as `summary`; the model is a prefix of a sequence, which keeps
+            only standard errors
+
+        Warns
+        -----
+        SelectionWarning : the rows also chose the columns: the variances are too small
+
+        Notes
+        -----
+        The inverse of the information of the last pass, times the dispersion; no pass. Source:
+        McCullagh, Nelder (1989), section 4.4.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"x": [0, 0, 0, 1, 1, 1, 1], "y": [0, 0, 1, 0, 1, 1, 1]})
+        >>> model = ds.fit(table, "y", family="binomial")
+        >>> model.covariance().select(pl.col("(intercept)", "x").round(3)).rows()
+        [(1.5, -1.5), (-1.5, 2.833)]
+        """
+        self._warned()
+        errors = self._known_errors
+        if errors.covariance is None:
+            raise ArgumentError(
+                "the model is a prefix of a sequence, which keeps standard errors alone; fit its "
+                "columns with dbselect.fit"
+            )
+        each = [INTERCEPT, *self.columns]
+        names = [f"{one}: {term}" for one in self.classes for term in each] or each
+        at = np.flatnonzero(np.isfinite(errors.values.ravel())).tolist()
+        terms, found = [names[j] for j in at], errors.covariance[np.ix_(at, at)]
+        return pl.DataFrame({"term": terms} | dict(zip(terms, found, strict=True)))
 
     @property
     def df_residual(self) -> int:
@@ -292,10 +402,7 @@ def predicted(target: str, levels: Sequence[Any]) -> str:
 
 
 def wald(intercept: float, coefficients: Mapping[str, float], errors: Vector) -> pl.DataFrame:
-    """Return term, estimate, std_error, statistic and p_value; NULL where not defined.
-
-    `errors`, shape (1 + d,), begins with that of the intercept; NaN of aliased columns.
-    """
+    """Return term, estimate, std_error, statistic, p_value; `errors` of the intercept first."""
     values = np.array([intercept, *coefficients.values()])
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = values / errors

@@ -19,6 +19,9 @@ from dbselect.record.gram import Matrix, Vector
 #: Share of the longest change along the step below which a predictor stays where it is. Of levels
 #: that are not separated it is the rounding of a fit that has converged but for them.
 STILL = 1e-3
+#: Share of the largest part of that step which a column must have to be named: columns that
+#: separate nothing have what chance gives them, a small one.
+MUCH = 0.1
 
 Indices = npt.NDArray[np.intp]
 
@@ -54,13 +57,31 @@ class Separation:
         )
 
 
+def _last_step(fit: GlmFit) -> Vector:
+    """Return the next Newton step, shape (D P,), of columns of deviation 1."""
+    return np.asarray(fit.state.coef() * fit.state.problem.target_spread)
+
+
+def diverging_columns(data: Data, fit: GlmFit) -> tuple[str, ...]:
+    """Return the columns along which a fit diverges, those with most of the last step first.
+
+    All that have `MUCH` of the largest part, each in deviations of its column; empty if the fit
+    does not diverge.
+    """
+    if fit.status is not Status.SEPARATED:
+        return ()
+    members = data.roles.members
+    parts = np.linalg.norm(_last_step(fit).reshape(len(members), -1), axis=1)
+    order = np.argsort(-parts, kind="stable")
+    return tuple(members[j] for j in order if parts[j] >= MUCH * parts[order[0]])
+
+
 def separation_of(data: Data, fit: GlmFit) -> Separation | None:
     """Return the levels that are separated; None if a fit converged, or diverges otherwise."""
     members, free = list(data.roles.members), data.roles.family.basis.shape[1]
     if fit.status is not Status.SEPARATED or free > 1 or not data.roles.has_intercept:
         return None
-    local = fit.state.problem
-    flat = fit.state.coef() * local.target_spread
+    flat = _last_step(fit)
     step = flat / data.spread
     shift = float((fit.model.start - fit.model.follow @ flat)[0] - data.mean @ step)
     held = {*fit.state.support, *fit.state.aliased}
@@ -70,9 +91,9 @@ def separation_of(data: Data, fit: GlmFit) -> Separation | None:
         at = np.array([members.index(name) for name in category.marked_names if name in members])
         if not len(at) or not held.issuperset(at.tolist()):
             continue
-        # Most of the rows stay where they are.
+        # Most of the rows stay where they are; those of a reference have no column.
         share = [data.centre[at][np.abs(step[at] - one) <= still].sum() for one in step[at]]
-        common = step[at[int(np.argmax(share))]]
+        common = step[at[int(np.argmax(share))]] if category.reference is None else 0.0
         step[at], shift = step[at] - common, shift + common
         gone = at[np.abs(step[at]) > still].tolist()
         stay = [j for j in at.tolist() if j not in gone]

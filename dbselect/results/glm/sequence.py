@@ -12,7 +12,7 @@ from dbselect.errors import ArgumentError, DataError, DbselectError
 from dbselect.glm.named import family_of, kind_of_family
 from dbselect.glm.newton import Status
 from dbselect.linear import information
-from dbselect.linear.nested_tests import lr_table, sides, tests_beside
+from dbselect.linear.information import lr_table, sides, tests_beside
 from dbselect.linear.problem import Linear
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
@@ -20,8 +20,7 @@ from dbselect.record.rows import row_counts
 from dbselect.record.steps import Step, Stop
 from dbselect.record.terms import Terms
 from dbselect.results.glm import store
-from dbselect.results.glm.family import OfFamily
-from dbselect.results.glm.model import GlmModel, StandardErrors, on_table, predicted
+from dbselect.results.glm.model import GlmModel, OfFamily, StandardErrors, on_table, predicted
 from dbselect.results.prefixes import Prefixes
 
 

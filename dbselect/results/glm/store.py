@@ -93,10 +93,7 @@ def _predicted(sequence: "GlmSequence") -> list[str | None]:
 def _predictor(
     sequence: "GlmSequence", steps: Iterable[Mapping[str, Any]], k: int
 ) -> list[dict[str, Any]]:
-    """Return the steps of one linear predictor.
-
-    An offset is a column with coefficient 1; so is the logarithm of an exposure.
-    """
+    """Return the steps of one predictor; offset and log exposure have coefficient 1."""
     names = sequence.groups.members
     shared = [{name: step[name] for name in STEP_DTYPES} for step in steps]
     for number, step in enumerate(shared):

@@ -132,7 +132,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
         )  # fmt: skip
         if approximate and not problem.is_linear:
             require_single_target(problem.target)
-            gram = load("methods.fits.projected", "projected_gram")(problem)
+            gram = load("methods.fits.fit", "projected_gram")(problem)
         else:
             refuse(problem, "predictor")
             gram, _ = load("search.table", "gram_of_problem")(problem)
@@ -385,12 +385,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
 
     @classmethod
     def from_struct(cls, record: Any) -> Self:
-        """Read what `to_struct` gave.
-
-        Raises
-        ------
-        RecordError : a field is missing or of another kind
-        """
+        """Read what `to_struct` gave; RecordError if it is something else."""
         found = cls.__new__(cls)
         problem = Call.from_json(str(record["predictor"])).problem
         found._set(problem, Gram.from_struct(record["gram"]))
@@ -411,9 +406,8 @@ def available_expr(
 ) -> pl.Expr:
     """Return the predictions of rows by records as an expression.
 
-    Parameters
-    ----------
-    apart : one row of lists: predictions, where each stands in what rows have in common, and that
+    `apart` returns one row of lists: predictions, where each stands in what rows have in common,
+    and that.
     """
     return register_plugin_function(
         plugin_path=_native.library_path(),
@@ -425,7 +419,7 @@ def available_expr(
 
 
 def _mean_at(mean: Formula, eta: float) -> float:
-    algebra = formulas.arrays(lambda _: np.array(eta), lambda *_: np.array(np.nan))
+    algebra = formulas.arrays(lambda _: np.array(eta))
     return float(translate(mean, algebra))
 
 

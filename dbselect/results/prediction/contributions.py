@@ -1,6 +1,7 @@
-"""What each group adds to a prediction: its part of the linear predictor, less its mean."""
+"""Many predictors of the same columns side by side, and what each group adds to a prediction."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,21 +9,44 @@ import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.record.groups import groups_of
-from dbselect.record.inputs import HandleUnknown
-from dbselect.results.prediction.predict import Predictor
-from dbselect.results.prediction.side_by_side import LinearPredictors
+from dbselect.record.inputs import HandleUnknown, Input, check_unknown, inputs_of
+from dbselect.record.terms import Terms
+from dbselect.results.prediction.predict import Predicting, Predictor, check_there, read_of
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPredictors(Predicting):
+    """Many linear predictors of the same columns, side by side."""
+
+    each: Sequence[Predictor]  # the predictors
+    terms: Terms  # how the columns of the table became theirs
+
+    def check(self, frame: pl.DataFrame) -> None:
+        """Refuse a frame that lacks a column of the predictors, or has one of another type."""
+        inputs = inputs_of(list(self.each[0].coefficients), self.terms)
+        check_there(read_of(frame, inputs)[1], frame)
+
+    @property
+    def _predictors(self) -> list[Predictor]:
+        return list(self.each)
+
+    def _check_unknown(self, unknown: HandleUnknown, inputs: Sequence[Input]) -> None:
+        """Take every level: in rows that are judged, one not seen is 0 in all products."""
+        check_unknown(unknown)
+
+    @property
+    def _prepared(self) -> Terms:
+        return self.terms
+
+    @property
+    def _fields(self) -> list[str]:
+        return [str(k) for k in range(len(self.each))]
 
 
 def contributions_of(
     model: Any, rows: Any, background: Any, means: Mapping[str, float], unknown: HandleUnknown
 ) -> pl.DataFrame:
-    """Return the contributions of `FittedModel.contributions`.
-
-    Parameters
-    ----------
-    model : of one response, or a linear predictor a class
-    means : of columns over the rows of the fit; empty if they are not known
-    """
+    """Return `FittedModel.contributions`; `means` of the rows of the fit are empty if unknown."""
     parts = _columns_of(model) if model.columns else {}
     found = []
     for name, predictor in zip(model._fields or [None], model._predictors, strict=True):

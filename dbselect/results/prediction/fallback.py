@@ -106,11 +106,7 @@ def _served(
     limits: float | Vector,
     unknown: HandleUnknown,
 ) -> Served:
-    """Return the prefix of each row, and its linear predictors, shape (n, K).
-
-    Most rows get one of the best prefixes; the others are looked at for those that are left. What
-    is made of other columns is not in the predictors.
-    """
+    """Return each row's prefix and predictors; the best prefixes serve most rows."""
     seen: HandleUnknown = "unavailable" if unknown == "unavailable" else "mean"
     there = {f"{_THERE}{one.source}": one.formula({}, seen) for one in made}
     marks = {name: f"{_THERE}{one.source}" for one in made for name in one.names}
@@ -144,12 +140,7 @@ def _served(
 
 
 def asked_of_library(frame: pl.DataFrame, asked: pl.Expr) -> pl.Series:
-    """Return what the library says of rows.
-
-    Raises
-    ------
-    DataError : it refuses them
-    """
+    """Return what the library says of rows; DataError if it refuses them."""
     try:
         return frame.select(asked).to_series()
     except pl.exceptions.ComputeError as error:
@@ -202,10 +193,7 @@ def limits_of(budget: Any) -> float | Vector:
 
 
 def _numbers_of(budget: Any) -> Vector:
-    """Return budgets as doubles, infinite where one is missing.
-
-    NaN is what NumPy and pandas have for it; in Polars, as in SQL, it is no number.
-    """
+    """Return budgets as doubles, infinite where missing: NULL, NaN of NumPy or pandas."""
     if is_of(budget, "pandas"):
         budget = pl.from_pandas(budget)
     if isinstance(budget, pl.Series):
@@ -242,11 +230,7 @@ class _Asked:
         return inputs_of(self.sequence._read_at(step), self.sequence._prepared)
 
     def record(self, order: Sequence[int], k: int, marks: Mapping[str, str]) -> pl.Series:
-        """Return predictor k of some prefixes, the best first, as the library takes a sequence.
-
-        `marks` has, for columns of entries and computed ones, the column that says whether they are
-        there.
-        """
+        """Return predictor k of prefixes, the best first; `marks`: made column -> its presence."""
         steps = order[::-1]  # it takes the last for the best
         models = [self.sequence._at_step(step)._predictors[k] for step in steps]
         each = [

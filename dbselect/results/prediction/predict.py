@@ -50,13 +50,7 @@ from dbselect.sources.request import Table
 
 @dataclass(frozen=True)
 class Predictor:
-    """A linear predictor.
-
-    Parameters
-    ----------
-    intercept : in the predictor's unit
-    coefficients : column -> coefficient, in the table's units
-    """
+    """A linear predictor: its intercept, and column -> coefficient, in the table's units."""
 
     intercept: float
     coefficients: Mapping[str, float]
@@ -323,10 +317,7 @@ def prediction_table(
     inputs: list[Input],
     refuse: Callable[[pl.DataFrame], object],
 ) -> pl.DataFrame | None:
-    """Return rows that name their columns as a frame; None of an array.
-
-    Before rows of an engine elsewhere are read, `refuse` gets a frame of their schema.
-    """
+    """Return rows with names as a frame, else None; `refuse` sees the schema before a read."""
     rows: Any = as_table(X, inputs) if issparse(X) else X
     if isinstance(rows, Mapping) or are_mappings(rows):
         rows = _of_mapping(rows)
@@ -484,20 +475,14 @@ def _kind(dtype: Any) -> str | None:
 
 
 def check_levels(one: Levels, frame: pl.DataFrame, unknown: HandleUnknown) -> None:
-    """Refuse a level that the fit has not seen, where that is an error.
-
-    Polars would hide ours in an error of its own.
-    """
+    """Refuse an unseen level where that is an error, which Polars would hide in its own."""
     if unknown == "error" and (found := one.lookup({}, unknown)).refuses:
         values = formulas.polars_column(one.path).cast(formulas.value_column(found).dtype)
         formulas.refuse_others(found, frame.select(values).to_series())
 
 
 def _placed(one: Input, schema: Mapping[str, Any]) -> Input | None:
-    """Return a field as it lies in a frame; None if this lacks it.
-
-    Where nothing but NULL is known of the field around it, it lies there.
-    """
+    """Return a field as it lies in a frame, or in a field of NULLs; None if it lacks it."""
     for end in range(1, len(one.path)):
         if _type_at(schema, one.path[:end]) == pl.Null:
             return one if isinstance(one, Listing | Product) else replace(one, path=one.path[:end])

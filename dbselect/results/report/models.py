@@ -11,7 +11,7 @@ from dbselect.errors import DbselectError, SelectionWarning
 from dbselect.linear.inference import INTERCEPT
 from dbselect.record.steps import BUDGET_SLACK
 from dbselect.results.model import JointModel
-from dbselect.results.scored.model import ScoreModel
+from dbselect.results.scored import ScoreModel
 from dbselect.sources.progress import progress
 
 #: Coefficients on the page; those of steps between are left out where there are more.

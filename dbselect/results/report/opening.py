@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from dbselect import _native
-from dbselect.linear.numbered import TARGET, numbered
+from dbselect.linear.problem import TARGET, numbered
 from dbselect.linear.state import shares_columns
 from dbselect.record.groups import numbers_of
 from dbselect.record.steps import longest_within

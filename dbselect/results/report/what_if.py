@@ -6,7 +6,7 @@ from base64 import b64encode
 from importlib import resources
 from typing import Any
 
-from dbselect.linear.numbered import TARGET, numbered
+from dbselect.linear.problem import TARGET, numbered
 from dbselect.results.sequence import Sequence
 
 #: Bytes of JSON that a page holds of a record: some 450 columns.

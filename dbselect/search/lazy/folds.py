@@ -5,9 +5,9 @@ means, by Chan's formula: no scan is for one fold alone, and none for a point of
 rows of the Gram another has needed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,16 +22,14 @@ from dbselect.search.lazy.table import MOST_LEVELS_BY_ROW, WideTable, wide_sourc
 from dbselect.search.table import table_of
 from dbselect.sources.around import without
 from dbselect.sources.partial.grouping import warn_of_folds
-from dbselect.sources.partial.partial_aggregates import gather
+from dbselect.sources.partial.partial_aggregates import Summing, gather
 from dbselect.sources.read import with_digits_of
 from dbselect.sources.request import Folding
-from dbselect.sources.sampling.fold_sums import ByFold
-from dbselect.sources.sampling.folded import RowFolds
+from dbselect.sources.sampling.folded import ByFold, RowFolds
 from dbselect.sources.wide.gram_rows import Products
 from dbselect.sources.wide.level_sums import LevelProducts
-from dbselect.sources.wide.sparse_rows import EntryTotals
 from dbselect.sources.wide.wide_rows import WideRows
-from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of, joint_anchor
+from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -51,34 +49,22 @@ class FoldSums:
         self.count = 0
         self._wanted: set[int] = set()
         self._known: dict[int, dict[int, Vector]] = {}
-        self._within: dict[Any, dict[int, Matrix]] = {}
+        self.within: dict[Any, dict[int, Matrix]] = {}
         self._by_level: dict[Any, dict[int, tuple[Matrix, Any]]] = {}
-        found = self._margins()
+        sums = self._read(dict.fromkeys(range(folds.folding.k), Margins(rows)))
+        width = max(len(one.entries.sums) for one in sums.values())
+        found = {fold: one.all(width) for fold, one in sums.items()}
         self.present = [fold for fold, one in found.items() if one.rows + one.skipped]
-        anchor = joint_anchor(found.values())
-        whole = added_up(found.values(), anchor)
+        whole = added_up(found.values(), np.zeros(len(rows.names) + width + 1))
         known, means = fills_of(rows, whole), whole.means[0]
         fills = np.where(np.isnan(known), np.append(means[: len(rows.names)], means[-1]), known)
         self.whole = filled(whole, known)
         self.totals = {
-            fold: filled(added_up([one], anchor), fills) for fold, one in found.items() if one.rows
+            fold: filled(one.moved(whole.anchor), fills) for fold, one in found.items() if one.rows
         }
         self.rows = replace(rows, fills=fills)
 
-    @property
-    def names(self) -> list[str]:
-        """The columns that are no entries; they come first."""
-        return self.rows.names
-
-    def _margins(self) -> dict[int, Totals]:
-        works = dict.fromkeys(range(self._folds.folding.k), Margins(self.rows))
-        sums: Any = self._read(works)
-        width = max(len(one.entries.sums) for one in sums.values())
-        for one in sums.values():
-            one.entries.add(EntryTotals(np.zeros(width), np.zeros(width), np.zeros(width)))
-        return {fold: one.all() for fold, one in sums.items()}
-
-    def _read(self, works: dict[int, Any]) -> dict[int, Any]:
+    def _read(self, works: Mapping[int, Summing]) -> dict[int, Any]:
         """Make one scan, with a work for each fold."""
         self.count += 1
         folds = self._folds
@@ -86,7 +72,7 @@ class FoldSums:
         fields = list(dict.fromkeys([*self.rows.fields, *folds.fields]))
         with work.begin() as sums:
             gather(folds.table, fields, work, sums, f"scan {self.count}")
-            return dict(zip(works, sums.each, strict=True))
+            return {fold: one.sums for fold, one in zip(works, sums.each, strict=True)}
 
     def wanted(self, columns: Index) -> bool:
         """Return whether the products of some columns, which are needed now, take no scan."""
@@ -96,35 +82,31 @@ class FoldSums:
     def fetch(self, columns: Index, within: Sequence[Index]) -> None:
         """Have the products of some columns, and of groups within themselves, of each fold."""
         missing = np.array([c for c in columns.tolist() if c not in self._known], np.intp)
-        is_known = all(_key(groups) in self._within for groups in within)
-        unknown = [] if is_known else list(within)
+        is_known = all(_key(groups) in self.within for groups in within)
+        unknown = () if is_known else tuple(within)
         if not len(missing) and not unknown:
             return
-        works = {
-            fold: Products(self.rows, one.anchor, one.mean, missing, tuple(unknown))
-            for fold, one in self.totals.items()
-        }
-        found = {fold: one.around_means() for fold, one in self._read(works).items()}
-        rows = {fold: products for fold, (products, _) in found.items()}
+        found = self._later(lambda at, mean: Products(self.rows, at, mean, missing, unknown))
         for at, column in enumerate(missing.tolist()):
-            self._known[column] = {fold: own[at].copy() for fold, own in rows.items()}
+            self._known[column] = {fold: rows[at].copy() for fold, (rows, _) in found.items()}
         if unknown:
             # Those of other groups were of a point of the grid that is done.
-            parts = {fold: blocks for fold, (_, blocks) in found.items()}
-            self._within = {
-                _key(groups): {fold: part[at] for fold, part in parts.items()}
+            self.within = {
+                _key(groups): {fold: blocks[at] for fold, (_, blocks) in found.items()}
                 for at, groups in enumerate(unknown)
             }
         self._forget({*columns.tolist()})
 
+    def _later(self, work_of: Callable[[Vector, Vector], Any]) -> dict[int, Any]:
+        """Make one scan of rows centred at the means of each fold."""
+        works = {fold: work_of(one.anchor, one.mean) for fold, one in self.totals.items()}
+        sums = self._read(works)
+        return {fold: work.around_means(sums[fold]) for fold, work in works.items()}
+
     def fetch_levels(self, levels: Index) -> dict[int, tuple[Matrix, Any]]:
         """Return of each fold what `Scanned.by_level` does, in one scan for all."""
         if _key(levels) not in self._by_level:
-            works = {
-                fold: LevelProducts(self.rows, one.anchor, one.mean, levels)
-                for fold, one in self.totals.items()
-            }
-            found = {fold: one.all() for fold, one in self._read(works).items()}
+            found = self._later(lambda at, mean: LevelProducts(self.rows, at, mean, levels))
             self._by_level = {_key(levels): found}
         return self._by_level[_key(levels)]
 
@@ -146,10 +128,6 @@ class FoldSums:
         """Return the products of some columns with all on the rows of a fold; shape (k, D)."""
         return np.stack([self._known[column][fold] for column in columns.tolist()])
 
-    def blocks(self, fold: int, groups: Index) -> Matrix:
-        """Return the products within groups (B, s) on the rows of a fold; shape (B, s, s)."""
-        return self._within[_key(groups)][fold]
-
 
 class OtherFolds:
     """The scans of the rows of all folds but one, which is held out; None for no fold."""
@@ -163,7 +141,7 @@ class OtherFolds:
 
     @property
     def count(self) -> int:
-        """Scans begun, of all folds."""
+        """Scans begun."""
         return self._sums.count
 
     def wanted(self, columns: Index) -> bool:
@@ -190,7 +168,7 @@ class OtherFolds:
                 rows += weight * step[columns][:, None] * step
             for at, groups in enumerate(within):
                 part = step[groups]
-                blocks[at] += self._sums.blocks(fold, groups)
+                blocks[at] += self._sums.within[_key(groups)][fold]
                 blocks[at] += weight * part[:, :, None] * part[:, None, :]
         return rows[:, self._kept], blocks
 
@@ -198,7 +176,7 @@ class OtherFolds:
         """Return sums by level of the dense columns around means, and of entries around 0."""
         levels = self._kept[levels]
         found = self._sums.fetch_levels(levels)
-        width = len(self._sums.names)
+        width = len(self._sums.rows.names)
         kept = self._kept[self._kept < width]
         dense: Any = 0.0
         listed: Any = 0.0
@@ -210,52 +188,34 @@ class OtherFolds:
         return dense[:, kept], listed[:, self._kept[self._kept >= width] - width]
 
 
-@dataclass(frozen=True, eq=False)
-class WideFolds:
-    """A wide table whose folds `cross_validate` holds out, one after the other."""
+def held_out(
+    whole: WideTable, sums: FoldSums, fold: int, columns: Sequence[str]
+) -> tuple[Gram, LevelGroup | None]:
+    """Return the Gram of some columns and the target on the rows of a fold.
 
-    table: WideTable  # of all rows
-    sums: FoldSums  # of its folds
-    rows: RowFolds  # which fold each row is in
-
-    @property
-    def target(self) -> str:
-        """The column to predict."""
-        return self.table.target
-
-    def folds(self) -> tuple[list[Any], int]:
-        """Return the folds that have usable rows, and how many are asked for."""
-        return list(self.sums.totals), self.rows.folding.k
-
-    def training(self, folds: Sequence[Any]) -> dict[Any, WideTable]:
-        """Return for each fold what the method runs on: the rows of the others."""
-        scans = {fold: OtherFolds(self.sums, fold) for fold in folds}
-        return {fold: self.table.of_rows(own.totals, own) for fold, own in scans.items()}
-
-    def held_out(self, fold: int, columns: Sequence[str]) -> tuple[Gram, LevelGroup | None]:
-        """Return the Gram of some columns and the target on the rows of a fold.
-
-        Also returns what it lacks of very many levels, if these are among the columns.
-        """
-        own = self.sums.totals[fold]
-        table = self.table.of_rows(own)
-        number = {name: j for j, name in enumerate(table.names)}
-        members = np.array([number[name] for name in columns], np.intp)
-        levels = members[table.is_level(members)]
-        by_level = None
-        if len(levels) > MOST_LEVELS_BY_ROW:
-            others = np.setdiff1d(members, levels)
-            sums = self.sums.by_level(fold, levels, others)
-            by_level = LevelGroup("levels", own.mean[levels] * own.weight[-1], sums)
-            members = others
-        self.sums.fetch(members, [])
-        count = len(members)
-        among = self.sums.products(fold, members)[:, members] if count else np.empty((0, 0))
-        names = [table.names[j] for j in members.tolist()]
-        return table.gram([*names, table.target], table.comoment(members, among)), by_level
+    Also returns what it lacks of very many levels, if these are among the columns.
+    """
+    own = sums.totals[fold]
+    table = whole.of_rows(own)
+    number = {name: j for j, name in enumerate(table.names)}
+    members = np.array([number[name] for name in columns], np.intp)
+    levels = members[table.is_level(members)]
+    by_level = None
+    if len(levels) > MOST_LEVELS_BY_ROW:
+        others = np.setdiff1d(members, levels)
+        by_levels = sums.by_level(fold, levels, others)
+        by_level = LevelGroup("levels", own.mean[levels] * own.weight[-1], by_levels)
+        members = others
+    sums.fetch(members, [])
+    count = len(members)
+    among = sums.products(fold, members)[:, members] if count else np.empty((0, 0))
+    names = [table.names[j] for j in members.tolist()]
+    return table.gram([*names, table.target], table.comoment(members, among)), by_level
 
 
-def wide_folds(problem: "Problem", folding: Folding, named: list[str] | None) -> WideFolds:
+def wide_folds(
+    problem: "Problem", folding: Folding, named: list[str] | None
+) -> tuple[RowFolds, WideTable, FoldSums]:
     """Read the columns that are named, all if none are, of each fold once.
 
     The target is among these names and globs. ArgumentError if the rows have a field of entries,
@@ -275,7 +235,7 @@ def wide_folds(problem: "Problem", folding: Folding, named: list[str] | None) ->
     sums = FoldSums(folds, asked.rows)
     warn_of_folds([len(sums.present)], folding)
     read = replace(asked, rows=sums.rows)
-    return WideFolds(read.read(OtherFolds(sums, None), sums.whole), sums, folds)
+    return folds, read.read(OtherFolds(sums, None), sums.whole), sums
 
 
 def _key(groups: Index) -> tuple[tuple[int, ...], bytes]:

@@ -50,19 +50,16 @@ def screened(search: LazySearch, most: int) -> LazySearch:
 
 def _best(search: LazySearch, most: int) -> list[int]:
     """Return the groups that are kept, in their order, to which ties go."""
-    kept = list(search.first)
+    kept = set(search.first)
     sizes = [len(columns) for columns in search.members]
     room = most - sum(sizes[group] for group in kept)
     if room < 0:
         raise ArgumentError(
             f"screen is {most}; the groups to take first have {most - room} columns"
         )
-    known = set(kept)
     for group in _by_promise(search):
-        if room == 0:
-            break
-        if group not in known and sizes[group] <= room:
-            kept.append(group)
+        if group not in kept and sizes[group] <= room:
+            kept.add(group)
             room -= sizes[group]
     if not kept:
         raise ArgumentError(f"screen is {most}; the smallest group has {min(sizes)} columns")

@@ -12,17 +12,14 @@ import numpy as np
 
 from dbselect.errors import ArgumentError
 from dbselect.linear.condition import check_held
-from dbselect.linear.lazy_gram import LazyGram
-from dbselect.linear.levels.beside_levels import beside_levels
-from dbselect.linear.levels.level_rows import fitted_rows_of
+from dbselect.linear.lazy_gram import LazyGram, WideLevelState, WideState
+from dbselect.linear.levels.beside_levels import beside_levels, fitted_rows_of
 from dbselect.linear.levels.level_state import LevelState
 from dbselect.linear.problem import Index, linear
 from dbselect.linear.state import State
-from dbselect.linear.wide_state import WideLevelState, WideState
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups, numbers_of
-from dbselect.record.level_group import LevelGroup
-from dbselect.record.shares import shares_of
+from dbselect.record.level_group import LevelGroup, shares_of
 from dbselect.record.steps import Choice, Step, Stop, fits, held_after
 from dbselect.results.call import Call
 from dbselect.results.model import Model
@@ -46,11 +43,9 @@ class LazySearch(Search):
     table: WideTable  # read once
     members: list[Index]  # the columns of each group, as they stand in the rows
     sums: LazyGram  # reads the rows that the state asks for
-    # group that an earlier search took -> among which ones
-    chosen: Mapping[int, Choice] = field(default_factory=dict)
-    before: Groups | None = None  # the groups that there were before screening left some out
-    # number of a group of which sums by level are read; None if there is none
-    levels: int | None = None
+    chosen: Mapping[int, Choice] = field(default_factory=dict)  # of groups an earlier search took
+    before: Groups | None = None  # the groups before screening left some out
+    levels: int | None = None  # number of a group of which sums by level are read
 
     @cached_property
     def state(self) -> WideState:
@@ -164,7 +159,7 @@ class LazySearch(Search):
         assert isinstance(self.state, WideLevelState)
         problem, own = self.state.whole, self.members[self.levels]
         totals = self.table.totals
-        weight = totals.means[0][own] * self.table.one.weight
+        weight = totals.means[0][own] * float(totals.weight[-1])
         target = totals.products[own][:, None]
         between = problem.by_level(own).sums(others) if is_read and len(others) else target[:, :0]
         return LevelGroup(self.groups.names[self.levels], weight, np.hstack([between, target]))

@@ -5,10 +5,9 @@ on a search runs as on the whole Gram (`methods.wide_search`), and `linear.lazy_
 rows that it asks for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -56,29 +55,25 @@ WHOLE = 1.0 - 1e-12
 
 @dataclass(frozen=True)
 class WideTable:
-    """A table after its first scan, in place of its Gram.
-
-    Parameters
-    ----------
-    names : all columns, entries of a field last
-    totals : of the first scan, the target last
-    one : Gram of the target alone, with the rows used and left out, and the terms
-    features : columns to choose from that stand in the rows
-    met : those of a field of entries
-    """
+    """A table after its first scan, in place of its Gram."""
 
     scans: Scanned
     rows: WideRows
-    names: list[str]
-    totals: Totals
-    one: Gram
-    features: list[str]
-    met: list[str]
+    names: list[str]  # all columns, entries of a field last
+    totals: Totals  # of the first scan, the target last
+    terms: Terms  # how the columns came to be
+    features: Sequence[str] = ()  # columns to choose from that stand in the rows
+    met: Sequence[str] = ()  # those of a field of entries
 
     @property
     def target(self) -> str:
         """The column to predict."""
         return self.rows.target
+
+    @property
+    def one(self) -> Gram:
+        """The Gram of the target alone."""
+        return self.gram([self.target], self.totals.squares[-1:, None])
 
     def matched(
         self, groups: GroupColumns | None, costs: Costs | None
@@ -87,12 +82,18 @@ class WideTable:
 
         Also returns the number of a group of levels, of which sums by level are read.
         """
-        resolved = _groups(self.features, self.met, groups, costs, self.target, self.one.terms)
+        named = self.target, self.terms
+        if groups is None and self.met:
+            # Each entry of a field is a group.
+            own = groups_of(self.features, None, None, *named).columns if self.features else {}
+            columns = {**own, **{name: [name] for name in self.met}}
+            resolved = Groups(columns, costs_of(list(columns), costs))
+        else:
+            resolved = groups_of([*self.features, *self.met], groups, costs, *named)
         number = {name: j for j, name in enumerate(self.names)}
         each = resolved.columns.values()
         flat = np.array([number[name] for own in each for name in own], np.intp)
-        ends = np.cumsum([0, *map(len, each)]).tolist()
-        members = [flat[start:end] for start, end in pairwise(ends)]
+        members = np.split(flat, np.cumsum([*map(len, each)])[:-1])
         levels = self._levels(members)
         _check_sizes(resolved, members, levels, len(self.rows.names))
         return resolved, members, levels
@@ -121,7 +122,7 @@ class WideTable:
 
     def problem(self, sums: LazyGram, ridge: float, scale: bool) -> WideLinear:
         """Scale columns and target to unit variance, as `linear.problem.scaled` does."""
-        totals, weight = self.totals, self.one.weight
+        totals, weight = self.totals, float(self.totals.weight[-1])
         (mean, low), squares = totals.means, totals.squares[:-1]
         deviation = np.sqrt(squares / weight)
         constant = is_constant(deviation, mean[:-1], low[:-1])
@@ -146,80 +147,69 @@ class WideTable:
 
     def gram(self, columns: list[str], comoment: Matrix) -> Gram:
         """Return the Gram of some columns, the target among them."""
-        names = [*self.names, self.target]
-        return _gram(self.totals, names, columns, comoment, self.one.terms)
+        wanted, totals = {*columns}, self.totals
+        number = {name: j for j, name in enumerate([*self.names, self.target]) if name in wanted}
+        at = [number[name] for name in columns]
+        means, low = totals.means
+        return Gram(
+            columns, totals.rows, totals.skipped, float(totals.weight[-1]), means[at], comoment,
+            missing=dict(totals.missing), terms=self.terms, mean_low=low[at],
+        )  # fmt: skip
 
     def of_rows(self, totals: Totals, scans: Scanned | None = None) -> "WideTable":
         """Return the same of other rows, of which the columns came to be as here."""
-        names, y = [*self.names, self.target], self.target
-        one = _gram(totals, names, [y], totals.squares[-1:, None], self.one.terms)
-        return replace(self, scans=scans or self.scans, totals=totals, one=one)
+        return replace(self, scans=scans or self.scans, totals=totals)
 
     def comoment(self, at: Index, among: Matrix | None) -> Matrix:
         """Return the comoments of some columns and the target; shape (k + 1, k + 1).
 
-        Parameters
-        ----------
-        among : shape (k, k), those of the columns; None where they were not read
+        Those of the columns are `among`, shape (k, k); None where they were not read.
         """
         totals = self.totals
         found = np.diag(totals.squares[at]) if among is None else among
         comoment = np.empty((len(at) + 1, len(at) + 1))
         comoment[:-1, :-1] = np.tril(found) + np.tril(found, -1).T
         comoment[-1, :-1] = comoment[:-1, -1] = totals.products[at]
-        diagonal = np.arange(len(comoment))
-        comoment[diagonal, diagonal] = totals.squares[[*at, -1]]
+        np.fill_diagonal(comoment, totals.squares[[*at, -1]])
         return comoment
 
 
 @dataclass(frozen=True)
 class WideSource:
-    """A table that can be read again, and what to read of its rows.
-
-    Parameters
-    ----------
-    texts : columns of text whose levels were learnt
-    null_policy : what becomes of missing values
-    """
+    """A table that can be read again, and what to read of its rows."""
 
     table: Table
     rows: WideRows
-    texts: list[str]
+    texts: list[str]  # columns of text whose levels were learnt
     null_policy: NullPolicy
 
     def read(self, scans: Scanned, totals: Totals) -> WideTable:
         """Return the table after its first scan.
 
-        Raises
-        ------
-        DataError : no usable rows, a constant target, or a missing value of policy ``"error"``
+        DataError for no usable rows, a constant target, or a missing value of policy ``"error"``.
         """
         rows, target = self.rows, self.rows.target
         check_missing(rows.request.refusing, totals.missing)
-        _check_entries(rows.sparse, self.null_policy, totals.missing)
-        entered = range(len(totals.mean) - 1 - len(rows.names))
-        names = rows.columns(len(totals.mean) - 1)
-        terms = _terms(totals, rows, names, self.texts)
-        one = _gram(totals, [*names, target], [target], totals.squares[-1:, None], terms)
-        tell_skipped(one, rows.request)
-        check_usable(one, [target])
-        features = features_of(_met(rows, totals, self.texts), target, one.terms)
-        met = [
-            names[len(rows.names) + at] for at in entered if totals.squares[len(rows.names) + at]
-        ]
-        return WideTable(scans, rows, names, totals, one, features, met)
+        lacking = 0 if rows.sparse is None else totals.missing[rows.sparse]
+        if lacking and self.null_policy != "skip" and isinstance(self.null_policy, str):
+            raise DataError(
+                f"field '{rows.sparse}' is missing, or has a missing value, in {lacking} rows; its "
+                f"entries take null_policy 'skip' only, not {self.null_policy!r}"
+            )
+        names, width = rows.columns(len(totals.mean) - 1), len(rows.names)
+        table = WideTable(scans, rows, names, totals, _terms(totals, rows, names, self.texts))
+        tell_skipped(table.one, rows.request)
+        check_usable(table.one, [target])
+        features = features_of(_met(rows, totals, self.texts), target, table.terms)
+        squares = totals.squares[width:-1]
+        met = [name for name, own in zip(names[width:], squares, strict=True) if own]
+        return replace(table, features=features, met=met)
 
 
 def wide_table(problem: "Problem") -> WideTable:
     """Read the columns that groups name, all if there are none, once.
 
-    Parameters
-    ----------
-    problem : of a table that can be read again; or of a `WideTable`, whose rows were summed
-
-    Raises
-    ------
-    SourceError : the table is a stream that can be read only once
+    SourceError if the table is a stream; a `WideTable` is one whose rows were summed.
     """
     if isinstance(problem.source, WideTable):
         check_usable(problem.source.one, problem.targets)
@@ -259,32 +249,6 @@ def wide_source(problem: "Problem", table: Table, patterns: list[str] | None) ->
     return WideSource(table, rows, texts, null_policy)
 
 
-def _check_entries(sparse: str | None, policy: Any, missing: Mapping[str, int]) -> None:
-    """Refuse entries that are missing, of a policy that does not leave their rows out."""
-    count = 0 if sparse is None else missing.get(sparse, 0)
-    if count and policy != "skip" and isinstance(policy, str):
-        raise DataError(
-            f"field '{sparse}' is missing, or has a missing value, in {count} rows; its entries "
-            f"take null_policy 'skip' only, not {policy!r}"
-        )
-
-
-def _groups(
-    features: list[str],
-    met: list[str],
-    groups: GroupColumns | None,
-    costs: Costs | None,
-    target: str,
-    terms: Terms,
-) -> Groups:
-    """Match the groups; unless they are given, each entry of a field is one."""
-    if groups is not None or not met:
-        return groups_of([*features, *met], groups, costs, target, terms)
-    columns = groups_of(features, None, None, target, terms).columns if features else {}
-    columns = {**columns, **{name: [name] for name in met}}
-    return Groups(columns, costs_of(list(columns), costs))
-
-
 def _met(rows: WideRows, totals: Totals, texts: Sequence[str]) -> list[str]:
     """Return the columns but for levels and indicators that no row used has."""
     sources = rows.request.terms.sources()
@@ -301,9 +265,7 @@ def _check_sizes(
 ) -> None:
     """Refuse groups of so many columns that each is a Gram of its own.
 
-    Parameters
-    ----------
-    levels : number of a group of which sums by level are held instead, of `n_dense` columns
+    Of the group `levels` sums by level are held instead, of `n_dense` columns.
     """
     sizes = np.array([len(columns) for columns in members])
     if levels is not None and sizes[levels] * n_dense > MOST_WITHIN:
@@ -328,31 +290,19 @@ def _terms(totals: Totals, rows: WideRows, names: Sequence[str], texts: Sequence
     Levels that no row used has are none that the fit has seen.
     """
     never = {name for name, own in zip(names, totals.means[0], strict=False) if own == 0}
-    weight = float(totals.weight[-1])
+    weights = totals.weight.tolist()
     mean = dict(zip(rows.names, totals.means[0].tolist(), strict=False))
-    there = dict(zip(rows.names, totals.weight.tolist(), strict=False))
-    means = {name: mean[name] for name in rows.names if there[name] < weight * WHOLE}
+    means = {
+        name: mean[name]
+        for name, own in zip(rows.names, weights, strict=False)
+        if own < weights[-1] * WHOLE
+    }
     marked = tuple(name for name in rows.marked if mean[name + SUFFIX] > 0)
     fills = dict(zip(rows.names, rows.fills.tolist(), strict=False))
+    filled = {name: fills[name] for name in marked if fills[name]}
     return replace(
         without_levels(rows.request.base, never, texts),
-        means=rows.request.terms.plain_means
-        | means
-        | {name: fills[name] for name in marked if fills[name]},
+        means=rows.request.terms.plain_means | means | filled,
         indicators=marked,
         entries=rows.listed(len(names)),
     )
-
-
-def _gram(
-    totals: Totals, names: Sequence[str], columns: list[str], comoment: Matrix, terms: Terms
-) -> Gram:
-    """Return the Gram of some of the columns `names`, whose means and counts are known."""
-    wanted = {*columns}
-    number = {name: j for j, name in enumerate(names) if name in wanted}
-    at = [number[name] for name in columns]
-    means, low = totals.means
-    return Gram(
-        columns, totals.rows, totals.skipped, float(totals.weight[-1]), means[at], comoment,
-        missing=dict(totals.missing), terms=terms, mean_low=low[at],
-    )  # fmt: skip

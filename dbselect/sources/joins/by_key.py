@@ -8,7 +8,7 @@ import polars as pl
 from scipy.sparse import coo_array
 
 from dbselect.record.formulas import polars, polars_column, translate
-from dbselect.record.gram import Gram
+from dbselect.record.gram import Gram, Matrix
 from dbselect.record.inputs import inputs_as_fitted
 from dbselect.sources.joins.keys import compared
 from dbselect.sources.lazy import collected
@@ -22,10 +22,9 @@ _THERE = f"{PREFIX}there"
 def rows_of(
     frame: pl.LazyFrame, fields: Sequence[str], kinds: Sequence[str], gram: Gram, weight: str | None
 ) -> pl.LazyFrame:
-    """Return the rows of the facts as a Gram has them.
+    """Return the rows of the facts as a Gram has them: the columns less their means, by number.
 
-    Each has its key, ``WEIGHT``, 0 where the Gram leaves it out, whether it is in the Gram, and the
-    columns less their means, called by their numbers.
+    Each has its key, ``WEIGHT``, 0 where the Gram leaves it out, and whether it is in the Gram.
     """
     names = names_of(gram)
     inputs = {name: one for one in inputs_as_fitted(gram.columns, gram.terms) for name in one.names}
@@ -33,7 +32,7 @@ def rows_of(
     values = [translate(inputs[name].made(name), algebra) for name in gram.columns]
     own = pl.lit(1.0) if weight is None else polars_column((weight,)).cast(pl.Float64)
     rows = frame.select(
-        *(compared(field, kind).alias(field) for field, kind in zip(fields, kinds, strict=True)),
+        *compared(fields, kinds),
         *(value.fill_nan(None).alias(name) for name, value in zip(names, values, strict=True)),
         own.fill_nan(None).fill_null(0.0).alias(WEIGHT),
     )
@@ -54,31 +53,27 @@ def names_of(gram: Gram) -> list[str]:
     return [f"{PREFIX}{at}" for at in range(len(gram.columns))]
 
 
-def product_names(gram: Gram) -> list[str]:
-    """Return what products of columns are called, a lower triangle row by row."""
-    width = len(gram.columns)
-    return [f"{PREFIX}p{at}" for at in range(width * (width + 1) // 2)]
+def summed(
+    rows: pl.LazyFrame, fields: Sequence[str], gram: Gram, products: bool
+) -> tuple[pl.DataFrame, Matrix, Matrix, Matrix | None]:
+    """Return the K keys, ascending, and of each rows, rows used and weight, shape (K, 3).
 
-
-def summed(rows: pl.LazyFrame, fields: Sequence[str], gram: Gram, products: bool) -> pl.DataFrame:
-    """Return, for each key, rows, rows used, weight, and sums of columns and of products.
-
-    They are called ``rows``, ``used``, ``weight`` and by numbers; keys ascend.
+    Also returns the sums of columns, (K, d), and of products, a lower triangle row by row.
     """
     names, w = names_of(gram), pl.col(WEIGHT)
-    pairs = zip(*np.tril_indices(len(names)), strict=True) if products else ()
-    own = [(w * pl.col(name)).sum().alias(name) for name in names]
-    own += [
-        (w * pl.col(names[i]) * pl.col(names[j])).sum().alias(name)
-        for name, (i, j) in zip(product_names(gram), pairs, strict=False)
-    ]
-    keyed = rows.group_by(fields).agg(
-        pl.len().alias(f"{PREFIX}rows"),
-        pl.col(_THERE).sum().alias(f"{PREFIX}used"),
-        w.sum().alias(f"{PREFIX}weight"),
-        *own,
+    width, heavy = len(names), [w * pl.col(name) for name in names]
+    made = [pl.len(), pl.col(_THERE).sum(), w.sum(), *(each.sum() for each in heavy)]
+    if products:
+        made += [
+            (heavy[i] * pl.col(names[j])).sum() for i, j in np.transpose(np.tril_indices(width))
+        ]
+    own = [each.cast(pl.Float64).alias(f"{PREFIX}{at}") for at, each in enumerate(made)]
+    found = collected(rows.group_by(fields).agg(own)).sort(fields, nulls_last=True)
+    counts, sums, more = (
+        found[:, at].to_numpy(order="c")
+        for at in np.split(np.arange(len(fields), found.width), [3, 3 + width])
     )
-    return collected(keyed).sort(fields, nulls_last=True)
+    return found.select(fields), counts, sums, more if products else None
 
 
 def pairs(rows: pl.LazyFrame, one: pl.DataFrame, two: pl.DataFrame, few: bool) -> Any:

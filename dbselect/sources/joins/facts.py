@@ -30,10 +30,7 @@ _KEPT = "__dbselect_kept"
 class Facts:
     """Facts, their Gram, and their sums by each key, which grow with tables that are added.
 
-    Attributes
-    ----------
-    gram : of the own columns and those of all tables added
-    schema : type of each field
+    `gram` is of the own columns and those of all tables added, `schema` has the type of each field.
     """
 
     def __init__(self, source: TableSource, columns: Sequence[str], weight: str | None) -> None:
@@ -64,10 +61,7 @@ class Facts:
         kinds = check_keys(key, self.schema, "the facts")
         named = [f"{_KEPT}{at}" for at in range(len(key))]
         self._frame = (
-            self._frame.with_columns(
-                compared(field, kind).alias(name)
-                for field, kind, name in zip(key, kinds, named, strict=True)
-            )
+            self._frame.with_columns(compared(key, kinds, named))
             .join(keys.lazy(), left_on=named, right_on=list(key), how="semi")
             .drop(named)
         )
@@ -91,12 +85,9 @@ class Facts:
     ) -> None:
         """Add p columns of a table to the Gram, and to the sums by its key and others.
 
-        Parameters
-        ----------
-        cross : shape (d, p), their comoments with the columns there are
-        centred : shape (K, p), its values less their means
-        others : further keys that are still needed; each reads the facts once together with
-            this one, unless one of the two has all fields of the other
+        `cross`, shape (d, p), are comoments with the columns there are; `centred`, shape (K, p),
+        are values less their means. Each of the other keys reads the facts once together with this
+        one, unless one of the two has all fields of the other.
         """
         here = self.by(key)
         for other in others:

@@ -1,7 +1,6 @@
 """Columns of a table that was looked up, beside those of the facts in one Gram."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -47,7 +46,12 @@ def weighed(
 
 def side_by_side(one: Gram, two: Gram, cross: Matrix) -> Gram:
     """Return the Gram of the columns of two, of the same rows; `cross`: comoments, (d, p)."""
-    _check_apart(two.columns, one.columns)
+    both = next((name for name in two.columns if name in one.columns), None)
+    if both is not None:
+        raise ColumnError(
+            f"the table has a column '{both}', which the Gram has, too; give name=, a "
+            "prefix for the table's columns, or choose other columns with columns="
+        )
     return replace(
         one,
         columns=[*one.columns, *two.columns],
@@ -95,20 +99,13 @@ def _centred(values: Matrix, weight: Vector) -> tuple[Matrix, Vector, Vector]:
 
 
 def _together(one: Terms, two: Terms) -> Terms:
-    return Terms(
-        (*one.categories, *two.categories),
-        (*one.bases, *two.bases),
-        {**one.dates, **two.dates},
-        {**one.means, **two.means},
-        (*one.indicators, *two.indicators),
-        (*one.flat, *two.flat),
+    return replace(
+        one,
+        categories=(*one.categories, *two.categories),
+        bases=(*one.bases, *two.bases),
+        dates={**one.dates, **two.dates},
+        means={**one.means, **two.means},
+        indicators=(*one.indicators, *two.indicators),
+        flat=(*one.flat, *two.flat),
+        computed=(*one.computed, *two.computed),
     )
-
-
-def _check_apart(new: Sequence[str], there: Sequence[str]) -> None:
-    for name in new:
-        if name in there:
-            raise ColumnError(
-                f"the table has a column '{name}', which the Gram has, too; give name=, a "
-                "prefix for the table's columns, or choose other columns with columns="
-            )

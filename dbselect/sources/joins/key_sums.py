@@ -23,7 +23,7 @@ from dbselect.options.names import UnmatchedName
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.rows import warn_of_skipped
 from dbselect.sources.engines.polars import LazyTable
-from dbselect.sources.joins.by_key import PREFIX, names_of, product_names, rows_of, summed
+from dbselect.sources.joins.by_key import rows_of, summed
 from dbselect.sources.joins.joined_gram import side_by_side, weighed
 from dbselect.sources.joins.keys import Key, check_keys, compared, fields_of
 from dbselect.sources.joins.left_join import LookedUp, LookUp, Mask, look_up
@@ -116,7 +116,7 @@ class KeySums:
             raise DataError("no row of the facts was used in the records: there is nothing to sum")
         keys = table.drop("gram")
         kinds = check_keys(keys.columns, keys.schema, "the records")
-        keys = keys.select(compared(f, kind) for f, kind in zip(keys.columns, kinds, strict=True))
+        keys = keys.select(compared(keys.columns, kinds))
         parts = stacked_records(table["gram"])
         total, step = parts.total()
         heavy = parts.weight[:, None] * step
@@ -226,16 +226,7 @@ class KeySums:
             columns=columns, name=name, unmatched=unmatched, many=many, order=order,
             max_levels=max_levels,
         )  # fmt: skip
-        return self.with_values(self.look_up(table, key, given), given.unmatched)
-
-    def look_up(self, table: TableSource, key: Key | None, given: LookUp) -> LookedUp:
-        """Return the values of a table for each key."""
-        kinds = check_keys(self.keys.columns, self.keys.schema, "the sums")
-        return look_up(self.keys, kinds, table, key, given)
-
-    def with_values(self, found: LookedUp, unmatched: UnmatchedName) -> "KeySums":
-        """Return the sums and the Gram with columns that were looked up."""
-        base = self
+        found, base = self.look_up(table, key, given), self
         if unmatched != "indicator":
             complete = self.check_complete(found, unmatched)
             base = self if self.used[~complete].sum() == 0 else self._only(complete)
@@ -250,12 +241,25 @@ class KeySums:
         more = [sums.sums[:, : width + j + 1] * z[:, None] for j, z in enumerate(centred.T)]
         return replace(sums, products=np.hstack([base.products, *more]))
 
+    def look_up(self, table: TableSource, key: Key | None, given: LookUp) -> LookedUp:
+        """Return the values of a table for each key."""
+        kinds = check_keys(self.keys.columns, self.keys.schema, "the sums")
+        return look_up(self.keys, kinds, table, key, given)
+
     def check_complete(self, found: LookedUp, unmatched: UnmatchedName) -> Mask:
         """Return the keys of which nothing is missing; refuse others where that is an error."""
         complete = found.complete
         left = int(self.used[~complete].sum())
         if left and unmatched == "error":
-            raise DataError(_told_missing(found, self, left))
+            used = self.used > 0
+            name = next(name for name, where in found.missing.items() if (where & used).any())
+            example = self.keys.row(int(np.flatnonzero(found.missing[name] & used)[0]))
+            both = zip(self.keys.columns, example, strict=True)
+            told = ", ".join(f"{field} = {value!r}" for field, value in both)
+            raise DataError(
+                f"the table has no value for {left} rows of the facts, as of '{name}' where "
+                f"{told}; unmatched='error' allows none"
+            )
         return complete
 
     def beside(self, own: Gram, cross: Matrix, sums: Matrix) -> "KeySums":
@@ -367,26 +371,16 @@ def key_sums(
     if not gram.rows:
         raise DataError("no row of the facts can be used: each lacks a value or has weight 0")
     rows = rows_of(frame, ours, kinds, gram, weight)
-    found = summed(rows, ours, gram, products)
-    used = found[f"{PREFIX}used"].cast(pl.Int64).to_numpy()
-    heavy = found[f"{PREFIX}weight"].to_numpy()
+    keys, counts, sums, more = summed(rows, ours, gram, products)
+    (read, used), heavy = counts[:, :2].astype(np.int64).T, counts[:, 2]
     if int(used.sum()) != gram.rows or not np.isclose(heavy.sum(), gram.weight, rtol=SAME_WEIGHT):
         raise RecordError(
             f"the Gram is of {gram.rows} rows of weight {gram.weight:g}, the facts have "
             f"{int(used.sum())} of weight {heavy.sum():g} that can be used; both must be of the "
             "same rows"
         )
-    sums = found.select(names_of(gram)).to_numpy(order="c")
     _check_means(gram, sums.sum(axis=0) / gram.weight)
-    return KeySums(
-        found.select(ours),
-        found[f"{PREFIX}rows"].cast(pl.Int64).to_numpy(),
-        used,
-        heavy,
-        sums,
-        gram,
-        found.select(product_names(gram)).to_numpy(order="c") if products else None,
-    )
+    return KeySums(keys, read, used, heavy, sums, gram, more)
 
 
 def _check_means(gram: Gram, apart: Vector) -> None:
@@ -399,15 +393,3 @@ def _check_means(gram: Gram, apart: Vector) -> None:
             f"the mean of '{name}' in the Gram is not that of the rows that are summed by key; "
             "both must be of the same rows"
         )
-
-
-def _told_missing(found: LookedUp, sums: KeySums, left: int) -> str:
-    """Describe the first column with a missing value, and a key that lacks it."""
-    used = sums.used > 0
-    name = next(name for name, where in found.missing.items() if (where & used).any())
-    example = sums.keys.row(int(np.flatnonzero(found.missing[name] & used)[0]))
-    told = ", ".join(f"{n} = {v!r}" for n, v in zip(sums.keys.columns, example, strict=True))
-    return (
-        f"the table has no value for {left} rows of the facts, as of '{name}' where {told}; "
-        "unmatched='error' allows none"
-    )

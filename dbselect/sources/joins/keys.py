@@ -45,8 +45,15 @@ def fields_of(key: Any, what: str = "key") -> tuple[list[str], list[str]]:
     return ours, theirs
 
 
-def kind_of_key(field: str, dtype: pl.DataType) -> str:
-    """Return the kind of a key; keys are compared with keys of their kind only."""
+def check_keys(fields: Sequence[str], schema: Mapping[str, pl.DataType], where: str) -> list[str]:
+    """Return the kinds of the fields of a key; keys are compared with keys of their kind only."""
+    for field in fields:
+        if field not in schema:
+            raise ColumnError(f"key names {unknown('column', field, list(schema))} in {where}")
+    return [_kind_of(field, schema[field]) for field in fields]
+
+
+def _kind_of(field: str, dtype: pl.DataType) -> str:
     if dtype.is_integer():
         return "integer"
     if dtype.is_numeric():
@@ -61,14 +68,6 @@ def kind_of_key(field: str, dtype: pl.DataType) -> str:
         f"key names column '{field}' of type {dtype}; it must be a number, text, a boolean, a date "
         "or a timestamp"
     )
-
-
-def check_keys(fields: Sequence[str], schema: Mapping[str, pl.DataType], where: str) -> list[str]:
-    """Return the kinds of the fields of a key."""
-    for field in fields:
-        if field not in schema:
-            raise ColumnError(f"key names {unknown('column', field, list(schema))} in {where}")
-    return [kind_of_key(field, schema[field]) for field in fields]
 
 
 def check_alike(
@@ -88,11 +87,18 @@ def check_alike(
             )
 
 
-def compared(field: str, kind: str) -> pl.Expr:
-    """Return a field of a key in the type in which keys of its kind are compared.
+def compared(
+    fields: Sequence[str], kinds: Sequence[str], names: Sequence[str] | None = None
+) -> list[pl.Expr]:
+    """Return the fields of a key, called `names`, as keys of their kinds are compared.
 
-    Where it is evaluated, values that are not equal to themselves there are a ColumnError.
+    Where they are evaluated, values that are not equal to themselves there are a ColumnError.
     """
+    each = zip(fields, kinds, fields if names is None else names, strict=True)
+    return [_compared(field, kind).alias(name) for field, kind, name in each]
+
+
+def _compared(field: str, kind: str) -> pl.Expr:
     wanted = _COMPARED[kind]
     found = pl.col(field)
     if kind in ("text", "boolean", "date"):

@@ -84,10 +84,7 @@ def look_up(
     others = [name for name in schema if name not in theirs]
     if not others:
         raise ColumnError(f"the table has no column beside its key; it has {list(schema)}")
-    frame = frame.with_columns(
-        compared(field, kind).alias(name)
-        for field, kind, name in zip(theirs, kinds, named, strict=True)
-    ).drop(theirs)
+    frame = frame.with_columns(compared(theirs, kinds, named)).drop(theirs)
     if given.many:
         frame = one_a_key(frame, named, summaries_of(given.many, given.order), given.order)
         others = [name for name in frame.collect_schema().names() if name not in named]

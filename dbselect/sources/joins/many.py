@@ -36,7 +36,7 @@ def one_a_key(
 ) -> pl.LazyFrame:
     """Return one row for each key.
 
-    ``"mean"`` makes ``x_mean`` of each column of numbers, booleans and dates, over the rows
+    ``"mean"`` makes ``x_mean`` of each column of numbers and booleans, over the rows
     that have a value; ``"count"`` makes ``rows``; ``"latest"`` makes ``x_latest`` of each
     column, that of the row whose `order` is largest. Rows without an order are none of these.
     """

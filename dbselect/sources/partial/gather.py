@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from dbselect._native import Reader
 from dbselect.errors import DataError, SourceError
-from dbselect.record.columns import Leaf
 from dbselect.record.policies import FILLS
-from dbselect.sources.partial.grouping import FOLDED, Grouping
+from dbselect.sources.partial.grouping import FOLDED, Grouping, kind_of
 from dbselect.sources.request import FOLD, Request
 
 #: Name of the column of the groups' numbers, which no key has.
@@ -78,7 +77,11 @@ class GramSums:
 
     def state(self) -> bytes:
         """Return the sums, and which keys the groups have."""
-        return self.reader.state(self._note())
+        if self.grouping is None:
+            return self.reader.state(b"")
+        table = io.BytesIO()
+        self.grouping.settle(self.reader.settle()).write_ipc(table)
+        return self.reader.state(self._asked(self.grouping) + b"\n" + table.getvalue())
 
     def load(self, part: bytes) -> None:
         """Add the sums of other rows."""
@@ -107,13 +110,6 @@ class GramSums:
         records = pl.DataFrame(pa.table({"gram": self.reader.finish(keys[NUMBER])}))
         return keys.drop(NUMBER).hstack(records)
 
-    def _note(self) -> bytes:
-        if self.grouping is None:
-            return b""
-        table = io.BytesIO()
-        self.grouping.settle(self.reader.settle()).write_ipc(table)
-        return self._asked(self.grouping) + b"\n" + table.getvalue()
-
     def _asked(self, grouping: Grouping) -> bytes:
         """Return what decides the groups, on one line."""
         folding = self.request.folding
@@ -138,17 +134,8 @@ def check_fits(
         if found.names.count(name) > 1:
             raise SourceError(f"{part} has two fields '{name}'; names must differ")
         types = found.field(name).type, planned.field(name).type
-        one, other = (_kind(type_, name in keys) for type_ in types)
+        one, other = (kind_of(type_, name in keys) for type_ in types)
         if one != other:
             raise SourceError(
                 f"field '{name}' has type {types[0]} in {part} and {types[1]} in the table; cast it"
             )
-
-
-def _kind(type_: pa.DataType, is_key: bool) -> str:
-    """Return what the values of a type count as: numbers of all types, and texts, are alike."""
-    leaf = Leaf("", ("",), type_)
-    if leaf.is_numeric and leaf.unit is None and not is_key:
-        return "number"
-    is_coded = is_key and pa.types.is_dictionary(type_)
-    return "text" if leaf.is_text and not is_coded else str(type_)

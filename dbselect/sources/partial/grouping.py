@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dbselect._native import folds
 from dbselect.errors import ColumnError, DataError, FoldsWarning, warn_caller
+from dbselect.record.columns import Leaf
 from dbselect.record.foreign import wide_decimals
 from dbselect.sources.engines.polars import FAILURES
 from dbselect.sources.request import FOLD, Folding, Request
@@ -55,10 +56,8 @@ def warn_of_folds(present: Sequence[int], folding: Folding) -> None:
 class Grouping:
     """The keys of groups that the library numbers.
 
-    Attributes
-    ----------
-    fields : those of a prepared batch whose values make the groups
-    types : of the keys, and of the field that decides folds
+    `fields` of a prepared batch make the groups; `types` are of the keys, and of the field that
+    decides folds.
     """
 
     def __init__(self, request: Request, schema: pa.Schema) -> None:
@@ -67,7 +66,9 @@ class Grouping:
         no_rows = self._keys(self.prepared(self._no_rows(schema)))
         #: By the set of sums that met them, and how many this had met before.
         self._met = {(-1, 0): no_rows}
-        self.types = [*map(str, no_rows.dtypes), self._kind_of_key(schema)]
+        self.types = [*map(str, no_rows.dtypes)]
+        if request.folding is not None and request.folding.key is not None:
+            self.types.append(kind_of(schema.field(request.folding.key).type, False))
 
     def prepared(self, batch: Any) -> Any:
         """Return the batch with a column of folds, if these make groups."""
@@ -89,16 +90,6 @@ class Grouping:
         keys = pl.concat([self._met[each] for each in sorted(self._met)])[origins]
         self._met = {(-1, 0): keys.clear(), (0, 0): keys}
         return keys
-
-    def _kind_of_key(self, schema: pa.Schema) -> str:
-        """Return what values of the key of the folds are; numbers of all types are alike."""
-        if self._request.folding is None or self._request.folding.key is None:
-            return ""
-        key = schema.field(self._request.folding.key)
-        dtype = self._frame(pa.schema([key]).empty_table()).dtypes[0]
-        if dtype in (pl.Categorical, pl.Enum):
-            return str(pl.String())
-        return "number" if dtype.is_numeric() else str(dtype)
 
     def _keys(self, batch: Any) -> pl.DataFrame:
         return self._frame(batch.select(self.fields)).rename({FOLDED: FOLD}, strict=False)
@@ -125,3 +116,12 @@ class Grouping:
             return pl.DataFrame(wide_decimals(keys))
         except (pa.ArrowException, *FAILURES) as error:
             raise self._no_keys(keys.schema, error) from None
+
+
+def kind_of(type_: pa.DataType, is_key: bool) -> str:
+    """Return what the values of a type count as: numbers of all types, and texts, are alike."""
+    leaf = Leaf("", ("",), type_)
+    if leaf.is_numeric and leaf.unit is None and not is_key:
+        return "number"
+    is_coded = is_key and pa.types.is_dictionary(type_)
+    return "text" if leaf.is_text and not is_coded else str(type_)

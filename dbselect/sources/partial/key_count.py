@@ -1,21 +1,22 @@
 """About how many keys a table has, counted in any number of processes."""
 
-import pickle
-from collections.abc import Sequence
-from functools import partial
-from threading import Lock
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from dbselect.record.foreign import wide_decimals
 from dbselect.record.formulas import polars_field
-from dbselect.sources.partial.partial_aggregates import Fresh, gather
+from dbselect.sources.partial.partial_aggregates import Summing
 from dbselect.sources.request import Table
 
 #: Hashes that are kept, the smallest: of more keys, the number is off by about 2 %.
 KEPT = 4096
+
+Hashes: TypeAlias = npt.NDArray[np.uint64]
 
 
 def key_hash(by: Sequence[str]) -> pl.Expr:
@@ -34,42 +35,38 @@ def rows_and_keys(table: Table, by: Sequence[str]) -> tuple[int, int]:
 
     After Bar-Yossef, Jayram, Kumar, Sivakumar and Trevisan (2002), algorithm 1.
     """
-    counted = CountedKeys(by)
-    gather(table, list(by), Fresh(partial(CountedKeys, by), 8 * KEPT), counted)
-    return counted.rows, counted.keys
+    rows, hashes = KeyCount(tuple(by)).over(table, list(by))
+    return rows, keys_behind(hashes)
 
 
-class CountedKeys:
-    """The rows so far, and the smallest hashes of their keys."""
+def keys_behind(hashes: Hashes) -> int:
+    """Return how many different keys have these as their smallest hashes; exact below `KEPT`."""
+    if len(hashes) < KEPT:
+        return len(hashes)
+    return round((KEPT - 1) / ((float(hashes[-1]) + 1) / 2**64))
 
-    def __init__(self, by: Sequence[str]) -> None:
-        self._by = by
-        self._smallest = np.empty(0, np.uint64)
-        self._lock = Lock()
-        self.rows = 0
 
-    def add(self, batch: Any) -> None:
-        """Count some rows; may be called from several threads at once."""
-        keys = keys_of(batch, self._by)
-        hashes = keys.select(key_hash(self._by)).to_series().unique()
-        self._keep(keys.height, hashes.bottom_k(KEPT).to_numpy())
+@dataclass(frozen=True)
+class KeyCount(Summing):
+    """The rows, and the smallest hashes of their keys."""
 
-    def load(self, part: bytes) -> None:
-        """Count the rows of another process."""
-        self._keep(*pickle.loads(part))
-
-    def state(self) -> bytes:
-        """Return what was counted."""
-        return pickle.dumps((self.rows, self._smallest))
-
-    def _keep(self, rows: int, hashes: Any) -> None:
-        with self._lock:
-            self.rows += rows
-            self._smallest = np.union1d(self._smallest, hashes)[:KEPT]
+    by: tuple[str, ...]
 
     @property
-    def keys(self) -> int:
-        """About how many different keys the rows have; exact below `KEPT`."""
-        if len(self._smallest) < KEPT:
-            return len(self._smallest)
-        return round((KEPT - 1) / ((float(self._smallest[-1]) + 1) / 2**64))
+    def size(self) -> int:
+        """Bytes of a state."""
+        return 8 * KEPT
+
+    def none(self) -> tuple[int, Hashes]:
+        """Return the count of no rows."""
+        return 0, np.empty(0, np.uint64)
+
+    def of(self, batch: Any) -> Iterable[tuple[int, Hashes]]:
+        """Give the count of a batch."""
+        keys = keys_of(batch, self.by)
+        hashes = keys.select(key_hash(self.by)).to_series().unique()
+        return [(keys.height, hashes.bottom_k(KEPT).to_numpy())]
+
+    def added(self, sums: tuple[int, Hashes], more: tuple[int, Hashes]) -> tuple[int, Hashes]:
+        """Return the count of both."""
+        return sums[0] + more[0], np.union1d(sums[1], more[1])[:KEPT]

@@ -6,11 +6,11 @@ what they send back does not depend on the order of the parts, beyond rounding.
 """
 
 import pickle
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from threading import Lock
 from typing import Any, Protocol
 
@@ -103,13 +103,6 @@ def gather(
         table.scan(fields, add)
 
 
-def tally(table: Any, fields: list[str], count: Callable[[pa.Table], Counter[Any]]) -> Counter[Any]:
-    """Return how often things are met in all rows of a table; `count` is plain data."""
-    tallied = Tallied(count)
-    gather(table, fields, Fresh(partial(Tallied, count)), tallied)
-    return tallied.found
-
-
 @dataclass(frozen=True)
 class Fresh:
     """A work that begins with what a function makes, which is plain data."""
@@ -125,7 +118,7 @@ class Fresh:
 
 @dataclass(frozen=True)
 class Together:
-    """Several works on the same rows."""
+    """Several works in one reading of the rows."""
 
     works: Sequence[Work]
 
@@ -138,19 +131,26 @@ class Together:
     def begin(self) -> Iterator["Gatherings"]:
         """Begin all."""
         with ExitStack() as stack:
-            yield Gatherings([stack.enter_context(work.begin()) for work in self.works])
+            each = [stack.enter_context(work.begin()) for work in self.works]
+            yield Gatherings(each, self.shares)
+
+    def shares(self, batch: Any) -> Iterable[Any]:
+        """Give the rows of a batch that each work adds; None for no rows."""
+        return [batch] * len(self.works)
 
 
 @dataclass(frozen=True)
 class Gatherings:
-    """What several works have gathered of the same rows."""
+    """What several works have gathered in one reading of the rows."""
 
-    each: Sequence[Gathered]
+    each: Sequence[Any]
+    shares: Callable[[Any], Iterable[Any]]
 
     def add(self, batch: Any) -> None:
-        """Show the rows to all."""
-        for one in self.each:
-            one.add(batch)
+        """Have each add its rows."""
+        for one, rows in zip(self.each, self.shares(batch), strict=True):
+            if rows is not None:
+                one.add(rows)
 
     def load(self, part: bytes) -> None:
         """Add what others have gathered."""
@@ -208,24 +208,76 @@ class Changing(Passed):
         self.gathered.add(self.change(batch))
 
 
-@dataclass(frozen=True)
-class Tallied:
-    """What was met so far."""
+class Summing(ABC):
+    """A work whose state is one value, to which the values of other rows are added."""
 
-    count: Callable[[pa.Table], Counter[Any]]
-    found: Counter[Any] = field(default_factory=Counter)
+    @property
+    def size(self) -> int:
+        """About how many bytes a state has; 0 if merging makes nothing fewer."""
+        return 0
+
+    @abstractmethod
+    def none(self) -> Any:
+        """Return the value of no rows."""
+
+    @abstractmethod
+    def of(self, batch: Any) -> Iterable[Any]:
+        """Give the values of parts of a batch; runs on several threads at once."""
+
+    @abstractmethod
+    def added(self, sums: Any, more: Any) -> Any:
+        """Return the value of both; the first may be changed."""
+
+    @contextmanager
+    def begin(self) -> Iterator["Summed"]:
+        """Begin without rows."""
+        yield Summed(self, self.none())
+
+    def over(self, table: Any, fields: list[str], title: str | None = None) -> Any:
+        """Return the value of all rows of a table."""
+        with self.begin() as summed:
+            gather(table, fields, self, summed, title)
+            return summed.sums
+
+
+@dataclass
+class Summed:
+    """The value of the rows so far."""
+
+    work: Summing
+    sums: Any
     _lock: Any = field(default_factory=Lock)
 
     def add(self, batch: Any) -> None:
-        """Count in some rows; may be called from several threads at once."""
-        more = self.count(batch)
-        with self._lock:
-            self.found.update(more)
+        """Add some rows; may be called from several threads at once."""
+        for more in self.work.of(batch):
+            with self._lock:
+                self.sums = self.work.added(self.sums, more)
 
     def load(self, part: bytes) -> None:
-        """Add what another process has counted."""
-        self.found.update(pickle.loads(part))
+        """Add what another process has summed."""
+        self.sums = self.work.added(self.sums, pickle.loads(part))
 
     def state(self) -> bytes:
-        """Return the counts."""
-        return pickle.dumps(self.found)
+        """Return the value."""
+        return pickle.dumps(self.sums)
+
+
+@dataclass(frozen=True)
+class Tally(Summing):
+    """How often things are met in the rows."""
+
+    count: Callable[[pa.Table], Counter[Any]]  # plain data too
+
+    def none(self) -> Counter[Any]:
+        """Return no counts."""
+        return Counter()
+
+    def of(self, batch: Any) -> Iterable[Counter[Any]]:
+        """Give the counts of a batch."""
+        return [self.count(batch)]
+
+    def added(self, sums: Counter[Any], more: Counter[Any]) -> Counter[Any]:
+        """Return the counts of both."""
+        sums.update(more)
+        return sums

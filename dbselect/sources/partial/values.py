@@ -1,6 +1,5 @@
 """The values of columns and how often each occurs, counted in any number of processes."""
 
-import io
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,11 +26,8 @@ SAMPLED = 2**18
 class Values:
     """The values of a column with their numbers of rows, in any order, from any thread.
 
-    Parameters
-    ----------
-    limit : most values to keep, those with the smallest hashes; None keeps all, and
-        0 keeps only the smallest and the largest
-    most : of more values than this, none is kept
+    At most `limit` values are kept, those with the smallest hashes; None keeps all, and 0 only the
+    smallest and the largest. Of more than `most` values, none is kept.
     """
 
     def __init__(self, limit: int | None = None, most: int | None = None) -> None:
@@ -48,33 +44,32 @@ class Values:
         """Count some values; NULL and NaN are none."""
         if self._are_more:
             return
-        values = values.drop_nulls()
-        if self.limit is not None:
-            # Adding 0 makes one zero of two.
-            values = values.cast(pl.Float64).drop_nans() + 0.0
-            self._widen(values)
-        if self.limit == 0 or values.is_empty():
+        found = values.drop_nulls()
+        if found.dtype.is_temporal() or found.dtype in (pl.Decimal, pl.Binary, pl.Int128):
+            # Of types that the library does not count.
+            self.add_counts(found.rename("value").value_counts(name="rows"))
             return
-        counts = pl.Series(distinct(values.to_frame())).struct.unnest()
-        found = values.gather(counts["row"])
+        rows = pl.repeat(1, len(found), dtype=pl.Int64, eager=True)
+        if self.limit != 0 and len(found):
+            counts = pl.Series(distinct(found.to_frame())).struct.unnest()
+            found, rows = found.gather(counts["row"]), counts["rows"]
         if found.dtype in (pl.Categorical, pl.Enum):
             found = found.cast(pl.String)
-        self._add(pl.DataFrame({"value": found, "rows": counts["rows"]}))
+        self.add_counts(pl.DataFrame({"value": found, "rows": rows}))
 
     def add_counts(self, counts: pl.DataFrame) -> None:
-        """Count the values that an engine has counted: the columns ``value`` and ``rows``."""
+        """Count values that were counted: the columns ``value`` and ``rows``."""
         counts = counts.select("value", pl.col("rows").cast(pl.Int64)).drop_nulls()
         if self.limit is not None:
+            # Adding 0 makes one zero of two.
             counts = counts.with_columns(pl.col("value").cast(pl.Float64) + 0.0)
             counts = counts.filter(pl.col("value").is_not_nan())
             self._widen(counts["value"])
-        if self.limit != 0 and not counts.is_empty():
-            self._add(counts)
-
-    def _add(self, part: pl.DataFrame) -> None:
+        if self.limit == 0 or counts.is_empty():
+            return
         with self._lock:
-            self._parts.append(part)
-            self._waiting += part.height
+            self._parts.append(counts)
+            self._waiting += counts.height
             if self._waiting > self._room:
                 self._merge()
 
@@ -92,27 +87,26 @@ class Values:
         self._merge()
         return self._parts[0].sort("value")
 
-    def state(self) -> tuple[bytes, tuple[float, float] | None, bool]:
+    def state(self) -> tuple[pl.DataFrame | None, tuple[float, float] | None, bool]:
         """Return what was counted, for `load` in another process."""
-        counts = io.BytesIO()
         are_more = self.are_more
-        (self.counts() if self._parts and not are_more else pl.DataFrame()).write_ipc(counts)
-        return counts.getvalue(), self.range, are_more
+        return None if are_more or not self._parts else self.counts(), self.range, are_more
 
-    def load(self, counts: bytes, extremes: tuple[float, float] | None, are_more: bool) -> None:
+    def load(
+        self, counts: pl.DataFrame | None, extremes: tuple[float, float] | None, are_more: bool
+    ) -> None:
         """Add what another process has counted."""
-        part = pl.read_ipc(io.BytesIO(counts))
         self._are_more |= are_more
         if extremes is not None:
             self._widen(pl.Series(extremes))
-        if part.width:
-            self._parts.append(part)
+        if counts is not None:
+            self._parts.append(counts)
             self._merge()
 
     def _merge(self) -> None:
         merged = pl.concat(self._parts).group_by("value").agg(pl.col("rows").sum())
         if self.limit is not None and merged.height > self.limit:
-            hashes = hash_of(merged["value"].to_numpy())
+            hashes = splitmix(merged["value"].to_numpy().view(np.uint64))
             merged = merged[np.argpartition(hashes, self.limit)[: self.limit]]
         self._are_more |= self.most is not None and merged.height > self.most
         self._parts = [merged]
@@ -182,11 +176,6 @@ def series_at(frame: pl.DataFrame, path: Sequence[str | int]) -> pl.Series:
     for step in steps:
         found = found.arr.get(step - 1) if isinstance(step, int) else found.struct.field(step)
     return found
-
-
-def hash_of(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
-    """Return splitmix64 of the bits of each value."""
-    return splitmix(values.view(np.uint64))
 
 
 def splitmix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

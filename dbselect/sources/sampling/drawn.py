@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
@@ -47,14 +47,11 @@ Numbers = npt.NDArray[np.uint64]
 class Draws:
     """How often each row is in each record.
 
-    Notes
-    -----
-    A Poisson number is read off 16 bits of a hash, so that its probabilities are multiples of
-    2^-16; none is above 8.
+    A Poisson number, of mean 1, is read off 16 bits of a hash, so that its probabilities are
+    multiples of 2^-16; none is above 8. Of halves a fair coin puts each row in record 2 i or
+    2 i + 1.
     """
 
-    #: ``"poisson"``, a Poisson number of mean 1, independent for each row and record; or
-    #: ``"halves"``: a fair coin puts each row in record 2 i or in record 2 i + 1
     kind: DrawName
     records: int  # number of records
     seed: int  # 0 to 2^63 - 1
@@ -122,31 +119,37 @@ class DrawnTable(Around):
         """
         deciding = [name for name in (self._key, self._weight) if name is not None]
         read = [name for name in dict.fromkeys([*fields, *deciding]) if name != TIMES]
-        workers = min(os.cpu_count() or 1, self._draws.records)
+        records = range(self._draws.records)
         with (
             closing(self._table.batches(read)) as batches,
             progress(self.rows) as bar,
-            ThreadPoolExecutor(workers) as pool,
+            ThreadPoolExecutor(min(os.cpu_count() or 1, len(records))) as pool,
         ):
             for begun, rows in self._begun(batches):
-                weights = None
+                weights = np.ones(len(rows))
                 if self._weight is not None:
                     own = rows.select([self._weight]).to_struct_array()
                     weights = weights_of(own, self._weight)
-
-                def work(
-                    first: int,
-                    begun: Numbers = begun,
-                    rows: pa.Table = rows,
-                    weights: Vector | None = weights,
-                ) -> None:
-                    for record in range(first, self._draws.records, workers):
-                        times = self._draws.times(begun, record)
-                        consume(record, _drawn(rows, times, weights).select(fields))
-
-                for _ in pool.map(work, range(workers)):
+                draw = partial(self._draw, begun, rows, weights, fields, consume)
+                for _ in pool.map(draw, records):
                     pass
                 bar.update(len(rows))
+
+    def _draw(
+        self,
+        begun: Numbers,
+        rows: pa.Table,
+        weights: Vector,
+        fields: list[str],
+        consume: Callable[[int, pa.Table], None],
+        record: int,
+    ) -> None:
+        """Hand the rows of a record over, with how often they are drawn, times their weights."""
+        times = self._draws.times(begun, record)
+        there = times > 0
+        found = rows.filter(pa.array(there))
+        found = found.append_column(TIMES, pa.array((times * weights)[there]))
+        consume(record, found.select(fields))
 
     def _begun(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Numbers, pa.Table]]:
         """Give blocks of rows, however they come, with the hashes of their numbers or keys."""
@@ -157,13 +160,6 @@ class DrawnTable(Around):
                 numbers = folds_of(rows, Folding(LIMIT - 1, self._key, 0)).to_numpy()
             yield self._draws.begin(numbers), rows
             start += len(rows)
-
-
-def _drawn(rows: pa.Table, times: Vector, weights: Vector | None) -> pa.Table:
-    """Return the rows that are drawn, with how often, times their weights."""
-    there = times > 0
-    counts = times if weights is None else times * weights
-    return rows.filter(pa.array(there)).append_column(TIMES, pa.array(counts[there]))
 
 
 def in_blocks(batches: Iterable[pa.RecordBatch], size: int = BLOCK_ROWS) -> Iterator[pa.Table]:

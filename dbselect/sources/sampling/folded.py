@@ -7,7 +7,7 @@ columns, and on a seed, so nothing about the rows is kept from one reading to th
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from dbselect.record.columns import leaves
 from dbselect.sources.around import Around, without
 from dbselect.sources.partial.grouping import folds_of
-from dbselect.sources.partial.partial_aggregates import Changed, Reduce, Work, tally
+from dbselect.sources.partial.partial_aggregates import Changed, Reduce, Tally, Together, Work
 from dbselect.sources.request import Consumer, Folding, Table
 
 
@@ -50,7 +50,7 @@ class RowFolds:
         """Read the table once and return the folds that have rows, in their order."""
         self.of(self.table.schema.empty_table())  # a key of a wrong type is refused unread
         count = partial(_counted, self.folding)
-        return sorted(tally(self.table, self.fields, count))
+        return sorted(Tally(count).over(self.table, self.fields))
 
 
 class FoldedTable(Around):
@@ -109,6 +109,23 @@ def _kept(
     others = pc.less if folding.edges else pc.not_equal
     compare = pc.equal if held_out else others
     return rows.select(fields).filter(compare(folds_of(rows, folding), fold))
+
+
+@dataclass(frozen=True)
+class ByFold(Together):
+    """A work for each of some folds, on its rows."""
+
+    numbers: Sequence[int]  # folds of the works; rows of others are left out
+    folding: Folding
+
+    def shares(self, batch: Any) -> Iterator[pa.Table | None]:
+        """Give the rows of each fold; None for no rows."""
+        rows = in_arrow(batch)
+        rows = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+        folds = folds_of(rows, self.folding)
+        there = np.unique(np.asarray(folds)).tolist()
+        for fold in self.numbers:
+            yield rows.filter(pc.equal(folds, fold)) if fold in there else None
 
 
 def _counted(folding: Folding, batch: Any) -> Counter[int]:

@@ -118,7 +118,11 @@ def resample(
             "basis": basis, "terms": terms,
             "null_policy": None if null_policy == "skip" else null_policy,
         }  # fmt: skip
-        _check_of_parts(given)
+        for name, value in given.items():
+            if value is not None:
+                raise ArgumentError(
+                    f"{name} is {value!r}; it is for a table, the source has records"
+                )
         return _frame(_of_parts(grams, draws))
     table = open_table(source, columns)
     _check_fields(table, weight, key)
@@ -172,13 +176,6 @@ def parts_in(source: Any) -> list[Gram] | None:
     return aligned(found)
 
 
-def _check_of_parts(given: dict[str, Any]) -> None:
-    """Refuse what needs rows."""
-    for name, value in given.items():
-        if value is not None:
-            raise ArgumentError(f"{name} is {value!r}; it is for a table, the source has records")
-
-
 def _check_fields(table: Table, weight: str | None, key: str | None) -> None:
     """Refuse names that are no fields, or of a type that decides nothing."""
     for name, what in ((weight, "weight"), (key, "key")):
@@ -203,10 +200,7 @@ def _of_parts(grams: Sequence[Gram], draws: Draws) -> Iterator[tuple[int, Gram]]
 
 
 def _frame(found: Iterable[tuple[int, Gram]]) -> pl.DataFrame:
-    numbers, grams = [], []
-    for number, gram in found:
-        numbers.append(number)
-        grams.append(gram.to_struct())
+    grams = {number: gram.to_struct() for number, gram in found}
     return pl.DataFrame(
-        {RECORD: pl.Series(numbers, dtype=pl.Int64), "gram": pl.Series(grams, dtype=RECORD_DTYPE)}
+        {RECORD: [*grams], "gram": [*grams.values()]}, {RECORD: pl.Int64, "gram": RECORD_DTYPE}
     )

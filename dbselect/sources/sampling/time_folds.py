@@ -13,13 +13,8 @@ def time_folding(table: Table, time: str, k: int) -> Folding:
     """Return the folding into k folds and the rows before them, from one read of a column.
 
     The parts are those of scikit-learn's ``TimeSeriesSplit``, but that rows of equal time are
-    in one.
-
-    Raises
-    ------
-    ColumnError : there is no such column, or it is no number or date
-    DataError : it is missing in a row, or has too few different values
-    SourceError : the table is a stream
+    in one. ColumnError if there is no such column of numbers or dates; DataError if it is
+    missing in a row, or has too few different values; SourceError for a stream.
     """
     leaf = leaf_of(time, {one.name: one for one in leaves(table.schema)}, "time")
     if not leaf.is_numeric or leaf.field != time:

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, diags_array
 
 from dbselect.record.gram import Matrix, Vector
+from dbselect.sources.partial.partial_aggregates import Summing
 from dbselect.sources.wide.wide_rows import Index, Piece, WideRows
 
 #: Entries of a piece, as a share of their columns, up to which few columns are met.
@@ -14,7 +15,7 @@ FEW = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class LaterReading:
+class LaterReading(Summing):
     """The means of D columns from the first reading, at which pieces are centred."""
 
     rows: WideRows
@@ -33,28 +34,22 @@ class LaterReading:
     def centred(self, piece: Piece) -> tuple[Matrix, Any, Vector]:
         """Return the rows of a piece, whose values are changed, times the roots of the weights.
 
-        Returns
-        -------
-        X : shape (n, n_dense + 1), the target last, around the means
-        rooted : CSR matrix of the entries, around 0; None if there are none
-        root : shape (n,), of the weights
+        These are dense, shape (n, n_dense + 1), the target last, around the means; a CSR matrix of
+        the entries around 0, None if there are none; and the roots, shape (n,).
         """
         X, entries, root = piece.X, piece.entries, np.sqrt(piece.weight)
         if self.kept is not None:
             X = X[:, [*self.kept[: self.n_dense], -1]]
             if entries is not None:
                 entries = taken(entries, self.kept[self.n_dense :] - len(self.rows.names))
-        X -= self._beside(self.anchor)
-        X -= self._beside(self.mean)
+        beside = [*range(self.n_dense), -1]  # the columns before the entries, and the target
+        X -= self.anchor[beside]
+        X -= self.mean[beside]
         X *= root[:, None]
         if piece.has_gaps:
             np.nan_to_num(X, copy=False)  # a mean in the place of what is missing
         rooted = None if entries is None else (diags_array(root) @ entries).tocsr()
         return X, rooted, root
-
-    def _beside(self, values: Vector) -> Vector:
-        """Return what stands for the columns of a piece: those before the entries, the target."""
-        return np.append(values[: self.n_dense], values[-1])
 
 
 def compress_columns(rows: Any) -> tuple[Index | None, Any]:

@@ -23,15 +23,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dbselect.errors import ColumnError, DataError, unknown
+from dbselect.record.columns import Leaf
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.moments.products import two_products
 from dbselect.record.rows import warn_of_skipped
 from dbselect.record.terms import Terms
-from dbselect.sources.rows import TableRows
+from dbselect.sources.rows import UNITS, TableRows, part_of, values
 from dbselect.sources.target import check_numeric
-from dbselect.sources.wide.parts import n_parts, parts, per_one
 
 #: Bits of a slice, and rows whose products are summed at a time: 2 BITS + log2(rows)
 #: may be 53 at most.
@@ -39,11 +41,15 @@ BITS = 20
 BLOCK_ROWS = 8192
 #: TableRows read at a time: their sums, below 2^54, fit a 64-bit whole number.
 READ_ROWS = 2 * BLOCK_ROWS
+#: Bits of a double that is one of the parts of a longer number.
+PART_BITS = 48
 #: Values nearer to zero, or their products with a weight, have bits below those of doubles.
 SMALLEST = 1e-240
 
 Integers = npt.NDArray[np.object_]
 Index = npt.NDArray[np.intp]
+#: Slices by level t: which columns they are of, shape (s,), and whole numbers below 2^BITS, (s, n).
+_Slices = list[tuple[int, Index, Matrix]]
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,7 @@ def exact_sums(
         used += len(kept)
         own = np.ones(len(kept)) if w is None else w
         total, added = total + own.sum(), added + own @ block[kept][:, order[:-1]]
-        split = [part[at[kept]] for leaf in wanted_leaves for part in parts(piece, leaf)]
+        split = [part[at[kept]] for leaf in wanted_leaves for part in _parts(piece, leaf)]
         sums.add(np.vstack([np.ones(len(kept)), *split]), w)
     skipped = rows.skipped + seen - used
     if not used:
@@ -107,8 +113,8 @@ def exact_sums(
     warn_of_skipped(used, skipped, rows.missing, weighted=weight is not None)
     shares = dict(zip(features, (added / total).tolist(), strict=True))
     terms = rows.terms.of(features).with_shares(shares)
-    units = [1, *(per_one(leaf.type) for leaf in wanted_leaves)]
-    whole = _whole(*sums.finish(), [1, *(n_parts(leaf.type) for leaf in wanted_leaves)])
+    units = [1, *(_per_one(leaf.type) for leaf in wanted_leaves)]
+    whole = _whole(*sums.finish(), [1, *(_n_parts(leaf.type) for leaf in wanted_leaves)])
     return ExactSums([*features, target], used, skipped, *whole, units, terms)
 
 
@@ -127,15 +133,6 @@ def _whole(
     return added, least.tolist(), scale
 
 
-@dataclass(frozen=True)
-class _Slices:
-    """Slices of some columns: whole numbers below 2^BITS, one slice a row."""
-
-    values: Matrix  # (S, n)
-    levels: Index  # (S,), t of each slice
-    columns: Index  # (S,)
-
-
 class _Grid:
     """Slices of the same columns in every block, on exponents that its first one sets."""
 
@@ -145,7 +142,7 @@ class _Grid:
     def split(self, X: Matrix) -> _Slices:
         """Return the slices of columns, shape (d, n), whose sum they are."""
         rest = X.copy()
-        values, levels, columns = [], [], []
+        found: _Slices = []
         while True:
             largest = np.abs(rest).max(axis=1, initial=0.0)
             if not len(self.exponent):
@@ -154,18 +151,13 @@ class _Grid:
             level = (self.exponent - np.frexp(largest)[1]) // BITS
             live = largest > 0
             if not live.any():
-                break
+                return found
             first = int(level[live].min())
             at = np.flatnonzero(live & (level == first))
             unit = np.ldexp(1.0, self.exponent[at] - BITS * (first + 1))[:, None]
             whole = np.rint(rest[at] * (1.0 / unit))
             rest[at] -= whole * unit
-            values.append(whole)
-            levels.append(np.full(len(at), first))
-            columns.append(at)
-        if not values:
-            return _Slices(np.empty((0, X.shape[1])), np.empty(0, np.intp), np.empty(0, np.intp))
-        return _Slices(np.vstack(values), np.concatenate(levels), np.concatenate(columns))
+            found.append((first, at, whole))
 
 
 class _Sums:
@@ -191,17 +183,23 @@ class _Sums:
             self._add_products(part, left, grid.split(half))
 
     def _add_products(self, part: int, left: _Slices, right: _Slices) -> None:
-        found = np.zeros((len(left.values), len(right.values)), dtype=np.int64)
-        for start in range(0, left.values.shape[1], BLOCK_ROWS):
+        if not right:
+            return
+        one = np.vstack([whole for *_, whole in left])
+        two = one if right is left else np.vstack([whole for *_, whole in right])
+        found = np.zeros((len(one), len(two)), dtype=np.int64)
+        for start in range(0, one.shape[1], BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
-            found += (left.values[:, block] @ right.values[:, block].T).astype(np.int64)
-        for t in np.unique(left.levels).tolist():
-            for u in np.unique(right.levels).tolist():
-                rows, columns = left.levels == t, right.levels == u
+            found += (one[:, block] @ two[:, block].T).astype(np.int64)
+        row = 0
+        for t, rows, _ in left:
+            column = 0
+            for u, columns, _ in right:
                 sums = self._sums.setdefault((part, t, u), self._zeros())
-                sums[np.ix_(left.columns[rows], right.columns[columns])] += found[
-                    np.ix_(rows, columns)
-                ].astype(object)
+                own = found[row : row + len(rows), column : column + len(columns)]
+                sums[np.ix_(rows, columns)] += own.astype(object)
+                column += len(columns)
+            row += len(rows)
 
     def _zeros(self) -> Integers:
         return np.full((self._width, self._width), 0, dtype=object)
@@ -231,3 +229,59 @@ def _check_small(product: Matrix, X: Matrix) -> None:
             f"a value times its weight is {product[small][0]:g}; exact sums need 0, or at least "
             f"{SMALLEST:g} in size"
         )
+
+
+def _per_one(type_: pa.DataType) -> int:
+    """Return how many units make one: in these every value of a type is whole."""
+    if _is_decimal(type_):
+        return int(10**type_.scale)
+    return int(UNITS[type_.unit]) if pa.types.is_timestamp(type_) else 1
+
+
+def _n_parts(type_: pa.DataType) -> int:
+    """Return of how many doubles a value of a type is the sum."""
+    if _is_decimal(type_):
+        return 3
+    return 2 if _has_64_bits(type_) else 1
+
+
+def _parts(rows: pa.StructArray, leaf: Leaf) -> list[Vector]:
+    """Return the doubles that add up to a column of rows, in units; 0 for NULL."""
+    if _n_parts(leaf.type) == 1:
+        return [values(rows, leaf.path)]
+    found = part_of(rows, leaf.path)
+    if _is_decimal(leaf.type):
+        low, high = _words(pc.cast(found, pa.decimal128(38, leaf.type.scale)))
+    else:
+        is_signed = not pa.types.is_unsigned_integer(found.type)
+        whole = pc.cast(found, pa.int64() if is_signed else pa.uint64())
+        low = pc.fill_null(whole, 0).to_numpy(zero_copy_only=False).view(np.uint64)
+        high = np.where(is_signed & (low.view(np.int64) < 0), ~np.uint64(0), np.uint64(0))
+    # The size of a negative number is its complement and one more.
+    negative = high.view(np.int64) < 0
+    low, high = np.where(negative, ~low + 1, low), np.where(negative, ~high + (low == 0), high)
+    mask, rest = np.uint64(2**PART_BITS - 1), np.uint64(2 * PART_BITS - 64)
+    middle = (low >> np.uint64(PART_BITS)) | ((high << np.uint64(64 - PART_BITS)) & mask)
+    sizes = [low & mask, middle, high >> rest][: _n_parts(leaf.type)]
+    sign = np.where(negative, -1.0, 1.0)
+    return [
+        sign * np.ldexp(size.astype(np.float64), PART_BITS * at) for at, size in enumerate(sizes)
+    ]
+
+
+def _is_decimal(type_: pa.DataType) -> bool:
+    """Whether values are decimals of at most 38 digits, some of them perhaps behind the point."""
+    return bool(pa.types.is_decimal(type_)) and type_.precision <= 38 and type_.scale >= 0
+
+
+def _has_64_bits(type_: pa.DataType) -> bool:
+    wide = pa.types.is_int64(type_) or pa.types.is_uint64(type_)
+    return bool(wide or pa.types.is_timestamp(type_))
+
+
+def _words(found: Any) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Return the lower and the upper 64 bits of decimals, shape (n,) each; 0 for NULL."""
+    words = np.frombuffer(found.buffers()[1], dtype=np.uint64).reshape(-1, 2)
+    there = pc.is_valid(found).to_numpy(zero_copy_only=False)
+    own = np.where(there[:, None], words[found.offset : found.offset + len(found)], np.uint64(0))
+    return own[:, 0], own[:, 1]

@@ -5,12 +5,9 @@ in a mean enters only by its square. It also has the products within groups. Pro
 with each other are summed around 0, as most are 0, and moved to the means at the end.
 """
 
-import pickle
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,10 +15,32 @@ import numpy as np
 from dbselect.record.entries import Mask
 from dbselect.record.gram import Matrix, Vector
 from dbselect.sources.wide.centered_scan import LaterReading, compress_columns, taken
-from dbselect.sources.wide.wide_rows import Index
+from dbselect.sources.wide.wide_rows import Index, Piece
 
 #: Group, row and column of what is not 0, and its value.
 Nonzeros = tuple[Index, Index, Index, Vector]
+
+
+@dataclass(eq=False)
+class ProductSums:
+    """Products over some rows."""
+
+    rows: Matrix  # shape (k, D), of entries with each other around 0
+    within: list[Matrix]  # of each size of groups (B, s, s), of groups of entries around 0
+    weight: float = 0.0  # of the rows
+
+
+@dataclass(frozen=True, eq=False)
+class PieceProducts:
+    """Products of a piece."""
+
+    dense: Matrix  # shape (k, n_dense), with the dense columns
+    #: Those of dense columns with entries, shape (k - k_entries, m), and which m entries they are;
+    #: and a sparse matrix of entries with each other, around 0; None without entries
+    listed: tuple[Matrix, Index, Any] | None
+    #: Of each size of groups: those with other columns, (B, s, s), and of entries only, around 0
+    within: Sequence[tuple[Matrix, Nonzeros | None]]
+    weight: float  # of the rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,113 +62,86 @@ class Products(LaterReading):
         """For each of `within`, which groups are of entries only; shape (B,)."""
         return [np.all(groups >= self.n_dense, axis=1) for groups in self.within]
 
-    @property
-    def parted(self) -> list[tuple[Index, Index]]:
-        """For each of `within`, the groups that have other columns, and those of entries only."""
-        both = zip(self.within, self.are_listed, strict=True)
-        return [(groups[~listed], groups[listed]) for groups, listed in both]
-
     @cached_property
     def is_entry(self) -> Mask:
         """Which of `columns` are of entries; shape (k,)."""
         return np.asarray(self.columns >= self.n_dense)
 
-    @contextmanager
-    def begin(self) -> Iterator["ProductSums"]:
-        """Begin without rows."""
-        blocks = [np.zeros((*g.shape, g.shape[1])) for g in self.within]
-        yield ProductSums(self, np.zeros((len(self.columns), len(self.mean) - 1)), blocks)
+    def none(self) -> ProductSums:
+        """Return the products of no rows."""
+        blocks = [np.zeros((*groups.shape, groups.shape[1])) for groups in self.within]
+        return ProductSums(np.zeros((len(self.columns), len(self.mean) - 1)), blocks)
 
+    def of(self, batch: Any) -> Iterator[PieceProducts]:
+        """Give the products of the pieces of a batch."""
+        return map(self._of, self.rows.pieces(batch))
 
-@dataclass(eq=False)
-class ProductSums:
-    """Products of a later reading under way."""
-
-    asked: Products
-    sums: Matrix  # shape (k, D), of entries with each other around 0
-    within: list[Matrix]  # those within groups, of groups of entries around 0
-    weight: float = 0.0  # of the rows
-    _lock: Any = field(default_factory=Lock)
-
-    def add(self, batch: Any) -> None:
-        """Add some rows; may be called from several threads at once.
-
-        Every thread writes products of its own, one BLAS call each, before it takes the lock.
-        """
-        asked, first = self.asked, self.asked.n_dense
-        for piece in asked.rows.pieces(batch):
-            X, rooted, root = asked.centred(piece)
-            chosen = self._columns(asked.columns, X, rooted, root)
-            dense = chosen.T @ X[:, :-1]
-            if rooted is not None:
-                # Only one side needs to be centred: of rows centred at their mean, the sum is 0.
-                met, few = compress_columns(rooted)
-                beside = chosen[:, ~asked.is_entry].T @ few
-                # Of entries neither is: a product costs those of the rows that have both.
-                own = taken(rooted, self._at(asked.columns[asked.is_entry]))
-                among = (own.T @ rooted).tocoo()
-            within = [
-                (
-                    _within(self._columns(groups.ravel(), X, rooted, root), groups.shape),
-                    None if rooted is None else _among(rooted, self._at(those)),
-                )
-                for groups, those in asked.parted
-            ]
-            with self._lock:
-                self.weight += float(piece.weight.sum())
-                self.sums[:, :first] += dense
-                if rooted is not None:
-                    at = np.arange(few.shape[1]) if met is None else met
-                    self.sums[np.ix_(np.flatnonzero(~asked.is_entry), first + at)] += beside
-                    rows = np.flatnonzero(asked.is_entry)[among.row]
-                    self.sums[rows, first + among.col] += among.data
-                for mine, is_listed, (blocks, listed) in zip(
-                    self.within, asked.are_listed, within, strict=True
-                ):
-                    mine[~is_listed] += blocks
-                    if listed is not None and is_listed.any():
-                        block, one, other, value = listed
-                        np.add.at(mine, (np.flatnonzero(is_listed)[block], one, other), value)
-
-    def _at(self, columns: Index) -> Index:
-        """Return where columns of entries stand among these."""
-        return columns - self.asked.n_dense
+    def _of(self, piece: Piece) -> PieceProducts:
+        """Return the products of a piece, whose values are changed."""
+        X, rooted, root = self.centred(piece)
+        chosen = self._columns(self.columns, X, rooted, root)
+        # Every thread writes a product of its own: one BLAS call, without the lock.
+        dense, listed = chosen.T @ X[:, :-1], None
+        if rooted is not None:
+            # Only one side needs to be centred: of rows centred at their mean, the sum is 0.
+            met, few = compress_columns(rooted)
+            beside = chosen[:, ~self.is_entry].T @ few
+            # Of entries neither is: a product costs those of the rows that have both.
+            own = taken(rooted, self.columns[self.is_entry] - self.n_dense)
+            at = np.arange(few.shape[1]) if met is None else met
+            listed = beside, at, (own.T @ rooted).tocoo()
+        within = []
+        for groups, is_listed in zip(self.within, self.are_listed, strict=True):
+            others, entered = groups[~is_listed], groups[is_listed] - self.n_dense
+            columns = self._columns(others.ravel(), X, rooted, root)
+            nonzeros = None if rooted is None else _among(rooted, entered)
+            within.append((_within(columns, others.shape), nonzeros))
+        return PieceProducts(dense, listed, within, float(piece.weight.sum()))
 
     def _columns(self, columns: Index, X: Matrix, rooted: Any, root: Vector) -> Matrix:
         """Return some columns of a piece, centred, times the roots of the weights; (n, k)."""
         if rooted is None:
             return np.asarray(X[:, columns])
         found = np.empty((len(X), len(columns)))
-        is_entry = columns >= self.asked.n_dense
+        is_entry = columns >= self.n_dense
         found[:, ~is_entry] = X[:, columns[~is_entry]]
-        values = taken(rooted, self._at(columns[is_entry])).toarray()
-        found[:, is_entry] = values - self.asked.mean[columns[is_entry]] * root[:, None]
+        values = taken(rooted, columns[is_entry] - self.n_dense).toarray()
+        found[:, is_entry] = values - self.mean[columns[is_entry]] * root[:, None]
         return found
 
-    def around_means(self) -> tuple[Matrix, list[Matrix]]:
-        """Return the products with all, shape (k, D), and those within groups; once."""
-        asked, first = self.asked, self.asked.n_dense
-        mean = asked.mean[:-1]
-        for row in np.flatnonzero(asked.is_entry).tolist():
-            self.sums[row, first:] -= self.weight * mean[asked.columns[row]] * mean[first:]
-        for found, groups, is_listed in zip(
-            self.within, asked.within, asked.are_listed, strict=True
+    def added(self, sums: ProductSums, more: PieceProducts | ProductSums) -> ProductSums:
+        """Add the products of a piece, or of another process."""
+        sums.weight += more.weight
+        if isinstance(more, ProductSums):
+            sums.rows += more.rows
+            for mine, blocks in zip(sums.within, more.within, strict=True):
+                np.add(mine, blocks, out=mine)
+            return sums
+        first = self.n_dense
+        sums.rows[:, :first] += more.dense
+        if more.listed is not None:
+            beside, at, among = more.listed
+            sums.rows[np.ix_(np.flatnonzero(~self.is_entry), first + at)] += beside
+            rows = np.flatnonzero(self.is_entry)[among.row]
+            sums.rows[rows, first + among.col] += among.data
+        for mine, is_listed, (dense, listed) in zip(
+            sums.within, self.are_listed, more.within, strict=True
         ):
+            mine[~is_listed] += dense
+            if listed is not None and is_listed.any():
+                block, one, other, value = listed
+                np.add.at(mine, (np.flatnonzero(is_listed)[block], one, other), value)
+        return sums
+
+    def around_means(self, sums: ProductSums) -> tuple[Matrix, list[Matrix]]:
+        """Return the products with all, shape (k, D), and those within groups; `sums` change."""
+        mean, first = self.mean[:-1], self.n_dense
+        for row in np.flatnonzero(self.is_entry).tolist():
+            sums.rows[row, first:] -= sums.weight * mean[self.columns[row]] * mean[first:]
+        for found, groups, is_listed in zip(sums.within, self.within, self.are_listed, strict=True):
             for at in np.flatnonzero(is_listed).tolist():
-                found[at] -= self.weight * np.outer(mean[groups[at]], mean[groups[at]])
-        return self.sums, self.within
-
-    def load(self, part: bytes) -> None:
-        """Add the products of another process."""
-        sums, within, weight = pickle.loads(part)
-        self.weight += weight
-        np.add(self.sums, sums, out=self.sums)
-        for mine, more in zip(self.within, within, strict=True):
-            np.add(mine, more, out=mine)
-
-    def state(self) -> bytes:
-        """Return the products."""
-        return pickle.dumps((self.sums, self.within, self.weight))
+                found[at] -= sums.weight * np.outer(mean[groups[at]], mean[groups[at]])
+        return sums.rows, sums.within
 
 
 def _within(X: Matrix, shape: tuple[int, ...]) -> Matrix:

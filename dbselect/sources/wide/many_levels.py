@@ -1,7 +1,6 @@
 """Categories of so many levels that a row of 0 and 1 is too wide: each is an entry of 1."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -64,21 +63,12 @@ class ManyLevels:
         """The levels of each as a type, in which Polars looks them up once."""
         return [pl.Enum(category.texts) for category in self.categories]
 
-    def entries(self, fields: Sequence[pa.Array]) -> tuple[Any, Mask, Counter[str]]:
-        """Return the levels of rows as a CSR matrix, and which rows have all of them.
-
-        Also returns of each column in how many rows it is missing.
-        """
-        n, missing = len(fields[0]), Counter[str]()
-        there, parts = np.ones(n, dtype=bool), []
-        for field, category, type_ in zip(fields, self.categories, self._types, strict=True):
-            texts = pl.Series(pl.from_arrow(field))
-            missing[category.column] = texts.null_count()
-            there &= texts.is_not_null().to_numpy()
-            at = texts.cast(pl.String).cast(type_, strict=False).to_physical().cast(pl.Int64)
-            is_level = at.is_not_null().to_numpy()
-            ends = np.concatenate([[0], np.cumsum(is_level)])
-            own = at.drop_nulls().to_numpy()
-            shape = (n, len(category.levels))
-            parts.append(sparse.csr_matrix((np.ones(len(own)), own, ends), shape=shape))
-        return sparse.hstack(parts, format="csr"), there, missing
+    def entries(self, texts: Sequence[pa.Array]) -> Iterator[tuple[str, Any, Mask]]:
+        """Give each category, its levels of rows as a CSR matrix, and which rows have a text."""
+        for field, category, type_ in zip(texts, self.categories, self._types, strict=True):
+            text = pl.Series(pl.from_arrow(field))
+            at = text.cast(pl.String).cast(type_, strict=False).to_physical().cast(pl.Int64)
+            ends = np.concatenate([[0], np.cumsum(at.is_not_null().to_numpy())])
+            own, shape = at.drop_nulls().to_numpy(), (len(text), len(category.levels))
+            levels = sparse.csr_matrix((np.ones(len(own)), own, ends), shape=shape)
+            yield category.column, levels, text.is_not_null().to_numpy()

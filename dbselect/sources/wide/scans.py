@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.record.gram import Matrix, Vector
-from dbselect.sources.partial.partial_aggregates import Work, gather
+from dbselect.sources.partial.partial_aggregates import Summing
 from dbselect.sources.request import Table
 from dbselect.sources.wide.gram_rows import Products
 from dbselect.sources.wide.level_sums import LevelProducts
@@ -19,10 +19,7 @@ from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of
 class Scans:
     """A table that is read again and again for sums of its columns.
 
-    Attributes
-    ----------
-    rows : as given; after the first scan with what stands where values are missing
-    count : scans begun
+    After the first scan `rows` have what stands where values are missing; `count` scans were begun.
     """
 
     def __init__(self, table: Table, rows: WideRows) -> None:
@@ -43,14 +40,12 @@ class Scans:
     def products(self, columns: Index, within: Sequence[Index]) -> tuple[Matrix, list[Matrix]]:
         """Return the products of some columns with all, and those within groups."""
         work = Products(self.rows, *self._centre, columns, tuple(within), kept=self._kept)
-        found: tuple[Matrix, list[Matrix]] = self._read(work).around_means()
-        return found
+        return work.around_means(self._read(work))
 
     def by_level(self, levels: Index) -> tuple[Matrix, Any]:
         """Return sums by level of the dense columns around means, and of entries around 0."""
         work = LevelProducts(self.rows, *self._centre, levels, kept=self._kept)
-        found: tuple[Matrix, Any] = self._read(work).all()
-        return found
+        return work.around_means(self._read(work))
 
     def among(self, columns: Index) -> "Scans":
         """Return the scans of some columns, ascending, which their new numbers name."""
@@ -64,9 +59,6 @@ class Scans:
         """Return whether the products of some columns, which are needed now, take no scan."""
         return False
 
-    def _read(self, work: Work) -> Any:
-        """Make one scan."""
+    def _read(self, work: Summing) -> Any:
         self.count += 1
-        with work.begin() as sums:
-            gather(self._table, self.rows.fields, work, sums, f"scan {self.count}")
-        return sums
+        return work.over(self._table, self.rows.fields, f"scan {self.count}")

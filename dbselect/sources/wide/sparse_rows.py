@@ -56,9 +56,9 @@ class EntryTotals:
     products: Vector
 
     @classmethod
-    def none(cls) -> "EntryTotals":
+    def none(cls, width: int = 0) -> "EntryTotals":
         """Return the sums of no rows."""
-        return cls(np.zeros(0), np.zeros(0), np.zeros(0))
+        return cls(np.zeros(width), np.zeros(width), np.zeros(width))
 
     @classmethod
     def of(cls, rows: Any, weight: Vector, y: Vector) -> "EntryTotals":

@@ -18,6 +18,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from dbselect.errors import DataError
+from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX, Leaf
 from dbselect.record.entries import Entries, children_of
 from dbselect.record.formulas import Path
@@ -100,20 +101,27 @@ class WideRows:
 
     @cached_property
     def _runs(self) -> list[tuple[int, int]]:
-        return _runs_of(self.numbers)
+        """Where the columns begin and end that are an array field from its first element on.
+
+        A column that is none is a run of its own.
+        """
+        runs: list[tuple[int, int]] = []
+        for at, leaf in enumerate(self.numbers):
+            start = runs[-1][0] if runs else at
+            if start < at and leaf.path == (self.numbers[start].field, at - start + 1):
+                runs[-1] = (start, at + 1)
+            else:
+                runs.append((at, at + 1))
+        return runs
 
     @property
     def in_order(self) -> list[str]:
         """The columns in the order of the Gram, each indicator after its column."""
-        request, dense = self.request, set(self._dense)
-        parts = [[name] for name in request.names] + [
-            self._names_of(at) if at in dense else [] for at in range(len(request.terms.categories))
-        ]
-        order = request.order or range(len(parts))
+        parts = [[name] for name in self.request.names] + [names for *_, names in self._texts]
         marked = set(self.marked)
         return [
             each
-            for at in order
+            for at in self.request.order or range(len(parts))
             for name in parts[at]
             if name != self.target
             for each in ([name, name + SUFFIX] if name in marked else [name])
@@ -124,10 +132,6 @@ class WideRows:
         return dict(zip(self.request.names, self.request.policies, strict=False))
 
     @cached_property
-    def _of_categories(self) -> Sequence[str]:
-        return self.request.policies[len(self.request.names) :]
-
-    @cached_property
     def marked(self) -> list[str]:
         """The numbers that have an indicator."""
         return [leaf.name for leaf in self.numbers if self._policies[leaf.name] == "indicator"]
@@ -135,39 +139,39 @@ class WideRows:
     @cached_property
     def marks(self) -> tuple[Index, Index]:
         """Where these numbers are, and where their indicators are."""
-        at = np.array([self._number[name] for name in self.marked], np.intp)
+        marked = set(self.marked)
+        at = np.array([j for j, one in enumerate(self.numbers) if one.name in marked], np.intp)
         return at, np.arange(len(self.names) - len(at), len(self.names))
 
     @cached_property
-    def _levels(self) -> list[str]:
-        return [name for at in self._dense for name in self._names_of(at)]
+    def _texts(self) -> list[tuple[Category, str, list[str]]]:
+        """Categories, their policies and dense columns: what is missing may be one more level."""
+        policies = self.request.policies[len(self.request.names) :]
+        return [
+            (
+                one,
+                policy,
+                [] if has_many(one) else one.names + [one.missing] * (policy == "indicator"),
+            )
+            for one, policy in zip(self.request.terms.categories, policies, strict=True)
+        ]
 
     @cached_property
-    def _dense(self) -> list[int]:
-        """The categories whose levels are dense columns."""
-        categories = self.request.terms.categories
-        return [at for at, category in enumerate(categories) if not has_many(category)]
+    def _levels(self) -> list[str]:
+        return [name for *_, names in self._texts for name in names]
 
     @cached_property
     def many(self) -> ManyLevels:
-        """The other categories, whose levels are entries."""
-        dense = set(self._dense)
-        both = zip(self.request.terms.categories, self._of_categories, strict=True)
-        found = [each for at, each in enumerate(both) if at not in dense]
+        """The categories whose levels are entries."""
+        found = [(one, policy) for one, policy, _ in self._texts if has_many(one)]
         return ManyLevels(tuple(one for one, _ in found), tuple(policy for _, policy in found))
-
-    def _names_of(self, at: int) -> list[str]:
-        """Return the columns of a category; what is missing may be one more level."""
-        category = self.request.terms.categories[at]
-        marked = self._of_categories[at] == "indicator"
-        return category.names + [category.missing] * marked
 
     @cached_property
     def _kept(self) -> Mask:
         """Which columns a row needs: those whose gaps are not filled; shape (D + 1,)."""
         kept = [self._policies[leaf.name] in ("skip", "error") for leaf in self.numbers]
-        for at in self._dense:
-            kept += [self._of_categories[at] not in FILLS] * len(self._names_of(at))
+        for _, policy, names in self._texts:
+            kept += [policy not in FILLS] * len(names)
         return np.array(kept + [True] * len(self.marked) + [True])
 
     def pieces(self, batch: Any) -> Iterator[Piece]:
@@ -197,15 +201,14 @@ class WideRows:
             else:
                 for j in range(start, end):
                     X[:, j] = values(struct, self.numbers[j].path)
-        self._fill_levels(X[:, width : width + levels], struct)
+        used, missing = np.ones(n, dtype=bool), Counter[str]()
+        self._fill_levels(X[:, width : width + levels], struct, missing)
         X[:, width + levels : -1] = 0.0
         y = made.get(self.target)
         X[:, -1] = values(struct, self._target.path) if y is None else y
-        used, missing = np.ones(n, dtype=bool), Counter[str]()
         # A sum is finite where all values are, at one reading of them.
         if not np.isfinite(X.sum(axis=1)).all():
-            used, missing = self._without_gaps(X)
-        missing.update(self._missing_levels(X))
+            used = self._without_gaps(X, missing)
         weight = np.ones(n)
         if self.request.weight is not None:
             weight = weights_of(struct, self.request.weight)
@@ -227,71 +230,57 @@ class WideRows:
 
         Counts in `missing` what is missing.
         """
-        parts, used = [], np.ones(len(struct), dtype=bool)
-        if self.many.categories:
-            texts = [part_of(struct, self.paths[one.column]) for one in self.many.categories]
-            levels, used, lacking = self.many.entries(texts)
-            missing.update(lacking)
-            parts.append(levels)
+        texts = [part_of(struct, self.paths[one.column]) for one in self.many.categories]
+        each = [*self.many.entries(texts)]
         if self.sparse is not None:
-            field, there = entries(self.sparse, struct.field(self.sparse))
-            missing.update({self.sparse: int((~there).sum())})
+            each.append((self.sparse, *entries(self.sparse, struct.field(self.sparse))))
+        used = np.ones(len(struct), dtype=bool)
+        for name, _, there in each:
+            missing[name] += int((~there).sum())
             used &= there
-            parts.append(field)
+        parts = [found for _, found, _ in each]
         return (sparse.hstack(parts, format="csr") if parts else None), used
 
-    def _without_gaps(self, X: Matrix) -> tuple[Mask, Counter[str]]:
-        """Mark what is missing, and return which rows have all that they need."""
+    def _without_gaps(self, X: Matrix, missing: Counter[str]) -> Mask:
+        """Mark what is missing, and return which rows have all that they need.
+
+        Counts in `missing` the gaps of the columns of the table, all levels of a category alike.
+        """
+        names, sources = [*self.names, self.target], self.request.terms.sources()
         for j in np.flatnonzero(np.isinf(X).any(axis=0)).tolist():
-            value, name = X[np.isinf(X[:, j]), j][0], [*self.names, self.target][j]
+            value = X[np.isinf(X[:, j]), j][0]
             raise DataError(
-                f"column '{name}' has an infinite value ({value}); values must be finite"
+                f"column '{names[j]}' has an infinite value ({value}); values must be finite"
             )
         gaps = np.isnan(X)
         at, on = self.marks
         X[:, on] = gaps[:, at]
-        used = np.asarray(~gaps[:, self._kept].any(axis=1))
-        return used, self._missing(gaps)
+        counts = gaps.sum(axis=0)
+        for j in np.flatnonzero(counts).tolist():
+            source = sources.get(names[j], names[j])
+            missing[source] = max(missing[source], int(counts[j]))
+        return np.asarray(~gaps[:, self._kept].any(axis=1))
 
     @cached_property
     def _target(self) -> Leaf:
         return next(leaf for leaf in self.request.columns if leaf.name == self.target)
 
-    @cached_property
-    def _number(self) -> dict[str, int]:
-        return {name: j for j, name in enumerate(self.names)}
+    def _fill_levels(self, X: Matrix, struct: pa.StructArray, missing: Counter[str]) -> None:
+        """Write the columns of 0 and 1 of the categories.
 
-    def _missing(self, gaps: Mask) -> Counter[str]:
-        """Count the gaps of the columns of the table, all levels of a category alike."""
-        counts = gaps.sum(axis=0)
-        found: Counter[str] = Counter()
-        sources = self.request.terms.sources()
-        for j in np.flatnonzero(counts).tolist():
-            name = [*self.names, self.target][j]
-            name = sources.get(name, name)
-            found[name] = max(found[name], int(counts[j]))
-        return found
-
-    def _missing_levels(self, X: Matrix) -> dict[str, int]:
-        """Count the gaps of the categories of which what is missing is a level."""
-        return {
-            category.column: int(X[:, self._number[category.missing]].sum())
-            for at in self._dense
-            if (category := self.request.terms.categories[at]).missing in self._names_of(at)
-        }
-
-    def _fill_levels(self, X: Matrix, struct: pa.StructArray) -> None:
-        """Write the columns of 0 and 1 of the categories."""
+        Counts in `missing` the gaps of those of which what is missing is a level, the last.
+        """
         start = 0
-        for at in self._dense:
-            category, names = self.request.terms.categories[at], self._names_of(at)
-            field = part_of(struct, self.paths[category.column])
-            frame = pl.DataFrame({category.column: pl.Series(pl.from_arrow(field))})
-            made = frame.select(category.indicators(self._of_categories[at] == "indicator"))
-            X[:, start : start + len(names)] = made.select(
-                pl.col(names).fill_null(float("nan"))
-            ).to_numpy()
-            start += len(names)
+        for one, policy, names in self._texts:
+            if names:
+                field = part_of(struct, self.paths[one.column])
+                frame = pl.DataFrame({one.column: pl.Series(pl.from_arrow(field))})
+                made = frame.select(one.indicators(policy == "indicator")).select(names)
+                end = start + len(names)
+                X[:, start:end] = made.fill_null(float("nan")).to_numpy()
+                if policy == "indicator":
+                    missing[one.column] += int(X[:, end - 1].sum())
+                start = end
 
 
 def _structs(rows: Any) -> pa.StructArray:
@@ -300,21 +289,6 @@ def _structs(rows: Any) -> pa.StructArray:
     batches = pa.table(table).combine_chunks().to_batches()
     empty = pa.RecordBatch.from_pylist([], schema=pa.table(table).schema)
     return (batches[0] if batches else empty).to_struct_array()
-
-
-def _runs_of(leaves: Sequence[Leaf]) -> list[tuple[int, int]]:
-    """Return where the columns begin and end that are an array field from its first element on.
-
-    A column that is none is a run of its own.
-    """
-    runs: list[tuple[int, int]] = []
-    for at, leaf in enumerate(leaves):
-        start = runs[-1][0] if runs else at
-        if runs and leaf.path == (leaves[start].field, at - start + 1) and start < at:
-            runs[-1] = (start, at + 1)
-        else:
-            runs.append((at, at + 1))
-    return runs
 
 
 def _is_array(field: pa.Array, leaves: Sequence[Leaf]) -> bool:

@@ -4,20 +4,18 @@ They are means, variances and products with the target, which take O(D) memory; 
 centred at its own means, and pieces are merged by Chan's formula.
 """
 
-import pickle
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from threading import Lock
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dbselect.record.gram import Vector
 from dbselect.record.moments.fills import fills_beside
+from dbselect.sources.partial.partial_aggregates import Summing
 from dbselect.sources.wide.sparse_rows import EntryTotals
-from dbselect.sources.wide.wide_rows import Mask, Piece, WideRows
+from dbselect.sources.wide.wide_rows import Piece, WideRows
 
 
 @dataclass
@@ -74,8 +72,14 @@ class Totals:
         own = ("anchor", "weight", "mean", "beside", "squares", "products")
         return replace(self, **{name: getattr(self, name)[at] for name in own})
 
+    def moved(self, anchor: Vector) -> "Totals":
+        """Return the same sums from another anchor."""
+        step = self.anchor - anchor
+        return replace(self, anchor=anchor, mean=self.mean + step, beside=self.beside + step[-1])
+
     def add(self, other: "Totals") -> None:
-        """Add the sums of other rows."""
+        """Add the sums of other rows; a column without a value takes their anchor."""
+        self.anchor = np.where(self.weight > 0, self.anchor, other.anchor)
         moved = other.anchor - self.anchor
         self.rows += other.rows
         self.skipped += other.skipped
@@ -132,90 +136,28 @@ def filled(totals: Totals, fills: Vector) -> Totals:
 
 
 def anchor_of(piece: Piece) -> Vector:
-    """Return a value of each column, NaN for one that has none; shape (D + 1,)."""
+    """Return a value of each column, 0 for one that has none; shape (D + 1,)."""
+    if not len(piece.X):
+        return np.zeros(piece.X.shape[1])
     anchor: Vector = piece.X[0].copy()
     for j in np.flatnonzero(np.isnan(anchor)).tolist():
-        anchor[j] = piece.X[np.isnan(piece.X[:, j]).argmin(), j]
+        anchor[j] = np.nan_to_num(piece.X[np.isnan(piece.X[:, j]).argmin(), j])
     return anchor
-
-
-def joint_anchor(parts: Iterable[Totals]) -> Vector:
-    """Return of each column the first anchor that is one of its values; shape (D + 1,)."""
-    first, *others = parts
-    anchor, known = first.anchor, first.weight > 0
-    for part in others:
-        anchor = np.where(known, anchor, part.anchor)
-        known = known | (part.weight > 0)
-    return anchor
-
-
-@dataclass(frozen=True)
-class Margins:
-    """The first reading: what each column is by itself and beside the target."""
-
-    rows: WideRows
-
-    @property
-    def size(self) -> int:
-        """About how many bytes a state has."""
-        return 40 * len(self.rows.names)
-
-    @contextmanager
-    def begin(self) -> Iterator["MarginSums"]:
-        """Begin without rows."""
-        yield MarginSums(self.rows)
 
 
 @dataclass
 class MarginSums:
-    """Sums of the first reading under way."""
+    """Sums of the first reading."""
 
-    rows: WideRows
-    totals: Totals = field(init=False)  # so far
-    entries: EntryTotals = field(default_factory=EntryTotals.none)  # those of the field of entries
-    _anchored: Mask = field(init=False)
-    _lock: Any = field(default_factory=Lock)
+    totals: Totals
+    entries: EntryTotals  # those of the field of entries
 
-    def __post_init__(self) -> None:
-        """Begin without rows."""
-        self.totals = Totals.none(np.zeros(len(self.rows.names) + 1))
-        self._anchored = np.zeros(len(self.rows.names) + 1, dtype=bool)
+    def all(self, width: int = 0) -> Totals:
+        """Return the sums of all columns: the entries stand before the target, anchored at 0.
 
-    def add(self, batch: Any) -> None:
-        """Add some rows; may be called from several threads at once."""
-        for piece in self.rows.pieces(batch):
-            with self._lock:
-                if len(piece.X) and not self._anchored.all():
-                    self._anchor(anchor_of(piece))
-                anchor = self.totals.anchor
-            entries = EntryTotals.none()
-            if piece.entries is not None:
-                y = piece.X[:, -1] - anchor[-1]
-                entries = EntryTotals.of(piece.entries, piece.weight, y)
-            more = Totals.of(piece, anchor)
-            with self._lock:
-                self.totals.add(more)
-                self.entries.add(entries)
-
-    def _anchor(self, anchor: Vector) -> None:
-        """Take what is no NaN for the columns that had no anchor: their sums are of no rows."""
-        taken = ~np.isnan(anchor) & ~self._anchored
-        self.totals.anchor = np.where(taken, anchor, self.totals.anchor)
-        self._anchored |= taken
-
-    def load(self, part: bytes) -> None:
-        """Add the sums of another process."""
-        other, entries = pickle.loads(part)
-        self._anchor(np.where(other.weight > 0, other.anchor, np.nan))
-        self.totals.add(other)
-        self.entries.add(entries, float(other.anchor[-1] - self.totals.anchor[-1]))
-
-    def state(self) -> bytes:
-        """Return the sums."""
-        return pickle.dumps((self.totals, self.entries))
-
-    def all(self) -> Totals:
-        """Return the sums of all columns: the entries stand before the target, anchored at 0."""
+        There are at least `width` entries.
+        """
+        self.entries.add(EntryTotals.none(width))
         known, width = self.totals, len(self.entries.sums)
         weight = float(known.weight[-1])
         mean, squares, products = self.entries.centred(weight, float(known.mean[-1]))
@@ -232,3 +174,36 @@ class MarginSums:
             squares=joined(known.squares, squares),
             products=joined(known.products, products),
         )
+
+
+@dataclass(frozen=True)
+class Margins(Summing):
+    """The first reading: what each column is by itself and beside the target."""
+
+    rows: WideRows
+
+    @property
+    def size(self) -> int:
+        """About how many bytes a state has."""
+        return 40 * len(self.rows.names)
+
+    def none(self) -> MarginSums:
+        """Return the sums of no rows."""
+        return MarginSums(Totals.none(np.zeros(len(self.rows.names) + 1)), EntryTotals.none())
+
+    def of(self, batch: Any) -> Iterator[MarginSums]:
+        """Give the sums of the pieces of a batch, each from an anchor of its own."""
+        for piece in self.rows.pieces(batch):
+            anchor = anchor_of(piece)
+            entries = EntryTotals.none()
+            if piece.entries is not None:
+                y = piece.X[:, -1] - anchor[-1]
+                entries = EntryTotals.of(piece.entries, piece.weight, y)
+            yield MarginSums(Totals.of(piece, anchor), entries)
+
+    def added(self, sums: MarginSums, more: MarginSums) -> MarginSums:
+        """Return the sums of both."""
+        sums.totals.add(more.totals)
+        moved = more.totals.anchor[-1] - sums.totals.anchor[-1]
+        sums.entries.add(more.entries, float(moved))
+        return sums

@@ -16,12 +16,10 @@ from dbselect.record.columns import leaves
 from dbselect.record.gram import Matrix, Vector
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
+from dbselect.results.prediction.contributions import LinearPredictors
 from dbselect.results.prediction.predict import Predictor
-from dbselect.results.prediction.side_by_side import LinearPredictors
-from dbselect.sources.read import with_digits_of
-from dbselect.sources.request import check_field
 from dbselect.validation.robust.sandwich import MeatSums, Scoring
-from dbselect.validation.scoring.row_reading import row_reading_of
+from dbselect.validation.scoring.reading import fields_read
 
 #: How often a row's square is divided by 1 - its leverage.
 POWERS = {"HC2": 1, "HC3": 2}
@@ -106,19 +104,18 @@ def scoring_of(
     clusters: Sequence[str],
 ) -> tuple[Scoring, Any]:
     """Return what to sum over the rows, and the table."""
-    reading, table = row_reading_of(found, wanted.predictors, data, weight, None, "cluster")
+    named = dict.fromkeys(clusters, "cluster")
+    reading, table = fields_read(found, wanted.predictors, data, weight, named)
     known = {leaf.name: leaf for leaf in leaves(table.schema)}
     for cluster in clusters:
-        check_field(cluster, "cluster", table.schema)
         type_ = table.schema.field(cluster).type
         if kind == "HAC" and not (cluster in known and known[cluster].is_numeric):
             raise ColumnError(f"time '{cluster}' has type {type_}; it must be a number or a date")
         if pa.types.is_nested(type_):
             raise ColumnError(f"cluster '{cluster}' has type {type_}; it must be one value a row")
-        table = with_digits_of(cluster, table)
     scoring = Scoring(
-        **vars(reading), constant=wanted.constant, white=wanted.back is not None,
-        power=POWERS.get(kind, 0), clusters=tuple((cluster,) for cluster in clusters),
+        **reading, constant=wanted.constant, white=wanted.back is not None,
+        power=POWERS.get(kind, 0),
     )  # fmt: skip
     return scoring, table
 
@@ -127,11 +124,12 @@ def check_rows(
     sums: MeatSums, found: Model | GlmModel, weight: str | None, clusters: Sequence[str]
 ) -> None:
     """Refuse rows that are not those of the fit, or that no sandwich is made of."""
-    if not sums.rows:
+    usable = sums.rows + sums.lost
+    if not usable:
         raise DataError(no_rows(sums.skipped))
-    if sums.rows != found.rows:
+    if usable != found.rows:
         raise DataError(
-            f"data has {sums.rows} usable rows, and the model was fitted to {found.rows}; it must "
+            f"data has {usable} usable rows, and the model was fitted to {found.rows}; it must "
             "have the rows of the fit and no others"
         )
     if sums.lost:

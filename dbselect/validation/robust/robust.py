@@ -15,7 +15,6 @@ from dbselect.record.gram import Matrix
 from dbselect.record.rows import row_counts
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
-from dbselect.sources.partial.partial_aggregates import gather
 from dbselect.sources.snapshots import one_snapshot
 from dbselect.validation.robust.bread import (
     SandwichPlan,
@@ -156,9 +155,7 @@ def robust_errors(
         raise ArgumentError("data is a Gram and holds no rows; give the table")
     wanted = of_linear(model) if isinstance(model, Model) else of_family(model, kind)
     scoring, table = scoring_of(model, wanted, data, kind, weight, clusters)
-    with scoring.begin() as scored:
-        gather(table, scoring.fields, scoring, scored)
-        sums = scored.sums
+    sums = scoring.over(table, scoring.fields)
     check_rows(sums, model, weight, clusters)
     return _finished(model, wanted, sums, kind, maxlags)
 

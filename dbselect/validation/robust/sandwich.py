@@ -9,7 +9,7 @@ and of clusters g, within which errors may go together, ``B = sum_g (sum s u) (s
 covariance is A^-1 B A^-1. In order of a time, T_t the sum of s u over its rows and L lags,
 ``B = G_0 + sum_l (1 - l / (L + 1)) (G_l + G_l')``, ``G_l = sum_t T_t T_{t-l}'``. Of clusters in two
 ways B is that of the one and of the other, less that of both. Of least squares u is white
-(`linear.whitening`): A is 1, and h is known while the rows are read.
+(`linear.inference`): A is 1, and h is known while the rows are read.
 
 Each process sums its rows: (r + 1)^2 numbers, of G clusters G (r + 1) more and their keys.
 
@@ -19,27 +19,18 @@ Journal of Business and Economic Statistics 29, for two ways; Newey, West (1987)
 and Driscoll, Kraay (1998), Review of Economics and Statistics 80, for time.
 """
 
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
-from dbselect.glm.named import family_of
-from dbselect.record.formulas import Path, translate
 from dbselect.record.gram import Matrix, Vector
-from dbselect.sources.passes import algebra_of, gaps_of
-from dbselect.sources.rows import values
-from dbselect.validation.scoring.metrics import RowsSeen
-from dbselect.validation.scoring.one_pass import key_of, refuse_infinite, refuse_unbounded
-from dbselect.validation.scoring.row_reading import RowReading, SummedRows
+from dbselect.validation.scoring.metrics import SUMMED, RowsSeen
+from dbselect.validation.scoring.reading import RowReading, Sums, UsedRows
 
-#: Rows at a time: their coordinates are in memory.
-ROWS_AT_ONCE = 1 << 15
+#: Keys that may be added before those of one cluster are put together.
+KEYS_AT_ONCE = 1 << 15
+
 #: Leverages nearer to 1 than this are 1: such a row has a residual of rounding.
 LEVERAGE_ROUNDING = 1e-9
 
@@ -65,7 +56,7 @@ class ClusterSums:
         starts = np.flatnonzero(np.diff(ordered.rle_id().to_numpy().astype(np.int64), prepend=-1))
         self.keys.append(ordered.gather(starts))
         self.sums.append(np.add.reduceat(scores[order], starts, axis=0))
-        if sum(map(len, self.keys)) > 2 * self.settled + ROWS_AT_ONCE:
+        if sum(map(len, self.keys)) > 2 * self.settled + KEYS_AT_ONCE:
             self.settle()
 
     def settle(self) -> Matrix:
@@ -84,8 +75,8 @@ class ClusterSums:
             self.add(key, scores)
 
 
-@dataclass(eq=False)
-class MeatSums:
+@dataclass(eq=False, kw_only=True)
+class MeatSums(Sums):
     """Sums over some rows."""
 
     information: Matrix  # A, shape (r + 1, r + 1); zeros where it is known
@@ -95,30 +86,13 @@ class MeatSums:
     clusters: list[ClusterSums] = field(default_factory=list)
     left: float = 0.0  # sum of w W r^2
     squares: float = 0.0  # sum of w y^2
-    # rows, skipped, weight: that are used, and left out
-    rows: int = 0
-    skipped: int = 0
-    weight: float = 0.0
-    # rows, as None, and of each column those in which it is missing
-    missing: Counter[str | None] = field(default_factory=Counter)
     exact: int = 0  # rows with leverage 1
-    lost: int = 0  # rows that are used and have no cluster
 
     def add(self, other: "MeatSums") -> None:
         """Add the sums over other rows."""
-        self.information += other.information
-        self.meat += other.meat
-        self.gradient += other.gradient
         for own, one in zip(self.clusters, other.clusters, strict=True):
             own.merge(one)
-        self.left += other.left
-        self.squares += other.squares
-        self.rows += other.rows
-        self.skipped += other.skipped
-        self.weight += other.weight
-        self.missing.update(other.missing)
-        self.exact += other.exact
-        self.lost += other.lost
+        super().add(replace(other, clusters=[]))
 
 
 @dataclass(frozen=True)
@@ -128,12 +102,6 @@ class Scoring(RowReading):
     constant: float | None  # the coordinate that all rows have; None if there is none
     white: bool  # whether A is 1
     power: int  # k, what a row's square is divided by 1 - h so often
-    clusters: tuple[Path, ...]  # none to two
-
-    @property
-    def fields(self) -> list[str]:
-        """The fields of the table that are read."""
-        return list(dict.fromkeys([*super().fields, *(str(path[0]) for path in self.clusters)]))
 
     @property
     def width(self) -> int:
@@ -147,14 +115,37 @@ class Scoring(RowReading):
 
     def none(self) -> MeatSums:
         """Return the sums over no rows."""
-        square = (self.width, self.width)
-        ways = [ClusterSums() for _ in range((0, 1, 3)[len(self.clusters)])]
-        return MeatSums(np.zeros(square), np.zeros(square), np.zeros(self.width), ways)
+        A, B = np.zeros((2, self.width, self.width))
+        ways = [ClusterSums() for _ in range((0, 1, 3)[len(self.keys)])]
+        return MeatSums(information=A, meat=B, gradient=np.zeros(self.width), clusters=ways)
 
-    @contextmanager
-    def begin(self) -> Iterator["ScoredRows"]:
-        """Begin without rows."""
-        yield ScoredRows(self, sums=self.none())
+    def sum_up(self, sums: MeatSums, rows: UsedRows) -> None:
+        """Set the sums over rows."""
+        u, (y,) = rows.found, rows.y
+        seen = RowsSeen(self.told, u[None, :, :1], y[None, :, None])
+        working = rows.weight * SUMMED["working"](seen)[:, 0]  # w W
+        score = rows.weight * SUMMED["score"](seen)[:, 0]  # s
+        sums.squares, sums.left = float(rows.weight @ y**2), float(score @ (score / working))
+        if self.constant is None:
+            u = u[:, 1:]
+        else:
+            u[:, 0] = self.constant  # in the place of the prediction, which is used up
+        sums.gradient = score @ u
+        if not self.white:
+            sums.information = (u * working[:, None]).T @ u
+        if self.keys:
+            each = rows.keys.get_columns()
+            both = [] if len(each) == 1 else [rows.keys.select(pl.struct(pl.all())).to_series()]
+            for clusters, key in zip(sums.clusters, [*each, *both], strict=True):
+                clusters.add(key, u * score[:, None])
+            return
+        if self.power:
+            rest = 1.0 - working * (u**2).sum(axis=1)
+            exact = rest <= LEVERAGE_ROUNDING
+            sums.exact = int(exact.sum())
+            score = score / np.where(exact, 1.0, rest) ** (0.5 * self.power)
+        own = u * score[:, None]
+        sums.meat = own.T @ own
 
 
 def lagged(scores: Matrix, lags: int) -> Matrix:
@@ -164,66 +155,3 @@ def lagged(scores: Matrix, lags: int) -> Matrix:
         between = scores[lag:].T @ scores[:-lag]
         meat += (1.0 - lag / (lags + 1.0)) * (between + between.T)
     return np.asarray(meat)
-
-
-@dataclass(frozen=True)
-class ScoredRows(SummedRows):
-    """The rows that were summed so far."""
-
-    at_once: ClassVar[int | None] = ROWS_AT_ONCE
-
-    scoring: Scoring
-
-    def _sums_of(self, batch: pa.RecordBatch) -> MeatSums:
-        asked, sums = self.scoring, self.scoring.none()
-        rows = batch.to_struct_array()
-        refuse_infinite(asked.columns, asked.weight, rows)
-        found = asked.predictors.predict(pl.DataFrame(batch))
-        family = family_of(asked.family, asked.levels)
-        y = np.array(translate(family.responses(asked.target)[0], algebra_of(batch)))
-        weight = np.ones(len(found)) if asked.weight is None else values(rows, asked.weight)
-        there = ~(np.isnan(found).any(axis=1) | np.isnan(y)) & (weight > 0)
-        sums.rows, sums.skipped = int(there.sum()), int((~there).sum())
-        sums.missing = gaps_of({name: asked.columns[name] for name in asked.needed}, batch)
-        named = {str(n): key_of(rows, path) for n, path in enumerate(asked.clusters)}
-        keys = pl.DataFrame(named).filter(pl.Series(there)) if named else pl.DataFrame()
-        sums.lost = max((key.null_count() for key in keys), default=0)
-        found, y, weight = found[there], y[there], weight[there]
-        refuse_unbounded(found)
-        if not sums.rows or sums.lost:
-            return sums
-        seen = RowsSeen(family, found[:, :1].T[:, :, None], y[None, :, None])
-        working = weight * seen.of_both(lambda eta, y: family.row(eta, y).pairs[0][0])[:, 0]
-        residual = seen.of_both(lambda eta, y: family.row(eta, y).pairs[0][1])[:, 0]
-        sums.weight, sums.squares = float(weight.sum()), float(weight @ y**2)
-        sums.left = float(working @ residual**2)
-        self._summed(sums, self._coordinates(found), working, working * residual, keys)
-        return sums
-
-    def _coordinates(self, found: Matrix) -> Matrix:
-        if self.scoring.constant is None:
-            return found[:, 1:]
-        found[:, 0] = self.scoring.constant  # the prediction is used up
-        return found
-
-    def _summed(
-        self, sums: MeatSums, u: Matrix, working: Vector, score: Vector, keys: pl.DataFrame
-    ) -> None:
-        """Sum over the rows that are used; of each `working` is w W, and `score` is s."""
-        asked = self.scoring
-        sums.gradient = score @ u
-        if not asked.white:
-            sums.information = (u * working[:, None]).T @ u
-        if keys.width:
-            each = keys.get_columns()
-            both = [] if len(each) == 1 else [keys.select(pl.struct(pl.all())).to_series()]
-            for clusters, key in zip(sums.clusters, [*each, *both], strict=True):
-                clusters.add(key, u * score[:, None])
-            return
-        if asked.power:
-            rest = 1.0 - working * (u**2).sum(axis=1)
-            exact = rest <= LEVERAGE_ROUNDING
-            sums.exact = int(exact.sum())
-            score = score / np.where(exact, 1.0, rest) ** (0.5 * asked.power)
-        own = u * score[:, None]
-        sums.meat = own.T @ own

@@ -25,10 +25,9 @@ from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Vector, as_fitted
 from dbselect.record.inputs import Product, inputs_as_fitted
-from dbselect.results.every import AnySequence
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
-from dbselect.results.joint import JointSequence, by_response
+from dbselect.results.joint import AnySequence, JointSequence, by_response
 from dbselect.results.model import JointModel, Model
 from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.results.selected import AnyModel, Selected, model_in
@@ -38,8 +37,9 @@ from dbselect.sources.read import gram as read_gram
 from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.wide.many_levels import has_many
 from dbselect.validation.scoring.coefficients import coefficients_of
-from dbselect.validation.scoring.measured import Evaluation, Measurable, measured
-from dbselect.validation.scoring.row_scores import RowScores, row_scores
+from dbselect.validation.scoring.judging import Measurable, beside_steps
+from dbselect.validation.scoring.measured import Evaluation, measured
+from dbselect.validation.scoring.row_scores import row_scores
 from dbselect.validation.simulate import simulate
 from dbselect.validation.unknown import unseen_in, with_mean_effects
 
@@ -125,7 +125,7 @@ def evaluate(
     ArgumentError : `sequence` is no such result; a Gram for models of a family or for a metric,
         which need rows; `weight` with a Gram; there is no such metric, or it means nothing for
         the family; ndcg without `key`, or a `key` without ndcg
-    SourceError : there is no such table; with a family, a stream that can be read only once
+    SourceError : there is no such table; beside an offset, a stream that can be read only once
     RecordError : a record is malformed, or has curves, dates, means or levels beside
         ``other`` that are not those of the fit
     ColumnError : the data lack a column, or have a date in another unit than the fit
@@ -145,7 +145,8 @@ def evaluate(
     Linear: O(steps D^2) on a Gram; of entries, and of a text of more than 1,000 levels, one pass
     as for metrics; errors of prediction below 1e-8 of the target's
     deviation drown in rounding. With a family: one pass, O(steps D) a row, on the rows
-    where no column of the sequence is missing, so that all prefixes are judged on the same.
+    where no column of the sequence is missing, so that all prefixes are judged on the same, and
+    some more beside an offset, but of family poisson, for the model without columns.
     What the ridge takes is that share of the null deviance which it took on the rows of the
     search.
     Metrics: one pass, O(steps D) a row, on the rows where neither a column of the sequence nor
@@ -196,10 +197,22 @@ def evaluate(
     unseen = unseen_in(gram, found.terms.of(found.columns))
     if isinstance(found, JointSequence | JointModel):
         return _in_all(found, gram, unseen)
-    return _on(found, gram, unseen)
+    return _on_gram(found, gram, unseen)
 
 
-def _on(found: Sequence | Model, gram: Gram, unseen: Names[Category]) -> pl.DataFrame:
+def _linear(found: Sequence | Model, mse: Vector, variance: float) -> pl.DataFrame:
+    """Return what each prefix explains of one response, given its errors."""
+    judged = {"r2": 1.0 - mse / variance, "mse": mse}
+    if isinstance(found, Sequence):
+        # On the rows of the search, r2 - explained is the penalty's share of the variance.
+        penalty = (found.r2 - found.explained) * found.linear.target_spread**2
+        # Through the origin the model without columns predicts 0.
+        total = variance if found.has_intercept else mse[0]
+        judged = {"explained": (mse[0] - mse - penalty) / total} | judged
+    return beside_steps(found, judged)
+
+
+def _on_gram(found: Sequence | Model, gram: Gram, unseen: Names[Category]) -> pl.DataFrame:
     """Return what each prefix explains of one response.
 
     Of the categories `unseen` rows have a level that the fit has not seen.
@@ -207,16 +220,7 @@ def _on(found: Sequence | Model, gram: Gram, unseen: Names[Category]) -> pl.Data
     reason = unusable(gram, found.target)
     if reason is not None:
         raise DataError(reason)
-    mse, variance = squared_errors(found, gram, unseen)
-    if isinstance(found, Model):
-        return pl.DataFrame({"spent": [found.spent], "r2": 1.0 - mse / variance, "mse": mse})
-    # On the rows of the search, r2 - explained is the penalty's share of the variance.
-    penalty = (found.r2 - found.explained) * found.linear.target_spread**2
-    # Through the origin the model without columns predicts 0.
-    total = variance if found.has_intercept else mse[0]
-    return found.steps.select("step", "action", "group", "spent").with_columns(
-        explained=(mse[0] - mse - penalty) / total, r2=1.0 - mse / variance, mse=mse
-    )
+    return _linear(found, *squared_errors(found, gram, unseen))
 
 
 def _has_no_gram(found: Sequence | Model) -> bool:
@@ -228,18 +232,13 @@ def _has_no_gram(found: Sequence | Model) -> bool:
 def _by_predictions(found: Sequence | Model, data: Any, weight: str | None) -> pl.DataFrame:
     """Return what each prefix explains of one response, from what it predicts for each row."""
     judged = measured(found, data, ["r2", "mse"], weight, None).table
-    if isinstance(found, Model):
-        return judged
     r2, mse = judged["r2"].to_numpy(), judged["mse"].to_numpy()
-    variance = mse[0] / (1.0 - r2[0])
-    penalty = (found.r2 - found.explained) * found.linear.target_spread**2
-    explained = (mse[0] - mse - penalty) / variance
-    return judged.insert_column(judged.columns.index("r2"), pl.Series("explained", explained))
+    return _linear(found, mse, mse[0] / (1.0 - r2[0]))
 
 
 def _in_all(joint: JointSequence | JointModel, gram: Gram, unseen: Names[Category]) -> pl.DataFrame:
     """Return what each prefix explains of all responses, and of each."""
-    each = {name: _on(own, gram, unseen) for name, own in joint.responses.items()}
+    each = {name: _on_gram(own, gram, unseen) for name, own in joint.responses.items()}
     first = next(iter(each.values()))
     in_all = {
         name: joint.share @ np.array([own[name].to_numpy() for own in each.values()])
@@ -263,14 +262,12 @@ def _by_rows(found: GlmSequence | GlmModel, data: Any, weight: str | None) -> pl
     scores = row_scores(found, data, weight)
     if scores.null_deviance == 0:
         raise DataError(constant_target(found.target, scores.rows, scores.skipped))
-    judged: dict[str, Any] = {"r2": scores.r2, "deviance": scores.deviance}
-    judged["accuracy"] = _accuracy(scores)
-    if isinstance(found, GlmModel):
-        return pl.DataFrame({"spent": [found.spent], **judged})
-    drop = (scores.deviance[0] - scores.deviance) / scores.null_deviance
-    return found.steps.select("step", "action", "group", "spent").with_columns(
-        explained=drop - (found.r2 - found.explained), **judged
-    )
+    judged: dict[str, Any] = {"accuracy": pl.lit(None, pl.Float64)} | scores.measures
+    judged = {name: judged[name] for name in ("r2", "deviance", "accuracy")}
+    if isinstance(found, GlmSequence):
+        drop = (scores.deviance[0] - scores.deviance) / scores.null_deviance
+        judged = {"explained": drop - (found.r2 - found.explained)} | judged
+    return beside_steps(found, judged)
 
 
 def _of_rows(found: Any, data: Any) -> Measurable:
@@ -292,12 +289,6 @@ def _of_rows(found: Any, data: Any) -> Measurable:
 def is_gram(data: Any) -> bool:
     """Whether data are a Gram, its record or a file of one, which hold no rows."""
     return isinstance(data, Gram | Mapping | pa.Scalar) or stored_gram(data) is not None
-
-
-def _accuracy(scores: RowScores) -> pl.Series:
-    """Return the accuracy as a column, NULL where there are no classes."""
-    values = [None] * len(scores.deviance) if scores.accuracy is None else scores.accuracy
-    return pl.Series("accuracy", values, pl.Float64)
 
 
 def gram_there(
@@ -334,10 +325,8 @@ def squared_errors(
     The Gram is of at least one other row; of the categories `unseen` rows have a level that the fit
     has not seen.
     """
-    constants, each = coefficients_of(sequence)
     columns = list(sequence.columns)
-    if unseen:
-        columns, constants, each = with_mean_effects(columns, constants, each, unseen)
+    columns, constants, each = with_mean_effects(columns, *coefficients_of(sequence), unseen)
     coef, intercept = each[..., 0], constants[..., 0]
     there = as_fitted(gram, [sequence.target, *columns], sequence.terms)
     C = there.covariance()

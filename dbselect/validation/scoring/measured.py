@@ -1,38 +1,24 @@
 """Metrics of every prefix on the rows of a table, against what it costs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.glm.offset import Offset
-from dbselect.linear.problem import constant_target, is_constant, no_rows
+from dbselect.linear.problem import constant_target, is_constant
 from dbselect.options.kinds import one_of
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.pictures.steps import MOST_STEPS, Heights, step_curves, thinned
 from dbselect.record.gram import Vector
-from dbselect.record.rows import row_counts, warn_of_skipped
-from dbselect.record.terms import Terms
-from dbselect.results.glm.model import GlmModel
-from dbselect.results.glm.sequence import GlmSequence
-from dbselect.results.model import Model
-from dbselect.results.prediction.predict import Predictor
-from dbselect.results.prediction.side_by_side import LinearPredictors
-from dbselect.results.sequence import Sequence as LinearSequence
-from dbselect.sources.partial.partial_aggregates import gather
-from dbselect.validation.scoring.coefficients import coefficients_of
+from dbselect.record.rows import row_counts
+from dbselect.validation.scoring.judging import Measurable, RowSums, beside_steps, judged
 from dbselect.validation.scoring.metrics import OF_QUERIES, MetricRequest, check_family, requests_of
-from dbselect.validation.scoring.one_pass import Judging, RowSums
 from dbselect.validation.scoring.ranks import auc, ndcg
-from dbselect.validation.scoring.row_reading import row_reading_of
-from dbselect.validation.unknown import ROUNDING_SHARE, warn_of_share
-
-#: What can be measured: one response.
-Measurable = LinearSequence | Model | GlmSequence | GlmModel
+from dbselect.validation.unknown import ROUNDING_SHARE
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,20 +110,24 @@ def measured(
 ) -> Evaluation:
     """Read a table once and measure every prefix on the rows that all of them can predict."""
     asked = requests_of(metric)
-    check_family(asked, getattr(found, "family", "gaussian"))
+    family = getattr(found, "family", "gaussian")
+    check_family(asked, family)
     _check_key(asked, key)
-    judging, table = _judging(found, data, asked, weight, key)
-    with judging.begin() as judged:
-        gather(table, judging.fields, judging, judged)
-        sums = judged.sums
-    _check_rows(sums, found, judging)
+    judging, sums, _ = judged(
+        found, data, [one.metric.summed for one in asked if one.metric.summed], weight, key=key,
+        is_ranked=not all(one.metric.summed for one in asked),
+        zero_one=family == "gaussian" and any(one.metric.zero_one for one in asked),
+    )  # fmt: skip
+    mean = judging.means(sums)
     query = None if key is None else _queries(sums)
-    columns = {one.name: _finished(one, sums, query, found, judging) for one in asked}
-    told = pl.DataFrame({"spent": [found.spent]})
-    if not isinstance(found, Model | GlmModel):
-        told = found.steps.select("step", "action", "group", "spent")
+    columns = {}
+    for one in asked:
+        if one.metric.summed is None:
+            columns[one.name] = _ranked(one, sums.ranked, query, found)
+        else:
+            columns[one.name] = _finished(one, mean[one.metric.summed], sums, found)
     return Evaluation(
-        told.with_columns(**columns), found.target, tuple(columns), sums.rows, sums.skipped,
+        beside_steps(found, columns), found.target, tuple(columns), sums.rows, sums.skipped,
         None if query is None else int(query.max()) + 1,
     )  # fmt: skip
 
@@ -150,81 +140,6 @@ def _check_key(asked: Sequence[MetricRequest], key: str | None) -> None:
         raise ArgumentError(f"key is {key!r}; only the metrics {list(OF_QUERIES)} have one")
 
 
-def _judging(
-    found: Measurable,
-    data: Any,
-    asked: Sequence[MetricRequest],
-    weight: str | None,
-    key: str | None,
-) -> tuple[Judging, Any]:
-    """Return what to sum over the rows, and the table."""
-    predictors = _predictors(found)
-    names, terms = list(predictors.each[0].coefficients), predictors.terms
-    reading, table = row_reading_of(found, predictors, data, weight, key, "key")
-    reading = replace(reading, predictors=replace(predictors, terms=_with_some_shares(terms)))
-    judging = Judging(
-        **vars(reading),
-        known=_known(names, terms),
-        kinds=tuple(dict.fromkeys(one.kind for one in asked if not one.metric.is_ranked)),
-        is_ranked=any(one.metric.is_ranked for one in asked),
-        zero_one=reading.family == "gaussian" and any(one.metric.zero_one for one in asked),
-    )
-    return judging, table
-
-
-def _predictors(found: Measurable) -> LinearPredictors:
-    """Return the predictors of every prefix."""
-    offsets = found.offsets if isinstance(found, GlmSequence | GlmModel) else Offset()
-    names = list(found.columns)
-    fixed = offsets.coefficients
-    each = [
-        Predictor(constant, fixed | dict(zip(names, own, strict=True)))
-        for intercepts, coef in zip(*coefficients_of(found), strict=True)
-        for constant, own in zip(intercepts.tolist(), coef.T.tolist(), strict=True)
-    ]
-    return LinearPredictors(each, offsets.with_log(found.terms.of({*names, *fixed})))
-
-
-def _known(names: Sequence[str], terms: Terms) -> LinearPredictors | None:
-    """Return a predictor a category: 1 where the fit has seen the level, 0 of another level."""
-    each = []
-    for category in terms.categories:
-        own = {*category.marked_names}
-        each.append(Predictor(0.0, {name: float(name in own) for name in names}))
-    return LinearPredictors(each, terms.with_shares({})) if each else None
-
-
-def _with_some_shares(terms: Terms) -> Terms:
-    """Return terms that have a mean effect of levels: 0 where their shares are not known.
-
-    A row that needs one is then refused, once it is met.
-    """
-    nothing = zip(terms.categories, terms.with_shares({}).categories, strict=True)
-    some = (one if one.shares is not None else other for one, other in nothing)
-    return replace(terms, categories=tuple(some))
-
-
-def _check_rows(sums: RowSums, found: Measurable, judging: Judging) -> None:
-    """Refuse rows that cannot be judged; warn of those left out, and of unknown levels."""
-    if sums.rows == 0:
-        raise DataError(no_rows(sums.skipped))
-    if sums.refused:
-        raise DataError(f"target '{found.target}' has a value that is not {_allowed(judging)}")
-    for category, known in zip(found.terms.of(found.columns).categories, sums.known, strict=True):
-        warn_of_share(category, float(known) / sums.weight)
-    missing = {str(name): count for name, count in sums.missing.items() if name is not None}
-    weighted = judging.weight is not None
-    warn_of_skipped(sums.rows, sums.skipped, missing, weighted=weighted)
-
-
-def _allowed(judging: Judging) -> str:
-    if judging.classes:
-        return f"one of the model's classes {list(judging.classes)}"
-    if judging.zero_one:
-        return "0/1 or boolean, as an auc and an accuracy of linear models need"
-    return judging.told.allowed
-
-
 def _queries(sums: RowSums) -> Any:
     """Return the number of each row's key; shape (n,)."""
     keys = pl.concat([part.key for part in sums.ranked if part.key is not None])
@@ -233,18 +148,13 @@ def _queries(sums: RowSums) -> Any:
     return rows.to_series().to_numpy().astype(np.intp) - 1
 
 
-def _finished(
-    one: MetricRequest, sums: RowSums, query: Any, found: Measurable, judging: Judging
-) -> Vector:
-    """Return a metric of every prefix, shape (M,)."""
-    if one.metric.is_ranked:
-        return _ranked(one, sums.ranked, query, found)
-    mean = sums.of_kind[one.kind] / sums.weight
+def _finished(one: MetricRequest, mean: Vector, sums: RowSums, found: Measurable) -> Vector:
+    """Return a metric of every prefix, shape (M,), of the means of what the rows add."""
     if one.kind != "r2":
         finished = one.metric.finished
-        return np.asarray(mean if finished is None else finished(mean))
-    variance = sums.squares / sums.weight
-    if is_constant(np.array([variance**0.5]), np.array([sums.mean]), None).any():
+        return mean if finished is None else np.asarray(finished(mean))
+    variance = sums.target.squares / sums.weight
+    if is_constant(np.sqrt(variance), sums.target.mean, None).any():
         raise DataError(constant_target(found.target, sums.rows, sums.skipped))
     return np.asarray(1.0 - mean / variance)
 

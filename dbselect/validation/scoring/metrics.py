@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,7 @@ import numpy.typing as npt
 from dbselect.errors import ArgumentError, did_you_mean, shown
 from dbselect.glm.families import FamilyFormulas
 from dbselect.glm.named import kind_of_family
-from dbselect.record.formulas import (
-    Formula,
-    arrays,
-    choose,
-    column,
-    kept,
-    largest,
-    total,
-    translate,
-)
+from dbselect.record.formulas import Formula, arrays, column, translate
 
 Numbers = npt.NDArray[np.float64]
 
@@ -57,6 +48,10 @@ class RowsSeen:
         with np.errstate(all="ignore"):  # an infinite predictor has a mean, or none
             return np.broadcast_to(translate(formula, algebra), self.eta.shape[1:])
 
+    def of_response(self, formula: Callable[[Formula], Formula]) -> Numbers:
+        """Return what a function of one response makes; shape (n,)."""
+        return self.of(formula(column(("y", 0))))[:, 0]
+
     def of_both(
         self, formula: Callable[[Sequence[Formula], Sequence[Formula]], Formula]
     ) -> Numbers:
@@ -69,68 +64,51 @@ class Metric:
     """What is measured."""
 
     families: tuple[str, ...]  # for which it is defined
-    # what a row adds, shape (n, M), to a mean; where the order of rows counts, nothing
-    counts: Callable[[RowsSeen], Numbers]
-    is_ranked: bool = False  # whether the order of rows counts
+    summed: str | None = None  # its key in `SUMMED`; None where the order of rows counts
     finished: Callable[[Any], Any] | None = None  # mean -> metric; None where the mean is it
     more: bool = False  # whether more is better
     zero_one: bool = False  # whether a number that is predicted must be 0 or 1
 
 
-def correct(family: FamilyFormulas, eta: Sequence[Formula], y: Sequence[Formula]) -> Formula | None:
-    """Return 1 where the likeliest class is the row's; of equals the first is foreseen.
-
-    None where there are no classes.
-    """
-    if kind_of_family(family.name) == "binomial":
-        likely = eta[0] if family.is_canonical else family.means(eta)[0] - 0.5
-        return choose(likely, y[0], y[0] * -1.0 + 1.0)
-    if not family.classes:
-        return None
-    top = kept(largest(eta))
-    are_top = [kept(choose(top - one, 0.0, 1.0)) for one in eta]
-    foreseen = [
-        one if k == 0 else choose(total(are_top[:k]), 0.0, one) for k, one in enumerate(are_top)
-    ]
-    return total([response * one for response, one in zip(y, foreseen, strict=True)])
+def _correct(rows: RowsSeen) -> Numbers:
+    """Return 1 where the likeliest class is the row's; of equals the first is foreseen."""
+    if rows.family.classes:
+        own = np.take_along_axis(rows.y, rows.eta.argmax(axis=0)[None], axis=0)
+        return np.asarray(own[0])
+    is_binomial = kind_of_family(rows.family.name) == "binomial"
+    at = 0.0 if is_binomial and rows.family.is_canonical else 0.5
+    likely = rows.eta[0] if at == 0.0 or not is_binomial else rows.means[0]
+    return np.asarray((likely > at) == (rows.y[0] > 0.5))
 
 
-def _is_correct(rows: RowsSeen) -> Numbers:
-    def formula(eta: Sequence[Formula], y: Sequence[Formula]) -> Formula:
-        found = correct(rows.family, eta, y)
-        return choose(eta[0] - 0.5, y[0], y[0] * -1.0 + 1.0) if found is None else found
-
-    return rows.of_both(formula)
+def _pair(which: int, rows: RowsSeen) -> Numbers:
+    return rows.of_both(lambda eta, y: rows.family.row(eta, y).pairs[0][which])
 
 
-def _log_loss(rows: RowsSeen) -> Numbers:
-    return rows.of_both(lambda eta, y: rows.family.row(eta, y).deviance) / 2.0
-
-
-def _squares(rows: RowsSeen) -> Numbers:
-    return np.asarray(np.square(rows.y - rows.means).sum(axis=0))
-
-
-def _absolute(rows: RowsSeen) -> Numbers:
-    return np.asarray(np.abs(rows.y[0] - rows.means[0]))
-
-
-def _nothing(rows: RowsSeen) -> Numbers:
-    return np.zeros(rows.eta.shape[1:])
-
-
+#: What a row adds to a sum, shape (n, M).
+SUMMED: dict[str, Callable[[RowsSeen], Numbers]] = {
+    "squares": lambda rows: np.square(rows.y - rows.means).sum(axis=0),
+    "absolute": lambda rows: np.abs(rows.y[0] - rows.means[0]),
+    "correct": _correct,
+    "deviance": lambda rows: rows.of_both(lambda eta, y: rows.family.row(eta, y).deviance),
+    # working: the weight of one response; score: that times its residual
+    "working": partial(_pair, 0),
+    "score": lambda rows: _pair(0, rows) * _pair(1, rows),
+    # exposure: what an offset adds to the mean, or to its link
+    "exposure": lambda rows: rows.means[0] if rows.family.is_log else rows.eta[0],
+}
 #: Metrics by name. r2 is made of mse and of the target's variance.
 METRICS = {
-    "mse": Metric(NUMBERS, _squares),
-    "rmse": Metric(NUMBERS, _squares, finished=np.sqrt),
-    "r2": Metric(NUMBERS, _squares, more=True),
-    "mae": Metric(NUMBERS, _absolute),
-    "accuracy": Metric(ZERO_ONE, _is_correct, more=True, zero_one=True),
-    "log_loss": Metric(CLASSES, _log_loss),
-    "brier": Metric(CLASSES, _squares),
-    "auc": Metric(ZERO_ONE, _nothing, is_ranked=True, more=True, zero_one=True),
-    "ndcg": Metric(NUMBERS, _nothing, is_ranked=True, more=True),
-    "exponential_ndcg": Metric(NUMBERS, _nothing, is_ranked=True, more=True),
+    "mse": Metric(NUMBERS, "squares"),
+    "rmse": Metric(NUMBERS, "squares", finished=np.sqrt),
+    "r2": Metric(NUMBERS, "squares", more=True),
+    "mae": Metric(NUMBERS, "absolute"),
+    "accuracy": Metric(ZERO_ONE, "correct", more=True, zero_one=True),
+    "log_loss": Metric(CLASSES, "deviance", finished=lambda mean: mean / 2.0),
+    "brier": Metric(CLASSES, "squares"),
+    "auc": Metric(ZERO_ONE, more=True, zero_one=True),
+    "ndcg": Metric(NUMBERS, more=True),
+    "exponential_ndcg": Metric(NUMBERS, more=True),
 }
 #: Those that look at the rows of a query.
 OF_QUERIES = ("ndcg", "exponential_ndcg")

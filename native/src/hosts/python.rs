@@ -38,6 +38,8 @@ use crate::kernel::chunk::{Labels, Missing};
 use crate::kernel::distinct::distinct;
 use crate::kernel::fold;
 use crate::kernel::gaps::{self, Place as Slot, Policy};
+use crate::kernel::moments::Left;
+use crate::kernel::possible::fault;
 use crate::record::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_records};
 use crate::record::categories::{Category, Layout, LevelSums, Listed};
 use crate::record::gram::{Names, Record, check_overflow};
@@ -837,6 +839,79 @@ pub unsafe extern "C" fn dbselect_answer(
         let found = answer_records(records.column(0), &question, returns, goes_on)?;
         // SAFETY: see the caller's promise.
         unsafe { export(&found, array, schema) }
+    })
+}
+
+/// Tell what is wrong with the moments of rows, by an error text as above; null if nothing is.
+///
+/// # Safety
+/// `columns` are `width` NUL-terminated strings; `mean` and `mean_low` hold `width` doubles, and
+/// `comoment` its square.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_fault(
+    columns: *const *const c_char,
+    width: usize,
+    rows: i64,
+    weight: f64,
+    mean: *const f64,
+    mean_low: *const f64,
+    comoment: *const f64,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (names, mean, mean_low, comoment) = unsafe {
+            (
+                (0..width).map(|i| CStr::from_ptr(*columns.add(i)).to_string_lossy().into_owned()),
+                slice::from_raw_parts(mean, width),
+                slice::from_raw_parts(mean_low, width),
+                slice::from_raw_parts(comoment, width * width),
+            )
+        };
+        let entry = |i: usize, j: usize| comoment[i * width + j];
+        match fault(rows as u64, weight, mean, mean_low, entry) {
+            Some(fault) => {
+                Err(format!("RecordError: {}", fault.told(&names.collect::<Vec<_>>(), entry)))
+            }
+            None => Ok(()),
+        }
+    })
+}
+
+/// Write to `gone` which columns vary no more when rows are removed of whose columns mean and
+/// variation were known; an error text as above where too little is left of one.
+///
+/// # Safety
+/// `columns` are `width` NUL-terminated strings, and as many doubles and flags lie elsewhere.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_left(
+    columns: *const *const c_char,
+    width: usize,
+    rows_left: i64,
+    weight: f64,
+    mean: *const f64,
+    before: *const f64,
+    after: *const f64,
+    gone: *mut bool,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (mean, before, after, gone) = unsafe {
+            (
+                slice::from_raw_parts(mean, width),
+                slice::from_raw_parts(before, width),
+                slice::from_raw_parts(after, width),
+                slice::from_raw_parts_mut(gone, width),
+            )
+        };
+        let left = Left::of(rows_left as u64, weight, mean, before, after)
+            .map_err(|error| format!("RecordError: {error}"))?;
+        if let Some(&column) = left.lost.first() {
+            // SAFETY: see the caller's promise.
+            let name = unsafe { CStr::from_ptr(*columns.add(column)) }.to_string_lossy();
+            return Err(format!("RecordError: {}", Left::told(&name)));
+        }
+        left.gone.into_iter().for_each(|j| gone[j] = true);
+        Ok(())
     })
 }
 

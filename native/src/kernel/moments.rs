@@ -60,6 +60,56 @@ pub struct Moments {
 
 state!(Moments { rows, skipped, weight, comoment, origin, offset });
 
+/// What is left of columns when rows are removed.
+pub struct Left {
+    /// Columns of which only rounding of what is taken away is left.
+    pub lost: Vec<usize>,
+    /// Columns that vary no more, whose comoments are 0.
+    pub gone: Vec<usize>,
+}
+
+impl Left {
+    /// Judge the variations `after` by those `before`, at the mean and weight of before.
+    ///
+    /// Fails where less than nothing is left.
+    pub fn of(
+        rows_left: u64,
+        weight: f64,
+        mean: &[f64],
+        before: &[f64],
+        after: &[f64],
+    ) -> Result<Left, String> {
+        let (mut lost, mut gone) = (Vec::new(), Vec::new());
+        for (j, (&before, &after)) in before.iter().zip(after).enumerate() {
+            if after < -REMOVED_SHARE * before {
+                return Err("cannot remove rows that vary more than all rows together; \
+                            the second record must be a part of the first"
+                    .to_string());
+            }
+            // A column is 0 or 1 in every row if its mean square is its mean.
+            let expected = weight * mean[j] * (1.0 - mean[j]);
+            let is_indicator = (before - expected).abs() <= INDICATOR_ROUNDING * before;
+            let after = after.max(0.0);
+            // One row varies by nothing.
+            if rows_left == 1 || before == 0.0 || is_indicator && after < LEFT_OF_INDICATOR * before
+            {
+                gone.push(j);
+            } else if !is_indicator && after < LEFT_SHARE * before {
+                lost.push(j);
+            }
+        }
+        Ok(Left { lost, gone })
+    }
+
+    /// What is wrong with a column of which only rounding is left.
+    pub fn told(column: &str) -> String {
+        format!(
+            "cannot remove these rows: what is left of column '{column}' is rounding of what is \
+             taken away; merge the records of the rows that stay, or leave the column out"
+        )
+    }
+}
+
 impl Moments {
     /// The moments of no rows.
     pub fn new(width: usize) -> Moments {
@@ -309,42 +359,27 @@ impl Moments {
                     other.weight, self.weight
                 ));
             }
-            let variances: Vec<f64> =
-                (0..self.width()).map(|j| self.comoment[triangle(j) + j]).collect();
-            let indicators: Vec<bool> = (0..self.width()).map(|j| self.is_indicator(j)).collect();
+            let before = self.variances();
             let distance = self.distance_to(other);
             let between = other.weight * (self.weight / rest);
             add_to(&mut self.comoment, &other.comoment, -1.0);
             add_outer(&mut self.comoment, -between, &distance, 0.0, &distance);
+            let mean: Vec<f64> = (0..self.width()).map(|j| self.mean_of(j)).collect();
+            let left = Left::of(self.rows, self.weight, &mean, &before, &self.variances())?;
             self.move_mean(&distance, -other.weight / rest);
             self.weight = rest;
-            for (j, before) in variances.iter().enumerate() {
-                if self.comoment[triangle(j) + j] < -REMOVED_SHARE * before {
-                    return Err("cannot remove rows that vary more than all rows together; \
-                                the second record must be a part of the first"
-                        .to_string());
-                }
-            }
             self.clear_rounding();
-            for (j, (before, is_indicator)) in variances.iter().zip(indicators).enumerate() {
-                let left = self.comoment[triangle(j) + j];
-                // One row varies by nothing.
-                let is_alone = self.rows == 1;
-                if !is_alone && !is_indicator && left < LEFT_SHARE * before {
-                    lost.push(j);
-                } else if is_alone || left < LEFT_OF_INDICATOR * before {
-                    (0..self.width()).for_each(|i| self.comoment[at_pair(i, j)] = 0.0);
-                }
+            for j in left.gone {
+                (0..self.width()).for_each(|i| self.comoment[at_pair(i, j)] = 0.0);
             }
+            lost = left.lost;
         }
         Ok(lost)
     }
 
-    /// Whether a column is 0 or 1 in every row, as its mean square is its mean.
-    fn is_indicator(&self, column: usize) -> bool {
-        let (mean, variance) = (self.mean_of(column), self.comoment[at_pair(column, column)]);
-        let expected = self.weight * mean * (1.0 - mean);
-        (variance - expected).abs() <= INDICATOR_ROUNDING * variance
+    /// The comoment of each column with itself.
+    fn variances(&self) -> Vec<f64> {
+        (0..self.width()).map(|j| self.comoment[triangle(j) + j]).collect()
     }
 
     /// Rounding may leave the variance of a constant column just below zero.

@@ -35,7 +35,7 @@ pub enum Fault {
 
 impl Fault {
     /// In a sentence.
-    pub fn told(&self, columns: &[String], comoment: &[f64]) -> String {
+    pub fn told(&self, columns: &[String], comoment: impl Fn(usize, usize) -> f64) -> String {
         match *self {
             Fault::Low(j, low, mean) => format!(
                 "gram record has {} in 'mean_low' for column '{}'; rounding takes no more than the \
@@ -48,7 +48,7 @@ impl Fault {
                 "column '{}' varies too much: its variance, {} by a weight of {}, overflows a \
                  double; divide it, or multiply the weights, by a power of ten",
                 columns[j],
-                short(comoment[triangle(j) + j]),
+                short(comoment(j, j)),
                 short(weight)
             ),
             Fault::Small(j) => format!(
@@ -59,7 +59,7 @@ impl Fault {
             Fault::Large(i, j, most) => format!(
                 "gram record has comoments that no rows can have: {} of columns '{}' and '{}', \
                  which vary so that it is {} at most",
-                short(comoment[triangle(i) + j]),
+                short(comoment(i, j)),
                 columns[j],
                 columns[i],
                 short(most)
@@ -75,19 +75,19 @@ fn short(x: f64) -> String {
 
 /// What is wrong with the moments of some rows, column by column and two by two.
 ///
-/// `mean_low` may be empty, of records that do not know it.
+/// `mean_low` may be empty, of records that do not know it; `comoment` takes columns i >= j.
 pub fn fault(
     rows: u64,
     weight: f64,
     mean: &[f64],
     mean_low: &[f64],
-    comoment: &[f64],
+    comoment: impl Fn(usize, usize) -> f64,
 ) -> Option<Fault> {
     let beyond = |(low, mean): (&f64, &f64)| low.abs() > last_bit(*mean);
     if let Some(j) = mean_low.iter().zip(mean).position(beyond) {
         return Some(Fault::Low(j, mean_low[j], mean[j]));
     }
-    let variance = |j: usize| comoment[triangle(j) + j];
+    let variance = |j: usize| comoment(j, j);
     let is_wide = |&j: &usize| weight < 1.0 && weight > 0.0 && !(variance(j) / weight).is_finite();
     if let Some(j) = (0..mean.len()).find(is_wide) {
         return Some(Fault::Wide(j, weight));
@@ -101,9 +101,9 @@ pub fn fault(
         let own = size(i);
         for j in 0..i {
             let most = own * size(j);
-            if comoment[triangle(i) + j].abs() > most + ROUNDING * most {
+            let product = comoment(i, j);
+            if product.abs() > most + ROUNDING * most {
                 // What has no square left may well have a product.
-                let product = comoment[triangle(i) + j];
                 let implied = |other: usize| product * (product / variance(other));
                 return Some(match (is_small(&j), is_small(&i)) {
                     (true, _) if implied(i) < least => Fault::Small(j),
@@ -114,6 +114,11 @@ pub fn fault(
         }
     }
     (0..mean.len()).find(|j| is_small(j) && varies(j)).map(Fault::Small)
+}
+
+/// Entry (i, j), i >= j, of a packed lower triangle.
+pub fn packed(comoment: &[f64]) -> impl Fn(usize, usize) -> f64 + Copy + '_ {
+    |i, j| comoment[triangle(i) + j]
 }
 
 /// What the last bit of a double is worth, at most.
@@ -166,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_comoment_beyond_its_variances_is_found() {
-        let large = |comoment: &[f64]| fault(3, 3.0, &[0.0; 2], &[], comoment);
+        let large = |comoment: &[f64]| fault(3, 3.0, &[0.0; 2], &[], packed(comoment));
         assert_eq!(large(&[1.0, 5.0, 1.0]), Some(Fault::Large(1, 0, 1.0)));
         assert_eq!(large(&[1.0, -1.0, 1.0]), None);
         assert_eq!(large(&[1e-300, 1e300, 1.0]), Some(Fault::Large(1, 0, 1e-150)));
@@ -174,13 +179,13 @@ mod tests {
 
     #[test]
     fn a_constant_column_has_rounding() {
-        assert_eq!(fault(1, 1.0, &[1e8, 0.0], &[], &[0.0, 1e-8, 1.0]), None);
-        assert!(fault(1, 1.0, &[1e8, 0.0], &[], &[0.0, 1.0, 1.0]).is_some());
+        assert_eq!(fault(1, 1.0, &[1e8, 0.0], &[], packed(&[0.0, 1e-8, 1.0])), None);
+        assert!(fault(1, 1.0, &[1e8, 0.0], &[], packed(&[0.0, 1.0, 1.0])).is_some());
     }
 
     #[test]
     fn squares_without_digits_are_told() {
-        let small = |comoment: &[f64]| fault(9, 9.0, &[0.0; 2], &[], comoment);
+        let small = |comoment: &[f64]| fault(9, 9.0, &[0.0; 2], &[], packed(comoment));
         assert_eq!(small(&[1e-315, 1e-158, 1.0]), Some(Fault::Small(0)));
         assert_eq!(small(&[1.0, 1e-170, 0.0]), Some(Fault::Small(1)));
         assert_eq!(small(&[1e-310, 1e-156, 1.0]), None);
@@ -188,7 +193,7 @@ mod tests {
 
     #[test]
     fn rounding_takes_the_last_bit_of_a_mean() {
-        let low = |mean: f64, low: f64| fault(3, 3.0, &[mean], &[low], &[1.0]);
+        let low = |mean: f64, low: f64| fault(3, 3.0, &[mean], &[low], packed(&[1.0]));
         assert_eq!(low(1.0, f64::EPSILON), None);
         assert_eq!(low(-1e300, 1e284), None);
         assert_eq!(low(0.0, 5e-324), None);
@@ -198,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_variance_that_is_no_double_is_found() {
-        let wide = |weight: f64| fault(3, weight, &[0.0; 2], &[], &[0.0, 0.0, 1e4]);
+        let wide = |weight: f64| fault(3, weight, &[0.0; 2], &[], packed(&[0.0, 0.0, 1e4]));
         assert_eq!(wide(1e-303), None);
         assert_eq!(wide(1e-305), Some(Fault::Wide(1, 1e-305)));
     }

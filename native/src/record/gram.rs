@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::kernel::gaps::{Joint, SUFFIX};
-use crate::kernel::moments::{Mean, Moments};
-use crate::kernel::possible::fault;
+use crate::kernel::moments::{Left, Mean, Moments};
+use crate::kernel::possible::{fault, packed};
 use crate::kernel::rank_update::triangle;
 use crate::record::terms::{self, Terms};
 
@@ -145,7 +145,7 @@ impl RawRecord {
                 ));
             }
         }
-        let (mean, comoment) = (&self.mean, &self.comoment);
+        let (mean, comoment) = (&self.mean, packed(&self.comoment));
         if let Some(fault) = fault(self.rows as u64, self.weight, mean, &mean_low, comoment) {
             return Err(fault.told(&self.columns, comoment));
         }
@@ -196,11 +196,7 @@ impl Record {
     pub fn remove(&mut self, other: &Record) -> Result<(), String> {
         let other = self.align(other)?;
         if let Some(&column) = self.moments.remove(&other.moments)?.first() {
-            return Err(format!(
-                "cannot remove these rows: what is left of column '{}' is rounding of what is \
-                 taken away; merge the records of the rows that stay, or leave the column out",
-                self.columns[column]
-            ));
+            return Err(Left::told(&self.columns[column]));
         }
         let counts = self.missing.iter_mut().zip(&other.missing);
         counts.for_each(|(count, less)| *count = count.saturating_sub(*less));

@@ -9,11 +9,11 @@ use super::error::Error;
 use super::groups::{Costs, GroupColumns};
 use super::knockoffs::KnockoffOptions;
 use super::linear::fit::{Ask, FitRequest};
-use super::methods::Method;
 use super::methods::best_within::BestWithinOptions;
 use super::methods::dash::DashOptions;
 use super::methods::exchange::ExchangeOptions;
 use super::methods::question::Choice;
+use super::methods::{METHODS, Method};
 use super::nearest::{near, unknown};
 use super::options::{
     AnytimeOptions, BackwardOptions, Direction, Fields, FloatingOptions, FobaOptions, Information,
@@ -211,6 +211,7 @@ impl<'g> Given<'g> {
         if names.iter().any(|known| known == "costs")
             && value.number().is_some()
             && near(name, names).is_empty()
+            && !METHODS.iter().any(|method| method.own.contains(&name))
         {
             return format!(
                 "{method} has no option '{name}'; costs are given as {{'costs': {{'{name}': {value}}}}}"

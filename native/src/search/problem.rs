@@ -9,7 +9,7 @@
 //! and section 3.
 
 use super::error::Error;
-use crate::kernel::possible::{INDEFINITE, LEAST_SQUARE, fault, is_indefinite};
+use crate::kernel::possible::{INDEFINITE, LEAST_SQUARE, fault, is_indefinite, packed};
 use crate::kernel::rank_update::triangle;
 use crate::record::terms::Terms;
 use crate::search::linear::columns::{SUFFIX, position};
@@ -74,7 +74,7 @@ impl Gram<'_> {
             && (rows > 0) == (weight > 0.0)
             && lists.all(|list| list.iter().all(|x| x.is_finite()))
             && (0..self.mean.len()).all(|j| self.comoment(j, j) >= 0.0)
-            && fault(rows as u64, weight, self.mean, self.mean_low, self.comoment).is_none()
+            && fault(rows as u64, weight, self.mean, self.mean_low, packed(self.comoment)).is_none()
     }
 
     /// Whether a column may have no square because its values, or the weights, are so small.

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dbselect.doors.cli.command import SEVERAL, Command, Options, Parser
 from dbselect.doors.cli.out import TABLES, write_frame
+from dbselect.pages.summary import test_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -92,7 +93,7 @@ def _lines(
     told = ""
     if test is not None and test["statistic"][0] is not None:
         df, free, statistic, p_value = test.row(0)
-        told = f", F({df}, {free:,}) {statistic:,.4g}, p {p_value:.3g}"
+        told = f", F({df}, {free:,}) {test_text(statistic, p_value)}"
     yield f"r2 {model.r2:.4f}{told}; condition number {model.condition_number:,.4g}."
     if errors is not None:
         clusters = "" if errors.clusters is None else f", {errors.clusters:,} clusters"
