@@ -104,7 +104,11 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     >>> con.execute("SELECT (gram({'x': i})).rows FROM range(5) t(i)").fetchall()
     [(5,)]
     """
-    known = _functions(connection)
+    names = ", ".join(f"'{name}'" for name in ("gram_merge", *_FUNCTIONS))
+    rows = connection.execute(
+        f"SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_name IN ({names})"
+    ).fetchall()
+    known = {name for (name,) in rows}
     if "gram_merge" not in known:
         _load(connection)
     as_arrow: Any = {"type": "arrow", "null_handling": "special"}
@@ -117,14 +121,6 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(f"SET VARIABLE dbselect_connection = {_number_of(connection)}")
     for text in macros.texts().values():
         connection.execute(text)
-
-
-def _functions(connection: duckdb.DuckDBPyConnection) -> set[str]:
-    names = ", ".join(f"'{name}'" for name in ("gram_merge", *_FUNCTIONS))
-    rows = connection.execute(
-        f"SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_name IN ({names})"
-    ).fetchall()
-    return {name for (name,) in rows}
 
 
 def _load(connection: duckdb.DuckDBPyConnection) -> None:
@@ -286,8 +282,6 @@ def _given(options: pa.StructScalar) -> dict[str, Any]:
 def _extended(*arguments: pa.ChunkedArray) -> pa.StructArray:
     """Answer `dbselect_extend(record, sums, table, options)`; sums and table are lists."""
     records, sums, tables, options = (_flat(argument) for argument in arguments)
-    if len(records) == 0:
-        return pa.array([], PLAIN_RECORD)
     found = [
         _with_table(records[row], sums[row], tables[row], _given(options[row]))
         for row in range(len(records))

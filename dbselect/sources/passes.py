@@ -88,16 +88,12 @@ class Passes:
     ----------
     source, columns, weight : as in `dbselect.gram`
     apart : columns that are not in the Gram, unless formulas use them
-    terms : how fields become columns, filled means among it; default: text as categories,
-        learnt by a pass of its own. Made columns are computed by formulas in every pass
-    names : columns of every Gram, indicators of missing values among them; default: all that
-        come of `columns` by the terms
+    terms : how fields become columns; default: text as categories, learnt by a pass of its own
+    names : columns of every Gram; default: all that come of `columns` by the terms
 
     Attributes
     ----------
-    names : D columns of every Gram, `apart` left out
-    taken : the columns of the table that they come of
-    terms : how the table becomes these columns, dates among them
+    taken : the columns of the table that `names` come of
     unread : numeric columns that are in no Gram, nor `apart` or the weight
     count : passes made so far
     rows_read : rows of all passes
@@ -187,10 +183,7 @@ class Passes:
         return list(dict.fromkeys([*named, *self.terms.computed_fields]))
 
     def values_of(self, leaf: Leaf, most: int) -> list[Any]:
-        """Read the different values of a column, in their order; NULL and NaN are none.
-
-        Once there are more than `most`, the others are not counted.
-        """
+        """Read the different values of a column in order, without NULL; few more than `most`."""
         met = Values(most=most)
         read_values(self._table, {leaf.name: met})
         counts = met.counts()
@@ -225,8 +218,8 @@ class Passes:
             weight = self._weight
             if one.factor is not None:
                 weight = f"{PREFIX}weight{number}"
-                row_weight = [] if self._weight is None else [self._row_weight()]
-                formulas[weight] = _product([*row_weight, one.factor])
+                own = one.factor
+                formulas[weight] = own if self._weight is None else column((self._weight,)) * own
             added = {f"{PREFIX}{number}_{name}": formula for name, formula in one.added.items()}
             formulas |= added
             names = self.names if one.columns is None else one.columns
@@ -261,15 +254,14 @@ class Passes:
         formulas[made] = self._made[name]
         return Leaf(made, (made,), pa.float64())
 
-    def _row_weight(self) -> Formula:
-        return column((str(self._weight),))
-
     def _grams(self, table: Table, requests: Sequence[Request]) -> list[Gram]:
         aggregate = getattr(table, "aggregate_all", None)
         records = aggregate(requests) if aggregate else None
         if records is not None:
             return [
-                _none(request, self._table.rows) if record is None else Gram.from_struct(record)
+                request.without_rows(self._table.rows or 0)
+                if record is None
+                else Gram.from_struct(record)
                 for request, record in zip(requests, records, strict=True)
             ]
         fields = list(dict.fromkeys(name for request in requests for name in request.fields))
@@ -386,11 +378,6 @@ def _fields(steps: Plan) -> list[str]:
     return [field for formula in formulas for field in formula.fields()]
 
 
-def _product(formulas: Sequence[Formula]) -> Formula:
-    first, *rest = formulas
-    return first if not rest else first * _product(rest)
-
-
 def gaps_of(paths: Mapping[str, Path], batch: Any) -> Counter[str | None]:
     """Count the rows, as None, and those in which each column is NULL or NaN."""
     found: Counter[str | None] = Counter()
@@ -404,8 +391,3 @@ def gaps_of(paths: Mapping[str, Path], batch: Any) -> Counter[str | None]:
 
 def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and isnan(value))
-
-
-def _none(request: Request, rows: int | None) -> Gram:
-    width = len(request.columns)
-    return Gram(request.names, 0, rows or 0, 0.0, np.zeros(width), np.zeros((width, width)))

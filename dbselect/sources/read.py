@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -255,7 +254,7 @@ def gram_of(table: Table, request: Request, texts: Collection[str]) -> Gram:
     read = to_read(request)
     check_width(read)
     record = read_records(table, read)["gram"].to_arrow()[0]
-    found = Gram.from_struct(record) if record.is_valid else _empty(read)
+    found = Gram.from_struct(record) if record.is_valid else read.without_rows()
     return seen(finished_gram(found, request), texts)
 
 
@@ -381,9 +380,3 @@ def with_digits_of(key: str | None, table: Table) -> Table:
     """Return the table with all digits of a key, where its engine would drop some."""
     keep: Callable[[str], Table] | None = getattr(table, "with_digits_of", None)
     return table if keep is None or key is None else keep(key)
-
-
-def _empty(request: Request) -> Gram:
-    width = len(request.columns)
-    nothing = np.zeros(width)
-    return Gram(request.names, 0, 0, 0.0, nothing, np.zeros((width, width)), terms=request.base)

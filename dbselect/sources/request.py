@@ -4,12 +4,13 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, shown, unknown
 from dbselect.options.kinds import is_whole
 from dbselect.record.columns import SUFFIX, Leaf, leaves, match
-from dbselect.record.gram import is_record
+from dbselect.record.gram import Gram, is_record
 from dbselect.record.made.bases import Basis
 from dbselect.record.made.computed import Computed, computed_names
 from dbselect.record.policies import policies_of
@@ -100,6 +101,12 @@ class Request:
     def base(self) -> Terms:
         """The terms without means and indicators, which follow from the rows."""
         return replace(self.terms, means={}, indicators=())
+
+    def without_rows(self, skipped: int = 0) -> Gram:
+        """Return the Gram of a table whose rows are all left out."""
+        width = len(self.columns)
+        nothing, comoment = np.zeros(width), np.zeros((width, width))
+        return Gram(self.names, 0, skipped, 0.0, nothing, comoment, terms=self.base)
 
     def marked(self) -> "Request":
         """Return the request with an indicator for each gap that is to have a mean."""

@@ -132,11 +132,6 @@ def value_of(table: Any, leaf: Leaf) -> Any:
     return found
 
 
-def is_time(value: Any) -> bool:
-    """Return whether a value is a date or a timestamp."""
-    return bool(value.type().is_date() or value.type().is_timestamp())
-
-
 def _seconds(value: Any, engine: str) -> Any:
     """Return seconds since 1970 with fractions; the expression differs by engine."""
     if engine == "postgres":

@@ -15,7 +15,6 @@ from dbselect.record.gram import Vector
 from dbselect.sources.engines.expressions import (
     all_of,
     double_of,
-    is_time,
     kept_level,
     level_of,
     null_if,
@@ -42,18 +41,13 @@ class Part:
 
 
 class Rows:
-    """Columns of a table as expressions of ibis, for a request without folds and bases.
-
-    Attributes
-    ----------
-    keys : names of the keys in the results of all queries, which no other column has there
-    labels : column of the table -> what its sums are named by in the result of `counts`
-    """
+    """Columns of a table as expressions of ibis, for a request without folds and bases."""
 
     def __init__(self, table: Any, request: Request) -> None:
         self.table = table
         self.request = request
         self._backend = table.get_backend()
+        #: Names of the keys in the results of all queries
         self.keys = [f"by_{at}" for at in range(len(request.by))]
         self._by = dict(zip(self.keys, request.by, strict=True))
         every = {leaf.name: leaf for leaf in leaves(table.schema().to_pyarrow())}
@@ -64,6 +58,7 @@ class Rows:
         ]
         categories = [category.column for category in request.terms.categories]
         names = [*request.names, *categories]
+        #: Column of the table -> what its sums are named by in the result of `counts`
         self.labels = {name: f"{at}" for at, name in enumerate(names)}
         values = [*self._numbers, *self._levels]
         self._missing = [self._is_missing(value) for value in values]
@@ -113,9 +108,9 @@ class Rows:
                 sums[f"weight_{at}"] = weight_of(self.table, self.weight, ~missing)
             if self._backend.name == "sqlite":
                 # Its columns hold what they are given, and text counts as 0.
-                kind = value_of(self.table, self.request.columns[at]).typeof()
-                if not is_time(value_of(self.table, self.request.columns[at])):
-                    sums[f"text_{at}"] = kind.isin(["text", "blob"]).sum()
+                value = value_of(self.table, self.request.columns[at])
+                if not (value.type().is_date() or value.type().is_timestamp()):
+                    sums[f"text_{at}"] = value.typeof().isin(["text", "blob"]).sum()
         keys = {key: self.table[name] for key, name in self._by.items()}
         return run(self.table.group_by(**keys, used=self._used).aggregate(**sums))
 
