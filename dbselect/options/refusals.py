@@ -78,7 +78,12 @@ REFUSED: dict[str, dict[str, str]] = {
         "intercept": "copies have the correlations of centred columns",
         "ridge": "the statistics of knockoffs are those of least squares",
     },
-    "drift": {"target": _ONE, "family": _RECORDS, "gram": _WHOLE},
+    "drift": {
+        "target": _ONE,
+        "family": "drift compares least-squares models: evaluate(sequence, b) judges a sequence of "
+        "any family on other rows",
+        "gram": _WHOLE,
+    },
     "anytime_tables": {
         "target": _ONE,
         "family": "what a table adds is summed by its key, which holds for least squares only",

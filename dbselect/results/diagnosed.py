@@ -54,9 +54,9 @@ class Diagnosed(FittedModel):
 
         Returns
         -------
-        DataFrame: column; vif, 1 / (1 - r2 of the column on all others), >= 1. Infinite for
-        every column that has a part in an exact dependence, and for a constant one beside the
-        intercept. Through the origin r2 is about 0
+        DataFrame: column; vif, 1 / (1 - r2 of the column on all others that are not aliased), >= 1.
+        Infinite for aliased columns: those that columns before them determine. Through the origin
+        r2 is about 0
 
         Raises
         ------
@@ -88,9 +88,9 @@ class Diagnosed(FittedModel):
         -------
         DataFrame: column; correlation, of the column and the target; partial, of what the other
         columns leave of both; semipartial, of the target and what the others leave of the
-        column: its square is the r2 that the column adds last. NULL where others determine the
-        column, and partial where they leave nothing of the target but rounding. That a partial
-        correlation is 0 has the p-value of `Model.summary`
+        column: its square is the r2 that the column adds last. NULL for aliased columns, which are
+        none of the others, and partial where the others leave nothing of the target but rounding.
+        That a partial correlation is 0 has the p-value of `Model.summary`
 
         Raises
         ------
@@ -187,8 +187,8 @@ class Diagnosed(FittedModel):
     def condition_number(self) -> float:
         """The condition number of the rows, each column scaled to length 1, none centred.
 
-        The column of the intercept counts. Above 30 coefficients are said to suffer (Belsley,
-        Kuh, Welsch 1980, section 3.2). Infinite where columns depend on others.
+        The column of the intercept counts, aliased columns do not. Above 30 coefficients are said
+        to suffer (Belsley, Kuh, Welsch 1980, section 3.2).
 
         Raises
         ------

@@ -40,6 +40,7 @@ from dbselect.record.formulas import (
 from dbselect.record.gram import Gram
 from dbselect.record.inputs import inputs_as_fitted, single_fields
 from dbselect.record.made.computed import computed_names
+from dbselect.record.missing import features_of
 from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.around import Around
@@ -133,9 +134,11 @@ class Passes:
         learnt = terms_for(self._table, [one.name for one in wanted if one.is_text], terms=terms)
         read = [leaf.name for leaf in wanted] or columns
         request = request_of(self._table.schema, read, weight, terms=learnt)
-        if wanted and terms is None:
-            check_left_out(self._table, request, columns, why_left_out(self._table, MAX_LEVELS))
-        self.taken = [name for name in request.taken if name not in left_out]
+        if wanted and names is None:
+            why = why_left_out(self._table, MAX_LEVELS, terms)
+            check_left_out(self._table, request, columns, why)
+        unknown = {*request.left_out} - {*learnt.columns}
+        self.taken = [name for name in request.taken if name not in left_out | unknown]
         self._columns = [self._leaves[name] for name in self.taken]
         self._weight = weight
         self.terms = request.terms if names is None else learnt
@@ -143,7 +146,7 @@ class Passes:
         if names is None:
             names = [each for name in self.taken for each in made.get(name, [name])]
             names += computed_names(self.terms.computed)
-        self.names = list(names)
+        self.names = features_of(names, (), self.terms)
         inputs = {n: one for one in inputs_as_fitted(self.names, self.terms) for n in one.names}
         self._made = {
             name: inputs[name].made(name)

@@ -19,7 +19,8 @@ class Comparison(InNotebooks):
     table : one row a sequence, as `compare` describes
     curves : one row a sequence and step: name, step, group, spent, explained, on the rows
         that judge
-    cut : the cost at which all curves are cut, the stopping cost of the reference
+    cut : the cost at which all curves are cut, the stopping cost of the reference; where nothing
+        is explained before it, the cost at which the longest ends
 
     Examples
     --------

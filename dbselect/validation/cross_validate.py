@@ -27,7 +27,7 @@ from dbselect.validation.grid import (
     shown_points,
 )
 from dbselect.validation.held_out import CHOICES, Measures, MetricJudge, tables, with_choices
-from dbselect.validation.segments import segments_of
+from dbselect.validation.segments import OnGrams, segments_of
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -143,6 +143,8 @@ def cross_validate(
             f"metric is {metric!r}, but folds is missing; a metric needs rows: give a table, and "
             "the number of its folds"
         )
+    if judging is not None:
+        judging.check(str(problem.family))
     varied = shown_points(points)
     _check_names([], varied.columns, asked)
     tried = [{**options, **point} for point in points]
@@ -154,6 +156,9 @@ def cross_validate(
         problem, folding, named, time=time is not None, rows=judging is not None
     )
     _check_names(keys.columns, varied.columns, asked)
+    for segment in segments:
+        if judging is not None and isinstance(segment, OnGrams):
+            judging.check_target(segment.whole, problem.targets[0])
     outcomes = []
     with turns(len(segments) * len(tried), "points of the grid", callback) as turn:
         for number, segment in enumerate(segments):

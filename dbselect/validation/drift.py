@@ -75,7 +75,8 @@ def drift_from(sequence: Any, other: Any) -> Drift:
     """
     if not isinstance(sequence, Sequence):
         raise ArgumentError(
-            f"a is a {type(sequence).__name__}, which has no Gram of its rows; give two tables"
+            f"a is a {type(sequence).__name__}, and drift compares least-squares models: "
+            "evaluate(a, b) judges a sequence of any family on other rows"
         )
     there = other.gram if isinstance(other, Sequence) else gram_there(sequence, other, None)
     one = sequence.gram.select([sequence.target, *sequence.columns])

@@ -25,12 +25,14 @@ from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.sources.sampling.folded import FoldedTable, RowFolds
 from dbselect.validation.scoring.coefficients import coefficients_of
 from dbselect.validation.scoring.evaluate import evaluate, squared_errors
-from dbselect.validation.scoring.metrics import OF_QUERIES, requests_of
+from dbselect.validation.scoring.metrics import OF_QUERIES, check_family, requests_of
 from dbselect.validation.scoring.row_scores import row_scores
 
 #: Errors that differ by less than this share of the target's variance are equal, and
 #: costs by less than this share of the largest: sums in another order differ by rounding.
 EQUAL_SHARE = 1e-12
+#: Rounding of the variance of a target of 0 and 1, as a share of its squares.
+COIN_ROUNDING = 1e-9
 #: What is measured of a candidate: r2 by all, mse by linear models, the others by those of
 #: a family.
 MEASURES = ("r2", "mse", "deviance", "accuracy")
@@ -176,6 +178,22 @@ class MetricJudge:
         return Measures(
             tuple(one.name for one in asked), (asked[0].name,), more=asked[0].metric.more
         )
+
+    def check(self, family: str) -> None:
+        """Refuse metrics that mean nothing for a family."""
+        check_family(requests_of(self.metric), family)
+
+    def check_target(self, gram: Gram, target: str) -> None:
+        """Refuse a number as target where a metric needs 0 and 1: their mean gives the variance."""
+        at = gram.position(target, "target")
+        mean, variance = float(gram.mean[at]), float(gram.comoment[at, at] / gram.weight)
+        coin = mean * (1.0 - mean)
+        for one in requests_of(self.metric):
+            if one.metric.zero_one and abs(variance - coin) > COIN_ROUNDING * (1.0 + mean**2):
+                raise ArgumentError(
+                    f"metric is {one.name!r}, which needs a target of 0 and 1; '{target}' has mean "
+                    f"{mean:g} and variance {variance:g}: take 'r2', 'mse', 'rmse' or 'mae'"
+                )
 
     def of(self, result: Any, folds: RowFolds, fold: Any) -> HeldOut:
         """Judge models on the table of a fold, in one pass."""

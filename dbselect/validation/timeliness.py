@@ -149,8 +149,13 @@ def timeliness(
     0.5625
     """
     cut = stopping_cost(curve if reference is None else reference, fraction)
+    height = float(longest_heights(*_points(curve))[1][-1]) if final is None else final
+    return _share(curve, cut, height)
+
+
+def _share(curve: Curve, cut: float, height: float) -> float:
+    """Return the area under a curve up to a cost, as a share of a rectangle; 0 if that is none."""
     spent, explained = longest_heights(*_points(curve))
-    height = float(explained[-1]) if final is None else final
     if cut <= 0 or height <= 0:
         return 0.0
     whole = spent <= cut * (1.0 + BUDGET_SLACK)
@@ -251,7 +256,9 @@ def compare(
     Notes
     -----
     The stopping cost comes from the rows of the search, as in the paper; with `data` the
-    areas and heights are those on the other data. A DataFrame is judged as it is.
+    areas and heights are those on the other data. A DataFrame is judged as it is. Where no
+    sequence explains anything before the stopping cost, as a first group that brings all of it, all
+    are cut where the longest ends, and heights are shares of the greatest of all.
     Linear sequences explain variance, those through the origin squares about 0, and those of a
     family deviance: areas under them are on different scales.
 
@@ -288,22 +295,27 @@ def compare(
             for name, curve in sequences.items()
             if not isinstance(curve, pl.DataFrame)
         }
-    heights = {name: longest_heights(*_points(curve))[1] for name, curve in judged.items()}
-    height = float(heights[first].max()) if final is None else final
-    rows = [
-        {
-            "name": name,
-            "timeliness": timeliness(judged[name], at, reference=sequences[first], final=height),
-            "stopping_cost": cost,
-            "stopping_explained": explained_at(judged[name], cost),
-            "explained": float(heights[name][-1]),
-            "fraction": at,
-        }
-        for name, curve in sequences.items()
-        for cost in [stopping_cost(curve, at)]
-    ]
+    served = {name: longest_heights(*_points(curve)) for name, curve in judged.items()}
+    cut = stopping_cost(sequences[first], at)
+    height = float(served[first][1].max()) if final is None else final
+    if not any(_share(curve, cut, height) for curve in judged.values()):
+        cut = max(float(spent[-1]) for spent, _ in served.values())
+        height = max(float(one.max()) for _, one in served.values()) if final is None else final
+    rows = []
+    for name, curve in sequences.items():
+        cost = stopping_cost(curve, at)
+        rows.append(
+            {
+                "name": name,
+                "timeliness": _share(judged[name], cut, height),
+                "stopping_cost": cost,
+                "stopping_explained": explained_at(judged[name], cost),
+                "explained": float(served[name][1][-1]),
+                "fraction": at,
+            }
+        )
     curves = pl.concat([_named(name, curve) for name, curve in judged.items()])
-    return Comparison(pl.DataFrame(rows), curves, stopping_cost(sequences[first], at))
+    return Comparison(pl.DataFrame(rows), curves, cut)
 
 
 def _curve_of(name: str, curve: Any, data: Any) -> Curve:

@@ -110,6 +110,12 @@ def test_categories_have_references_without_a_formula(table):
         {name.replace("C(k, ref='b')[T.", "k.").rstrip("]"): b for name, b in expected.items()}
     )
     assert not model.aliased
+    late = table.select("a", "k", "m", y=pl.col("y") > pl.col("y").median())
+    for asked in ({}, {"null_policy": "mean"}):
+        with pytest.warns(ds.errors.LeftOutWarning, match="'m' .text, for which the terms have no"):
+            of_family = ds.fit(late, "y", family="binomial", terms=terms, **asked)
+        assert [name for name in of_family.columns if name.startswith("k.")] == ["k.a", "k.c"]
+        assert not of_family.aliased
     with pytest.raises(ArgumentError, match="reference of 'k' is 'z'; it must be one of"):
         ds.terms(table, ["k"], reference={"k": "z"})
 

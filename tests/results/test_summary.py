@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 import statsmodels.api as sm
+from statsmodels.stats.outliers_influence import variance_inflation_factor
 
 import dbselect as ds
 
@@ -56,6 +57,86 @@ def test_a_test_of_the_likelihood_ratio_is_that_of_statsmodels(rows):
     assert model.aic == pytest.approx(truth.aic, rel=1e-9)
     assert model.bic == pytest.approx(truth.bic, rel=1e-9)
     assert f"AIC {truth.aic:.5g}" in str(model.summary())
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        ("binomial", sm.families.Binomial()),
+        ("gamma(log)", sm.families.Gamma(sm.families.links.Log())),
+    ],
+)
+def test_the_covariance_of_a_family_is_that_of_statsmodels(rows, family, kind, intercept):
+    late = pl.col("late").cast(float) if family == "binomial" else (pl.col("a") / 30).abs() + 0.1
+    table = rows.select("b", "c", y=late)
+    X = table.select("b", "c").to_numpy()
+    X = sm.add_constant(X) if intercept else X
+    truth = sm.GLM(table["y"].to_numpy(), X, family=kind).fit(tol=1e-12)
+    found = ds.fit(table, "y", family=family, intercept=intercept).covariance()
+    assert found["term"].to_list() == found.columns[1:]
+    own = found.drop("term").to_numpy()
+    scale = np.sqrt(np.diagonal(own))
+    # The last step of a fit leaves its information by some 1e-5.
+    gap = (own - truth.cov_params()) / np.outer(scale, scale)
+    assert np.abs(gap).max() < 1e-3
+
+
+def test_the_covariance_of_classes_is_that_of_differences_from_one(rows):
+    kinds = np.arange(150) % 3
+    X = sm.add_constant(rows.select("b", "c").to_numpy())
+    truth = sm.MNLogit(kinds, X).fit(disp=False, method="newton", maxiter=100)
+    # Ours sum to 0 over the classes: b_k less the mean, where that of class 0 is 0.
+    centre = np.eye(3)[:, 1:] - 1.0 / 3.0
+    turn = np.kron(centre, np.eye(3))
+    expected = turn @ np.asarray(truth.cov_params()) @ turn.T
+    table = rows.select("b", "c", y=pl.Series(kinds).cast(pl.String))
+    model = ds.fit(table, "y", family="multinomial")
+    found = model.covariance()
+    assert found["term"][:4].to_list() == ["0: (intercept)", "0: b", "0: c", "1: (intercept)"]
+    np.testing.assert_allclose(found.drop("term"), expected, atol=1e-4 * expected.max())
+    seq = ds.anytime_sequence(table, "y", family="multinomial")
+    with pytest.raises(ds.errors.ArgumentError, match="prefix of a sequence"):
+        seq.model(2).covariance()
+
+
+def test_what_is_made_of_the_target_is_named(rows):
+    rng = np.random.default_rng(7)
+    kind = pl.col("late").cast(float)
+    paid = kind * pl.Series(rng.uniform(1.0, 9.0, 150))
+    table = rows.select("b", "c", paid=paid, late=kind)
+    for ask, where in ((ds.fit, "in this model"), (ds.anytime_sequence, "step 1 on, with 'paid',")):
+        with pytest.warns(ds.errors.SeparationWarning, match=f"{where} .*most those of paid;"):
+            ask(table, "late", family="binomial")
+    size = pl.col("b").exp() * pl.Series(rng.gamma(4.0, size=150))
+    grown = rows.select("b", "c", size=size).with_columns(
+        log=pl.col("size").log() + 0.01 * pl.col("c")
+    )
+    for ask in (ds.fit, ds.anytime_sequence):
+        with pytest.warns(ds.errors.LeakageWarning, match="of 'size', most by column 'log'; if"):
+            ask(grown, "size", family="gamma(log)")
+        ask(grown.head(99), "size", family="gamma(log)")
+        ask(grown.drop("log"), "size", family="gamma(log)")
+
+
+def test_a_level_that_others_determine_leaves_the_diagnoses_of_the_others(rows):
+    table = rows.select("a", "b", "y", k=pl.Series(["p", "q", "r"] * 50))
+    model = ds.fit(table, "y")
+    (aliased,) = model.aliased
+    kept = [name for name in model.columns if name != aliased]
+    marks = {f"k.{level}": (table["k"] == level).cast(float) for level in "pqr"}
+    X = sm.add_constant(table.with_columns(**marks).select(kept).to_numpy())
+    unit = np.linalg.svd(X / np.linalg.norm(X, axis=0), compute_uv=False)
+    assert model.condition_number == pytest.approx(unit[0] / unit[-1], rel=1e-9)
+    vif = dict(model.vif().rows())
+    assert vif.pop(aliased) == np.inf
+    truth = [variance_inflation_factor(X, at) for at in range(1, X.shape[1])]
+    np.testing.assert_allclose(list(vif.values()), truth, rtol=1e-9)
+    partial = dict(model.partial_correlations().select("column", "partial").rows())
+    assert partial.pop(aliased) is None
+    t = sm.OLS(table["y"].to_numpy(), X).fit()
+    expected = t.tvalues[1:] / np.sqrt(t.tvalues[1:] ** 2 + t.df_resid)
+    np.testing.assert_allclose(list(partial.values()), expected, rtol=1e-9)
 
 
 def test_criteria_of_counts_differ_by_those_of_statsmodels(rows):

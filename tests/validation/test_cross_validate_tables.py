@@ -466,6 +466,8 @@ def test_records_of_times_are_judged_by_those_before():
         ({"cv": 3, "folds": 3}, "cv is 3 and folds is 3; they mean the same, give one"),
         ({"metric": "auc"}, "metric is 'auc', but folds is missing"),
         ({"cv": 3, "metric": "roc_auc"}, "metric is 'roc_auc'; it must be one of"),
+        ({"cv": 3, "metric": "auc"}, "'auc', which needs a target of 0 and 1; 'poisson' has mean"),
+        ({"cv": 3, "metric": "auc", "family": "poisson"}, "'auc', which a family 'poisson' does"),
         ({"cv": 3, "time": "id", "key": "id"}, "folds are by one of them"),
         ({"cv": 3, "time": "when"}, "time names unknown column 'when'"),
         ({"cv": 3, "time": "text"}, "time 'text' has type .*; it must be a number or a date"),

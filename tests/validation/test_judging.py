@@ -531,3 +531,15 @@ def test_timeliness_is_a_share_of_the_height_that_is_asked_for():
     for final in (0, -1, "a", float("nan")):
         with pytest.raises(ds.errors.ArgumentError, match=r"final is .*; it must be a number > 0"):
             ds.compare({"a": curve}, final=final)
+
+
+def test_curves_of_which_the_reference_explains_all_at_once_are_cut_at_the_end():
+    at_once = pl.DataFrame({"spent": [0.0, 2.0, 3.0], "explained": [0.0, 0.2, 0.1]})
+    later = pl.DataFrame({"spent": [0.0, 2.0, 5.0, 8.0], "explained": [0.0, 0.1, 0.4, 0.5]})
+    found = ds.compare({"prefix": at_once, "pattern": later})
+    assert found.cut == 8.0
+    # 0.2 for 1 and 0.1 for 5; 0.1 for 3 and 0.4 for 3; of 8 times 0.5.
+    assert found.table["timeliness"].to_list() == pytest.approx([0.7 / 4.0, 1.5 / 4.0])
+    nothing = pl.DataFrame({"spent": [0.0, 2.0], "explained": [0.0, 0.0]})
+    found = ds.compare({"prefix": nothing, "pattern": later})
+    assert found.table["timeliness"].to_list() == pytest.approx([0.0, 1.5 / 4.0])

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
-from dbselect.errors import SeparationWarning, warn_caller
+from dbselect.errors import LeakageWarning, SeparationWarning, warn_caller
 from dbselect.glm.expansion import Coefficients
 from dbselect.glm.newton import GlmFit, GlmProblem, Status
 from dbselect.glm.passes import Data
-from dbselect.linear.condition import warn_of, warn_of_dropped
+from dbselect.linear.condition import LEAK_ROWS, LEAK_SHARE, warn_of, warn_of_dropped
 from dbselect.pages.short import listed
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
@@ -21,74 +20,8 @@ from dbselect.record.rows import is_saturated
 from dbselect.record.steps import Step, Stop, spent_after
 from dbselect.results.call import Call
 from dbselect.results.glm.model import GlmModel, StandardErrors, on_table
+from dbselect.results.glm.separation import Separation, diverging_columns, separation_of
 from dbselect.results.glm.sequence import GlmSequence, Precision
-
-#: Share of the longest change along the step below which a predictor stays where it is. Of levels
-#: that are not separated it is the rounding of a fit that has converged but for them.
-STILL = 1e-3
-
-Indices = npt.NDArray[np.intp]
-
-
-@dataclass(frozen=True, eq=False)
-class Separation:
-    """Levels of categories whose rows all have one value of the target, by column number.
-
-    Along the last Newton step towards infinity only the predictors of these rows change: all other
-    coefficients are those of a fit without the rows. A category whose level without a coefficient
-    is one of these is in `moved`, with the level that is to have none: its coefficient is taken
-    from the others and added to the intercept.
-    """
-
-    at: Indices
-    moved: tuple[tuple[Indices, int], ...]
-
-    def in_units(self, intercept: Vector, coef: Matrix) -> tuple[Vector, Matrix]:
-        """Return the same model, of shapes (K,) and (D, K)."""
-        intercept, coef = intercept.copy(), coef.copy()
-        for columns, base in self.moved:
-            intercept += coef[base]
-            coef[columns] -= coef[base].copy()
-        return intercept, coef
-
-    def aliased(self, names: tuple[str, ...], members: list[str]) -> tuple[str, ...]:
-        """Return the columns without coefficients."""
-        separated = {members[j] for j in self.at}
-        return (
-            *(name for name in names if name not in separated),
-            *(members[base] for _, base in self.moved),
-        )
-
-
-def separation_of(data: Data, fit: GlmFit) -> Separation | None:
-    """Return the levels that are separated; None if a fit converged, or diverges otherwise."""
-    members, free = list(data.roles.members), data.roles.family.basis.shape[1]
-    if fit.status is not Status.SEPARATED or free > 1 or not data.roles.has_intercept:
-        return None
-    local = fit.state.problem
-    flat = fit.state.coef() * local.target_spread
-    step = flat / data.spread
-    shift = float((fit.model.start - fit.model.follow @ flat)[0] - data.mean @ step)
-    held = {*fit.state.support, *fit.state.aliased}
-    moved, still = [], STILL * max(float(np.abs(step).max()), abs(shift))
-    separated: list[int] = []
-    for category in data.passes.terms.categories:
-        at = np.array([members.index(name) for name in category.marked_names if name in members])
-        if not len(at) or not held.issuperset(at.tolist()):
-            continue
-        # Most of the rows stay where they are.
-        share = [data.centre[at][np.abs(step[at] - one) <= still].sum() for one in step[at]]
-        common = step[at[int(np.argmax(share))]]
-        step[at], shift = step[at] - common, shift + common
-        gone = at[np.abs(step[at]) > still].tolist()
-        stay = [j for j in at.tolist() if j not in gone]
-        if not {*gone}.isdisjoint(fit.state.aliased):
-            moved.append((at, stay[-1]))
-        separated += gone
-        step[gone] = 0.0
-    if not separated or max(abs(shift), float(np.abs(step * data.spread).max())) > still:
-        return None
-    return Separation(np.array(separated, np.intp), tuple(moved))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +40,7 @@ class Prefix:
     dispersion: float
     errors: Matrix
     separated: tuple[str, ...]  # levels, beside which the other coefficients are known
+    diverging: tuple[str, ...]  # columns that separate rows otherwise, the most telling first
     aliased: tuple[str, ...]  # columns without a coefficient
 
 
@@ -121,11 +55,16 @@ def model_of(
     spent: float = 0.0,
     rows_searched: int | None = None,
 ) -> GlmModel:
-    """Return the model of a fit; `rows_searched` where a search did not look at all rows."""
+    """Return the model of a fit; its columns with coefficients are in the model's order.
+
+    `rows_searched` is given where a search did not look at all rows.
+    """
     family = data.roles.family
     prefix = prefix_of(data, fit)
     if fit.status is Status.SEPARATED:
-        _warn_of_separation("in this model", prefix.separated)
+        _warn_of_separation("in this model", prefix)
+    else:
+        _warn_of_leak(data, prefix)
     intercept, coef = prefix.intercept, prefix.coef
     at = [data.roles.members.index(name) for name in columns]
     intercept, coefficients = on_table(family.classes, intercept, coef[at], columns)
@@ -159,8 +98,10 @@ def sequence_of(
     for number, (step, prefix) in enumerate(zip(steps, prefixes[1:], strict=True), 1):
         if prefix.status is Status.SEPARATED:
             where = f"from step {number} on, with '{groups.names[step.group]}',"
-            _warn_of_separation(where, prefix.separated)
+            _warn_of_separation(where, prefix)
             break
+    else:
+        _warn_of_leak(data, prefixes[-1])
     used = max(int(prefix.coef.any(axis=1).sum()) for prefix in prefixes)
     full = is_saturated(data.rows, data.roles.has_intercept + used, call.problem.ridge)
     return GlmSequence(
@@ -199,21 +140,35 @@ def _common(data: Data, call: Call, rows_searched: int | None) -> dict[str, Any]
     }  # fmt: skip
 
 
-def _warn_of_separation(where: str, levels: Sequence[str]) -> None:
-    """Warn where, in words, a likelihood has no maximum; of separated levels only, name these."""
-    if levels:
+def _warn_of_separation(where: str, prefix: Prefix) -> None:
+    """Warn where, in words, a likelihood has no maximum, and of which columns."""
+    if prefix.separated:
         warn_caller(
-            f"{where} all rows of {listed(levels)} have one value of the target (separation), so "
-            "that this coefficient diverges and has no standard error; the others are those of the "
-            "other rows",
+            f"{where} all rows of {listed(prefix.separated)} have one value of the target "
+            "(separation), so that this coefficient diverges and has no standard error; the others "
+            "are those of the other rows",
             SeparationWarning,
         )
         return
     warn_caller(
         f"{where} some columns determine the target of some rows (separation), so the "
-        "coefficients diverge; these are from the last pass, and a ridge > 0 gives finite ones",
+        f"coefficients diverge, most those of {listed(prefix.diverging)}; these are from the last "
+        "pass, and a ridge > 0 gives finite ones; if a column is known only with the target or "
+        "made of it, leave it out",
         SeparationWarning,
     )
+
+
+def _warn_of_leak(data: Data, prefix: Prefix) -> None:
+    """Warn of a target that is explained nearly whole, and by which column most."""
+    if data.rows >= LEAK_ROWS and prefix.explained > LEAK_SHARE:
+        worst = int((np.linalg.norm(prefix.coef, axis=1) * data.spread).argmax())
+        warn_caller(
+            f"the model explains {prefix.explained:.4f} of the deviance of '{data.roles.target}', "
+            f"most by column '{data.roles.members[worst]}'; if it is known only with the target or "
+            "made of it, leave it out",
+            LeakageWarning,
+        )
 
 
 def warn_of_fit(data: Data, fit: GlmFit) -> None:
@@ -242,6 +197,7 @@ def prefix_of(data: Data, fit: GlmFit) -> Prefix:
         _dispersion(data, fit),
         standard_errors(data, fit, levels),
         () if levels is None else tuple(data.roles.members[j] for j in levels.at.tolist()),
+        diverging_columns(data, fit) if levels is None else (),
         aliased,
     )
 
@@ -259,37 +215,73 @@ def _of_model(
     chosen = 0 < len(at) < len(data.roles.members)
     values = prefix.errors[:, [0, *(1 + j for j in at)]]
     ridge = float(problem.ridge.max(initial=0.0))
-    return StandardErrors(values, ridge, chosen, prefix.dispersion, data.centre[list(at)])
+    covariance = _covariance(data, fit, separation_of(data, fit), at)
+    return StandardErrors(
+        values, ridge, chosen, prefix.dispersion, data.centre[list(at)], covariance
+    )
 
 
 def standard_errors(data: Data, fit: GlmFit, levels: Separation | None) -> Matrix:
     """Return the standard errors of intercept and columns, shape (K, 1 + D).
+
+    NaN where a column is aliased or not held, where there is no intercept, where the information
+    has no digits left, and of all that a separation leaves unknown. O(d^3) for d free coefficients.
+
+    Parameters
+    ----------
+    levels : those that are separated, where only these are
+    """
+    members, free = data.roles.members, data.roles.family.basis.shape[1]
+    roots, corner = _roots(data, fit, levels)
+    found = (roots**2).sum(axis=0)
+    found[:, 0] += np.diagonal(corner)
+    there = np.zeros(len(members), dtype=bool)
+    there[np.array(fit.state.support, dtype=np.intp) // free] = True
+    aliased = aliased_of(data, fit)
+    there &= [name not in aliased for name in members]
+    if levels is not None:
+        there[[*levels.at, *(base for _, base in levels.moved)]] = False
+    found[:, ~np.append(data.roles.has_intercept, there)] = np.nan
+    return np.asarray(np.sqrt(found * (_dispersion(data, fit) / data.weight)))
+
+
+def _covariance(data: Data, fit: GlmFit, levels: Separation | None, at: Sequence[int]) -> Matrix:
+    """Return the covariance of intercept and some columns, predictor by predictor.
+
+    Where `standard_errors` are NaN it has no meaning.
+    """
+    roots, corner = _roots(data, fit, levels)
+    own = roots[:, :, [0, *(1 + j for j in at)]]
+    found = np.einsum("ika,ilb->kalb", own, own, optimize=True)
+    found[:, 0, :, 0] += corner
+    size = own.shape[1] * own.shape[2]
+    return np.asarray(found.reshape(size, size) * (_dispersion(data, fit) / data.weight))
+
+
+def _roots(data: Data, fit: GlmFit, levels: Separation | None) -> tuple[Matrix, Matrix]:
+    """Return R and C with ``cov = (R'R + C for intercepts) dispersion / sum of weights``.
 
     With L L' the information of the free coefficients b of the columns held, the intercept
     minimised out, and a the free intercept at their means::
 
         cov(b) = (L L')^-1      a = a_0 - follow b      cov(a_0) = corner^-1, apart from b
 
-    all over the sum of weights. An entry in the table's units is ``q a + r b``, so its
-    variance is ``q corner^-1 q' + |L^-1 (r - q follow)|^2``. NaN where a column is aliased or
-    not held, where there is no intercept, where the information has no digits left, and of all
-    that a separation leaves unknown. O(d^3) for d free coefficients.
-
-    Parameters
-    ----------
-    levels : those that are separated, where only these are
+    An entry in the table's units is ``q a + r b``, so that its column of R is
+    ``L^-1 (r - q follow)'``, and of C ``q corner^-1 q'``. R has shape (d, K, 1 + D), the intercept
+    first, C (K, K).
     """
     basis, members = data.roles.family.basis, data.roles.members
     size, free = basis.shape
     kept, model = np.array(fit.state.support, dtype=np.intp), fit.model
-    found = np.full((size, 1 + len(members)), np.nan)
+    unknown = np.full((len(kept), size, 1 + len(members)), np.nan)
+    nothing = np.full((size, size), np.nan)
     if fit.status is Status.SEPARATED and levels is None:
-        return found
+        return unknown, nothing
     try:
         factor = np.linalg.cholesky(model.information[np.ix_(kept, kept)])
-        corner = np.einsum("kp,kp->k", basis @ np.linalg.inv(model.corner), basis)
+        corner = basis @ np.linalg.inv(model.corner) @ basis.T
     except np.linalg.LinAlgError:
-        return found
+        return unknown, nothing
     inverse = scipy.linalg.solve_triangular(factor, np.eye(len(kept)), lower=True)
     # Entry (i, j, p): row i of L^-1, predictor p of column j.
     wide = np.zeros((len(kept), len(members) * free))
@@ -299,17 +291,7 @@ def standard_errors(data: Data, fit: GlmFit, levels: Separation | None) -> Matri
     for columns, base in () if levels is None else levels.moved:
         lever += rows[:, base]
         rows[:, columns] -= rows[:, [base]]
-    if data.roles.has_intercept:
-        found[:, 0] = corner + (lever**2).sum(axis=0)
-    found[:, 1:] = (rows**2).sum(axis=0).T
-    there = np.zeros(len(members), dtype=bool)
-    there[kept // free] = True
-    aliased = aliased_of(data, fit)
-    there &= [name not in aliased for name in members]
-    if levels is not None:
-        there[[*levels.at, *(base for _, base in levels.moved)]] = False
-    found[:, 1:][:, ~there] = np.nan
-    return np.sqrt(found * (_dispersion(data, fit) / data.weight))
+    return np.concatenate([lever[:, :, None], rows.transpose(0, 2, 1)], axis=2), corner
 
 
 def _dispersion(data: Data, fit: GlmFit) -> float:

@@ -96,6 +96,9 @@ class StandardErrors:
     chosen: bool  # whether the rows also chose the columns
     dispersion: float  # the factor of the variance that is in the errors
     centre: Vector  # shape (d,), mean of each column over the rows
+    # shape (K (1 + d), K (1 + d)), predictor by predictor, of which `values` are the roots of the
+    # diagonal; None of a prefix, which keeps these alone
+    covariance: Matrix | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +198,51 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
                 "give; fit its columns with dbselect.fit"
             )
         return self.errors
+
+    def covariance(self) -> pl.DataFrame:
+        """Return the covariance of the coefficients, whose diagonal has the standard errors.
+
+        Returns
+        -------
+        DataFrame: term, ``"(intercept)"`` first if there is one, then columns that have a standard
+        error; a column of each of these terms. Of a multinomial model a term is named
+        ``"class: term"``
+
+        Raises
+        ------
+        ArgumentError, DataError : as `summary`; the model is a prefix of a sequence, which keeps
+            only standard errors
+
+        Warns
+        -----
+        SelectionWarning : the rows also chose the columns: the variances are too small
+
+        Notes
+        -----
+        The inverse of the information of the last pass, times the dispersion; no pass. Source:
+        McCullagh, Nelder (1989), section 4.4.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"x": [0, 0, 0, 1, 1, 1, 1], "y": [0, 0, 1, 0, 1, 1, 1]})
+        >>> model = ds.fit(table, "y", family="binomial")
+        >>> model.covariance().select(pl.col("(intercept)", "x").round(3)).rows()
+        [(1.5, -1.5), (-1.5, 2.833)]
+        """
+        self._warned()
+        errors = self._known_errors
+        if errors.covariance is None:
+            raise ArgumentError(
+                "the model is a prefix of a sequence, which keeps standard errors alone; fit its "
+                "columns with dbselect.fit"
+            )
+        each = [INTERCEPT, *self.columns]
+        names = [f"{one}: {term}" for one in self.classes for term in each] or each
+        at = np.flatnonzero(np.isfinite(errors.values.ravel())).tolist()
+        terms, found = [names[j] for j in at], errors.covariance[np.ix_(at, at)]
+        return pl.DataFrame({"term": terms} | dict(zip(terms, found, strict=True)))
 
     @property
     def df_residual(self) -> int:

@@ -15,6 +15,7 @@ from dbselect.doors.cli.arguments import (
 from dbselect.doors.cli.command import Command
 from dbselect.doors.cli.exits import add_max_skipped, check_skipped
 from dbselect.doors.cli.out import TABLES, add_out, tell, write_frame
+from dbselect.pages.summary import test_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -103,7 +104,7 @@ def _lines(
     told = ""
     if test is not None and test["statistic"][0] is not None:
         df, free, statistic, p_value = test.row(0)
-        told = f", F({df}, {free:,}) {statistic:,.4g}, p {p_value:.3g}"
+        told = f", F({df}, {free:,}) {test_text(statistic, p_value)}"
     yield f"r2 {model.r2:.4f}{told}; condition number {model.condition_number:,.4g}."
     if errors is not None:
         clusters = "" if errors.clusters is None else f", {errors.clusters:,} clusters"

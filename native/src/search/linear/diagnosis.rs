@@ -14,8 +14,7 @@
 //! Kuh, Welsch (1980), Regression Diagnostics, section 3.2; Cohen, Cohen, West, Aiken (2003),
 //! Applied Multiple Regression, section 3.5.
 
-use super::state::{RANK_ROUNDING, RANK_SHARE, State};
-use crate::search::algebra::dense::dot;
+use super::state::{RANK_ROUNDING, State};
 use crate::search::algebra::singular::singular_values;
 
 /// What a column has of the target; NaN where it has nothing of its own.
@@ -29,50 +28,23 @@ pub struct Partial {
     pub semipartial: f64,
 }
 
-/// The columns of a state with rows of their own: A_jj, and whether each has no part in those
-/// that depend.
-struct Own {
-    factors: Vec<f64>,
-    alone: Vec<bool>,
-}
-
-impl Own {
-    fn of(state: &mut State) -> Own {
-        state.invert();
-        let (problem, support) = (state.problem, state.support());
-        let width = problem.width();
-        let rows = || state.inverse().chunks_exact(width.max(1)).enumerate();
-        let mut factors = vec![0.0; support.len()];
-        for (k, row) in rows() {
-            factors.iter_mut().zip(&row[..=k]).for_each(|(sum, m)| *sum += m * m);
-        }
-        let mut alone = vec![true; support.len()];
-        for column in (0..width).filter(|&j| state.place(j).is_none() && !problem.constant[j]) {
-            // The shares of A C_j: what the column is made of.
-            let products: Vec<f64> = support.iter().map(|&i| problem.row(column)[i]).collect();
-            let mut shares = vec![0.0; support.len()];
-            for (k, row) in rows() {
-                let along = dot(&row[..=k], &products[..=k]);
-                shares.iter_mut().zip(&row[..=k]).for_each(|(share, m)| *share += along * m);
-            }
-            for ((alone, share), factor) in alone.iter_mut().zip(shares).zip(&factors) {
-                *alone &= share * share / factor <= RANK_SHARE;
-            }
-        }
-        Own { factors, alone }
+/// A_jj of the selected columns, in the order of U.
+fn factors_of(state: &mut State) -> Vec<f64> {
+    state.invert();
+    let mut factors = vec![0.0; state.support().len()];
+    for (k, row) in state.inverse().chunks_exact(state.problem.width().max(1)).enumerate() {
+        factors.iter_mut().zip(&row[..=k]).for_each(|(sum, m)| *sum += m * m);
     }
+    factors
 }
 
 /// The variance inflation factor of each column of a state without a ridge, that holds all.
 ///
-/// Infinite where others determine the column: of an exact dependence all that have a part in it.
+/// Infinite where columns before it determine the column; others are judged without these.
 pub fn inflation(state: &mut State) -> Vec<f64> {
-    let own = Own::of(state);
-    let of = |column| match state.place(column) {
-        // Rounding takes the factor of a column that is orthogonal to all others below 1.
-        Some(row) if own.alone[row] => own.factors[row].max(1.0),
-        _ => f64::INFINITY,
-    };
+    let factors = factors_of(state);
+    // Rounding takes the factor of a column that is orthogonal to all others below 1.
+    let of = |column| state.place(column).map_or(f64::INFINITY, |row| factors[row].max(1.0));
     (0..state.problem.width()).map(of).collect()
 }
 
@@ -81,7 +53,7 @@ pub fn inflation(state: &mut State) -> Vec<f64> {
 /// `coef` has the coefficients, one for each row of U, and `left` RSS as a share of TSS. A partial
 /// correlation is NaN, too, where the others leave nothing of the target but rounding.
 pub fn partials(state: &mut State, coef: &[f64], left: f64) -> Vec<Partial> {
-    let own = Own::of(state);
+    let factors = factors_of(state);
     let problem = state.problem;
     let squares = 1.0 + coef.iter().map(|w| w * w).sum::<f64>();
     let of = |column: usize| {
@@ -90,10 +62,10 @@ pub fn partials(state: &mut State, coef: &[f64], left: f64) -> Vec<Partial> {
             false => problem.target[column].clamp(-1.0, 1.0),
         };
         let nothing = Partial { correlation, partial: f64::NAN, semipartial: f64::NAN };
-        let Some(row) = state.place(column).filter(|&row| own.alone[row]) else {
+        let Some(row) = state.place(column) else {
             return nothing;
         };
-        let semipartial = coef[row] / own.factors[row].sqrt();
+        let semipartial = coef[row] / factors[row].sqrt();
         // What the others leave of the target.
         let alone = semipartial * semipartial + left;
         let is_there = alone > RANK_ROUNDING * squares;
@@ -103,17 +75,14 @@ pub fn partials(state: &mut State, coef: &[f64], left: f64) -> Vec<Partial> {
     (0..problem.width()).map(of).collect()
 }
 
-/// The condition number of the rows of the columns of a state that holds all; infinite where
-/// columns depend on others.
+/// The condition number of the rows of the columns of a state that holds all, but for those that
+/// columns before them determine.
 ///
 /// With X = Q R the singular values are those of R, whose digits the products of a mean far from
 /// 0 would lose.
 pub fn condition_number(state: &mut State, intercept: bool) -> f64 {
     let problem = state.problem;
     let (width, rank) = (problem.width(), state.support().len());
-    if rank < width {
-        return f64::INFINITY;
-    }
     state.invert();
     let constant = usize::from(intercept);
     let size = rank + constant;
@@ -136,7 +105,8 @@ pub fn condition_number(state: &mut State, intercept: bool) -> f64 {
     }
     let lengths = singular_values(&mut columns, size);
     let largest = lengths.iter().copied().fold(0.0, f64::max);
-    largest / lengths.iter().copied().fold(f64::INFINITY, f64::min)
+    // Of no column at all it is that of the identity.
+    (largest / lengths.iter().copied().fold(f64::INFINITY, f64::min)).max(1.0)
 }
 
 /// The columns of L', one after another, of M = L^-1 with rows of `width`: unit variance each.
@@ -180,9 +150,10 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_a_dependence_are_inflated_without_end_and_others_not() {
-        assert_eq!(of(&[0, 1, 2], inflation), [f64::INFINITY, 1.0, f64::INFINITY]);
-        assert_eq!(of(&[0, 1, 2], |state| condition_number(state, true)), f64::INFINITY);
+    fn a_column_that_others_determine_is_inflated_without_end_and_counts_no_more() {
+        assert_eq!(of(&[0, 1, 2], inflation), [1.0, 1.0, f64::INFINITY]);
+        let alone = of(&[0, 1], |state| condition_number(state, true));
+        assert_eq!(of(&[0, 1, 2], |state| condition_number(state, true)), alone);
     }
 
     #[test]
