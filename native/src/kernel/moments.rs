@@ -89,7 +89,6 @@ impl Left {
             // A column is 0 or 1 in every row if its mean square is its mean.
             let expected = weight * mean[j] * (1.0 - mean[j]);
             let is_indicator = (before - expected).abs() <= INDICATOR_ROUNDING * before;
-            let after = after.max(0.0);
             // One row varies by nothing.
             if rows_left == 1 || before == 0.0 || is_indicator && after < LEFT_OF_INDICATOR * before
             {
