@@ -50,29 +50,31 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
 }
 
-/// Reflect rows `from` to `from + v.len()` of a matrix: `X -= v (2 / |v|^2) (v' X)`, on their
-/// doubles from the first to `used`.
-pub fn reflect(
-    rows: &mut [f64],
-    width: usize,
-    used: usize,
-    from: usize,
-    v: &[f64],
-    sums: &mut Vec<f64>,
-) {
-    let rows = &mut rows[from * width..(from + v.len()) * width];
-    let length = dot(v, v);
-    if length == 0.0 {
-        return;
-    }
-    sums.clear();
-    sums.resize(used, 0.0);
-    for (row, v) in rows.chunks_exact(width).zip(v) {
-        sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += v * x);
-    }
-    for (row, v) in rows.chunks_exact_mut(width).zip(v) {
-        let share = 2.0 * v / length;
-        row.iter_mut().zip(&*sums).for_each(|(x, sum)| *x -= share * sum);
+vectorised! {
+    /// Reflect rows `from` to `from + v.len()` of a matrix: `X -= v (2 / |v|^2) (v' X)`, on their
+    /// doubles from the first to `used`.
+    pub fn reflect(
+        rows: &mut [f64],
+        width: usize,
+        used: usize,
+        from: usize,
+        v: &[f64],
+        sums: &mut Vec<f64>,
+    ) {
+        let rows = &mut rows[from * width..(from + v.len()) * width];
+        let length = dot(v, v);
+        if length == 0.0 {
+            return;
+        }
+        sums.clear();
+        sums.resize(used, 0.0);
+        for (four, shares) in rows.chunks(4 * width).zip(v.chunks(4)) {
+            subtract(sums, four, width, |k| shares[k]);
+        }
+        for (row, v) in rows.chunks_exact_mut(width).zip(v) {
+            let share = 2.0 * v / length;
+            row.iter_mut().zip(&*sums).for_each(|(x, sum)| *x += share * sum);
+        }
     }
 }
 

@@ -23,7 +23,7 @@ use std::ops::Range;
 use crate::kernel::possible::{LEAST_LEFT, LEFT_ROUNDING};
 use crate::search::algebra::dense::{dot, reflect, subtract_combination};
 use crate::search::algebra::elimination::{eliminate, eliminate_column};
-use crate::search::algebra::panels::{subtract_products, subtract_triangle};
+use crate::search::algebra::panels::{subtract_products, subtract_shares, subtract_triangle};
 use crate::search::problem::Linear;
 
 /// Share of its own variance below which a column is aliased: conditional variances carry an
@@ -79,12 +79,45 @@ pub struct Trace {
 /// An aliased column that depends on columns of other groups.
 #[derive(Clone, Debug)]
 struct Dependence {
+    /// Its number among those of `Inverse::aliased`.
+    at: usize,
     column: usize,
     group: usize,
     /// The other groups.
     on: Vec<usize>,
-    /// What each row of U weighs in it.
+}
+
+/// What losses need of C_SS^-1, `M'M`: sums over the rows of M, so that a group that is added
+/// brings only those of its own. A group that goes turns the rows after it, and all begin anew.
+#[derive(Clone, Debug, Default)]
+struct Inverse {
+    /// Rows of M, and selected groups, that the sums have taken in.
+    rows: usize,
+    groups: usize,
+    /// Of each of these groups the block of -C_SS^-1, one after another.
+    blocks: Vec<f64>,
+    /// The aliased columns of these groups, and the place of the group of each among them.
+    aliased: Vec<(usize, usize)>,
+    /// Rows of D doubles, one for each of these columns: what each row of U weighs in it, with
+    /// its sign changed.
     weights: Vec<f64>,
+    /// What each group would lose; empty where what is selected has changed since.
+    losses: Vec<f64>,
+}
+
+impl Inverse {
+    fn clear(&mut self) {
+        (self.rows, self.groups) = (0, 0);
+        self.blocks.clear();
+        self.aliased.clear();
+        self.weights.clear();
+        self.losses.clear();
+    }
+
+    /// What each of some rows of U weighs in an aliased column.
+    fn weights(&self, at: usize, width: usize, rows: Range<usize>) -> impl Iterator<Item = f64> {
+        self.weights[at * width..][rows].iter().map(|weight| -weight)
+    }
 }
 
 /// The arrays of a state without the problem; their memory serves the next one.
@@ -96,8 +129,10 @@ pub struct Buffers {
     b: Vec<f64>,
     /// What must be left of the variance of each column.
     floor: Vec<f64>,
-    /// Conditional covariance of each group that waits, one after another.
+    /// Conditional covariance of each group that waits, one after another, given the first
+    /// `given` rows of U; `gains` brings them up to date.
     blocks: Vec<f64>,
+    given: usize,
     /// Where the block of each group begins.
     block_starts: Vec<usize>,
     /// Column of each row of U, and the row of each column.
@@ -107,6 +142,7 @@ pub struct Buffers {
     z: Vec<f64>,
     /// M, rows of D doubles, of which row k has k + 1; as many as were asked for.
     m: Vec<f64>,
+    inverse: Inverse,
     scratch: Scratch,
 }
 
@@ -142,6 +178,7 @@ impl<'p> State<'p> {
         own.u.clear();
         own.z.clear();
         own.m.clear();
+        own.inverse.clear();
         own.waiting.clear();
         own.waiting.resize(size, true);
         own.place.clear();
@@ -153,18 +190,25 @@ impl<'p> State<'p> {
         own.floor.extend((0..width).map(|j| {
             if problem.constant[j] { f64::INFINITY } else { RANK_SHARE * problem.variance(j) }
         }));
-        own.blocks.clear();
-        own.block_starts.clear();
-        for group in 0..size {
-            state.own.block_starts.push(state.own.blocks.len());
-            let columns = state.columns(group);
+        state.own_blocks();
+        state
+    }
+
+    /// Make the blocks anew, given no row of U.
+    fn own_blocks(&mut self) {
+        let (problem, starts) = (self.problem, self.starts);
+        let Buffers { blocks, block_starts, given, .. } = &mut self.own;
+        blocks.clear();
+        block_starts.clear();
+        for columns in starts.windows(2).map(|bounds| bounds[0]..bounds[1]) {
+            block_starts.push(blocks.len());
             for j in columns.clone() {
-                state.own.blocks.extend_from_slice(&problem.row(j)[columns.clone()]);
-                let diagonal = state.own.blocks.len() - (columns.end - j);
-                state.own.blocks[diagonal] += problem.ridge[j];
+                blocks.extend_from_slice(&problem.row(j)[columns.clone()]);
+                let diagonal = blocks.len() - (columns.end - j);
+                blocks[diagonal] += problem.ridge[j];
             }
         }
-        state
+        *given = 0;
     }
 
     /// Give the memory back.
@@ -304,38 +348,66 @@ impl<'p> State<'p> {
     /// Of all levels of a category, which add up to 1, one is aliased whatever else there is:
     /// that brings nothing back.
     fn dependences(&mut self) -> Vec<Dependence> {
-        self.invert();
+        self.take_in();
         let width = self.problem.width();
-        let Buffers { held, place, support, u, m, scratch, .. } = &mut self.own;
-        let weights = &mut scratch.shares;
+        let Buffers { held, support, inverse, .. } = &self.own;
+        let deviations: Vec<f64> = support.iter().map(|&j| self.problem.deviation(j)).collect();
         let mut found = Vec::new();
-        for own in &*held {
-            let columns = self.starts[own.group]..self.starts[own.group + 1];
-            for j in columns.filter(|&j| place[j] == NO_ROW) {
-                weights.clear();
-                weights.resize(support.len(), 0.0);
-                for (row, u) in m.chunks_exact(width).zip(u.chunks_exact(width)) {
-                    weights.iter_mut().zip(row).for_each(|(w, m)| *w += u[j] * m);
-                }
-                let least = DEPENDENT_WEIGHT * self.problem.deviation(j);
-                let weighs =
-                    |row: usize| weights[row].abs() * self.problem.deviation(support[row]) > least;
-                let others = held.iter().filter(|other| other.group != own.group);
-                let on: Vec<usize> = others
-                    .filter(|other| other.rows().any(weighs))
-                    .map(|other| other.group)
-                    .collect();
-                if !on.is_empty() {
-                    found.push(Dependence {
-                        column: j,
-                        group: own.group,
-                        on,
-                        weights: weights.clone(),
-                    });
-                }
+        for (at, &(column, owner)) in inverse.aliased.iter().enumerate() {
+            let least = DEPENDENT_WEIGHT * self.problem.deviation(column);
+            let depends = |(place, other): &(usize, &Held)| {
+                let weights = inverse.weights(at, width, other.rows());
+                *place != owner
+                    && weights
+                        .zip(&deviations[other.rows()])
+                        .any(|(w, unit)| w.abs() * unit > least)
+            };
+            let others = held.iter().enumerate().filter(depends);
+            let on: Vec<usize> = others.map(|(_, other)| other.group).collect();
+            if !on.is_empty() {
+                found.push(Dependence { at, column, group: held[owner].group, on });
             }
         }
         found
+    }
+
+    /// Bring the sums of `Inverse` up to date.
+    fn take_in(&mut self) {
+        self.invert();
+        let width = self.problem.width();
+        let Buffers { held, place, support, u, m, inverse, scratch, .. } = &mut self.own;
+        let Inverse { rows: first, groups, blocks, aliased, weights, .. } = inverse;
+        let mut start = 0;
+        for (at, held) in held.iter().enumerate() {
+            let size = held.rank;
+            if at >= *groups {
+                blocks.resize(start + size * size, 0.0);
+                let columns = self.starts[held.group]..self.starts[held.group + 1];
+                aliased.extend(columns.filter(|&j| place[j] == NO_ROW).map(|j| (j, at)));
+            }
+            if size == 0 {
+                continue;
+            }
+            // Rows before its own have nothing in its columns.
+            let rows = m.chunks_exact(width).skip((*first).max(held.start));
+            scratch.rows.clear();
+            rows.for_each(|row| scratch.rows.extend_from_slice(&row[held.rows()]));
+            subtract_products(&mut blocks[start..start + size * size], &scratch.rows, size, 0);
+            start += size * size;
+        }
+        let known = weights.len();
+        weights.resize(aliased.len() * width, 0.0);
+        let (before, new) = weights.split_at_mut(known);
+        let columns: Vec<usize> = aliased.iter().map(|&(column, _)| column).collect();
+        let (columns, entered) = columns.split_at(known / width.max(1));
+        scratch.shares.clear();
+        for &column in columns {
+            let new_rows = *first..support.len();
+            scratch.shares.extend(new_rows.map(|row| u[row * width + column]));
+        }
+        subtract_shares(before, &m[*first * width..], width, &scratch.shares);
+        subtract_triangle(new, m, width, u, entered);
+        (*first, *groups) = (support.len(), held.len());
     }
 
     /// The groups after a group that have an aliased column that depends on it, or on these.
@@ -357,6 +429,7 @@ impl<'p> State<'p> {
 
     /// Write gain(g | S) of each of the J groups; 0 for the selected ones.
     pub fn gains(&mut self, gains: &mut Vec<f64>) {
+        self.descend();
         let Buffers { waiting, blocks, block_starts, b, floor, scratch, .. } = &mut self.own;
         gains.clear();
         for (group, waits) in waiting.iter().enumerate() {
@@ -411,15 +484,17 @@ impl<'p> State<'p> {
         subtract_combination(b, &u[rank * width..], width, &z[rank..]);
         self.own.waiting[group] = false;
         self.own.held.push(Held { group, start: rank, rank: new_rank });
-        self.descend(rank..rank + new_rank);
+        self.own.inverse.losses.clear();
         dot(&self.own.z[rank..], &self.own.z[rank..])
     }
 
-    /// Take from the blocks of the groups that wait what some rows of U explain of them.
-    fn descend(&mut self, rows: Range<usize>) {
+    /// Take from the blocks of the groups that wait what rows of U explain that they lack.
+    fn descend(&mut self) {
         let width = self.problem.width();
-        let Buffers { waiting, blocks, block_starts, u, .. } = &mut self.own;
-        for row in u[rows.start * width..rows.end * width].chunks_exact(width) {
+        let Buffers { waiting, blocks, given, block_starts, support, u, .. } = &mut self.own;
+        let new = *given..support.len();
+        *given = new.end;
+        for row in u[new.start * width..new.end * width].chunks_exact(width) {
             for (group, start) in block_starts.iter().enumerate() {
                 if !waiting[group] {
                     continue;
@@ -592,46 +667,56 @@ impl<'p> State<'p> {
 
     /// Write loss(g | S) of each of the J groups; 0 for those not selected.
     ///
-    /// O(|S|^2), once M is up to date. Aliased columns of other groups that depend on the group
-    /// stand in for it, as far as they can.
+    /// Asked again at once, they are copied; after an addition they cost the sums over its own rows
+    /// of M alone, after a removal those over all: O(|S|^2 |g|) for groups of |g| columns. Aliased
+    /// columns of other groups that depend on the group stand in for it, as far as they can.
     pub fn losses(&mut self, losses: &mut Vec<f64>) {
         losses.clear();
+        losses.extend_from_slice(&self.own.inverse.losses);
+        if !losses.is_empty() {
+            return;
+        }
         losses.resize(self.size(), 0.0);
         let dependences = self.dependences();
         let mut coef = Vec::new();
         self.coefficients(&mut coef);
+        let mut start = 0;
         for at in 0..self.own.held.len() {
             let Held { group, rank, .. } = self.own.held[at];
+            let block = start..start + rank * rank;
+            start = block.end;
             if rank > 0 {
                 let stand_in: Vec<_> =
                     dependences.iter().filter(|one| one.on.contains(&group)).collect();
-                losses[group] =
-                    self.loss(at, &coef, &stand_in).unwrap_or_else(|| self.clone().remove(group));
+                losses[group] = self
+                    .loss(at, block, &coef, &stand_in)
+                    .unwrap_or_else(|| self.clone().remove(group));
             }
         }
+        self.own.inverse.losses.extend_from_slice(losses);
     }
 
     /// The loss of a selected group for which aliased columns stand in; none if in doubt.
     ///
-    /// With B the block of C_SS^-1, given the other groups the group's columns have covariance
-    /// B^-1 and gradient B^-1 w, and aliased columns are W times them: what is lost is the least
-    /// (w - W y)' B^-1 (w - W y).
-    fn loss(&mut self, at: usize, coef: &[f64], stand_in: &[&Dependence]) -> Option<f64> {
+    /// With B its block of C_SS^-1, at `block` in those of `Inverse`: given the other groups, the
+    /// group's columns have covariance B^-1 and gradient B^-1 w, and aliased columns are W times
+    /// them, so that what is lost is the least (w - W y)' B^-1 (w - W y).
+    fn loss(
+        &mut self,
+        at: usize,
+        block: Range<usize>,
+        coef: &[f64],
+        stand_in: &[&Dependence],
+    ) -> Option<f64> {
         let width = self.problem.width();
-        let Buffers { m, held, scratch, floor: floors, .. } = &mut self.own;
+        let Buffers { inverse: sums, held, scratch, floor: floors, .. } = &mut self.own;
         let held = held[at];
         let size = held.rank;
         let Scratch { rows, floor, inverse, below, .. } = scratch;
         rows.clear();
-        rows.resize(size * size, 0.0);
-        for row in m.chunks_exact(width).skip(held.start) {
-            let own = &row[held.rows()];
-            for (i, block) in rows.chunks_exact_mut(size).enumerate() {
-                block.iter_mut().zip(own).for_each(|(x, other)| *x += own[i] * other);
-            }
-        }
+        rows.extend(sums.blocks[block].iter().map(|x| -x));
         rows.extend_from_slice(&coef[held.rows()]);
-        stand_in.iter().for_each(|one| rows.extend_from_slice(&one.weights[held.rows()]));
+        stand_in.iter().for_each(|one| rows.extend(sums.weights(one.at, width, held.rows())));
         floor.clear();
         floor.resize(size, 0.0);
         eliminate(rows, floor, inverse, below);
@@ -665,7 +750,11 @@ impl<'p> State<'p> {
         let again = self.dependents(position);
         again.iter().rev().for_each(|&other| self.take_out(other));
         self.take_out(group);
-        self.refresh();
+        // What follows from U is computed anew.
+        self.own.b.copy_from_slice(&self.problem.target);
+        let (width, Buffers { b, u, z, .. }) = (self.problem.width(), &mut self.own);
+        subtract_combination(b, u, width, z);
+        self.own_blocks();
         for other in again {
             self.add(other);
         }
@@ -678,6 +767,7 @@ impl<'p> State<'p> {
             return;
         };
         self.invert();
+        self.own.inverse.clear();
         let width = self.problem.width();
         let Buffers { held, waiting, support, place, u, z, m, scratch, .. } = &mut self.own;
         let Held { start, rank: size, .. } = held.remove(position);
@@ -718,24 +808,6 @@ impl<'p> State<'p> {
             row.copy_within(start + size..rank, start);
             row[k + 1..rank].fill(0.0);
         }
-    }
-
-    /// Compute anew what depends on U.
-    fn refresh(&mut self) {
-        let width = self.problem.width();
-        self.own.b.copy_from_slice(&self.problem.target);
-        let Buffers { b, u, z, .. } = &mut self.own;
-        subtract_combination(b, u, width, z);
-        for group in 0..self.size() {
-            let columns = self.columns(group);
-            let start = self.own.block_starts[group];
-            for (i, j) in columns.clone().enumerate() {
-                let block = &mut self.own.blocks[start + i * columns.len()..][..columns.len()];
-                block.copy_from_slice(&self.problem.row(j)[columns.clone()]);
-                block[i] += self.problem.ridge[j];
-            }
-        }
-        self.descend(0..self.own.support.len());
     }
 }
 
@@ -901,6 +973,41 @@ mod tests {
         state.remove(1);
         assert!(losses[1].abs() < 1e-13);
         assert!(state.aliased().is_empty());
+    }
+
+    #[test]
+    fn gains_and_losses_asked_for_all_along_are_those_of_refits() {
+        let dependent = |row: &mut [f64]| {
+            row[3] = 2.0 * row[0] - row[2];
+            row[5] = 1.0 - row[4] - row[6];
+        };
+        for (ridge, asks_always) in [(0.0, true), (0.0, false), (0.3, true)] {
+            let problem = problem(7, ridge, dependent);
+            let mut state = holding(&problem, &STARTS, &[]);
+            let mut now: Vec<usize> = Vec::new();
+            for group in [0, 1, 2, 3, 1, 0, 1, 3, 0, 2] {
+                if now.contains(&group) {
+                    now.retain(|&other| other != group);
+                    state.remove(group);
+                } else {
+                    now.push(group);
+                    state.add(group);
+                }
+                if !asks_always && now.len() != 3 {
+                    continue;
+                }
+                let explained = |groups: &[usize]| holding(&problem, &STARTS, groups).explained();
+                let (mut gains, mut losses) = (Vec::new(), Vec::new());
+                state.gains(&mut gains);
+                state.losses(&mut losses);
+                for group in 0..4 {
+                    let others: Vec<usize> = now.iter().copied().filter(|&k| k != group).collect();
+                    let change = explained(&[&others[..], &[group]].concat()) - explained(&others);
+                    let expected = if now.contains(&group) { [0.0, change] } else { [change, 0.0] };
+                    assert_near(&[gains[group], losses[group]], &expected, 1e-12);
+                }
+            }
+        }
     }
 
     #[test]
