@@ -278,7 +278,7 @@ def numbered(gram: Gram, columns: Sequence[str], target: str) -> pa.StructArray:
         "comoment": pa.array(lower),
     }
     lists = {
-        name: pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+        name: pa.FixedSizeListArray.from_arrays(values, len(values))
         for name, values in fields.items()
     }
     counts = {

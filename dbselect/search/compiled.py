@@ -100,7 +100,7 @@ def compiled_descents(
     descent, but for its start; `turn` is called after every descent.
     """
     record, _, target, asked = _asked(search)
-    own = {name: asked[name] for name in ("groups", "ridge", "scale", "intercept")}
+    own = {name: asked.get(name) for name in ("groups", "ridge", "scale", "intercept")}
     own |= {name: _plain(value) for name, value in options.items()}
     ends = []
     for columns, groups in limits:
@@ -139,11 +139,13 @@ def _asked(search: "GramSearch") -> tuple[pa.StructArray, str, str, dict[str, An
     call, groups = search.call, search.groups
     # Numbers are names that no glob and no suffix can mean something by.
     columns = {str(g): list(map(str, at.tolist())) for g, at in enumerate(groups.positions)}
-    fields = {name: getattr(call.problem, name) for name in _FIELDS}
+    costs = groups.costs.tolist()
+    fields = {name: value for name, value in call.problem.changed().items() if name in _FIELDS}
+    # What has its default, as every cost of 1, is left to the library.
     request = {
         "groups": columns,
-        "costs": {str(g): float(cost) for g, cost in enumerate(groups.costs)},
-        "always": [str(group) for group in search.first],
+        "costs": {str(g): cost for g, cost in enumerate(costs)} if {*costs} != {1.0} else None,
+        "always": [str(group) for group in search.first] or None,
         **{name: _plain(value) for name, value in {**fields, **call.options}.items()},
     }
     if request.get("start") is not None:
@@ -161,14 +163,17 @@ def _plain(value: Any) -> Any:
 def _steps(found: pa.StructArray, width: int) -> tuple[list[Step], Matrix]:
     """Return the steps of one sequence, and the coefficients after each, in the table's units."""
     steps = found.field("sequence").values
-    choices = found.field("choices")[0].as_py()
+    choices = found.field("choices").values
+    among = [Choice[name] for name in choices.dictionary.to_pylist()]
     given = (
         steps.field(name)[1:].to_pylist()
         for name in ("action", "group", "score", "gain", "explained")
     )
     records = [
-        Step(action, int(group), score, gain, explained, Choice[choice])
-        for action, group, score, gain, explained, choice in zip(*given, choices, strict=True)
+        Step(action, int(group), score, gain, explained, among[choice])
+        for action, group, score, gain, explained, choice in zip(
+            *given, choices.indices.to_pylist(), strict=True
+        )
     ]
     models = steps.field("coefficients")
     ends = models.offsets.to_numpy()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,12 +44,16 @@ REFINED_ROUNDS = 2
 class GramSearch(Search):
     """A linear problem on its Gram matrix."""
 
-    state: State
     gram: Gram  # of the rows; through the origin where the models are
     # the problem on unit-variance columns; of several responses also for one in a list
     linear: Linear
     # whether a walk only adds groups, so that the models of all prefixes are known at its end
     adds_only: bool = False
+
+    @cached_property
+    def state(self) -> State:
+        """The selected groups; the compiled library has a state of its own."""
+        return State(self.linear, self.groups.positions)
 
     @property
     def target(self) -> str:
@@ -224,8 +229,7 @@ def gram_search(
     own = linear(gram, responses, groups.members, problem.ridge, problem.scale)
     if problem.intercept and not joint:
         warn_of_leak(own.c, groups.members, targets[0], gram.rows)
-    state = State(own, groups.positions)
-    return GramSearch(call, groups, first, state, gram, own, adds_only)
+    return GramSearch(call, groups, first, gram, own, adds_only)
 
 
 def prefix_coefficients(search: GramSearch) -> Matrix:

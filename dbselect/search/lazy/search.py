@@ -16,7 +16,6 @@ from dbselect.linear.lazy_gram import LazyGram, WideLevelState, WideState
 from dbselect.linear.levels.beside_levels import beside_levels, fitted_rows_of
 from dbselect.linear.levels.level_state import LevelState
 from dbselect.linear.problem import Index, linear
-from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups, numbers_of
 from dbselect.record.level_group import LevelGroup, shares_of
@@ -139,19 +138,16 @@ class LazySearch(Search):
         comoment = self.table.comoment(at, self.sums.among(at) if is_read and others else None)
         gram = self.table.gram([*columns, target], comoment)
         asked = self.call.problem
-        own: Any
-        state: State
         if len(others) == len(chosen):
-            levels = None
             own = linear(gram, target, groups.members, asked.ridge, asked.scale)
-            state = State(own, groups.positions)
-        else:
-            assert self.levels is not None
-            levels = self._level_group(at, is_read=is_read)
-            own = beside_levels(gram, target, groups, levels, asked.ridge, asked.scale)
-            number = groups.number(levels.group, "groups")
-            state = LevelState(own, groups.positions, number)
-        return GramSearch(self.call, groups, [], state, gram, own), levels
+            return GramSearch(self.call, groups, [], gram, own), None
+        assert self.levels is not None
+        levels = self._level_group(at, is_read=is_read)
+        beside: Any = beside_levels(gram, target, groups, levels, asked.ridge, asked.scale)
+        search = GramSearch(self.call, groups, [], gram, beside)
+        number = groups.number(levels.group, "groups")
+        search.state = LevelState(beside, groups.positions, number)
+        return search, levels
 
     def _level_group(self, others: Index, *, is_read: bool) -> LevelGroup:
         """Return the sums by level of some other columns and the target."""
