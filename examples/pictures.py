@@ -29,6 +29,8 @@ GROUPS = {
     "weather": ["wind_speed", "precipitation", "visibility"],
 }
 COSTS = {"schedule": 0.1, "route": 0.5, "carrier": 0.2, "plane": 8.0, "weather": 25.0}
+#: A number of more than two decimals.
+LONG = re.compile(r"\d+\.\d{3,}")
 #: Words are given the room of the widest letters that a reader may have.
 FONT = "DejaVu Sans, Verdana, sans-serif"
 #: Alone, a picture follows the screen; within a page, the page says what colour it has.
@@ -43,8 +45,8 @@ def write(name: str, chart) -> None:
     drawn["config"]["font"] = FONT
     svg = vl_convert.vegalite_to_svg(drawn)
     svg = svg.replace('class="marks"', 'class="drawn"', 1)
-    # Coordinates to a hundredth of a pixel: nobody sees more.
-    svg = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", svg)
+    # Coordinates, which are in tags, to a hundredth of a pixel: nobody sees more.
+    svg = re.sub(r"<[^>]*>", lambda tag: LONG.sub(lambda one: f"{float(one[0]):.2f}", tag[0]), svg)
     place = PICTURES / f"{name}.svg"
     place.write_text(re.sub(r"(<svg [^>]*>)", rf"\1{STYLE}", svg, count=1) + "\n")
 
