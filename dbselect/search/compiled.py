@@ -138,12 +138,14 @@ def _asked(search: "GramSearch") -> tuple[pa.StructArray, str, str, dict[str, An
     """Return the record of a search, its method, its target, and all else by name."""
     call, groups = search.call, search.groups
     # Numbers are names that no glob and no suffix can mean something by.
-    columns = {str(g): list(map(str, at.tolist())) for g, at in enumerate(groups.positions)}
+    positions = [at.tolist() for at in groups.positions]
+    columns = {str(g): list(map(str, at)) for g, at in enumerate(positions)}
+    is_each_alone = positions == [[at] for at in range(len(groups.members))]
     costs = groups.costs.tolist()
     fields = {name: value for name, value in call.problem.changed().items() if name in _FIELDS}
-    # What has its default, as every cost of 1, is left to the library.
+    # What has its default, as groups of one column each or costs of 1, is left to the library.
     request = {
-        "groups": columns,
+        "groups": None if is_each_alone else columns,
         "costs": {str(g): cost for g, cost in enumerate(costs)} if {*costs} != {1.0} else None,
         "always": [str(group) for group in search.first] or None,
         **{name: _plain(value) for name, value in {**fields, **call.options}.items()},
