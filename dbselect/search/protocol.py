@@ -121,7 +121,7 @@ def check_first(
     groups: Groups, first: Sequence[int], budget: float | None, most: int | None = None
 ) -> None:
     """Refuse groups to take first that go beyond the limits."""
-    cost = float(groups.costs[list(first)].sum())
+    cost = groups.spent(first)
     if not fits(cost, budget):
         raise ArgumentError(f"always costs {cost:g} in all; that is over the budget of {budget}")
     if most is not None and len(first) > most:

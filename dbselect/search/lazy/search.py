@@ -12,7 +12,7 @@ import numpy as np
 
 from dbselect.errors import ArgumentError
 from dbselect.linear.condition import check_held
-from dbselect.linear.lazy_gram import LazyGram
+from dbselect.linear.lazy_gram import LazyGram, distinct
 from dbselect.linear.levels.beside_levels import beside_levels
 from dbselect.linear.levels.level_rows import fitted_rows_of
 from dbselect.linear.levels.level_state import LevelState
@@ -60,8 +60,7 @@ class LazySearch(Search):
         ends = np.cumsum([0, *map(len, self.members[:-1])])
         promise = np.add.reduceat(problem.c[np.concatenate(self.members)] ** 2, ends)
         self.sums.promise = promise / self.groups.costs
-        if self.first:
-            self.sums.fetch(self.first)
+        self.sums.expect(self.first)
         if self.levels is not None:
             return WideLevelState(problem, self.members, self.levels)
         return WideState(problem, self.members)
@@ -72,7 +71,7 @@ class LazySearch(Search):
 
         def scores(state: Any) -> Vector:
             found = criterion(state)
-            self.sums.promise = found / self.groups.costs
+            self.sums.promise = found / self.groups.counted(state.held)
             return found
 
         return scores
@@ -139,7 +138,7 @@ class LazySearch(Search):
         """
         groups = self.groups.only(chosen)
         others = [group for group in chosen if group != self.levels]
-        at = np.concatenate([np.empty(0, np.intp), *(self.members[group] for group in others)])
+        at = distinct(self.members[group] for group in others)
         target, columns = self.table.target, self.groups.only(others).members
         comoment = self.table.comoment(at, self.sums.among(at) if is_read and others else None)
         gram = self.table.gram([*columns, target], comoment)
@@ -170,10 +169,12 @@ class LazySearch(Search):
         return LevelGroup(self.groups.names[self.levels], weight, np.hstack([between, target]))
 
 
-def lazy_search(problem: "Problem", call: Call) -> LazySearch:
-    """Read a table once, match its groups and set up the search."""
+def lazy_search(
+    problem: "Problem", call: Call, *, sharing: bool = False, adds_only: bool = False
+) -> LazySearch:
+    """Read a table once, match its groups and set up the search, as `gram_search` does."""
     table = wide_table(problem)
-    groups, members, levels = table.matched(problem.groups, problem.costs)
+    groups, members, levels = table.matched(problem.groups, problem.costs, sharing, adds_only)
     sums = LazyGram(table.scans, members, levels)
     first = numbers_of(problem.always, groups)
     return LazySearch(call, groups, first, table, members, sums, levels=levels)
@@ -192,7 +193,7 @@ def resumed(
         raise ArgumentError(f"resume has group '{missing[0]}', which this search has not")
     number = {g: groups.number(names[g], "resume") for g in held_after(before.records)}
     first = list(dict.fromkeys([*search.first, *number.values()]))
-    spent = float(groups.costs[first].sum())
+    spent = groups.spent(first)
     if max_groups is not None and len(first) > max_groups:
         raise ArgumentError(f"resume has {len(first)} groups; max_groups allows {max_groups}")
     if not fits(spent, budget):

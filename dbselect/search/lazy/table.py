@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dbselect.errors import ArgumentError, DataError, SourceError
+from dbselect.errors import ArgumentError, DataError, GroupError, SourceError
 from dbselect.linear.lazy_gram import LazyGram, Scanned, WideLinear
 from dbselect.linear.problem import Index, check_usable, is_constant
 from dbselect.record.columns import SUFFIX, leaves, position
@@ -81,19 +81,32 @@ class WideTable:
         return self.rows.target
 
     def matched(
-        self, groups: GroupColumns | None, costs: Costs | None
+        self, groups: GroupColumns | None, costs: Costs | None, sharing: bool, nested: bool
     ) -> tuple[Groups, list[Index], int | None]:
-        """Match the groups, and return the columns of each as they stand in the rows.
+        """Match the groups as `groups_of` does, and return where the columns of each stand.
 
         Also returns the number of a group of levels, of which sums by level are read.
         """
-        resolved = _groups(self.features, self.met, groups, costs, self.target, self.one.terms)
+        features, met, target = self.features, self.met, self.target
+        if groups is not None or not met:
+            every = [*features, *met]
+            resolved = groups_of(every, groups, costs, target, self.one.terms, sharing, nested)
+        else:  # each entry of a field is a group
+            fields = groups_of(features, None, None, target, self.one.terms) if features else None
+            columns = {**(fields.columns if fields else {}), **{name: [name] for name in met}}
+            resolved = Groups(columns, costs_of(list(columns), costs))
         number = {name: j for j, name in enumerate(self.names)}
         each = resolved.columns.values()
         flat = np.array([number[name] for own in each for name in own], np.intp)
         ends = np.cumsum([0, *map(len, each)]).tolist()
         members = [flat[start:end] for start, end in pairwise(ends)]
         levels = self._levels(members)
+        if levels is not None and np.bincount(flat)[members[levels]].max() > 1:
+            raise GroupError(
+                f"group '{resolved.names[levels]}' has {len(members[levels])} levels, of which "
+                "another group has some; a lazy Gram sums so many by level, and takes them in one "
+                "group only: gram='full' takes both"
+            )
         _check_sizes(resolved, members, levels, len(self.rows.names))
         return resolved, members, levels
 
@@ -267,22 +280,6 @@ def _check_entries(sparse: str | None, policy: Any, missing: Mapping[str, int]) 
             f"field '{sparse}' is missing, or has a missing value, in {count} rows; its entries "
             f"take null_policy 'skip' only, not {policy!r}"
         )
-
-
-def _groups(
-    features: list[str],
-    met: list[str],
-    groups: GroupColumns | None,
-    costs: Costs | None,
-    target: str,
-    terms: Terms,
-) -> Groups:
-    """Match the groups; unless they are given, each entry of a field is one."""
-    if groups is not None or not met:
-        return groups_of([*features, *met], groups, costs, target, terms)
-    columns = groups_of(features, None, None, target, terms).columns if features else {}
-    columns = {**columns, **{name: [name] for name in met}}
-    return Groups(columns, costs_of(list(columns), costs))
 
 
 def _met(rows: WideRows, totals: Totals, texts: Sequence[str]) -> list[str]:
