@@ -54,11 +54,12 @@ def greedy_search(
     while waiting.any():
         if max_groups is not None and len(steps) >= max_groups:
             return steps, Stop.MAX_GROUPS
-        costs = groups.left([step.group for step in steps])
+        held = [step.group for step in steps]
+        costs = groups.left(held)
         fitting = waiting & within(spent + costs, budget)
         if not fitting.any():
             return steps, Stop.BUDGET
-        scores = criterion(state) / groups.counted(state.held)
+        scores = criterion(state) / groups.counted(held)
         if forced:
             group, choice = forced.pop(0), Choice.FORCED
         else:
