@@ -95,7 +95,7 @@ class Groups:
 
     def counted(self, held: Sequence[int]) -> npt.NDArray[np.float64]:
         """Return `left` with little in the place of nothing, so that what is free comes first."""
-        return np.maximum(self.left(held), FREE * self.costs.min())
+        return np.asarray(np.maximum(self.left(held), FREE * self.costs.min()))
 
     @cached_property
     def _priced(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp], npt.NDArray[np.intp]]:

@@ -76,16 +76,6 @@ class LazySearch(Search):
 
         return scores
 
-    def dependent(self) -> list[str]:
-        """Return the selected columns that depend linearly on others."""
-        return []  # the sequence on the Gram of the groups taken has them
-
-    def check_held(self) -> None:
-        """Do nothing: the sequence on the Gram of the groups taken checks it."""
-
-    def kept(self) -> None:
-        """Keep nothing: the steps are made again on the Gram of the groups taken."""
-
     def named(self, step: Step) -> Step:
         """Return a step; one of an earlier search among as many groups as it was chosen of."""
         choice = self.chosen.get(step.group) if step.choice is Choice.FORCED else None
