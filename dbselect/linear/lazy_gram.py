@@ -9,9 +9,8 @@ rows there. Of one group of very many levels sums by level replace them (`linear
 Memory: of D columns, rows of the groups that were chosen and two batches more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,26 +57,23 @@ class LazyGram:
         self._members = members
         self._levels = levels
         self._sums: tuple[Matrix, Any] | None = None
-        columns = np.concatenate(members)
-        self._owner = np.full(1 + int(columns.max()), -1)
-        self._owner[columns] = np.repeat(np.arange(len(members)), [*map(len, members)])
-        self._batch = min(BATCH, max(LEAST_BATCH, BATCH_VALUES // len(self._owner)))
+        self._width = 1 + max(int(columns.max()) for columns in members)
+        self._batch = min(BATCH, max(LEAST_BATCH, BATCH_VALUES // self._width))
         self._rows: dict[int, Vector] = {}
         self._chosen: set[int] = set()
         self._within: dict[int, Matrix] | None = None
-        self._number = np.zeros(len(self._owner), dtype=np.intp)
         # What each group promises, shape (J,): the most promising are read ahead.
         self.promise: Vector | None = None
         self.rows_fetched = 0
 
     def rows(self, columns: Index) -> Matrix:
         """Return the rows of some columns, reading those that are not there; shape (k, D)."""
-        self._need(columns)
+        self._need(columns.tolist())
         return np.stack([self._rows[column] for column in columns.tolist()])
 
     def among(self, columns: Index) -> Matrix:
         """Return the products of some columns among themselves; shape (k, k)."""
-        self._need(columns)
+        self._need(columns.tolist())
         count = len(columns)
         rows = [self._rows[column][columns] for column in columns.tolist()]
         return np.array(rows).reshape(count, count)
@@ -89,85 +85,79 @@ class LazyGram:
             self._sums = self._scans.by_level(self._members[self._levels])
         return self._sums
 
-    def _need(self, columns: Index) -> None:
-        groups = [int(group) for group in dict.fromkeys(self._owner[columns].tolist())]
-        missing = [group for group in groups if not self._has(group)]
-        if missing:
-            self.fetch(missing)
-        self._chosen.update(groups)
-
-    def blocks(self, columns: Index) -> Matrix:
-        """Return the products within B whole groups of s > 1 columns; shape (B, s, s)."""
-        if self._within is None:
-            self.fetch([])
-        assert self._within is not None
-        return self._within[columns.shape[1]][self._number[columns[:, 0]]]
-
-    def _has(self, group: int) -> bool:
-        return group == self._levels or int(self._members[group][0]) in self._rows
-
     def expect(self, groups: Sequence[int]) -> None:
         """Read the rows of some groups, of which many may be asked for one after the other."""
-        missing = [group for group in groups if not self._has(group)]
-        if missing:
-            self.fetch(missing)
+        taken = [self._members[group] for group in groups if group != self._levels]
+        self._need(distinct(taken).tolist())
 
-    def fetch(self, groups: Sequence[int]) -> None:
-        """Read the rows of some groups, which are kept, and of those that promise most."""
-        self._chosen.update(groups)
-        taken = [group for group in groups if group != self._levels]
-        columns = self._columns(taken)
-        if not (taken and self._scans.wanted(columns)):
-            taken += self._promising(set(taken))
-            columns = self._columns(taken)
-        groups_by_size: list[Index] = []
+    def blocks(self, size: int) -> Matrix:
+        """Return the products within the groups of s > 1 columns, as `by_size`; (B, s, s)."""
         if self._within is None:
-            others = [columns for at, columns in enumerate(self._members) if at != self._levels]
-            groups_by_size = [columns for _, columns in by_size(others) if columns.shape[1] > 1]
+            self._read([])
+        assert self._within is not None
+        return self._within[size]
+
+    def _need(self, columns: Sequence[int]) -> None:
+        """Have the rows of some columns, which are kept."""
+        missing = [column for column in columns if column not in self._rows]
+        self._chosen.update(columns)
+        if missing:
+            self._read(missing)
+
+    def _read(self, missing: Sequence[int]) -> None:
+        """Read the rows of some columns, and of the groups that promise most."""
+        columns = np.array(missing, np.intp)
+        if not (missing and self._scans.wanted(columns)):
+            columns = np.array([*missing, *self._promising(missing)], np.intp)
+        groups_by_size = [] if self._within is not None else self._several()
         rows, blocks = self._scans.products(columns, groups_by_size)
         if self._within is None:
             self._within = {own.shape[1]: b for own, b in zip(groups_by_size, blocks, strict=True)}
-            for own in groups_by_size:
-                self._number[own[:, 0]] = np.arange(len(own))
         for column, row in zip(columns.tolist(), rows, strict=True):
             self._rows[column] = row.copy()
         self.rows_fetched += len(columns)
         self._forget()
 
-    def _columns(self, groups: Sequence[int]) -> Index:
-        return np.array(list(chain.from_iterable(self._members[g] for g in groups)), np.intp)
+    def _several(self) -> list[Index]:
+        """Return the groups of more than one column, those of each size together."""
+        own = [columns for at, columns in enumerate(self._members) if at != self._levels]
+        return [columns for _, columns in by_size(own) if columns.shape[1] > 1]
 
-    def _promising(self, groups: set[int]) -> list[int]:
-        """Return the groups to read ahead, as many as the batch has room for."""
+    def _promising(self, missing: Sequence[int]) -> list[int]:
+        """Return the columns to read ahead of some, of as many groups as the batch has room for."""
         if self.promise is None:
             return []
-        room = self._batch - sum(len(self._members[group]) for group in groups)
-        found: list[int] = []
+        ahead = dict.fromkeys(missing)
         # More are looked at than a batch holds, as rows of many may be there.
         most = min(len(self.promise), len(self._rows) + self._batch)
         best = np.argpartition(-self.promise, most - 1)[:most]
         for group in best[np.argsort(-self.promise[best], kind="stable")].tolist():
             if group == self._levels:
                 continue
-            if self.promise[group] <= 0 or len(self._members[group]) > room:
+            own = [column for column in self._members[group].tolist() if column not in self._rows]
+            both = ahead | dict.fromkeys(own)
+            if self.promise[group] <= 0 or len(both) > self._batch:
                 break
-            if group not in groups and not self._has(group):
-                found.append(group)
-                room -= len(self._members[group])
-        return found
+            ahead = both
+        return list(ahead)[len(missing) :]
 
     def _forget(self) -> None:
-        """Keep of the groups that were not chosen the rows that promise most."""
-        waiting = [c for c in self._rows if int(self._owner[c]) not in self._chosen]
+        """Keep of the columns that were not chosen the rows that promise most."""
+        waiting = np.array([c for c in self._rows if c not in self._chosen], np.intp)
         over = len(waiting) - KEPT_BATCHES * self._batch
         if over <= 0 or self.promise is None:
             return
-        promise = self.promise[self._owner[waiting]]
-        waiting = [waiting[at] for at in np.argsort(promise, kind="stable").tolist()]
-        gone = {int(self._owner[column]) for column in waiting[:over]}
-        for group in gone:
-            for column in self._members[group].tolist():
-                del self._rows[column]
+        # A column promises what the best of its groups does.
+        promise = np.zeros(self._width)
+        each = np.repeat(self.promise, [*map(len, self._members)])
+        np.maximum.at(promise, np.concatenate(self._members), each)
+        for at in np.argsort(promise[waiting], kind="stable")[:over]:
+            del self._rows[int(waiting[at])]
+
+
+def distinct(groups: Iterable[Index]) -> Index:
+    """Return the columns of some groups, each once."""
+    return np.array([*dict.fromkeys(c for own in groups for c in own.tolist())], np.intp)
 
 
 @dataclass(frozen=True)
@@ -208,11 +198,11 @@ class WideLinear(Linear):
         return np.asarray(block)
 
     def blocks(self, columns: Index) -> Matrix:
-        """Return G of the columns of B whole groups of s columns; shape (B, s, s)."""
+        """Return G of the columns of all groups of s columns, as `by_size`; shape (B, s, s)."""
         diagonal = np.arange(columns.shape[1])
         blocks = np.zeros((*columns.shape, columns.shape[1]))
         if columns.shape[1] > 1:
-            blocks = self.sums.blocks(columns)
+            blocks = self.sums.blocks(columns.shape[1])
             inverse = self.inverse[columns]
             blocks = blocks * inverse[:, :, None] * inverse[:, None, :]
         blocks[:, diagonal, diagonal] = self.variances[columns]

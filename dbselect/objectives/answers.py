@@ -153,7 +153,8 @@ class Answers:
         futures: dict[Any, int] = {}
         try:
             for number, columns in enumerate(sets):
-                futures[self.executor.submit(_asked, self.score, list(columns))] = number
+                # Dask takes equal calls for one, and a set that is asked twice is two.
+                futures[self.executor.submit(_asked, self.score, list(columns), number)] = number
             for future in as_completed(futures, None if np.isinf(left) else left):
                 self._calls[0] += not future.cancelled()
                 columns = sets[futures[future]]
@@ -165,7 +166,7 @@ class Answers:
                     _cancel(futures)
         except TimeoutError:
             raise Ended(Stop.TIME) from None
-        except RuntimeError as error:  # an executor that is shut down or broken takes no question
+        except Exception as error:  # an executor that is shut down or broken takes no question
             yield -1, sets[len(futures) % len(sets)], error
         finally:
             _cancel(futures)
@@ -224,8 +225,9 @@ class Answers:
             self.cache = None
 
 
-def _asked(score: Asked, columns: list[str]) -> Any:
+def _asked(score: Asked, columns: list[str], number: int = 0) -> Any:
     """Ask, in whatever thread or process."""
+    del number
     return score(columns)
 
 

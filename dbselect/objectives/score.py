@@ -46,7 +46,7 @@ class Score(SetFunction):
     cache : Parquet file that keeps the answers from run to run; one file may hold several scores
     name : of the score in the cache
     executor : a `concurrent.futures.Executor` that asks the sets of a batch side by side: of
-        threads, processes, loky, Dask (``client.get_executor()``) or Ray
+        threads, processes, loky, or Dask (``client.get_executor()``)
     empty : score of no columns; default: ``score([])``, or where that fails the least of one group
     guide : linear `Problem` of the same groups, for searches with a ``shortlist``; `of` has one
     noise : standard errors over the folds within which a gain counts as none

@@ -21,6 +21,8 @@ from dbselect.record.terms import Terms
 GroupColumns: TypeAlias = Mapping[str, Iterable[str]]
 #: Names of groups.
 GroupNames: TypeAlias = Sequence[str]
+#: What a group counts of which all is bought, as a share of the least cost.
+FREE = 1e-9
 #: Which searches take a column in several groups: those that give no group back.
 WHO_SHARES = (
     "only anytime_sequence, greedy, top_k and random_k of one Gram take groups that share columns"
@@ -49,8 +51,8 @@ class Groups:
     costs: npt.NDArray[np.float64]  # shape (J,), in the caller's unit
     unused: tuple[str, ...] = ()  # columns that lie in no group
 
-    # group without a cost of its own -> the groups that it brings along and pays for
-    brings: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # group without a cost of its own -> the groups that it brings along, and what each costs
+    brings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> list[str]:
@@ -77,21 +79,41 @@ class Groups:
     def only(self, kept: Sequence[int]) -> "Groups":
         """Return some of the groups, in the order given."""
         columns = {self.names[group]: self.columns[self.names[group]] for group in kept}
-        return Groups(columns, self.costs[list(kept)], self.unused)
+        brings = {name: self.brings[name] for name in columns if name in self.brings}
+        return Groups(columns, self.costs[list(kept)], self.unused, brings)
 
     def left(self, held: Sequence[int]) -> npt.NDArray[np.float64]:
         """Return what each group costs beside some that are held: what is bought costs nothing."""
         if not self.brings:
             return self.costs
-        names = [self.names[group] for group in held]
-        bought = {*names, *(part for name in names for part in self.brings.get(name, ()))}
-        own = dict(zip(self.names, self.costs.tolist(), strict=True))
-        parts = [self.brings.get(name, [name]) for name in self.names]
-        return np.array([sum(own[one] for one in each if one not in bought) for each in parts])
+        prices, parts, ends = self._priced
+        prices = prices.copy()
+        for group in held:
+            prices[parts[ends[group] : ends[group + 1]]] = 0.0
+        left: npt.NDArray[np.float64] = np.add.reduceat(prices[parts], ends[:-1])
+        return left
+
+    def counted(self, held: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Return `left` with little in the place of nothing, so that what is free comes first."""
+        return np.asarray(np.maximum(self.left(held), FREE * self.costs.min()))
+
+    @cached_property
+    def _priced(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Costs of all that can be bought; which of them each group brings; where these end."""
+        each = [self._parts(group) for group in range(len(self.names))]
+        prices = {part: cost for own in each for part, cost in own.items()}
+        number = {part: at for at, part in enumerate(prices)}
+        parts = np.array([number[part] for own in each for part in own], np.intp)
+        return np.array([*prices.values()]), parts, np.cumsum([0, *map(len, each)])
+
+    def _parts(self, group: int) -> Mapping[str, float]:
+        name = self.names[group]
+        return self.brings.get(name) or {name: float(self.costs[group])}
 
     def spent(self, held: Sequence[int]) -> float:
         """Return what some groups cost together."""
-        return float(sum(self.left(held[:at])[group] for at, group in enumerate(held)))
+        bought = {part: cost for group in held for part, cost in self._parts(group).items()}
+        return float(sum(bought.values()))
 
     def number(self, name: str, what: str) -> int:
         """Return the index of a group."""
@@ -155,16 +177,25 @@ def groups_of(
     brings = _brought(columns, costs) if nested and costs is not None else {}
     if brings:
         own = dict(_mapping_of(costs, list(columns)))
-        costs = own | {name: sum(own[part] for part in parts) for name, parts in brings.items()}
+        costs = own | {name: sum(parts.values()) for name, parts in brings.items()}
     return Groups(columns, costs_of(list(columns), costs), unused, brings)
 
 
-def _brought(columns: Mapping[str, list[str]], costs: Any) -> dict[str, list[str]]:
-    """Return the groups with costs that each group without one contains."""
+def _brought(columns: Mapping[str, list[str]], costs: Any) -> dict[str, dict[str, float]]:
+    """Return the groups with costs that each group without one contains, and what they cost."""
     named = _mapping_of(costs, list(columns))
     priced = {name: {*own} for name, own in columns.items() if name in named}
+    # A group lies in another only if its first column does.
+    by_first: dict[str, list[str]] = {}
+    for name in priced:
+        by_first.setdefault(columns[name][0], []).append(name)
     found = {
-        name: [other for other, part in priced.items() if part.issubset(own)]
+        name: {
+            part: _cost(part, named[part])
+            for column in own
+            for part in by_first.get(column, ())
+            if priced[part].issubset(own)
+        }
         for name, own in columns.items()
         if name not in named
     }

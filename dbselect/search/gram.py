@@ -25,10 +25,10 @@ from dbselect.results.model import Model
 from dbselect.results.sequence import Sequence as LinearSequence
 from dbselect.results.sequence import build
 from dbselect.search.compiled import compiled_sequence
-from dbselect.search.protocol import Search, Walk
+from dbselect.search.protocol import Search
 from dbselect.search.table import gram_of_problem
 from dbselect.selection.criteria import RULES, Criterion
-from dbselect.sources.progress import Callback
+from dbselect.sources.progress import Turn
 
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
@@ -93,21 +93,9 @@ class GramSearch(Search):
             (fresh.add if step.action == "add" else fresh.remove)(step.group)
         self.state = fresh
 
-    def run(
-        self,
-        rule: str,
-        walk: Walk,
-        callback: Callback | None,
-        *,
-        total: int | None = None,
-        unit: str = "steps",
-    ) -> Any:
-        """Run a walk, in the compiled library where that has it."""
-        with self.progress(total, unit, callback) as turn:
-            found = compiled_sequence(self, rule, turn)
-        if found is not None:
-            return found
-        return super().run(rule, walk, callback, total=total, unit=unit)
+    def compiled(self, rule: str, turn: Turn) -> Any:
+        """Return the sequence that the compiled library finds; None where it has no such walk."""
+        return compiled_sequence(self, rule, turn)
 
     def sequence(
         self, rule: str, steps: list[Step], kept: list[Any], stop: Stop

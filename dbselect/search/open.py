@@ -71,5 +71,5 @@ def open_search(
             f"that {call.method} has no models; greedy, top_k, random_k, exchange and dash take it"
         )
     if lazy and is_lazy(problem, patterns_read(problem)):
-        return lazy_search(problem, call)
+        return lazy_search(problem, call, sharing=sharing, adds_only=adds_only)
     return gram_search(problem, call, several=several, sharing=sharing, adds_only=adds_only)

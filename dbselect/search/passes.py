@@ -42,9 +42,6 @@ class FamilySearch(Search):
         """Return the selected columns that depend linearly on others."""
         return list(aliased_of(self.data, self.state.fit))
 
-    def check_held(self) -> None:
-        """Do nothing: the rows exist, and fits report which columns depend on others."""
-
     def kept(self) -> Any:
         """Return what is kept of the fit; its matrices are not."""
         return prefix_of(self.data, self.state.fit)

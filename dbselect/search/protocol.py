@@ -52,17 +52,21 @@ class Search(ABC):
         """Return by what the least useful group is found."""
         return USEFULNESS[backward]
 
-    @abstractmethod
     def dependent(self) -> list[str]:
-        """Return the selected columns that depend linearly on others."""
+        """Return the selected columns that depend linearly on others, as far as that matters."""
+        return []
 
-    @abstractmethod
-    def check_held(self) -> None:
+    def check_held(self) -> None:  # noqa: B027 - most searches see rows, or judge any columns
         """Refuse columns that no rows can have, and warn of those that nearly depend on others."""
 
-    @abstractmethod
     def kept(self) -> Any:
-        """Return what the result keeps of the state after a step."""
+        """Return what the result keeps of the state after a step; the steps are kept anyway."""
+        return None
+
+    def compiled(self, rule: str, turn: Turn) -> Any:
+        """Return the sequence that the compiled library finds; None where it has no such walk."""
+        del rule, turn
+        return None
 
     @abstractmethod
     def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> Any:
@@ -100,8 +104,11 @@ class Search(ABC):
         them.
         """
         steps: list[Step] = []
-        kept = [self.kept()]
-        with one_thread(self.is_small), self.progress(total, unit, callback) as turn:
+        with self.progress(total, unit, callback) as turn, one_thread(self.is_small):
+            found: AnySequence | None = self.compiled(rule, turn)
+            if found is not None:
+                return found
+            kept = [self.kept()]
 
             def record(step: Step) -> None:
                 kept.append(self.kept())
@@ -113,15 +120,15 @@ class Search(ABC):
             except (KeyboardInterrupt, Ended) as ended:
                 stop = ended.stop if isinstance(ended, Ended) else Stop.INTERRUPTED
                 self.restored(steps)
-        found: AnySequence = self.sequence(rule, steps, kept[: len(steps) + 1], stop)
-        return found
+        sequence: AnySequence = self.sequence(rule, steps, kept[: len(steps) + 1], stop)
+        return sequence
 
 
 def check_first(
     groups: Groups, first: Sequence[int], budget: float | None, most: int | None = None
 ) -> None:
     """Refuse groups to take first that go beyond the limits."""
-    cost = float(groups.costs[list(first)].sum())
+    cost = groups.spent(first)
     if not fits(cost, budget):
         raise ArgumentError(f"always costs {cost:g} in all; that is over the budget of {budget}")
     if most is not None and len(first) > most:

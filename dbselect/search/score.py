@@ -36,7 +36,6 @@ class ScoreSearch(Search):
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
         """Return the gain; where that is a loss, the dearer group is the worse."""
         one_of(("fr", "doubling")).check("rule", rule)
-        costs = self.groups.costs
         # So many groups, whatever they gain, are asked for by a limit on their number.
         stops = "max_groups" not in self.call.options
 
@@ -44,9 +43,13 @@ class ScoreSearch(Search):
             gains = state.gains()
             if stops and len(state.held) >= len(self.first) and self._is_noise(state, gains):
                 raise Ended(Stop.NOISE)
-            return np.where(gains < 0, gains * costs**2, gains)
+            return self._harm_counts(gains)
 
         return worth
+
+    def _harm_counts(self, changes: Vector) -> Vector:
+        """Return changes of the score before the cost, of which a fall is the worse the dearer."""
+        return np.where(changes < 0, changes * self.groups.costs**2, changes)
 
     def _is_noise(self, state: Score, gains: Vector) -> bool:
         """Whether every gain that was asked lies within its standard error."""
@@ -59,20 +62,7 @@ class ScoreSearch(Search):
     def usefulness(self, backward: str) -> Usefulness:
         """Return the loss; that of a group that does harm is below 0."""
         one_of(("loss",)).check("backward", backward)
-        costs = self.groups.costs
-
-        def worth(state: Score) -> Vector:
-            losses = state.losses()
-            return np.where(losses < 0, losses * costs**2, losses)
-
-        return worth
-
-    def dependent(self) -> list[str]:
-        """Return no column: of dependent ones a score says what they are worth."""
-        return []
-
-    def check_held(self) -> None:
-        """Do nothing: any set has a score."""
+        return lambda state: self._harm_counts(state.losses())
 
     def kept(self) -> Any:
         """Return the score of the groups held on each fold, and the questions so far."""

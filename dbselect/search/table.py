@@ -95,11 +95,14 @@ def table_of(problem: "Problem", patterns: Sequence[str] | None) -> Table:
 def _check_groups(problem: "Problem", table: Table) -> None:
     """Refuse a group with a column of no field of the table, by the name of the group."""
     fields = {*table.schema.names}
+    owner: dict[str, str] = {}
     for name, means in (problem.groups or {}).items():
-        for one in not_computed(patterns_of(name, means), problem.terms) or ():
-            if fields.isdisjoint((one, field_of(one))) and not {*"*?"} & {*one}:
-                names = [leaf.name for leaf in leaves(table.schema)]
-                raise ColumnError(f"group '{name}' names {unknown('column', one, names)}")
+        for one in patterns_of(name, means):
+            owner.setdefault(one, name)
+    for one in not_computed([*owner], problem.terms) or ():
+        if fields.isdisjoint((one, field_of(one))) and not {*"*?"} & {*one}:
+            names = [leaf.name for leaf in leaves(table.schema)]
+            raise ColumnError(f"group '{owner[one]}' names {unknown('column', one, names)}")
 
 
 def open_once(problem: "Problem") -> Table:

@@ -76,9 +76,7 @@ def _exchange(state: Objective, open_to: OpenTo, always: Sequence[int]) -> bool:
         for trial, out in zip(trials, gone, strict=True):
             trial.remove(out)
         ask_around(trials)
-    for out in state.held:
-        if out in always:
-            continue
+    for out in gone:
         without = state.copy()
         rises = -without.remove(out) + without.gains()
         fitting = open_to(without.held).copy()

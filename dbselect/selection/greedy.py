@@ -25,8 +25,6 @@ from dbselect.record.steps import Choice, Record, Step, Stop, within
 from dbselect.selection.criteria import Criterion
 from dbselect.selection.ties import Mask, first_of_the_best
 
-#: What a group counts of which all is bought, as a share of the least cost: it comes first.
-FREE = 1e-9
 #: What has been spent -> the largest cost that a group may have.
 CostLimit = Callable[[float], float]
 
@@ -56,11 +54,12 @@ def greedy_search(
     while waiting.any():
         if max_groups is not None and len(steps) >= max_groups:
             return steps, Stop.MAX_GROUPS
-        costs = groups.left([step.group for step in steps])
+        held = [step.group for step in steps]
+        costs = groups.left(held)
         fitting = waiting & within(spent + costs, budget)
         if not fitting.any():
             return steps, Stop.BUDGET
-        scores = criterion(state) / np.maximum(costs, FREE * groups.costs.min())
+        scores = criterion(state) / groups.counted(held)
         if forced:
             group, choice = forced.pop(0), Choice.FORCED
         else:

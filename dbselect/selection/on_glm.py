@@ -27,31 +27,19 @@ class Gradient:
         return by_size(self.members)
 
 
-def gradient_near(problem: GlmProblem, fit: GlmFit) -> Gradient:
-    """Return the gradient at a fit; O(D P).
+def criterion_near(problem: GlmProblem, fit: GlmFit, rule: Rule) -> Vector:
+    """Return what a rule that needs no refits gives each of the J groups; O(D P) by the gradient.
 
     The predictors have an orthonormal basis (`glm.families`), so that sums of squares over
     them are the same in every other one.
     """
-    size = len(problem.unit)
-    b = fit.state.b.reshape(size, problem.free).T
-    ones, zeros = np.ones(size), np.zeros(size)
-    linear = Linear(
-        problem.correlation,
-        b,
-        problem.ridge,
-        problem.unit,
-        ones,
-        problem.constant,
-        zeros,
-        0.0,
-        problem.scale,
-    )
-    return Gradient(linear, problem.members, b)
-
-
-def criterion_near(problem: GlmProblem, fit: GlmFit, rule: Rule) -> Vector:
-    """Return what a rule that needs no refits gives each of the J groups; a fit has its own."""
-    by_gradient = rule.on_glm is OnGlm.GRADIENT
-    near: Any = gradient_near(problem, fit) if by_gradient else fit.state
+    near: Any = fit.state
+    if rule.on_glm is OnGlm.GRADIENT:
+        size = len(problem.unit)
+        b = fit.state.b.reshape(size, problem.free).T
+        linear = Linear(
+            problem.correlation, b, problem.ridge, problem.unit, np.ones(size), problem.constant,
+            np.zeros(size), 0.0, problem.scale,
+        )  # fmt: skip
+        near = Gradient(linear, problem.members, b)
     return rule.criterion(near)(near)

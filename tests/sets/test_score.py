@@ -7,7 +7,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -305,6 +305,36 @@ def test_batches_go_out_together(method):
     assert seq.steps["group"].to_list() == own.steps["group"].to_list()
     assert seq.steps["group"].to_list() == alone.steps["group"].to_list()
     assert most[0] == 3
+
+
+class Remembering(ThreadPoolExecutor):
+    """An executor that answers equal calls once, as Dask's, and fails as it likes when closed."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.answers: dict[str, Future[float]] = {}
+
+    def submit(self, ask, /, *given):
+        key = repr(given)
+        if key not in self.answers:
+            self.answers[key] = super().submit(ask, *given)
+        return self.answers[key]
+
+    def close(self) -> None:
+        def submit(*_):
+            raise OSError("the client is closed")
+
+        self.submit = submit
+
+
+def test_an_executor_may_answer_equal_calls_once_and_be_closed():
+    numbers = itertools.count()
+    with Remembering() as pool:
+        with pytest.warns(ScoreWarning, match="when asked again"):
+            ds.greedy(score_of(lambda _: next(numbers), executor=pool, check=True), k=1)
+        pool.close()
+        with pytest.raises(ScoreError, match="OSError: the client is closed"):
+            ds.greedy(score_of(len, executor=pool), k=1)
 
 
 def test_answers_are_kept_from_run_to_run(tmp_path):

@@ -192,7 +192,7 @@ def test_every_door_takes_them(connection):
     [
         ("foba", {}), ("backward", {}), ("exchange", {"k": 2}), ("dash", {"k": 2}),
         ("best_within", {"budget": 2.0}), ("group_lasso", {}),
-        ("sght", {"max_columns": 2, "max_groups": 1}), ("anytime_sequence", {"gram": "lazy"}),
+        ("sght", {"max_columns": 2, "max_groups": 1}), ("foba", {"gram": "lazy"}),
         ("anytime_sequence", {"family": "poisson"}),
     ],
 )  # fmt: skip

@@ -486,3 +486,15 @@ def test_a_hundred_thousand_levels_are_one_group(monkeypatch):
     model = seq.at()
     assert [model.coefficients["a"], model.coefficients["b"]] == pytest.approx(coef)
     assert 1 - model.r2 == pytest.approx(left[0] / ((y - y.mean()) ** 2).sum())
+
+
+def test_groups_beside_levels_may_share_columns_and_levels_may_not(monkeypatch):
+    table = problem()
+    groups = {**USER, "a": ["x0", "x1"], "b": ["x1", "x2", "age"], "c": ["x2", "x3"]}
+    costs = {"user": 20.0, "a": 1.0, "b": 1.0, "c": 1.0}
+    search = partial(ds.anytime_sequence, table, "y", groups, costs, gram="lazy")
+    found, full = whole(monkeypatch, search)
+    assert_same(found, full)
+    groups["d"] = ["user", "x4"]
+    with pytest.raises(ds.errors.GroupError, match="'user' has 80 levels, of which another group"):
+        ds.anytime_sequence(table, "y", groups, gram="lazy")

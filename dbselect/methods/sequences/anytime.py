@@ -43,8 +43,8 @@ def anytime_sequence(problem: "Problem", **options: Unpack[AnytimeOptions]) -> A
     Raises
     ------
     ColumnError : an unknown column
-    GroupError : a group is empty, or shares columns with another where the Gram is lazy or the
-        table is read in passes; a cost is missing, surplus or not > 0
+    GroupError : a group is empty, or shares columns with another where the table is read in
+        passes; a cost is missing, surplus or not > 0
     ArgumentError : an option or a field of the problem is out of range
     SourceError : a family or a lazy Gram, and a stream that can be read only once
     DataError : no usable rows, or a target that is constant, that is 0 where it is missing,

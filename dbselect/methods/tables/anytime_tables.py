@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 from tqdm import tqdm
@@ -300,8 +300,8 @@ class _Search:
             )  # fmt: skip
             return stop
 
-        found: AnytimeSequence = search.run("fr", walk, None)
-        return found
+        found: Any = search.run("fr", walk, None)
+        return cast(AnytimeSequence, found)
 
     def _nothing(self, stop: Stop) -> Exception:
         if stop is Stop.BUDGET:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from dbselect.errors import ArgumentError
-from dbselect.linear.lazy_gram import LazyGram
+from dbselect.linear.lazy_gram import LazyGram, distinct
 from dbselect.record.gram import Vector
 from dbselect.search.lazy.search import LazySearch
 
@@ -31,7 +31,7 @@ def screened(search: LazySearch, most: int) -> LazySearch:
     """
     kept = _best(search, most)
     number = {group: at for at, group in enumerate(kept)}
-    at = np.sort(np.concatenate([search.members[group] for group in kept]))
+    at = np.unique(np.concatenate([search.members[group] for group in kept]))
     table = search.table.of_columns(at)
     members = [np.searchsorted(at, search.members[group]) for group in kept]
     levels = None if search.levels is None else number.get(search.levels)
@@ -51,18 +51,21 @@ def screened(search: LazySearch, most: int) -> LazySearch:
 def _best(search: LazySearch, most: int) -> list[int]:
     """Return the groups that are kept, in their order, to which ties go."""
     kept = set(search.first)
-    sizes = [len(columns) for columns in search.members]
-    room = most - sum(sizes[group] for group in kept)
-    if room < 0:
+    columns = set(distinct(search.members[group] for group in kept).tolist())
+    if len(columns) > most:
         raise ArgumentError(
-            f"screen is {most}; the groups to take first have {most - room} columns"
+            f"screen is {most}; the groups to take first have {len(columns)} columns"
         )
     for group in _by_promise(search):
-        if group not in kept and sizes[group] <= room:
+        if len(columns) == most:
+            break
+        new = [column for column in search.members[group].tolist() if column not in columns]
+        if len(columns) + len(new) <= most:
             kept.add(group)
-            room -= sizes[group]
+            columns.update(new)
     if not kept:
-        raise ArgumentError(f"screen is {most}; the smallest group has {min(sizes)} columns")
+        smallest = min(map(len, search.members))
+        raise ArgumentError(f"screen is {most}; the smallest group has {smallest} columns")
     return sorted(kept)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from dbselect.errors import ArgumentError
 from dbselect.linear.condition import check_held
-from dbselect.linear.lazy_gram import LazyGram, WideLevelState, WideState
+from dbselect.linear.lazy_gram import LazyGram, WideLevelState, WideState, distinct
 from dbselect.linear.levels.beside_levels import beside_levels, fitted_rows_of
 from dbselect.linear.levels.level_state import LevelState
 from dbselect.linear.problem import Index, linear
@@ -54,8 +54,7 @@ class LazySearch(Search):
         ends = np.cumsum([0, *map(len, self.members[:-1])])
         promise = np.add.reduceat(problem.c[np.concatenate(self.members)] ** 2, ends)
         self.sums.promise = promise / self.groups.costs
-        if self.first:
-            self.sums.fetch(self.first)
+        self.sums.expect(self.first)
         if self.levels is not None:
             return WideLevelState(problem, self.members, self.levels)
         return WideState(problem, self.members)
@@ -66,20 +65,10 @@ class LazySearch(Search):
 
         def scores(state: Any) -> Vector:
             found = criterion(state)
-            self.sums.promise = found / self.groups.costs
+            self.sums.promise = found / self.groups.counted(state.held)
             return found
 
         return scores
-
-    def dependent(self) -> list[str]:
-        """Return the selected columns that depend linearly on others."""
-        return []  # the sequence on the Gram of the groups taken has them
-
-    def check_held(self) -> None:
-        """Do nothing: the sequence on the Gram of the groups taken checks it."""
-
-    def kept(self) -> None:
-        """Keep nothing: the steps are made again on the Gram of the groups taken."""
 
     def named(self, step: Step) -> Step:
         """Return a step; one of an earlier search among as many groups as it was chosen of."""
@@ -133,7 +122,7 @@ class LazySearch(Search):
         """
         groups = self.groups.only(chosen)
         others = [group for group in chosen if group != self.levels]
-        at = np.concatenate([np.empty(0, np.intp), *(self.members[group] for group in others)])
+        at = distinct(self.members[group] for group in others)
         target, columns = self.table.target, self.groups.only(others).members
         comoment = self.table.comoment(at, self.sums.among(at) if is_read and others else None)
         gram = self.table.gram([*columns, target], comoment)
@@ -161,10 +150,12 @@ class LazySearch(Search):
         return LevelGroup(self.groups.names[self.levels], weight, np.hstack([between, target]))
 
 
-def lazy_search(problem: "Problem", call: Call) -> LazySearch:
-    """Read a table once, match its groups and set up the search."""
+def lazy_search(
+    problem: "Problem", call: Call, *, sharing: bool = False, adds_only: bool = False
+) -> LazySearch:
+    """Read a table once, match its groups and set up the search, as `gram_search` does."""
     table = wide_table(problem)
-    groups, members, levels = table.matched(problem.groups, problem.costs)
+    groups, members, levels = table.matched(problem.groups, problem.costs, sharing, adds_only)
     sums = LazyGram(table.scans, members, levels)
     first = numbers_of(problem.always, groups)
     return LazySearch(call, groups, first, table, members, sums, levels=levels)
@@ -183,7 +174,7 @@ def resumed(
         raise ArgumentError(f"resume has group '{missing[0]}', which this search has not")
     number = {g: groups.number(names[g], "resume") for g in held_after(before.records)}
     first = list(dict.fromkeys([*search.first, *number.values()]))
-    spent = float(groups.costs[first].sum())
+    spent = groups.spent(first)
     if max_groups is not None and len(first) > max_groups:
         raise ArgumentError(f"resume has {len(first)} groups; max_groups allows {max_groups}")
     if not fits(spent, budget):

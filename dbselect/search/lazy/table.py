@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dbselect.errors import ArgumentError, DataError, SourceError
+from dbselect.errors import ArgumentError, DataError, GroupError, SourceError
 from dbselect.linear.lazy_gram import LazyGram, Scanned, WideLinear
 from dbselect.linear.problem import Index, check_usable, is_constant
 from dbselect.record.columns import SUFFIX, leaves, position
@@ -76,25 +76,31 @@ class WideTable:
         return self.gram([self.target], self.totals.squares[-1:, None])
 
     def matched(
-        self, groups: GroupColumns | None, costs: Costs | None
+        self, groups: GroupColumns | None, costs: Costs | None, sharing: bool, nested: bool
     ) -> tuple[Groups, list[Index], int | None]:
-        """Match the groups, and return the columns of each as they stand in the rows.
+        """Match the groups as `groups_of` does, and return where the columns of each stand.
 
         Also returns the number of a group of levels, of which sums by level are read.
         """
-        named = self.target, self.terms
-        if groups is None and self.met:
-            # Each entry of a field is a group.
-            own = groups_of(self.features, None, None, *named).columns if self.features else {}
-            columns = {**own, **{name: [name] for name in self.met}}
+        features, met, target = self.features, self.met, self.target
+        if groups is not None or not met:
+            every = [*features, *met]
+            resolved = groups_of(every, groups, costs, target, self.terms, sharing, nested)
+        else:  # each entry of a field is a group
+            fields = groups_of(features, None, None, target, self.terms) if features else None
+            columns = {**(fields.columns if fields else {}), **{name: [name] for name in met}}
             resolved = Groups(columns, costs_of(list(columns), costs))
-        else:
-            resolved = groups_of([*self.features, *self.met], groups, costs, *named)
         number = {name: j for j, name in enumerate(self.names)}
         each = resolved.columns.values()
         flat = np.array([number[name] for own in each for name in own], np.intp)
         members = np.split(flat, np.cumsum([*map(len, each)])[:-1])
         levels = self._levels(members)
+        if levels is not None and np.bincount(flat)[members[levels]].max() > 1:
+            raise GroupError(
+                f"group '{resolved.names[levels]}' has {len(members[levels])} levels, of which "
+                "another group has some; a lazy Gram sums so many by level, and takes them in one "
+                "group only: gram='full' takes both"
+            )
         _check_sizes(resolved, members, levels, len(self.rows.names))
         return resolved, members, levels
 
