@@ -242,7 +242,7 @@ def standard_errors(data: Data, fit: GlmFit, levels: Separation | None) -> Matri
     if levels is not None:
         there[[*levels.at, *(base for _, base in levels.moved)]] = False
     found[:, ~np.append(data.roles.has_intercept, there)] = np.nan
-    return np.sqrt(found * (_dispersion(data, fit) / data.weight))
+    return np.asarray(np.sqrt(found * (_dispersion(data, fit) / data.weight)))
 
 
 def _covariance(data: Data, fit: GlmFit, levels: Separation | None, at: Sequence[int]) -> Matrix:
