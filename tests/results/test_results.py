@@ -160,7 +160,7 @@ def answers(result: Any, name: str, folder: Path) -> list[Any]:
     needed = [one.name for one in parameters if one.default is inspect.Parameter.empty]
     needed += ["folds"] * (name == "cross_validate")
     assert {one.name for one in parameters} <= known.keys(), f"{name} has a new parameter"
-    calls = [needed, [one.name for one in parameters]]
+    calls = [needed, list(dict.fromkeys([*needed, *(one.name for one in parameters)]))]
     if name.startswith("read_"):
         getattr(result, name.replace("read_", "write_"))(known["path"])
     with warnings.catch_warnings():
