@@ -156,9 +156,10 @@ def cross_validate(
         problem, folding, named, time=time is not None, rows=judging is not None
     )
     _check_names(keys.columns, varied.columns, asked)
-    for segment in segments:
-        if judging is not None and isinstance(segment, OnGrams):
-            judging.check_target(segment.whole, problem.targets[0])
+    if judging is not None:
+        for segment in segments:
+            if isinstance(segment, OnGrams):
+                judging.check_target(segment.whole, problem.targets[0])
     outcomes = []
     with turns(len(segments) * len(tried), "points of the grid", callback) as turn:
         for number, segment in enumerate(segments):

@@ -278,6 +278,7 @@ def test_a_fit_that_may_not_go_on_says_so():
     assert "max_iter was reached" in repr(cut)
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.errors.LeakageWarning")  # hardly any noise
 def test_steps_that_go_too_far_are_halved():
     """From the mean count, Newton's first step on an exponential overshoots by far."""
     rng = np.random.default_rng(5)

@@ -80,6 +80,7 @@ def truth_of(family, names=COLUMNS, offset=None):
         )
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.errors.LeakageWarning")  # hardly any noise
 @pytest.mark.parametrize("offset", [None, "offset"])
 @pytest.mark.parametrize("family", TRUTH)
 def test_fits_are_those_of_statsmodels(family, offset):

@@ -181,6 +181,7 @@ def test_every_recorded_class_is_told():
     assert (len(CASES), len(OTHERS)) == (16, 5)
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.errors.LeakageWarning")  # hardly any noise
 @pytest.mark.parametrize("name", CASES)
 def test_recorded_cases(name):
     rows, family, options = CASES[name]()
