@@ -1,7 +1,4 @@
-"""Whether this process was forked from one whose Polars had threads, which are not here.
-
-Polars would wait for them without end; nothing that it computes would come back.
-"""
+"""Whether this process was forked from one whose Polars had threads, for which it would wait."""
 
 import os
 from pathlib import Path
@@ -14,10 +11,7 @@ _known = {"threads": False, "cut off": False}
 
 
 def check_threads() -> None:
-    """Raise EngineError in a process that was forked after Polars had begun to compute.
-
-    Polars' threads are gone there, and it would wait for them for ever.
-    """
+    """Raise EngineError in a process forked after Polars had begun, whose threads are gone."""
     if _known["cut off"]:
         from dbselect.errors import EngineError
 

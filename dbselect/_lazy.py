@@ -1,9 +1,7 @@
-"""Names that are loaded when they are used: the public ones, and those of a layer above.
+"""Names loaded when they are used: the public ones, and those of a layer above (SPEC 1).
 
-A result is asked for a refit or a cross-validation by a method of its own, which a layer above
-its module answers. `load` finds the answer then; imports at the top of a file point one way.
-
-Source: Scientific Python, SPEC 1, lazy loading of submodules and functions.
+A method of a result is answered by a layer above its module; `load` finds the answer then, and
+imports at the top of a file point one way.
 """
 
 import ast
@@ -22,11 +20,7 @@ def load(module: str, name: str) -> Any:
 def public(
     package: str, modules: Iterable[str] = ()
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__all__``, ``__getattr__`` and ``__dir__`` of a package (PEP 562).
-
-    Its names are those that the stub beside its ``__init__.py`` imports, and public submodules,
-    each loaded when it is first used; type checkers and editors read the same stub.
-    """
+    """Return ``__all__``, ``__getattr__`` and ``__dir__`` (PEP 562) from the stub of a package."""
     space = vars(sys.modules[package])
     stub = ast.parse(Path(space["__file__"]).with_suffix(".pyi").read_text(encoding="utf-8"))
     homes = {

@@ -136,9 +136,8 @@ def _library() -> ctypes.CDLL:
 class Reader:
     """Accumulates Arrow batches, from several threads at once, into Gram records.
 
-    `columns` are flattened, in the order of the record; `by` names fields whose values make groups,
-    of which each has a record. There is one policy a column for its missing values, by default to
-    skip all; `terms` is the JSON of the records' terms, without means and indicators.
+    `columns` are flattened, `by` names fields whose values make groups, each with a record.
+    There is one policy a column; `terms` is the records' JSON, without means and indicators.
     """
 
     def __init__(
@@ -159,10 +158,9 @@ class Reader:
     def category(
         self, column: str, levels: Sequence[str], names: Sequence[str], policy: str
     ) -> None:
-        """Add, before any rows, columns of 0 and 1 for the levels of a column, which are texts.
+        """Add indicators of levels, which are texts, before any rows, after the other columns.
 
-        Their names follow those there are already. One name more than levels is that of all other
-        values; the last is that of what is missing if `policy` fills.
+        One name more than levels is that of all other values; the last, of gaps if `policy` fills.
         """
         given = column, *_texts(levels), *_texts(names), letters([policy])
         if not _call("reader_category", self._handle, *given):
@@ -182,11 +180,7 @@ class Reader:
         self._handle = None
 
     def add(self, batch: Any) -> _Index:
-        """Add all rows of an object with an Arrow C stream; the GIL is released.
-
-        Returns which set of sums they are added to, how many keys it had, and then the rows of keys
-        that are new to it.
-        """
+        """Add rows, the GIL released; return set of sums, its keys before, and rows of new keys."""
         return _numbers("reader_add", self._handle, _Stream(batch))
 
     def settle(self) -> _Index:
@@ -207,27 +201,20 @@ class Reader:
         return bytes(_array("state_note", self._handle, state, len(state))[0].as_py())
 
     def load(self, state: bytes, keys: Any = None) -> _Index:
-        """Add the state of a reader of the same columns, as exactly as if its rows were added.
-
-        `keys` is one batch with the keys of its groups, None without groups; returns as `add`.
-        """
+        """Add a reader's state, as exactly as its rows, and its groups' keys; returns as `add`."""
         groups = None if keys is None else _Stream(keys)
         return _numbers("reader_load", self._handle, state, len(state), groups)
 
 
 def folds(table: Any, columns: Sequence[str], k: int, seed: int) -> pa.Int64Array:
-    """Return the fold, 0 to k - 1, of every row of an object with an Arrow C stream.
-
-    The values of the flattened `columns` make the key; without any the first field is the key.
-    """
+    """Return the fold, 0 to k - 1, of each row, by `columns`, without any by the first field."""
     return _array("folds", _Stream(table), *_texts(columns), k, seed)
 
 
 def distinct(table: Any) -> pa.StructArray:
     """Return ``row``, one for each value of the first field, and ``rows``, how many have it.
 
-    The object has an Arrow C stream; its first field has no NULLs and a type that Polars exports. A
-    value of two chunks comes twice.
+    That has no NULLs and a type that Polars exports; a value of two chunks comes twice.
     """
     return _array("distinct", _Stream(table))
 
@@ -237,8 +224,7 @@ def projection(
 ) -> _Vector:
     """Return the nearest vector with few nonzeros in few groups.
 
-    `v` has shape (p,) and is finite; `order` and `starts` are those of `penalised.layout.Layout`;
-    both limits are at least 1.
+    `v`, (p,), is finite; the order is as in `penalised.layout.Layout`; limits are at least 1.
     """
     nearest = np.empty(len(v))
     _run("project", *_vector(v, order, starts), max_columns, max_groups, nearest)
@@ -250,14 +236,12 @@ def support_table(
 ) -> pa.StructScalar:
     """Return the best support for every pair of limits, for the arguments of `projection`.
 
-    Its fields: entries, starts of groups among them, totals as multiples of 2 to the power of
-    power, choices in bytes.
+    Its fields: entries, starts of groups among them, totals by 2 ** power, choices in bytes.
     """
     return _array("support_table", *_vector(v, order, starts), max_columns, max_groups)[0]
 
 
 def _vector(v: _Vector, order: _Index | None, starts: _Index) -> tuple[Any, ...]:
-    """Return a vector and its groups as the library takes them."""
     at = None if order is None else np.ascontiguousarray(order, np.intp)
     return np.ascontiguousarray(v), len(v), at, *_starts(starts)
 
@@ -268,10 +252,7 @@ def _starts(starts: npt.NDArray[Any]) -> tuple[_Index, int]:
 
 
 class RandomSets:
-    """Random sets that depend on a seed, 0 to 2^63 - 1, alone, in every engine.
-
-    `drawn` is how many numbers were drawn of it.
-    """
+    """Random sets that a seed, 0 to 2^63 - 1, decides in every engine; `drawn` counts numbers."""
 
     def __init__(self, seed: int, drawn: int = 0) -> None:
         self.seed, self.drawn = seed, drawn
@@ -288,7 +269,7 @@ class RandomSets:
 
 
 class RowDesign:
-    """Rows, of d = `width` columns, that are taken one by one, so that coefficients are known best.
+    """Rows of d = `width` columns, taken one by one, so that coefficients are known best.
 
     `beta2` > 0 is the prior precision of each coefficient, `sigma2` > 0 the variance of the noise;
     `capacity` >= 2 rows of 24 d bytes are held in memory.
@@ -343,10 +324,9 @@ class RowDesign:
 class Penalised:
     """A quadratic on D columns in J groups, and a penalty of 1.
 
-    `products`, shape (D, D), is positive semidefinite, and `target`, shape (D,), in its range;
-    `starts`, shape (J + 1,), is where the columns of each group begin, and the last end. `norm`,
-    shape (J,), weighs the norm of each group, `absolute`, shape (D,), the absolute value of each
-    column, and `square`, shape (J,), half the square of each group's norm.
+    `products`, (D, D), is positive semidefinite, and `target`, (D,), in its range; `starts`,
+    (J + 1,), is where the columns of each group begin, and the last end. `norm`, (J,), weighs each
+    group's norm, `square`, (J,), half its square, `absolute`, (D,), each column's absolute value.
     """
 
     def __init__(
@@ -375,8 +355,7 @@ def penalised_path(
 ) -> dict[str, _Vector]:
     """Return the minimum at each of some falling penalties, and what describes it.
 
-    `grid` holds penalties, or how many and the last as a share of the first; `turn` is called after
-    each.
+    `grid` holds penalties, or how many and the last as a share of the first.
     """
     raised: list[BaseException] = []
 
@@ -406,11 +385,9 @@ def knockoff_copies(
 ) -> tuple[_Vector, _Vector]:
     """Draw knockoffs, of kind ``"fixed"`` or ``"second_order"``, of independent columns.
 
-    `R`, shape (D, D), and `c`, shape (D,), are the correlations of the columns and those with the
-    target; `starts`, shape (J + 1,), is where each group begins, and the last ends. There are at
-    least D + 2 rows, of the fixed kind 2 D + 1. Returns S, shape (D, D): knockoffs have
-    correlations R - S with the columns; and those that they have with the target in each draw,
-    shape (draws, D).
+    `R`, (D, D), and `c`, (D,), are the correlations of the columns and those with the target, over
+    at least D + 2 rows, of the fixed kind 2 D + 1. Returns S, (D, D): knockoffs have correlations
+    R - S with the columns; and theirs with the target in each draw, (draws, D).
     """
     R, c = (np.ascontiguousarray(each, np.float64) for each in (R, c))
     S, drawn = np.empty(R.shape), np.empty((draws, len(c)))
@@ -419,11 +396,10 @@ def knockoff_copies(
 
 
 def knockoff_select(statistics: _Vector, q: float) -> tuple[_Vector, _Vector, Any]:
-    """Return which groups knockoffs select, from how long before their copies they come.
+    """Return each group's share of draws that select it, mean e-value, and whether it is selected.
 
-    `statistics` has shape (draws, J); `q` bounds the expected share of false groups among those
-    selected. Returns the share of the draws that select each group, its mean e-value, and whether
-    it is selected.
+    `statistics`, (draws, J), are by how long before their copies groups come; `q` bounds the
+    expected share of false groups among those selected.
     """
     statistics = np.ascontiguousarray(statistics, np.float64)
     found = np.empty((statistics.shape[1], 3))
@@ -438,20 +414,15 @@ def search(
     given: Mapping[str, Any],
     turn: Callable[[int, bool, float], None] | None = None,
 ) -> pa.StructArray:
-    """Search every Gram record of an array.
+    """Search every Gram record of an array, without the GIL, on all cores, in O(D^3) each.
 
-    `method` is one of `search.compiled.METHODS`, `given` its options by name; groups are lists of
-    names and globs by name. Of one record `turn` is called after every step with the number of the
-    group, whether it was added, and the share explained. A KeyboardInterrupt in it, Ctrl-C as well,
-    ends the search: the answer has the steps so far and the stop ``"INTERRUPTED"``.
+    Groups in `given` are lists of names and globs by name. Of one record `turn` is called after
+    each step with the number of the group, whether it was added, and the share explained; when it
+    raises a KeyboardInterrupt, the answer has the steps so far and the stop ``"INTERRUPTED"``.
 
-    Returns a row for each record: ``sequence``, a list of steps as in SQL, empty where there is
-    none; ``status``, null, or why there is none; and where there is one ``stop`` and ``choices``,
-    the names of why it ended and among which groups each step chose, ``aliased``, columns that
-    depend on columns before them, and ``condition``, that of the selected columns.
-
-    A search costs O(D^3) for D columns; many run on all cores, each as it would alone. The GIL is
-    released, and memory beside the answer does not grow with the number of records.
+    Returns a row for each record: ``sequence``, steps as in SQL; ``status``, null, or why there is
+    none; ``stop`` and ``choices``, why it ended and among which groups each step chose, by name;
+    ``aliased``, columns that depend on columns before them; ``condition``, of those selected.
     """
     found, raised = _asked("search", records, _request(method, target, given), turn)
     if raised:
@@ -483,9 +454,8 @@ def _turns(
 ) -> Generator[None, Any, None]:
     """Call a function for every step that is sent, and keep what it raises.
 
-    The library calls `send`. Of a function, Python would raise a Ctrl-C that came in between
-    where it begins, outside of any ``try``, and ctypes would print it and go on; a generator goes
-    on inside of its ``try``.
+    In a function, a Ctrl-C could come before its ``try``, and ctypes would print it and go on; a
+    generator goes on inside of its ``try``.
     """
     try:
         while True:
@@ -509,12 +479,9 @@ def answers(
 ) -> pa.StructArray:
     """Ask every Gram record of an array, as `search` does, a method that returns no sequence.
 
-    Of one record `turn` is called after every turn with what is explained, NaN if that is not
-    known; its other arguments mean nothing. Returns a row for each record: ``found``, what SQL
-    returns, null where there is none; ``status``, null, or why there is none; and where there is
-    one ``condition``, that of the columns, ``trace``, the column left out as dependent that may
-    explain much, and ``notes``, numbers that tell how it was found: ``Choice::choose`` of the
-    method.
+    The last argument of `turn` is what is explained, NaN if unknown. Returns a row for each record:
+    ``found``, as SQL returns it; ``status``; ``condition``; ``trace``, the column left out as
+    dependent that may explain much; and ``notes``, as of the method's ``Choice::choose``.
     """
     found, raised = _asked("answer", records, _request(method, target, given), turn)
     if raised:
@@ -555,10 +522,7 @@ def without_variation(
     before: _Vector,
     after: _Vector,
 ) -> npt.NDArray[np.bool_]:
-    """Return which columns vary no more when rows are removed; RecordError if too little is left.
-
-    Weight and mean are those before, `before` and `after` how much the columns vary.
-    """
+    """Return which columns vary no more after a removal; RecordError if too little is left."""
     gone = np.zeros(len(columns), dtype=bool)
     _run("left", *_texts(columns), int(rows_left), float(weight), mean, before, after, gone)
     return gone
@@ -618,7 +582,6 @@ def _run(name: str, *given: Any) -> None:
 
 
 def _array(name: str, *given: Any) -> Any:
-    """Return the Arrow array that a function writes."""
     # The structures of the Arrow C data interface are 80 and 72 bytes long.
     array, schema = ctypes.create_string_buffer(80), ctypes.create_string_buffer(72)
     addresses = ctypes.addressof(array), ctypes.addressof(schema)
@@ -627,7 +590,6 @@ def _array(name: str, *given: Any) -> Any:
 
 
 def _numbers(name: str, *given: Any) -> _Index:
-    """Return the whole numbers that a function writes."""
     numbers: _Index = _array(name, *given).to_numpy(zero_copy_only=False)
     return numbers
 

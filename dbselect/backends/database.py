@@ -1,7 +1,6 @@
 """A store in one table of DuckDB: of a file, or of a connection and what it has attached.
 
-A step is one transaction, which first touches a row of the state that it starts from: of two from
-one state the database lets one through.
+A step is one transaction, which first touches a row of its state: of two from one, one commits.
 """
 
 import os

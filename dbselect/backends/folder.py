@@ -1,8 +1,7 @@
 """A store in a folder of Parquet files, of which a numbered list names the valid ones.
 
-A step writes its records to a file of its own, then the next list: whole or not at all, and not if
-its number is taken. The state is the list of the highest number. Here a list gets its number by a
-hard link, and files are synced before they are named.
+A step writes its records, then the next list: whole or not at all, and not if its number is taken.
+Here a hard link gives a list its number, and files are synced before they are named.
 """
 
 import json

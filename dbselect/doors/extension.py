@@ -31,10 +31,7 @@ LOWEST_DUCKDB = "1.3"
 
 
 def extension_path(platform: str) -> Path:
-    """Return the extension for a platform (``PRAGMA platform``), placed whole on first use.
-
-    Builds not requested for a week are removed, except for the last few.
-    """
+    """Return the extension for a ``PRAGMA platform``, placed whole on first use."""
     library = library_path().read_bytes()
     release = version("dbselect")
     content = library + _footer(platform, f"v{release}")

@@ -212,10 +212,7 @@ def _number_of(connection: duckdb.DuckDBPyConnection) -> int:
 
 @contextmanager
 def _reading(number: int | None, path: str, source: str) -> Iterator[duckdb.DuckDBPyRelation]:
-    """Open a table, view or query of a connection, with a search path, while a query runs on it.
-
-    It reads on a cursor, in a transaction of its own that sees what was committed at its begin.
-    """
+    """Open what a connection has committed, on a cursor with a search path, while a query runs."""
     connection = None if number is None else _CONNECTIONS.get(number)
     if connection is None:
         raise EngineError(
@@ -242,7 +239,6 @@ def _reading(number: int | None, path: str, source: str) -> Iterator[duckdb.Duck
 
 
 def _query(cursor: duckdb.DuckDBPyConnection, source: str) -> str:
-    """Return the query that a name or a text means."""
     if not isinstance(source, str):
         raise SourceError(
             "query_or_table is no text, but a record or another value; families need the rows, so "
@@ -315,7 +311,6 @@ def _with_table(
 
 
 def _python_value(value: Any) -> Any:
-    """Return an SQL value as the Python value that a method takes."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, dict):

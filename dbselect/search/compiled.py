@@ -35,10 +35,8 @@ _FIELDS = ("ridge", "scale", "intercept", "seed")
 def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence | None:
     """Return what the compiled library finds; None where Python is to search.
 
-    Python searches where there are several responses or very many columns, where it alone has the
-    method or the rule, and where the library refuses the record: the error is then Python's.
-    Nothing of the search is selected; `rule` names the result, `turn` is called after every step. A
-    ConditionWarning or DependenceWarning tells of columns that are nearly dependent at the end.
+    It searches where the library lacks the method or the rule, as for several responses, or refuses
+    the record: the error is then Python's. Warns of columns that are nearly dependent at the end.
     """
     call, groups, own = search.call, search.groups, search.linear
     if not _is_for_library(search):
@@ -71,11 +69,7 @@ def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence |
 
 
 def compiled_choice(search: "GramSearch", turn: Turn) -> tuple[list[int], list[float]] | str:
-    """Return the groups that the compiled library chooses, and the notes of the way there.
-
-    Where it refuses the record: why. The problem has one response, and nothing is selected; `turn`
-    is called after every turn.
-    """
+    """Return the groups chosen and how, for one response; or why the record is refused."""
 
     def turned(_group: int, _is_added: bool, explained: float) -> None:
         turn(None, None if math.isnan(explained) else explained)
@@ -94,11 +88,7 @@ def compiled_descents(
     options: Mapping[str, Any],
     turn: Turn,
 ) -> list[Descent] | None:
-    """Return where descents from ridge solutions end within some limits; None where it refuses.
-
-    The problem has one response. Limits are most columns and most groups, `options` those of every
-    descent, but for its start; `turn` is called after every descent.
-    """
+    """Return where descents end within most columns and groups; None if the record is refused."""
     record, _, target, asked = _asked(search)
     own = {name: asked.get(name) for name in ("groups", "ridge", "scale", "intercept")}
     own |= {name: _plain(value) for name, value in options.items()}

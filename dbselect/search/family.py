@@ -54,11 +54,7 @@ class Made:
 
 
 def family_table(problem: "Problem", columns: Sequence[str] | None = None) -> Table:
-    """Return the table of a problem whose models are fitted in passes.
-
-    `columns`, names and globs, are read; by default those that groups name. SourceError if the
-    source is a Gram, which holds no rows.
-    """
+    """Return the table of a problem fitted in passes, of `columns` or those of its groups."""
     gram_given(problem)
     return table_of(problem, columns)
 
@@ -66,11 +62,9 @@ def family_table(problem: "Problem", columns: Sequence[str] | None = None) -> Ta
 def passes_of(
     problem: "Problem", table: Table, columns: Sequence[str] | None, made: Made | None = None
 ) -> Passes:
-    """Check what the columns of a table are, and learn what they become.
+    """Check the types of columns, and learn what they become unless `made` tells.
 
-    `columns` are names and globs of the model, by default all but target, weight and offset; `made`
-    is what they become, where that is known of a table of the same columns. ColumnError for a
-    column that is unknown, or has a type that its role does not take.
+    `columns` are names and globs of the model, by default all but target, weight and offset.
     """
     offset = Offset(problem.offset, problem.exposure)
     target = problem.targets[0]
@@ -107,7 +101,6 @@ def _made(
 
 
 def _check_target(problem: "Problem", leaf: Leaf) -> None:
-    """Refuse a target whose type the family does not take."""
     family = parse(problem.family)
     is_number = leaf.is_numeric and leaf.unit is None
     if is_number or (leaf.is_text and family.name in ("binomial", "multinomial")):
@@ -149,7 +142,6 @@ def roles_of(problem: "Problem", passes: Passes, members: list[str]) -> Roles:
 
 
 def _classes(passes: Passes, leaf: Leaf) -> list[Any]:
-    """Read which classes there are."""
     classes = passes.values_of(leaf, MOST_CLASSES)
     if not 2 <= len(classes) <= MOST_CLASSES:
         count = len(classes) if len(classes) < 2 else f"more than {MOST_CLASSES}"
@@ -163,10 +155,7 @@ def _classes(passes: Passes, leaf: Leaf) -> list[Any]:
 
 
 def _levels(passes: Passes, leaf: Leaf, positive: Any) -> list[Any]:
-    """Read the two levels of a binomial target; the last is the one that counts as 1.
-
-    DataError if there are not two levels, ArgumentError if `positive` is neither of them.
-    """
+    """Read the two levels of a binomial target; the last is the one that counts as 1."""
     found = passes.values_of(leaf, 2)
     if len(found) != 2:
         count = f"only {found[0]!r}" if found else "no value"
@@ -221,10 +210,7 @@ def settled_problem(
     tol: float,
     max_iter: int = MAX_ITER,
 ) -> tuple[GlmProblem, GlmFit]:
-    """Return what does not change from pass to pass, and the model without columns.
-
-    DataError if there is nothing to explain.
-    """
+    """Return what stays the same in all passes, and the model without columns."""
     family = data.roles.family
     point, model = data.start()
     if model.deviance <= ROUNDING_DEVIANCE * data.weight:

@@ -112,7 +112,6 @@ class GramSearch(Search):
         )  # fmt: skip
 
     def _joint(self, rule: str, steps: list[Step], stop: Stop, condition: float) -> JointSequence:
-        """Return the sequence of the groups added, for several responses."""
         share = self.linear.share
         gains = self.state.response_gains() / share
         coef = self.state.coefficients() / np.sqrt(share)[:, None]
@@ -191,11 +190,9 @@ def gram_search(
     sharing: bool = False,
     adds_only: bool = False,
 ) -> GramSearch:
-    """Read the Gram of a problem, match its groups and set up the search.
+    """Read the Gram of a problem, match its groups and set up the search, in 24 D^2 bytes.
 
-    `several`: the method takes a list of responses; `sharing`: groups may share columns, as a walk
-    that gives none back allows. O(D^2) after the Gram, which is read once for a problem; 24 D^2
-    bytes.
+    `several`: the method takes a list of responses; `sharing`: groups may share columns.
     """
     gram, unread = gram_of_problem(problem)
     targets = problem.targets
@@ -221,10 +218,7 @@ def gram_search(
 
 
 def prefix_coefficients(search: GramSearch) -> Matrix:
-    """Return the coefficients of the groups added so far, after none, one, two, ... of them.
-
-    Shape (steps + 1, D), refined where the columns are nearly dependent.
-    """
+    """Return the coefficients of all prefixes, (steps + 1, D), refined if nearly dependent."""
     return _refined(search, search.target, search.linear, search.state.coefficients())
 
 

@@ -1,8 +1,7 @@
 """A linear model that says first which groups are worth a slow question.
 
-The gains of the linear model, on splines of its numbers, are exact and cost nothing beside a fit
-of a large model: a step asks only about groups whose linear gain per cost is within reach of the
-best, those of the largest gains first.
+A step asks only about groups whose linear gain per cost, which costs nothing beside a fit of a
+large model, is within reach of the best.
 """
 
 from dataclasses import dataclass, field
@@ -72,7 +71,6 @@ def lead_of(score: Score, share: float | None) -> Lead | None:
 
 
 def _problem(scorer: CrossValidated, score: Score) -> Any:
-    """Return the linear problem of an estimator's rows."""
     if isinstance(scorer.X, np.ndarray):
         frame = pl.DataFrame(scorer.X, schema=scorer.columns)
     else:

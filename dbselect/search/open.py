@@ -56,11 +56,7 @@ def open_search(
     sharing: bool = False,
     adds_only: bool = False,
 ) -> GramSearch | LazySearch | RowSearch | ScoreSearch:
-    """Set up the search of a problem.
-
-    What the method can do: `lazy`, with rows of the Gram; `several`, with a list of responses;
-    `sharing`, with groups that share columns; `adds_only`, it only adds groups.
-    """
+    """Set up the search of a problem: `lazy` if the method can use rows of the Gram."""
     if isinstance(problem.source, Score):
         return score_search(problem, call, options)
     if isinstance(problem.source, GlmObjective) or not problem.is_linear:

@@ -111,11 +111,7 @@ def pass_search(
     tol: float | None,
     max_iter: int | None,
 ) -> PassSearch:
-    """Open a table, match its groups and make the first pass.
-
-    Groups to take first have to fit `budget` and `most`. `tol` and `max_iter` are of the fits; None
-    for the defaults of a sequence.
-    """
+    """Make the first pass over a table, if the groups to take first fit `budget` and `most`."""
     passes, groups = opened(problem)
     first = numbers_of(problem.always, groups)
     check_first(groups, first, budget, most)
@@ -133,11 +129,7 @@ def fitted_in_passes(
     tol: float | None,
     max_iter: int | None,
 ) -> GlmModel:
-    """Fit all columns at once, in passes over the table.
-
-    `columns` are names and globs, by default all but target, weight and offset; `groups_of` takes
-    the passes to the groups of their columns. None for `tol` or `max_iter` is the default of a fit.
-    """
+    """Fit all columns at once, in passes; `groups_of` makes groups of the columns of passes."""
     passes: Passes = passes_of(problem, family_table(problem, columns), columns)
     groups = groups_of(passes)
     with passes.shown():

@@ -1,8 +1,7 @@
 """What every search is, whatever it searches, and the one loop that runs a walk over its states.
 
-A walk is an algorithm of `dbselect.selection` with its options bound: it changes the state and
-gives each step to `record`. The loop keeps the model after each step, reports progress, and
-turns an interrupt into the sequence so far.
+The loop keeps the model after each step, reports progress, and turns an interrupt into the
+sequence so far.
 """
 
 from abc import ABC, abstractmethod
@@ -98,11 +97,7 @@ class Search(ABC):
         total: int | None = None,
         unit: str = "steps",
     ) -> AnySequence:
-        """Run a walk and return its sequence; where it is ended from within, the steps so far.
-
-        `rule` is what the result calls the search; progress counts turns in `unit`, `total` of
-        them.
-        """
+        """Run a walk and return its sequence; where it is ended from within, the steps so far."""
         steps: list[Step] = []
         with self.progress(total, unit, callback) as turn, one_thread(self.is_small):
             found: AnySequence | None = self.compiled(rule, turn)

@@ -1,7 +1,6 @@
 """A search of a generalised linear model on rows in memory: exact refits, many side by side.
 
-All rows of the table are held where they fit; of a larger table some are drawn for the search,
-which the result says, and what the search finds is fitted again to all rows.
+Of a larger table some rows are drawn, and what the search finds is fitted again to all rows.
 """
 
 from collections.abc import Sequence
@@ -192,10 +191,7 @@ class RowSearch(FamilySearch):
 
 
 def row_search(problem: "Problem", call: Call) -> RowSearch:
-    """Read the rows of a problem into memory, or take those of an objective.
-
-    SampleWarning if the table has more rows than are held, and the search looks at some of them.
-    """
+    """Read rows into memory, all or, with a SampleWarning, some; or take an objective's."""
     source = problem.source
     if not isinstance(source, GlmObjective):
         state = objective_of(problem, call)
@@ -264,10 +260,7 @@ def refitted(
     sets: Sequence[Sequence[int]],
     members: Sequence[Index] | None = None,
 ) -> tuple[list[GlmFit], Data, Any]:
-    """Fit several sets of groups to all rows, side by side in the same passes.
-
-    `members` are columns of the sets' groups, by default those of `groups`.
-    """
+    """Fit several sets of groups to all rows, side by side in the same passes."""
     with whole.passes.shown():
         data, settled, null = begun(whole.problem, whole.passes, groups, FIT_TOL)
         if members is not None:

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 def gram_of_problem(problem: "Problem") -> tuple[Gram, list[str]]:
-    """Return the Gram of a problem, which is read once, and the columns that were not read.
-
-    Of a table only the columns that the groups name are read, so that a missing value in another
-    column leaves no row out. ArgumentError if the source is a Gram, and a field needs rows.
-    """
+    """Return the Gram and the columns not read: a gap in one that no group names skips no row."""
     if "gram" not in problem._read:
         problem._read["gram"] = _gram_of(problem)
     found: tuple[Gram, list[str]] = problem._read["gram"]
@@ -45,11 +41,7 @@ def _gram_of(problem: "Problem") -> tuple[Gram, list[str]]:
 
 
 def gram_given(problem: "Problem") -> Gram | None:
-    """Return the Gram that a source is, None if it is a table.
-
-    ArgumentError if it is a Gram, and a field of the problem needs rows; SourceError if the problem
-    has no source, or one of a family is a Gram.
-    """
+    """Return the Gram that a source is, None if it is a table; refuse one where rows are needed."""
     source = problem.source
     if source is None:
         raise SourceError("the problem has no rows; give it a source: problem.on(table)")
@@ -77,10 +69,7 @@ def gram_given(problem: "Problem") -> Gram | None:
 
 
 def table_of(problem: "Problem", patterns: Sequence[str] | None) -> Table:
-    """Return the table of a problem; where rows are to be drawn, those that were.
-
-    `patterns` are columns and globs that are read; None for all.
-    """
+    """Return the table of a problem, or the rows drawn of it; `patterns` None reads all."""
     table = _opened(problem, patterns)
     _check_groups(problem, table)
     if problem.rows is None:
@@ -144,10 +133,7 @@ def patterns_read(problem: "Problem") -> list[str] | None:
 
 
 def referenced_columns(problem: "Problem") -> list[str] | None:
-    """Return the columns and globs that groups name; None if there are no groups.
-
-    ArgumentError if the source is an array, whose columns have no names.
-    """
+    """Return the columns and globs that groups name; None if there are no groups."""
     if isinstance(problem.source, np.ndarray):
         raise ArgumentError(
             "source is an array, whose columns have no names; give a frame, or a Gram made by "

@@ -1,8 +1,7 @@
-"""The columns of a model formula, of which one text names all.
+"""The columns of a model formula, of which formulaic reads the text, and no row.
 
-formulaic reads the text, and no row. Levels and knots take a pass over their columns, ``poly`` one
-more; every column is then one of `record.made.computed`. As in R, patsy and formulaic, a category
-has one level fewer where the term without it is in the model already.
+Levels and knots take a pass over their columns, ``poly`` one more. As in R, a category has one
+level fewer where the term without it is in the model already.
 
 References: Wilkinson and Rogers (1973), Applied Statistics 22; Chambers and Hastie (1992),
 Statistical Models in S, section 2.4.1.
@@ -201,7 +200,6 @@ def _call(factor: str) -> tuple[str, list[ast.expr], dict[str, ast.expr]]:
 
 
 def _need(factor: str, every: Mapping[str, Leaf]) -> _Need | None:
-    """Return what a factor needs of the table, None of arithmetic."""
     if factor in every:
         return ("C", factor, 0) if every[factor].is_text else None
     name, given, more = _call(factor)

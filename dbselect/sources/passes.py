@@ -1,7 +1,6 @@
 """A table that is read again and again, each time into weighted Grams by formula.
 
-A pass is described without an engine: columns, more of them by formula, and what multiplies the
-row weight. The engine of the table adds the formulas as columns; all else is what `gram` does.
+A pass is described without an engine: columns, formulas, and what multiplies the row weight.
 """
 
 from collections import Counter
@@ -84,20 +83,10 @@ class Weighted:
 class Passes:
     """Some columns of a table that can be read more than once.
 
-    Parameters
-    ----------
-    source, columns, weight : as in `dbselect.gram`
-    apart : columns that are not in the Gram, unless formulas use them
-    terms : how fields become columns; default: text as categories, learnt by a pass of its own
-    names : columns of every Gram; default: all that come of `columns` by the terms
-
-    Attributes
-    ----------
-    taken : the columns of the table that `names` come of
-    unread : numeric columns that are in no Gram, nor `apart` or the weight
-    count : passes made so far
-    rows_read : rows of all passes
-    bytes_read : size in memory of what all passes read, as Arrow holds numbers
+    `apart` are columns in no Gram, unless formulas use them; `names` are those of every Gram, by
+    default all that the terms make of `columns`. The default terms have text as categories, learnt
+    by a pass of their own. `taken` are the table's columns that `names` come of, `unread` numeric
+    ones without a role; `bytes_read` is the size of all passes in memory, as Arrow holds numbers.
     """
 
     def __init__(
@@ -271,7 +260,6 @@ class Passes:
             return [Gram.from_struct(one.record()) for one in sums.each]
 
     def _note(self, rows: int, fields: Sequence[str]) -> None:
-        """Count a pass over some fields."""
         widths = [
             leaf.type.bit_width
             for leaf in self._leaves.values()
@@ -366,14 +354,12 @@ def algebra_of(batch: pa.RecordBatch, kept: Callable[[Formula], Any] | None = No
 
 
 def _extended(table: Any, fields: list[str], steps: Plan) -> Any:
-    """Return the table with the formulas as more columns."""
     if hasattr(table, "extended"):
         return table.extended(fields, steps)
     return _Extended(table, fields, steps.layers[-1])
 
 
 def _fields(steps: Plan) -> list[str]:
-    """Return the fields that formulas read."""
     formulas = [formula for layer in steps.layers for formula in layer.values()]
     return [field for formula in formulas for field in formula.fields()]
 

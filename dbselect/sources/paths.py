@@ -160,16 +160,7 @@ def _one_format(text: str, names: list[str]) -> tuple[Format, list[str]]:
 
 
 def is_data(name: str, pattern: str = "") -> bool:
-    """Whether a name below a folder is that of data, or a glob names it.
-
-    Examples
-    --------
-    >>> from dbselect.sources.paths import is_data
-    >>> [is_data(name) for name in ("a/x.parquet", "_temporary/x.parquet", "_a=1/x.parquet")]
-    [True, False, True]
-    >>> is_data("_old/x.parquet", "_old/*")
-    True
-    """
+    """Whether a name below a folder is that of data, or a glob names it."""
     named = [part for part in pattern.split("/") if part.startswith(("_", "."))]
     hidden = [
         part for part in name.split("/")

@@ -62,14 +62,12 @@ class Request:
     by: list[str]  # fields whose values make groups
     policies: list[str]  # what becomes of the missing values of each column, then of each category
     folding: Folding | None = None  # how the groups are cut into folds; None if they are not
-    #: How the columns of the table become those of the Gram, except for what follows from the
-    #: rows: the indicators, and the means of policy ``"mean"``. Means that it has are put where
-    #: values are missing
+    #: How columns of the table become those of the Gram, but for what the rows decide: indicators,
+    #: and the means of policy ``"mean"``. Means that it has stand where values are missing
     terms: Terms = field(default_factory=Terms)
     #: The columns of the table to read; they decide folds where there is no key
     taken: list[str] = field(default_factory=list)
-    #: The columns and categories in the order of the Gram: numbers of the columns, and, after
-    #: these, of the categories; empty if that is their order
+    #: Numbers of columns, and of categories after these, as in the Gram; empty if in order
     order: list[int] = field(default_factory=list)
     #: Fields that categories and bases are made of, and text that only decides folds
     made_of: list[str] = field(default_factory=list)
@@ -180,8 +178,7 @@ def request_of(
 ) -> Request:
     """Match columns, weight, keys and policies to a schema.
 
-    Without `columns`, all usable ones are taken but the weight and the keys. A column of `terms`
-    gives way to those made of it; a policy of `terms` takes precedence.
+    A column of `terms` gives way to those made of it; a policy of `terms` takes precedence.
     """
     terms = Terms() if terms is None else terms
     every = columns_of(schema)

@@ -31,10 +31,7 @@ UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 class TableRows:
     """Some columns of a table, read in order; rows with a NULL or NaN are left out.
 
-    Attributes
-    ----------
-    terms : how fields become columns: dates, and fields that look nested
-    skipped, missing : of the last reading: rows left out, and those with gaps by column
+    `skipped` and `missing`, gaps by column, are of the last reading.
     """
 
     def __init__(

@@ -1,8 +1,4 @@
-"""Files that stay what they are while they are read.
-
-A file that is written over in its place gives rows of both. A second pass must find the file of
-the first.
-"""
+"""Files that stay what they are in and between passes: one written over would give rows of both."""
 
 import os
 import time

@@ -1,7 +1,6 @@
-"""The parts of a table of files: each file is one, with size and time, or ETag, as fingerprint.
+"""The parts of a table of files, each with size and time, or ETag, as fingerprint.
 
-Keys may be columns or names of folders, ``day=2013-01-01``. Names are those below the folder of
-the source, so that it may move.
+Keys may be columns or folders ``day=2013-01-01``. Names are below the source, so it may move.
 """
 
 import os

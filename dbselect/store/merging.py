@@ -227,10 +227,8 @@ def _means(pattern: str, name: str) -> bool:
 class Sliding:
     """The Gram of a window that moves: each part is added three times at most, none subtracted.
 
-    References
-    ----------
-    Tangwongsan, Hirzel, Schneider (2015), General incremental sliding-window aggregation,
-    section 2.2 (two stacks).
+    Two stacks: Tangwongsan, Hirzel, Schneider (2015), General incremental sliding-window
+    aggregation, section 2.2.
     """
 
     def __init__(self, grams: Sequence[Gram]) -> None:

@@ -1,7 +1,6 @@
-"""What the table of a store consists of: files, or the rows of equal keys.
+"""What the table of a store consists of: files, or the rows of equal keys, by fingerprint.
 
-Each part has a fingerprint, which is that of the bytes or rows that were read: files are looked
-at before and after, rows are hashed while they pass.
+Files are looked at before and after they are read, rows are hashed while they pass.
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -42,7 +42,6 @@ class Reading:
     new_columns: NewColumns = "version"
 
     def __post_init__(self) -> None:
-        """Refuse what no table could make right."""
         twice = [name for name in self.by if self.by.count(name) > 1]
         if twice:
             raise ArgumentError(f"by is {list(self.by)}; it names '{twice[0]}' twice")

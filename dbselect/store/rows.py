@@ -1,7 +1,6 @@
-"""The parts of a table without files: the rows of equal keys, with a hash as fingerprint.
+"""The parts of a table without files: the rows of equal keys, with a sum of hashes as fingerprint.
 
-The hash of a row is that of folds, which depends on the values alone; that of a part is the sum
-over its rows. One pass finds what has changed; a second hashes the rows that it hands on.
+One pass finds what has changed; a second hashes the rows that it hands on.
 """
 
 import io

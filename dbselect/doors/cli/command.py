@@ -276,7 +276,6 @@ def _parsed(kind: Kind, parse: Callable[[str], Any], text: str) -> Any:
 
 
 def _most(limit: str, rows: int) -> float:
-    """Return how many of some rows a limit allows."""
     number, percent = limit.removesuffix("%"), limit.endswith("%")
     try:
         found = float(number) if percent else int(number)

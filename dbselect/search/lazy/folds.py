@@ -1,8 +1,7 @@
 """Folds of a table too wide for its Gram: all are summed apart, in the same scans.
 
-The sums over the rows of the other folds are added up from those of each fold, around its own
-means, by Chan's formula: no scan is for one fold alone, and none for a point of a grid whose
-rows of the Gram another has needed.
+The sums over the other folds are added up from those of each, around its own means, by Chan's
+formula: no scan is for one fold alone, and none for rows of the Gram read for another point.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,9 +37,8 @@ if TYPE_CHECKING:
 class FoldSums:
     """Sums of the folds of a wide table, and the rows of their Grams that were asked for.
 
-    `rows` are how batches become dense blocks, with what stands where values are missing; `count`
-    scans were begun. The folds `present` have rows, usable or not; `whole` sums all rows, and
-    `totals` has the Totals of each fold that has rows, from the anchor of `whole`.
+    The folds `present` have rows, usable or not; `totals`, of those with usable ones, are from the
+    anchor of `whole`, which sums all rows.
     """
 
     def __init__(self, folds: RowFolds, rows: WideRows) -> None:
@@ -191,10 +189,7 @@ class OtherFolds:
 def held_out(
     whole: WideTable, sums: FoldSums, fold: int, columns: Sequence[str]
 ) -> tuple[Gram, LevelGroup | None]:
-    """Return the Gram of some columns and the target on the rows of a fold.
-
-    Also returns what it lacks of very many levels, if these are among the columns.
-    """
+    """Return the Gram of columns and target on a fold, and what it lacks of very many levels."""
     own = sums.totals[fold]
     table = whole.of_rows(own)
     number = {name: j for j, name in enumerate(table.names)}
@@ -216,11 +211,7 @@ def held_out(
 def wide_folds(
     problem: "Problem", folding: Folding, named: list[str] | None
 ) -> tuple[RowFolds, WideTable, FoldSums]:
-    """Read the columns that are named, all if none are, of each fold once.
-
-    The target is among these names and globs. ArgumentError if the rows have a field of entries,
-    and no key states which rows stay together.
-    """
+    """Read the target and other columns, all if none are named, of each fold once."""
     table = with_digits_of(folding.key, table_of(problem, named))
     hidden = [folding.key] if named is None and folding.key is not None else []
     shown = without(table, hidden[0]) if hidden else table

@@ -1,10 +1,8 @@
 """Screening: which groups a search with a lazy Gram looks at, by what each promises alone.
 
-It is not exact. A group that promises nothing alone may gain more than any other once some are
-held: of two columns of correlation r with each other, and 0 and s with the target, the first
-gains ``(r s)^2 / (1 - r^2)`` after the second, which comes near all that is left despite the 0.
-So no rule that uses correlations with the target only is safe for a search that adds
-groups, as rules are for the lasso; the search itself is exact, and needs no screening.
+It is not exact: of two columns of correlation r with each other, and 0 and s with the target, the
+first gains ``(r s)^2 / (1 - r^2)`` after the second, which may be near all that is left. So no rule
+on correlations with the target is safe, as rules are for the lasso; the search itself is exact.
 """
 
 from collections.abc import Sequence
@@ -19,11 +17,9 @@ from dbselect.search.lazy.search import LazySearch
 
 
 def screened(search: LazySearch, most: int) -> LazySearch:
-    """Return a search among the groups that promise most alone, of so many columns in all.
+    """Return a search among the groups to take first and those that promise most alone.
 
-    A group promises the largest squared correlation with the target that one of its columns has,
-    per cost; groups that no longer fit are passed over. Those to be taken first are kept. No row of
-    the Gram was read. ArgumentError if those to be taken first have more columns, or no group fits.
+    A group promises the largest squared correlation of a column with the target, per cost.
 
     Source: Fan, Lv (2008), Sure independence screening for ultrahigh dimensional feature space,
     Journal of the Royal Statistical Society B 70: with probability to 1 nothing that matters is

@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class LazySearch(Search):
-    """A linear problem on rows of its Gram, which are read when the state asks for them.
-
-    Groups that an earlier search took are among the `first`.
-    """
+    """A linear problem on rows of its Gram, which are read when the state asks for them."""
 
     table: WideTable  # read once
     members: list[Index]  # the columns of each group, as they stand in the rows
@@ -115,10 +112,9 @@ class LazySearch(Search):
     def among(
         self, chosen: Sequence[int], *, is_read: bool = True
     ) -> tuple[GramSearch, LevelGroup | None]:
-        """Return the problem of some groups on their Gram, of which nothing is selected.
+        """Return the problem of some groups, none selected, and what its Gram lacks of levels.
 
-        Also returns what the Gram lacks of a group of very many levels, if that is one of them.
-        `is_read` is whether their rows were read; correlations of others are 0.
+        Correlations of columns whose rows were not read are 0.
         """
         groups = self.groups.only(chosen)
         others = [group for group in chosen if group != self.levels]
@@ -139,7 +135,6 @@ class LazySearch(Search):
         return search, levels
 
     def _level_group(self, others: Index, *, is_read: bool) -> LevelGroup:
-        """Return the sums by level of some other columns and the target."""
         assert self.levels is not None
         assert isinstance(self.state, WideLevelState)
         problem, own = self.state.whole, self.members[self.levels]
@@ -164,10 +159,7 @@ def lazy_search(
 def resumed(
     search: LazySearch, before: WideSequence, budget: float | None, max_groups: int | None
 ) -> LazySearch:
-    """Return a search that begins with the groups that an earlier one held in the end.
-
-    ArgumentError if there is no such group, or they are beyond the limits.
-    """
+    """Return a search that begins with the groups that an earlier one held in the end."""
     groups, names = search.groups, before.groups.names
     missing = [names[g] for g in held_after(before.records) if names[g] not in groups.columns]
     if missing:

@@ -1,8 +1,7 @@
 """A table too wide for its Gram: few scans, each for some rows of it.
 
-The first scan gives means, variances and products with the target of all columns. From then
-on a search runs as on the whole Gram (`methods.wide_search`), and `linear.lazy_gram` reads the
-rows that it asks for.
+The first gives means, variances and products with the target; then a search runs as on the whole
+Gram (`methods.wide_search`), and `linear.lazy_gram` reads the rows that it asks for.
 """
 
 from collections.abc import Sequence
@@ -78,10 +77,7 @@ class WideTable:
     def matched(
         self, groups: GroupColumns | None, costs: Costs | None, sharing: bool, nested: bool
     ) -> tuple[Groups, list[Index], int | None]:
-        """Match the groups as `groups_of` does, and return where the columns of each stand.
-
-        Also returns the number of a group of levels, of which sums by level are read.
-        """
+        """Match groups; return them, where their columns stand, and which is summed by level."""
         features, met, target = self.features, self.met, self.target
         if groups is not None or not met:
             every = [*features, *met]
@@ -167,10 +163,7 @@ class WideTable:
         return replace(self, scans=scans or self.scans, totals=totals)
 
     def comoment(self, at: Index, among: Matrix | None) -> Matrix:
-        """Return the comoments of some columns and the target; shape (k + 1, k + 1).
-
-        Those of the columns are `among`, shape (k, k); None where they were not read.
-        """
+        """Return comoments with the target, (k + 1, k + 1); `among` is None if none was read."""
         totals = self.totals
         found = np.diag(totals.squares[at]) if among is None else among
         comoment = np.empty((len(at) + 1, len(at) + 1))
@@ -190,10 +183,7 @@ class WideSource:
     null_policy: NullPolicy
 
     def read(self, scans: Scanned, totals: Totals) -> WideTable:
-        """Return the table after its first scan.
-
-        DataError for no usable rows, a constant target, or a missing value of policy ``"error"``.
-        """
+        """Return the table after its first scan; DataError for no usable rows, or a refused gap."""
         rows, target = self.rows, self.rows.target
         check_missing(rows.request.refusing, totals.missing)
         lacking = 0 if rows.sparse is None else totals.missing[rows.sparse]
@@ -213,10 +203,7 @@ class WideSource:
 
 
 def wide_table(problem: "Problem") -> WideTable:
-    """Read the columns that groups name, all if there are none, once.
-
-    SourceError if the table is a stream; a `WideTable` is one whose rows were summed.
-    """
+    """Read the columns that groups name, all if there are none, once."""
     if isinstance(problem.source, WideTable):
         check_usable(problem.source.one, problem.targets)
         return problem.source
@@ -269,10 +256,7 @@ def _met(rows: WideRows, totals: Totals, texts: Sequence[str]) -> list[str]:
 def _check_sizes(
     groups: Groups, members: Sequence[Index], levels: int | None, n_dense: int
 ) -> None:
-    """Refuse groups of so many columns that each is a Gram of its own.
-
-    Of the group `levels` sums by level are held instead, of `n_dense` columns.
-    """
+    """Refuse groups of too many products, or levels of too many sums with dense columns."""
     sizes = np.array([len(columns) for columns in members])
     if levels is not None and sizes[levels] * n_dense > MOST_WITHIN:
         raise ArgumentError(
@@ -291,10 +275,7 @@ def _check_sizes(
 
 
 def _terms(totals: Totals, rows: WideRows, names: Sequence[str], texts: Sequence[str]) -> Terms:
-    """Return how the columns came to be, and what replaces missing values.
-
-    Levels that no row used has are none that the fit has seen.
-    """
+    """Return how the columns came to be, without levels no row used, and what fills gaps."""
     never = {name for name, own in zip(names, totals.means[0], strict=False) if own == 0}
     weights = totals.weight.tolist()
     mean = dict(zip(rows.names, totals.means[0].tolist(), strict=False))

@@ -19,11 +19,9 @@ BYTES = 40
 
 
 def is_lazy(problem: "Problem", patterns: Sequence[str] | None) -> bool:
-    """Whether the Gram of a linear problem is read row by row.
+    """Whether the Gram is read row by row: as asked, or, with a WideWarning, of a very wide table.
 
-    `patterns` are columns and globs that are read; None for all. ArgumentError if the table is too
-    wide for its Gram, which the problem needs whole, SourceError if it can also be read only once;
-    WideWarning if it is too wide, and ``gram`` is ``"auto"``.
+    ArgumentError if the problem needs it whole; SourceError if the table can be read only once.
     """
     if problem.gram != "auto" or isinstance(problem.source, WideTable):
         return problem.gram != "full"

@@ -20,8 +20,7 @@ from dbselect.sources.unchanged import Unchanged, unchanged_of
 
 #: Rows handed to a thread at a time: enough to hide the hand-over.
 BATCH_ROWS = 65536
-#: Most rows and values of a batch that engines return; without the limit on values, batches of
-#: a table of 20,000 columns would take many GB.
+#: Most rows and values of a batch of an engine: so many rows of 20,000 columns are many GB.
 MOST_ROWS, MOST_VALUES = 131_072, 1 << 25
 
 

@@ -1,8 +1,7 @@
-"""Spark DataFrames: each task sums over its rows, and only sums reach the driver.
+"""Spark DataFrames: each task sums over its rows, and only sums, as bytes, reach the driver.
 
-What a task gathers, or what is wrong with its rows, is one row of bytes; large ones are merged by
-tasks of their own. Only the DataFrame API is used, which Spark Connect has as well. Tasks can also
-read Parquet files by themselves: no row then passes through the JVM.
+Only the DataFrame API is used, which Spark Connect has as well. Tasks can also read Parquet files
+by themselves: no row then passes through the JVM.
 """
 
 import pickle

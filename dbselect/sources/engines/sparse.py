@@ -1,7 +1,4 @@
-"""Tables of sparse features: matrices of SciPy, and files of learning to rank in SVMlight form.
-
-2 qid:10 1:0.03 3:0.25 # a document: relevance, query, and the features that are not 0
-"""
+"""Sparse features: SciPy matrices, and SVMlight files of lines ``2 qid:10 1:0.03 3:0.25``."""
 
 import glob
 import gzip
@@ -75,7 +72,6 @@ def sparse_table(X: Any, columns: Any, *, field: str = "x") -> pa.Table:
 
 
 def _table_of(columns: Any) -> pa.Table:
-    """Return the other columns as Arrow has them."""
     columns = native(columns)
     try:
         if is_frame(columns):

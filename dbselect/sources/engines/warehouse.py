@@ -1,8 +1,7 @@
 """Grams of a table that stays where it is: an engine behind ibis sums, here it is put together.
 
-One query counts and finds the means; the others sum products of the distances to these, so that
-a mean far from zero costs no digits (Chan, Golub and LeVeque 1983, "Algorithms for computing the
-sample variance", the corrected two-pass algorithm). Levels are groups of a query, not columns.
+One query counts and finds the means; the others sum products of the distances to these (Chan,
+Golub and LeVeque 1983, the corrected two-pass algorithm): a mean far from zero costs no digits.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +60,7 @@ class Counts:
 
 
 def records_of(table: Any, request: Request) -> pl.DataFrame:
-    """Return the keys of each group and its record, ``gram``, of a request without folds and bases.
+    """Return the keys and ``gram`` of each group, of a request without folds and bases.
 
     Of d numbers and c categories: 1 + q + c + c (c - 1) / 2 queries, each over the whole
     table, where q is 1 up to d = 51 and about (d / 36)^2 / 2 beyond.
@@ -139,7 +138,6 @@ def _counted(rows: Rows) -> Counts:
 
 
 def _check_values(rows: Rows, frame: pl.DataFrame) -> None:
-    """Refuse what the rows used must not have."""
     odd = frame.filter("used")
     for name, label in rows.labels.items():
         if f"infinite_{label}" in odd.columns and odd[f"infinite_{label}"].sum():
@@ -266,7 +264,6 @@ def _grams(rows: Rows, counts: Counts) -> Iterator[tuple[Gram, dict[str, float]]
 
 
 def _check_range(names: Sequence[str], comoment: Matrix) -> None:
-    """Refuse values whose squares are no doubles."""
     spread = np.diagonal(comoment)
     for j, name in enumerate(names):
         if not np.isfinite(spread[j]):

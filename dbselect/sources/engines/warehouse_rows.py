@@ -74,7 +74,6 @@ class Rows:
         self._used = all_of(needed)
 
     def _is_missing(self, value: Any) -> Any:
-        """Return whether a value is NULL or NaN."""
         has_nan = self._backend.has_operation(operations.IsNan) and self._backend.name != "mysql"
         if value.type().is_floating() and has_nan:
             return value.isnull() | value.isnan()

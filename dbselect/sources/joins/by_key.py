@@ -22,10 +22,7 @@ _THERE = f"{PREFIX}there"
 def rows_of(
     frame: pl.LazyFrame, fields: Sequence[str], kinds: Sequence[str], gram: Gram, weight: str | None
 ) -> pl.LazyFrame:
-    """Return the rows of the facts as a Gram has them: the columns less their means, by number.
-
-    Each has its key, ``WEIGHT``, 0 where the Gram leaves it out, and whether it is in the Gram.
-    """
+    """Return the key, centred columns by number, ``WEIGHT``, 0 if left out, and ``_THERE``."""
     names = names_of(gram)
     inputs = {name: one for one in inputs_as_fitted(gram.columns, gram.terms) for name in one.names}
     algebra = polars()
@@ -56,10 +53,7 @@ def names_of(gram: Gram) -> list[str]:
 def summed(
     rows: pl.LazyFrame, fields: Sequence[str], gram: Gram, products: bool
 ) -> tuple[pl.DataFrame, Matrix, Matrix, Matrix | None]:
-    """Return the K keys, ascending, and of each rows, rows used and weight, shape (K, 3).
-
-    Also returns the sums of columns, (K, d), and of products, a lower triangle row by row.
-    """
+    """Return K keys, ascending; rows, used and weight (K, 3), sums (K, d), and lower triangles."""
     names, w = names_of(gram), pl.col(WEIGHT)
     width, heavy = len(names), [w * pl.col(name) for name in names]
     made = [pl.len(), pl.col(_THERE).sum(), w.sum(), *(each.sum() for each in heavy)]
@@ -77,10 +71,7 @@ def summed(
 
 
 def pairs(rows: pl.LazyFrame, one: pl.DataFrame, two: pl.DataFrame, few: bool) -> Any:
-    """Return how much weight each pair of two keys has, as a sparse array of shape (K1, K2).
-
-    A pair may stand several times: 16 bytes for each row. With `few` rows are added up first.
-    """
+    """Return the weights of pairs of keys, sparse (K1, K2); added up first if there are `few`."""
     if few:
         fields = dict.fromkeys([*one.columns, *two.columns])
         rows = rows.group_by(list(fields)).agg(pl.col(WEIGHT).sum())

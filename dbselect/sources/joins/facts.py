@@ -28,10 +28,7 @@ _KEPT = "__dbselect_kept"
 
 
 class Facts:
-    """Facts, their Gram, and their sums by each key, which grow with tables that are added.
-
-    `gram` is of the own columns and those of all tables added, `schema` has the type of each field.
-    """
+    """Facts, the Gram of their columns and of those of added tables, and their sums by each key."""
 
     def __init__(self, source: TableSource, columns: Sequence[str], weight: str | None) -> None:
         table = open_table(source, None)
@@ -48,10 +45,7 @@ class Facts:
         self._pairs: dict[tuple[Fields, Fields], Any] = {}
 
     def by(self, key: Fields) -> KeySums:
-        """Return the sums by a key; the first call reads the facts.
-
-        Every table added since then by another key must have this key among its `others`.
-        """
+        """Return the sums by a key; tables added since the first call must have it in `others`."""
         if key not in self._sums:
             self._sums[key] = key_sums(self._frame, list(key), weight=self._weight, gram=self.own)
         return self._sums[key]
@@ -83,11 +77,10 @@ class Facts:
     def add(
         self, key: Fields, own: Gram, cross: Matrix, centred: Matrix, others: Collection[Fields]
     ) -> None:
-        """Add p columns of a table to the Gram, and to the sums by its key and others.
+        """Add p columns: comoments `cross`, (d, p), and values less their means, (K, p).
 
-        `cross`, shape (d, p), are comoments with the columns there are; `centred`, shape (K, p),
-        are values less their means. Each of the other keys reads the facts once together with this
-        one, unless one of the two has all fields of the other.
+        Each of the other keys reads the facts once together with this one, unless one of the two
+        has all fields of the other.
         """
         here = self.by(key)
         for other in others:

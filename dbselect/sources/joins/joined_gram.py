@@ -18,10 +18,9 @@ from dbselect.sources.records import without_marks
 def weighed(
     found: LookedUp, rows: npt.NDArray[np.int64], weight: Vector, facts: Gram
 ) -> tuple[Gram, Matrix]:
-    """Return the Gram of p columns alone, over the rows of the facts, and their values.
+    """Return the Gram of p columns alone, over the facts, and their centred values, (K, p).
 
-    Indicators of what is never missing, and levels that no row has, are dropped. The values,
-    shape (K, p) and less their means, overwrite those of `found`.
+    Indicators of what is never missing, and levels that no row has, are dropped.
     """
     terms = _filled(found, weight)
     centred, mean, low = _centred(found.values, weight)
@@ -78,10 +77,7 @@ def _filled(found: LookedUp, weight: Vector) -> Terms:
 
 
 def _centred(values: Matrix, weight: Vector) -> tuple[Matrix, Vector, Vector]:
-    """Return columns less their weighted means, and these as the sums of two doubles.
-
-    The values, shape (K, p), are overwritten, column by column.
-    """
+    """Return columns, (K, p), centred in place, and their weighted means as sums of two doubles."""
     total, there = weight.sum(), weight > 0
     first = weight @ values / total
     step = np.empty_like(first)

@@ -384,7 +384,6 @@ def key_sums(
 
 
 def _check_means(gram: Gram, apart: Vector) -> None:
-    """Refuse a Gram whose means lie apart from those of the rows that are summed."""
     spread = np.sqrt(np.maximum(np.diagonal(gram.comoment), 0.0) / gram.weight)
     other = np.flatnonzero(np.abs(apart) > SAME_WEIGHT * (spread + np.abs(gram.mean)))
     if other.size:

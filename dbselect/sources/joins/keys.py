@@ -90,10 +90,7 @@ def check_alike(
 def compared(
     fields: Sequence[str], kinds: Sequence[str], names: Sequence[str] | None = None
 ) -> list[pl.Expr]:
-    """Return the fields of a key, called `names`, as keys of their kinds are compared.
-
-    Where they are evaluated, values that are not equal to themselves there are a ColumnError.
-    """
+    """Return the fields as they are compared; a value that this changes is a ColumnError."""
     each = zip(fields, kinds, fields if names is None else names, strict=True)
     return [_compared(field, kind).alias(name) for field, kind, name in each]
 

@@ -42,7 +42,6 @@ class LookUp:
     max_levels: int = MAX_LEVELS
 
     def __post_init__(self) -> None:
-        """Refuse what no table could make right."""
         one_of(UnmatchedName).check("unmatched", self.unmatched)
         if self.name is not None and (not isinstance(self.name, str) or set(self.name) & set(".[")):
             raise ArgumentError(f"name is {self.name!r}; it must be text without '.' and '['")

@@ -34,12 +34,7 @@ def summaries_of(many: Any, order: Any) -> list[str]:
 def one_a_key(
     frame: pl.LazyFrame, keys: Sequence[str], wanted: Sequence[str], order: str | None
 ) -> pl.LazyFrame:
-    """Return one row for each key.
-
-    ``"mean"`` makes ``x_mean`` of each column of numbers and booleans, over the rows
-    that have a value; ``"count"`` makes ``rows``; ``"latest"`` makes ``x_latest`` of each
-    column, that of the row whose `order` is largest. Rows without an order are none of these.
-    """
+    """Return one row for each key, with what is `wanted`; the latest has the largest `order`."""
     schema = frame.collect_schema()
     others = [name for name in schema.names() if name not in keys]
     if order is not None and order not in others:

@@ -1,7 +1,4 @@
-"""Records of many keys within a limit of memory: a part of the keys at a time, by their hash.
-
-On a cluster rows are shuffled by key, and each worker has its keys.
-"""
+"""Records of many keys within a limit of memory: a part of the keys at a time, by their hash."""
 
 import hashlib
 import io

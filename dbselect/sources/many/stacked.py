@@ -28,10 +28,7 @@ class Stacked:
     missing: Mapping[str, Counts]
 
     def total(self, times: Vector | None = None) -> tuple[Gram, Matrix]:
-        """Return the Gram of all rows, and the means less that of all, shape (K, d).
-
-        Each record counts some times, shape (K,), by default once; its rows do once at most.
-        """
+        """Return the Gram of all rows, records counting `times`, and means less its, (K, d)."""
         times = np.ones(len(self.rows)) if times is None else times
         weight = times * self.weight
         taken, there = times > 0, weight > 0

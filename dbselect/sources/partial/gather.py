@@ -124,10 +124,7 @@ def check_fits(
     part: str,
     keys: Collection[str] = (),
 ) -> None:
-    """Refuse a part whose fields do not mean what those of the table mean.
-
-    Keys need the very same type; other fields may be any number, or any text.
-    """
+    """Refuse a part unless keys have the type of the table, and other fields the kind."""
     for name in fields:
         if name not in found.names:
             raise SourceError(f"{part} has no field '{name}', which is read; it has {found.names}")

@@ -54,11 +54,7 @@ def warn_of_folds(present: Sequence[int], folding: Folding) -> None:
 
 
 class Grouping:
-    """The keys of groups that the library numbers.
-
-    `fields` of a prepared batch make the groups; `types` are of the keys, and of the field that
-    decides folds.
-    """
+    """The keys of groups that the library numbers; `types` is also of the field of folds."""
 
     def __init__(self, request: Request, schema: pa.Schema) -> None:
         self._request = request

@@ -31,10 +31,7 @@ def keys_of(batch: Any, by: Sequence[str]) -> pl.DataFrame:
 
 
 def rows_and_keys(table: Table, by: Sequence[str]) -> tuple[int, int]:
-    """Read the keys of a table: return its rows, and about how many different keys they have.
-
-    After Bar-Yossef, Jayram, Kumar, Sivakumar and Trevisan (2002), algorithm 1.
-    """
+    """Return the rows and about how many keys (Bar-Yossef et al. 2002, algorithm 1)."""
     rows, hashes = KeyCount(tuple(by)).over(table, list(by))
     return rows, keys_behind(hashes)
 

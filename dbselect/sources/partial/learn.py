@@ -1,8 +1,4 @@
-"""The first pass: which levels a column has, and where its values lie.
-
-Only the columns concerned are read. What is found depends neither on the order
-of the rows nor on the engine.
-"""
+"""The first pass: levels and ranges, which depend neither on the order of rows nor the engine."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -120,10 +116,7 @@ def terms_for(
     max_levels: int = MAX_LEVELS,
     terms: Terms | None = None,
 ) -> Terms:
-    """Return the terms that a caller passes, or learn those of options and of texts.
-
-    Texts of more than `max_levels` levels, and those of a stream, have no terms.
-    """
+    """Return the terms given, or learn them; texts of too many levels or of a stream have none."""
     if terms is not None:
         if not isinstance(terms, Terms):
             raise ArgumentError(f"terms is a {type(terms).__name__}; it must come from ds.terms")
@@ -137,11 +130,7 @@ def terms_for(
 def learn(
     table: Table, categories: Any, basis: Any, max_levels: Any, texts: Sequence[str] = ()
 ) -> Terms:
-    """Find the levels of categories and the centers and knots of bases, as `terms`.
-
-    Texts are categories if they have no more than `max_levels` levels. The table is read once,
-    unless every category has its levels and there is nothing else.
-    """
+    """Learn the levels, centers and knots that are not given, in one pass if there are any."""
     given = _levels_given(categories)
     curves = _curves(basis)
     check_max_levels(max_levels)

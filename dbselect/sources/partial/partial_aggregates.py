@@ -1,8 +1,6 @@
 """What processes do with their parts of a table: each part becomes bytes, and bytes are merged.
 
-A sum over rows is the sum over parts of them, so an engine that runs a function on its
-partitions needs no more than this. A work is plain data that travels to the processes;
-what they send back does not depend on the order of the parts, beyond rounding.
+A work is plain data; the result does not depend on the order of the parts, beyond rounding.
 """
 
 import pickle
@@ -18,8 +16,7 @@ import pyarrow as pa
 
 from dbselect.sources.progress import progress
 
-#: Bytes of a state above which states are merged before they reach the driver: of ten
-#: thousand tasks, that is less than the 1 GB that Spark lets its driver receive.
+#: Bytes of a state above which tasks merge states: 10,000 fit into the 1 GB of Spark's driver.
 LARGE = 64 * 1024
 #: Bytes that may reach the driver, and most tasks that merge.
 ARRIVING, MERGING = 256 * 1024**2, 16
@@ -82,10 +79,7 @@ def merging(size: int) -> list[int]:
 def gather(
     table: Any, fields: list[str], work: Work, gathered: Gathered, title: str | None = None
 ) -> None:
-    """Gather of all rows of a table, in the processes of its engine if it can ``reduce``.
-
-    What is read here has a bar on a terminal.
-    """
+    """Gather of all rows, in the engine's processes if it can ``reduce``, else here with a bar."""
     reduce = getattr(table, "reduce", None)
     if reduce is not None:
         for part in reduce(fields, work):

@@ -1,8 +1,7 @@
 """A table whose rows are drawn again and again: which record has a row, and how many times.
 
-What decides is a hash of the row's number in the table, or of a key, of the record and of a
-seed; nothing is kept from one row to the next. So a draw does not depend on batches or threads,
-and with a key not on the order of the rows either.
+A hash of the row's number or key, of the record and of a seed decides, so a draw does not depend
+on batches or threads, and with a key not on the order of the rows either.
 """
 
 import math
@@ -45,11 +44,10 @@ Numbers = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Draws:
-    """How often each row is in each record.
+    """How often each row is in each record: a Poisson number of mean 1, or halves by a fair coin.
 
-    A Poisson number, of mean 1, is read off 16 bits of a hash, so that its probabilities are
-    multiples of 2^-16; none is above 8. Of halves a fair coin puts each row in record 2 i or
-    2 i + 1.
+    A number is read off 16 bits of a hash: its probabilities are multiples of 2^-16, and none is
+    above 8. Halves are records 2 i and 2 i + 1.
     """
 
     kind: DrawName
@@ -92,11 +90,7 @@ class Draws:
 
 
 class DrawnTable(Around):
-    """A table, and the rows of each record with how often they are there.
-
-    Beside the fields of the table it has `TIMES`, which a Gram takes for the weight. What decides
-    is the number of a row, or its key. Hidden fields are used for nothing else.
-    """
+    """A table, and the rows of each record with `TIMES`, which a Gram takes for the weight."""
 
     def __init__(
         self,
@@ -113,10 +107,7 @@ class DrawnTable(Around):
         super().__init__(table, seen.append(pa.field(TIMES, pa.float64())))
 
     def each(self, fields: list[str], consume: Callable[[int, pa.Table], None]) -> None:
-        """Read the table once, and hand the rows of every record over, block by block.
-
-        Those of one record come one after the other; several records at a time.
-        """
+        """Read once, and hand over the blocks of each record in turn, of several side by side."""
         deciding = [name for name in (self._key, self._weight) if name is not None]
         read = [name for name in dict.fromkeys([*fields, *deciding]) if name != TIMES]
         records = range(self._draws.records)

@@ -1,9 +1,6 @@
 """A table without one fold of its rows, or that fold alone; every reading cuts it anew.
 
 Of folds in the order of a column those that come later are left out, too.
-
-The fold of a row is that of `gram_by`: it depends on the values of a key, or of the row's
-columns, and on a seed, so nothing about the rows is kept from one reading to the next.
 """
 
 from collections import Counter
@@ -102,7 +99,6 @@ class FoldedTable(Around):
 def _kept(
     folding: Folding, fields: list[str], fold: int | None, held_out: bool, batch: Any
 ) -> pa.Table:
-    """Return the rows of a batch that are kept, some fields of them."""
     rows = in_arrow(batch)
     if fold is None:
         return rows.select(fields)
@@ -129,7 +125,6 @@ class ByFold(Together):
 
 
 def _counted(folding: Folding, batch: Any) -> Counter[int]:
-    """Count the rows of each fold."""
     folds = np.asarray(folds_of(in_arrow(batch), folding))
     return Counter(dict(zip(*(each.tolist() for each in np.unique_counts(folds)), strict=True)))
 

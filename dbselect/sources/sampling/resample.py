@@ -133,7 +133,6 @@ def resample(
 
 
 def _read(drawn: DrawnTable, request: Request, records: int) -> pl.DataFrame:
-    """Read the table once, for a Gram of each record."""
     read = to_read(request)
     work = GramWork(read, drawn.schema)
     with ExitStack() as stack:
@@ -177,7 +176,6 @@ def parts_in(source: Any) -> list[Gram] | None:
 
 
 def _check_fields(table: Table, weight: str | None, key: str | None) -> None:
-    """Refuse names that are no fields, or of a type that decides nothing."""
     for name, what in ((weight, "weight"), (key, "key")):
         if name is not None:
             check_field(name, what, table.schema)

@@ -1,8 +1,6 @@
-"""Some rows of a table, chosen by a seeded hash in one pass.
+"""Some rows of a table, chosen in one pass: those whose hashed positions are the smallest.
 
-Every row has a number, hashed from its position in the table; the rows with the smallest
-numbers are the sample. So it has at most the requested number of rows, however long the table,
-and the same ones for the same seed on every engine that gives the rows in the same order.
+They are the same for a seed on every engine that gives the rows in the same order.
 """
 
 from collections.abc import Sequence
@@ -34,10 +32,7 @@ class Sample:
 
 
 def sample(table: Table, fields: Sequence[str], rows: int, seed: int) -> Sample:
-    """Read a table once and keep some of its rows, by a hash of where each stands.
-
-    O(n) time; at most twice `rows` rows are in memory, and the batches in flight.
-    """
+    """Read a table once and keep some rows; at most twice as many are in memory, and batches."""
     folding = Folding(LIMIT - 1, ROW, seed)
     kept: list[_Numbered] = []
     of = count = 0

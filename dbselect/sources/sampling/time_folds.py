@@ -10,11 +10,9 @@ from dbselect.sources.request import Folding, Table
 
 
 def time_folding(table: Table, time: str, k: int) -> Folding:
-    """Return the folding into k folds and the rows before them, from one read of a column.
+    """Return k folds and the rows before them, as of scikit-learn's ``TimeSeriesSplit``.
 
-    The parts are those of scikit-learn's ``TimeSeriesSplit``, but that rows of equal time are
-    in one. ColumnError if there is no such column of numbers or dates; DataError if it is
-    missing in a row, or has too few different values; SourceError for a stream.
+    Rows of equal time are in one. The column is read once; DataError if it has gaps or few values.
     """
     leaf = leaf_of(time, {one.name: one for one in leaves(table.schema)}, "time")
     if not leaf.is_numeric or leaf.field != time:

@@ -32,10 +32,9 @@ class LaterReading(Summing):
         return width if self.kept is None else int(np.searchsorted(self.kept, width))
 
     def centred(self, piece: Piece) -> tuple[Matrix, Any, Vector]:
-        """Return the rows of a piece, whose values are changed, times the roots of the weights.
+        """Return rows times the roots of weights: centred dense ones, entries, and the roots, (n,).
 
-        These are dense, shape (n, n_dense + 1), the target last, around the means; a CSR matrix of
-        the entries around 0, None if there are none; and the roots, shape (n,).
+        The dense, (n, n_dense + 1), have the target last; entries are CSR around 0, or None.
         """
         X, entries, root = piece.X, piece.entries, np.sqrt(piece.weight)
         if self.kept is not None:
@@ -53,10 +52,7 @@ class LaterReading(Summing):
 
 
 def compress_columns(rows: Any) -> tuple[Index | None, Any]:
-    """Return which columns of a CSR matrix are met, and these alone; None for all if most are.
-
-    A product with a dense matrix takes memory for each column, met or not.
-    """
+    """Return the columns met, None for all if most are, and these alone, for smaller products."""
     if rows.nnz > FEW * rows.shape[1]:
         return None, rows
     met, place = np.unique(rows.indices, return_inverse=True)

@@ -72,10 +72,7 @@ class ExactSums:
 def exact_sums(
     source: Any, target: str, columns: Sequence[str] | None = None, weight: str | None = None
 ) -> ExactSums:
-    """Read a table as `dbselect.gram` does, once, and sum the products of its columns exactly.
-
-    The default columns are all numeric ones; of a NumPy array, `columns` names all.
-    """
+    """Sum products exactly, in one read of what `gram` takes; `columns` names those of an array."""
     named = [target, *([] if weight is None else [weight])]
     wanted = columns
     if columns is not None and not isinstance(source, np.ndarray):

@@ -1,8 +1,7 @@
-"""Sums over the rows of a wide table: products of some columns with all.
+"""Sums over the rows of a wide table: products of some columns with all, and within groups.
 
-A later reading uses the means, and adds ``X_S' W X`` of rows centred at them, so that rounding
-in a mean enters only by its square. It also has the products within groups. Products of entries
-with each other are summed around 0, as most are 0, and moved to the means at the end.
+Rows are centred at known means, so that rounding in a mean enters only by its square. Products of
+entries with each other are summed around 0, as most are 0, and moved to the means at the end.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,7 @@
 """Sums by level over the rows of a wide table: of all columns, for levels that are entries.
 
-Of a group of levels that is one of very many, a search needs the products with all other columns;
-as each row has one level at most, they are sums of these columns by level. Those of entries are
-held as they are met, a number for each level and entry that a row has both of.
+As each row has one level at most, these are the products of a level with the other columns. Those
+of entries are held as they are met, a number for each level and entry that a row has both of.
 """
 
 from collections.abc import Iterator

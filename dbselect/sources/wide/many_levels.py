@@ -45,7 +45,6 @@ class ManyLevels:
     policies: tuple[str, ...]  # what becomes of what is missing in each
 
     def __post_init__(self) -> None:
-        """Refuse what would need a dense row."""
         for category, policy in zip(self.categories, self.policies, strict=True):
             if policy not in ("skip", "error"):
                 raise ArgumentError(

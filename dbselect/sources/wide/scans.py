@@ -17,10 +17,7 @@ from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of
 
 
 class Scans:
-    """A table that is read again and again for sums of its columns.
-
-    After the first scan `rows` have what stands where values are missing; `count` scans were begun.
-    """
+    """A table read `count` times for sums; after the first scan `rows` have fills for gaps."""
 
     def __init__(self, table: Table, rows: WideRows) -> None:
         self._table = table

@@ -1,8 +1,6 @@
 """Rows of a wide table as dense blocks: the columns, the target and the weight of those used.
 
-What `gram` makes of missing values, categories and curves is made here in NumPy and Polars,
-piece by piece: a piece has some millions of values, so memory does not grow with the batches
-in which an engine hands its rows over.
+A piece has some millions of values, so memory does not grow with the batches of an engine.
 """
 
 from collections import Counter
@@ -53,10 +51,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class WideRows:
-    """How a batch becomes pieces; plain data, which travels to other processes.
-
-    The columns of entries come last: levels of categories that have many, then the field's.
-    """
+    """How a batch becomes pieces, as plain data; columns of entries are last, many levels first."""
 
     request: Request  # the columns to read, the target among its numbers
     target: str  # its name
@@ -101,10 +96,7 @@ class WideRows:
 
     @cached_property
     def _runs(self) -> list[tuple[int, int]]:
-        """Where the columns begin and end that are an array field from its first element on.
-
-        A column that is none is a run of its own.
-        """
+        """Return where runs begin and end: an array field from its first element, or a column."""
         runs: list[tuple[int, int]] = []
         for at, leaf in enumerate(self.numbers):
             start = runs[-1][0] if runs else at
@@ -226,10 +218,7 @@ class WideRows:
         return Piece(X, weight, has_gaps, found, skipped, missing)
 
     def _entries(self, struct: pa.StructArray, missing: Counter[str]) -> tuple[Any, Mask]:
-        """Return the entries of rows, None without such columns, and which rows have all of them.
-
-        Counts in `missing` what is missing.
-        """
+        """Return the entries of rows, or None, and which rows have all of them; count gaps."""
         texts = [part_of(struct, self.paths[one.column]) for one in self.many.categories]
         each = [*self.many.entries(texts)]
         if self.sparse is not None:
@@ -242,10 +231,7 @@ class WideRows:
         return (sparse.hstack(parts, format="csr") if parts else None), used
 
     def _without_gaps(self, X: Matrix, missing: Counter[str]) -> Mask:
-        """Mark what is missing, and return which rows have all that they need.
-
-        Counts in `missing` the gaps of the columns of the table, all levels of a category alike.
-        """
+        """Mark and count gaps, of a category once; return which rows have all that they need."""
         names, sources = [*self.names, self.target], self.request.terms.sources()
         for j in np.flatnonzero(np.isinf(X).any(axis=0)).tolist():
             value = X[np.isinf(X[:, j]), j][0]
@@ -266,10 +252,7 @@ class WideRows:
         return next(leaf for leaf in self.request.columns if leaf.name == self.target)
 
     def _fill_levels(self, X: Matrix, struct: pa.StructArray, missing: Counter[str]) -> None:
-        """Write the columns of 0 and 1 of the categories.
-
-        Counts in `missing` the gaps of those of which what is missing is a level, the last.
-        """
+        """Write the indicators of categories, and count gaps that are a level, the last."""
         start = 0
         for one, policy, names in self._texts:
             if names:

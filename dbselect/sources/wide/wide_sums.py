@@ -1,8 +1,4 @@
-"""Sums over the rows of a wide table: of each column by itself and beside the target.
-
-They are means, variances and products with the target, which take O(D) memory; each piece is
-centred at its own means, and pieces are merged by Chan's formula.
-"""
+"""Means, variances and products with the target of a wide table, by Chan's formula, in O(D)."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -113,10 +109,7 @@ def fills_of(rows: WideRows, totals: Totals) -> Vector:
 
 
 def filled(totals: Totals, fills: Vector) -> Totals:
-    """Return totals in which numbers stand where values are missing; NaN fills nothing.
-
-    The fills are of the dense columns, the target last.
-    """
+    """Return totals with fills of dense columns, target last, in gaps; NaN fills nothing."""
     entries = np.full(len(totals.mean) - len(fills), np.nan)
     fill = np.concatenate([fills[:-1], entries, fills[-1:]]) - totals.anchor
     is_filled = ~np.isnan(fill)
@@ -153,10 +146,7 @@ class MarginSums:
     entries: EntryTotals  # those of the field of entries
 
     def all(self, width: int = 0) -> Totals:
-        """Return the sums of all columns: the entries stand before the target, anchored at 0.
-
-        There are at least `width` entries.
-        """
+        """Return the sums of all columns: `width` entries or more, around 0, precede the target."""
         self.entries.add(EntryTotals.none(width))
         known, width = self.totals, len(self.entries.sums)
         weight = float(known.weight[-1])
