@@ -214,7 +214,7 @@ def dash_search(
 
 
 def default_rounds(size: int, k: int) -> int:
-    """Return how many sets to take, two adaptive rounds each: at most half the rounds of greedy."""
+    """Return ``log2(n)``, at most ``k / 4`` for half of greedy's rounds, but at least 4 or k."""
     few = min(-(-k // 4), math.ceil(math.log2(max(size, 2))))
     return max(few, min(k, 4))
 
