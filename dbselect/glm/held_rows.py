@@ -1,7 +1,4 @@
-"""Rows in memory, to which generalised linear models are fitted.
-
-Deviance, weights and working residuals of many models are computed side by side. The rows are
-column by column, 8 n (D + R) bytes.
+"""Rows in memory, column by column, 8 n (D + R) bytes, to which many models are fitted at once.
 
 Source: McCullagh, Nelder (1989), section 2.5.
 """

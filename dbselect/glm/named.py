@@ -1,8 +1,4 @@
-"""The formulas of a family, by the name that `dbselect.families` gives it.
-
-A name defines a family except for its classes; it is what models, stored sequences, SQL and
-the command line carry.
-"""
+"""The formulas of a family, by the name that models, sequences, SQL and the command line carry."""
 
 from collections.abc import Sequence
 from functools import cache

@@ -1,29 +1,28 @@
 """Generalised linear models, group by group, when the rows are seen only in passes.
 
-Columns are scaled to mean 0 and variance 1, by the row weights; ``n`` is the sum of these.
-On the columns of the selected groups S the coefficients minimise::
+Columns are scaled to mean 0 and variance 1, by the row weights; ``n`` is the sum of these. On the
+columns of the selected groups S the coefficients minimise::
 
     deviance / (2 n) + ridge / 2 * sum of squares of the coefficients
 
-A pass at some coefficients gives the deviance, the gradient of *all* columns and the
-information of all columns (`families`): a quadratic model of the objective, with the
-intercept minimised out. Scaled by the null deviance that is the problem of
-`linear.problem`, whose state answers all there is to ask: the Newton step on S is its
-``coef``, the predicted decrease its ``explained``, and for the groups outside S its
-``gains`` are the score test (gradient against the information conditional on S) and its
-``b`` the gradient. Hence a pass pays for a Newton step and for the scores of all groups,
-and the first step of a refit with one more group needs no pass of its own.
+A pass at some coefficients gives the deviance, the gradient of *all* columns and the information of
+all columns (`families`): a quadratic model of the objective, with the intercept minimised out.
+Scaled by the null deviance that is the problem of `linear.problem`: the Newton step on S is its
+``coef``, the predicted decrease its ``explained``, and for the groups outside S its ``gains`` are
+the score test (gradient against the information conditional on S). Hence a pass pays for a Newton
+step and for the scores of all groups, and the first step of a refit with one more group needs no
+pass.
 
-By links that are not the canonical one the expected information is not the curvature, and
-steps are by the curvature that the gradients of the passes show (`glm.expansion`).
+By links that are not the canonical one the expected information is not the curvature, and steps are
+by the curvature that the gradients of the passes show (`glm.expansion`).
 
-A step that does not decrease the objective is halved. The last step is taken without a pass, as
-its error is of the order of its square. Steps that hardly decrease the objective but become no
-shorter, with no rise far out along them, are endless: columns determine the target of some rows.
-O(T D^2 n) a pass for T pairs, O(D^3 P^3) between passes, 16 (D P)^2 bytes, P predictors.
+A step that does not decrease the objective is halved. The last step is taken without a pass, as its
+error is of the order of its square. Steps that hardly decrease the objective but become no shorter,
+with no rise far out along them, are endless: columns determine the target of some rows. O(T D^2 n)
+a pass for T pairs, O(D^3 P^3) between passes, 16 (D P)^2 bytes, P predictors.
 
-Source: McCullagh, Nelder (1989), section 2.5 (iterative weighting is Newton's method);
-Hu, Grubb, Bagnell, Hebert (2016), appendix B; Rao (1948) for the score test.
+Source: McCullagh, Nelder (1989), section 2.5 (iterative weighting is Newton's method); Hu, Grubb,
+Bagnell, Hebert (2016), appendix B; Rao (1948) for the score test.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -336,10 +335,7 @@ def solved(fittings: Sequence[Fitting], read: Read) -> list[GlmFit]:
 def best_of(
     fittings: Sequence[Fitting], read: Read, score: Callable[[int, float], float]
 ) -> tuple[dict[int, GlmFit], Vector]:
-    """Run fits side by side until the one of most `score` is done and no other can be.
-
-    Returns the fits that were not given up, and what each explained, as far as it had come.
-    """
+    """Run fits until that of most `score` is done; return those kept, and what each explained."""
     explained = np.zeros(len(fittings))
 
     def hopeless(asked: dict[int, Ask], fits: dict[int, GlmFit]) -> list[int]:

@@ -52,10 +52,7 @@ class Offset:
     def formula(
         self, column: Callable[[str, str], Formula], *, is_checked: bool = True
     ) -> Formula | None:
-        """Return what is added to the predictor of a row; None if nothing is.
-
-        Unless `is_checked`, an exposure not above 0 adds 0, so that its row can be refused.
-        """
+        """Return what a row's predictor adds, or None; an unchecked exposure not above 0 adds 0."""
         parts = []
         if self.offset is not None:
             parts.append(column(self.offset, "offset"))

@@ -1,9 +1,7 @@
 """The passes over a table that fit a generalised linear model.
 
-The first pass is the plain Gram of columns and responses: means and spreads, whether the
-target can be modelled, and the model without columns, which gives all rows the same
-weights. The linear predictors of later passes are of centred columns, so that a mean far
-from zero costs no digits.
+The first is the plain Gram of columns and responses, which has the model without columns.
+Predictors of later passes are of centred columns, so that a mean far from zero costs no digits.
 """
 
 from collections.abc import Mapping, Sequence

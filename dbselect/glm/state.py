@@ -1,10 +1,7 @@
 """The selected groups of a generalised linear model, and what every other one would add.
 
-The value is the share of the null deviance that is explained, less what the ridge takes.
-Gains and losses are those of exact refits on rows in memory (`glm.refits`), one for each
-group, all side by side.
-
-Refits end at a tolerance: gains and losses below `REFIT_ROUNDING` count as none.
+The value is the share of the null deviance that is explained, less what the ridge takes. Gains and
+losses are of refits side by side (`glm.refits`), and none below `REFIT_ROUNDING`, their tolerance.
 """
 
 import copy
@@ -50,11 +47,7 @@ class _Answers:
 
 
 class GlmState:
-    """The selected groups, as an `objectives.contract.Objective`.
-
-    Answers are kept, `MEMORY` bytes of them, and shared with all copies: DASH asks about the same
-    groups again and again.
-    """
+    """The selected groups as an `Objective`; copies share `MEMORY` bytes of kept answers."""
 
     def __init__(self, refits: "InMemory", fit: GlmFit) -> None:
         self.refits = refits

@@ -1,8 +1,7 @@
 """One thread for the products of small matrices.
 
-Threads of OpenBLAS wait for each other by spinning: of some thousand rows and twenty columns a
-search took 5 times the processor time on two threads, and longer, than on one. The number of
-threads is one of the process, so it is given back by the last search that is in need of one.
+Threads of OpenBLAS spin: of some thousand rows and twenty columns a search took 5 times the
+processor time on two threads, and longer. The number is the process's: the last search restores it.
 """
 
 import ctypes

@@ -4,15 +4,14 @@ For any selected groups S and any other groups T ::
 
     F(S + T) - F(S) <= 1/mu sum_{g in T} gain(g | S)
 
-with mu the least eigenvalue of the conditional covariance of everything
-unselected, after each group's own block is whitened. A set within a budget K is
-then worth at most F(S) plus the best fractional knapsack of the gains, over mu;
-and never more than F(all). Every prefix of a sequence gives such a bound: the
-least one holds. Of groups that share columns, which are together worth less than one by one,
-mu is 0: only F(all) is known.
+with mu the least eigenvalue of the conditional covariance of everything unselected, after each
+group's own block is whitened. A set within a budget K is then worth at most F(S) plus the best
+fractional knapsack of the gains, over mu; and never more than F(all). Every prefix of a sequence
+gives such a bound: the least one holds. Of groups that share columns, which are together worth less
+than one by one, mu is 0: only F(all) is known.
 
-Source: Hu, Grubb, Bagnell, Hebert (2016), Lemmas 3.1, 3.3, 3.4, where S is empty
-in mu; Das and Kempe (2011), Lemma 2.5.
+Source: Hu, Grubb, Bagnell, Hebert (2016), Lemmas 3.1, 3.3, 3.4, where S is empty in mu; Das and
+Kempe (2011), Lemma 2.5.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,10 +42,7 @@ Largest = Callable[[Matrix], float]
 def upper_bounds(
     problem: Linear, members: Sequence[Index], costs: Vector, order: Sequence[int], budgets: Vector
 ) -> Vector:
-    """Return the most that any groups within each budget can explain, as shares; shape (B,).
-
-    The prefixes of `order` serve as S. O(D^3) for the eigenvalues, O(J^2 B) for the knapsacks.
-    """
+    """Return the most that groups within each budget explain, as shares, (B,); O(D^3 + J^2 B)."""
     state = State(problem, members)
     taken = set(order)
     chain = [*order, *(group for group in range(len(members)) if group not in taken)]

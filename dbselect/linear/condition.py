@@ -80,11 +80,7 @@ def warn_of_leak(correlations: Vector, names: Sequence[str], target: str, rows: 
 
 
 def warn_of_dropped(state: State, names: Sequence[str], *, is_linear: bool = True) -> None:
-    """Warn where a column depends on selected ones, and may explain much by what is its own.
-
-    That is its squared gradient over what is left of its variance; where it depends outright, both
-    are rounding. Near a fit of a family, whose variance is deviance, `is_linear` is False.
-    """
+    """Warn where a column depends on selected ones, and may explain much by what is its own."""
     columns, left, squares = state.dependent()
     if not len(columns) or state.problem.ridge[columns].any():
         return

@@ -188,11 +188,7 @@ class Fitted:
 
 
 def f_table(rows: int, smaller: Fitted, larger: Fitted) -> pl.DataFrame:
-    """Return the tests of M models against M that they contain, on n rows.
-
-    ``F = (RSS0 - RSS1) / (r1 - r0) / (RSS1 / (n - r1))``, NULL where the larger model has no more
-    rank or no rows are left (Seber, Lee 2003, section 4.3).
-    """
+    """Return the F tests of M models against M that they contain (Seber, Lee 2003, section 4.3)."""
     more = np.rint(larger.rank - smaller.rank)
     free = np.rint(rows - larger.rank)
     judged = (more > 0) & (free > 0)

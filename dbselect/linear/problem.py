@@ -5,15 +5,12 @@ Columns and target are scaled to unit variance, so that F is a share::
     C = G + diag(ridge)          F(S) = c_S' C_SS^-1 c_S = 2 F_paper(S) / var(y)
     b = c - C_.S w(S)            gain(g | S) = b_g' (C_gg|S)^-1 b_g
 
-The state of a search (`linear.state`) answers gains from factors of C.
+K responses share C: c and b have a row each, and F and every gain are sums over the responses, of
+which each has the variance of its share (`shares`), 1 in all. It is the problem of one response
+``vec(Y)`` on the columns ``I_K x X``, so that what holds of F for one, bounds and guarantees too,
+holds for several. A response costs O(D |g|) a step.
 
-K responses share C: c and b have a row each, and F and every gain are sums over the
-responses, of which each has the variance of its share (`shares`), 1 in all. It is
-the problem of one response ``vec(Y)`` on the columns ``I_K x X``, so that what holds of F
-for one, bounds and guarantees too, holds for several. A response costs O(D |g|) a step.
-
-Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3;
-the paper solves anew for every candidate.
+Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3.
 """
 
 import math
@@ -185,10 +182,7 @@ def linear(
     ridge: float = 0.0,
     scale: bool = True,
 ) -> Linear:
-    """Set up the problem of explaining a target, or K responses; DataError as `unusable`.
-
-    The ridge counts on unit-variance columns, with ``scale=False`` on the columns as they are.
-    """
+    """Set up the problem; the ridge counts on columns as scaled. DataError as `unusable`."""
     check_usable(gram, [target] if isinstance(target, str) else target)
     numbers = {name: i for i, name in enumerate(gram.columns)}
     at = np.array([numbers[name] for name in columns], dtype=np.intp)
@@ -221,10 +215,7 @@ def scaled(
     ridge: float,
     scale: bool,
 ) -> Linear:
-    """Scale columns and target to unit variance; of K responses the target's arrays have K rows.
-
-    `comoment`, shape (D, D), is overwritten; `means` has the means and what rounding took.
-    """
+    """Scale columns and target to unit variance, `comoment` in place; K responses have K rows."""
     mean, mean_low = means
     diagonal = np.arange(len(mean))
     deviation = np.sqrt(comoment[diagonal, diagonal] / weight)

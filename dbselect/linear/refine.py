@@ -43,8 +43,7 @@ def refined(gram: Gram, target: str, coefficients: dict[str, float]) -> dict[str
 def prefix_residuals(gram: Gram, target: str, columns: Sequence[str], coef: Matrix) -> Matrix:
     """Return c - C w of M models, `coef`, in the units of the comoments; shape (M, D).
 
-    The leading bits of C and w have products that add up without rounding; the rest is 2^-20 of
-    them, and so is its rounding. Three products of matrices, O(M D^2).
+    Products of leading bits add up without rounding; the rest, and its rounding, is 2^-20 of them.
     """
     C, c, unit = near_unit(gram, target, columns)
     bits = (53 - len(C).bit_length()) // 2

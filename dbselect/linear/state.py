@@ -1,21 +1,20 @@
 """What is selected of a linear model, and what every other group would add.
 
-The state keeps ``U = L^-1 C_S.`` and ``z = L^-1 c_S`` with ``L L' = C_SS``, one
-row for each selected column. Then ``b = c - U'z``, the conditional covariance of
-a group is ``C_gg - U_g' U_g`` and ``F(S) = z'z``, so a new group costs one
-product with U, O(D |S| |g|), and a full sequence O(D^3), for every rule. Memory
-is the Gram matrix and U, 16 D^2 bytes, and more than as much for the coefficients.
+The state keeps ``U = L^-1 C_S.`` and ``z = L^-1 c_S`` with ``L L' = C_SS``, one row for each
+selected column. Then ``b = c - U'z``, the conditional covariance of a group is ``C_gg - U_g' U_g``
+and ``F(S) = z'z``, so a new group costs one product with U, O(D |S| |g|), and a full sequence
+O(D^3), for every rule, where the source solves anew for every candidate. Memory is the Gram matrix
+and U, 16 D^2 bytes, and more than as much for the coefficients.
 
 Rank: a column is aliased, takes no part and gets coefficient 0, when what is left of its variance
 is below ``RANK_SHARE`` of it, or rounding (`elimination`).
 
-A removal rotates the rows of a group to the end, and adds what they explain to what is left:
-O(D |S| |g|), as stable as the factorisation. A group with an aliased column that depended on it is
+A removal rotates the rows of a group to the end, and adds what they explain to what is left: O(D
+|S| |g|), as stable as the factorisation. A group with an aliased column that depended on it is
 taken out as well and added anew. Where groups share columns a removal makes the state anew, as does
 every loss: a held column keeps nothing of its variance, whatever the ridge.
 
-Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3;
-the paper solves anew for every candidate.
+Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3.
 """
 
 import copy
@@ -245,11 +244,7 @@ class State:
                 bucket.blocks = bucket.blocks[rest]
 
     def losses(self) -> Vector:
-        """Return loss(g | S) of each of the J groups; 0 for those not selected.
-
-        O(|S|^2), after the first call, which inverts L. Aliased columns of other groups that depend
-        on the group replace it, as far as they can.
-        """
+        """Return loss(g | S), 0 if not held, less what aliased columns replace; O(|S|^2)."""
         if self._losses is None:
             self._losses = self._each_loss()
         return self._losses.copy()
@@ -439,8 +434,7 @@ class State:
     def coefficients(self) -> Matrix:
         """Return w(S) after none, one, two, ... groups; shape (groups + 1, D), or (.., K, D).
 
-        Leading blocks of ``R = L'^-1`` are inverses of leading blocks: ``w = R z`` of every prefix
-        is a cumulative sum over the columns of R, one inversion, O(|S|^3 / 3).
+        Leading blocks of ``R = L'^-1`` are inverses of leading blocks: one inversion, O(|S|^3 / 3).
         """
         rank = len(self._U)
         ends = np.cumsum([0, *(len(held.kept) for held in self._held)])

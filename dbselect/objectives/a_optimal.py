@@ -21,19 +21,7 @@ from dbselect.record.gram import Matrix, Vector
 
 
 class AOptimal(SetFunction):
-    """Chosen rows, and what every other one would add.
-
-    `X`, shape (n, d), holds the candidate rows; `beta2` > 0 is the prior precision of each
-    coefficient, `sigma2` > 0 the variance of the noise.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dbselect.objectives.a_optimal import AOptimal
-    >>> rows = AOptimal(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
-    >>> round(rows.add_all([0, 1]), 6), rows.gains().round(6).tolist()
-    (1.0, [0.0, 0.0, 0.25])
-    """
+    """Chosen ones of the candidate rows `X`, shape (n, d), and what every other one would add."""
 
     def __init__(self, X: Matrix, beta2: float = 1.0, sigma2: float = 1.0) -> None:
         self.X = np.ascontiguousarray(X)
@@ -100,10 +88,7 @@ class AOptimal(SetFunction):
 
 
 def _product(A: Matrix, B: Matrix) -> Matrix:
-    """Return A B in C order, by the BLAS of SciPy like all products here.
-
-    The thread pools of NumPy's BLAS and SciPy's would spin against each other.
-    """
+    """Return A B in C order by SciPy's BLAS, as all here: NumPy's threads would spin beside."""
     return np.asarray(blas.dgemm(1.0, B.T, A.T).T)
 
 

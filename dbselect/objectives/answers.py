@@ -1,7 +1,4 @@
-"""What a score says of sets of columns: each asked once, in batches, and kept in a file.
-
-One set is asked a second time, with the first questions, to see whether the score repeats.
-"""
+"""What a score says of sets of columns: each asked once, one twice to see if it repeats."""
 
 import copy
 import time
@@ -30,11 +27,7 @@ _FIELDS = {"score": pa.string(), "columns": pa.list_(pa.string()), "answer": pa.
 
 
 class Answers:
-    """The answers of a score, by the set of columns.
-
-    `name`, `cache`, `executor` and `check` are those of `Score`; answers under other names stay in
-    the file.
-    """
+    """The answers of a score by the set of columns; those under other names stay in the file."""
 
     def __init__(
         self, score: Asked, name: str, cache: str | Path | None, executor: Any, check: bool
@@ -88,11 +81,7 @@ class Answers:
         return self.known[key]
 
     def ask(self, sets: Iterable[Sequence[str]]) -> None:
-        """Ask for the sets that are not known; what was answered is kept, however it ends.
-
-        ScoreError if no set was answered, and nothing was known; Ended if a limit is reached, or
-        the score failed, then with a ScoreWarning.
-        """
+        """Ask for sets not known, keep the answers; ScoreError without any, Ended if cut short."""
         new = {frozenset(one): list(one) for one in sets if frozenset(one) not in self.known}
         if not new:
             return

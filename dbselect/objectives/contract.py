@@ -12,8 +12,8 @@ from dbselect.record.gram import Vector
 class MonotoneObjective(Protocol):
     """Selected candidates, to which others are added.
 
-    Candidates are numbered from 0: groups of columns, single columns, rows. The value
-    of a set never falls when a candidate is added; that of the empty set is 0.
+    Candidates are numbered from 0: groups of columns, single columns, rows. The value of a set
+    never falls when a candidate is added; that of the empty set is 0.
     """
 
     @property

@@ -112,10 +112,7 @@ class Sum(Generic[First]):
 
 
 def coverage_of(G: Matrix, members: Sequence[Index], similarity: float, weight: float) -> Coverage:
-    """Cover the clusters of columns whose correlation is, on average, above `similarity`.
-
-    `G`, shape (D, D), has zero rows for constant columns. Average linkage, O(D^2 log D).
-    """
+    """Cover clusters of average correlation above `similarity`; zero rows are constant columns."""
     labels = np.zeros(len(G), dtype=np.intp)
     if len(G) > 1:
         distance = 1.0 - np.clip(np.abs(G), 0.0, 1.0)

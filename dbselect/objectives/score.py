@@ -2,8 +2,7 @@
 
     f(S) = mean over folds of score(columns of S) - the same of no columns
 
-Answers of all folds are kept, so that two sets are compared fold by fold: the standard error of a
-gain is that of the mean of paired differences.
+The standard error of a gain is that of the mean of paired differences, fold by fold.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -332,10 +331,7 @@ def std_error(after: Vector, before: Vector) -> float:
 
 
 def set_by_set(objective: Objective, limits: Mapping[str, Any]) -> Score:
-    """Return any objective as a score, of which many sets can be asked side by side.
-
-    It has no selected candidates; copies of it are asked, in threads or processes.
-    """
+    """Return any objective as a score of sets, asked of its copies in threads or processes."""
     groups = {str(one): [str(one)] for one in range(objective.size)}
     score = Score(partial(_value_with, objective), groups, empty=objective.value, check=False)
     return score.searched(None, (), limits)

@@ -45,10 +45,7 @@ class Correlated(Smooth, Protocol):
 
 
 class LeastSquares:
-    """``f(x) = 1/2 x'Gx - c'x``: half the share of the variance left, less 1/2; with a ridge G + R.
-
-    Of K responses f is the sum over them.
-    """
+    """``f(x) = 1/2 x'Gx - c'x``, summed over K responses; with a ridge G + R."""
 
     def __init__(self, problem: Linear) -> None:
         self.problem = problem

@@ -104,11 +104,9 @@ def match(
 ) -> list[str]:
     """Return the columns, of `names`, that some patterns mean, in the order of the patterns.
 
-    A pattern is a column, a nested field at any depth (all of its columns), or a glob in which
-    ``*`` stands for any text and ``?`` for one character; a glob's columns come in the order of
-    `names`. Only their own name means the columns `exact_only`. ArgumentError, by the argument
-    `what`, if patterns are no list of texts; ColumnError if one means no column, or a column is
-    named twice.
+    A pattern is a column, a nested field at any depth, or a glob of ``*`` and ``?``; only their own
+    names mean the columns `exact_only`. ArgumentError, by the argument `what`, if patterns are no
+    list of texts; ColumnError if one means no column, or a column is named twice.
     """
     if isinstance(patterns, str) or not all(isinstance(pattern, str) for pattern in patterns):
         raise ArgumentError(f"{what} is {patterns!r}; it must be a list of column names and globs")

@@ -477,11 +477,7 @@ def sql(
     duckdb: bool = True,
     booleans: Collection[Path] = (),
 ) -> Algebra[str]:
-    """Return the algebra of DuckDB's SQL expressions.
-
-    Other engines than `duckdb` itself may have no name for a NaN, which `given` looks for as well,
-    or for an error, as a `Lookup` may raise; not all cast `booleans` to a double.
-    """
+    """Return the algebra of SQL; but for `duckdb` engines may lack NaN, errors or such casts."""
 
     def column(path: Path) -> str:
         name = _sql_column(path)

@@ -498,10 +498,7 @@ def aligned(grams: Sequence[Gram]) -> list[Gram]:
 
 
 def as_fitted(gram: Gram, columns: Sequence[str], terms: Terms) -> Gram:
-    """Return the Gram of other rows for the columns of a fit; levels that they lack are 0.
-
-    ColumnError if the rows lack another column, RecordError if equal names differ in meaning.
-    """
+    """Return a Gram for a fit's columns, 0 for lacking levels; ColumnError or RecordError."""
     check_read_alike(gram.terms.of(columns), terms.of(columns))
     lacking = zeros(gram.terms, terms) - set(gram.columns)
     match([name for name in columns if name not in lacking], gram.columns, "columns")

@@ -131,12 +131,11 @@ def groups_of(
     sharing: bool = False,
     nested: bool = False,
 ) -> Groups:
-    """Match groups and costs to the features of a table.
+    """Match groups and costs to a table's features; GroupError, ColumnError if they do not fit.
 
     Indicators ``x.missing`` follow the columns of a group unless a group names these; without
-    groups every top-level field is one. `sharing` is whether a column may lie in several, `nested`
-    whether a group without a cost brings along, and pays for, those that it contains. GroupError or
-    ColumnError for what does not fit.
+    groups every top-level field is one. `sharing` lets a column lie in several, and by `nested` a
+    group without a cost brings along, and pays for, those that it contains.
     """
     targets = [target] if isinstance(target, str) else target
     if groups is None:

@@ -68,11 +68,7 @@ class Input(ABC):
         return sum(value * coefficients.get(name, 0.0) for name, value in values)
 
     def on(self, there: Collection[str]) -> "list[Input]":
-        """Return what is read of a table of some columns, which may hold made ones.
-
-        Some of these are enough if it lacks the field that they are made of: the others are
-        lacking. The indicator of what is missing may be a column of the table's own.
-        """
+        """Return what is read of a table: the field, or, if it lacks that, columns made of it."""
         names = {*self.names}
         some = names.intersection(there) - {self.mark}
         if names.issubset(there) or (some and self.path[0] not in there):

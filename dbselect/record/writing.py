@@ -28,11 +28,9 @@ _KINDS = {
 def replacing(path: str | Path) -> Iterator[Path]:
     """Give a temporary path beside `path` to write to; it takes the name at the end.
 
-    Other processes see the old file, or none, or the new one, also after the power fails. A link
-    stays one: what it leads to is replaced. The new file has the mode of the old. If the block
-    fails, the temporary file is removed and `path` stays as it was; what a killed process left
-    beside it is removed by the next that writes there. SourceError if something else than a regular
-    file is there, OSError if it cannot be written.
+    Others see the old file or the new one, also after the power fails; a link stays one, and the
+    mode stays. The temporary file is removed if the block fails, or by the next writer if the
+    process is killed. SourceError if something else than a regular file is there.
     """
     target = check_place(path)
     with _temporary(target) as (temporary, handle):

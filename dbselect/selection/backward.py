@@ -1,11 +1,6 @@
-"""Backward elimination: from all groups down, the least useful one each time.
+"""Backward elimination: from all groups down, that of least ``loss(g | S) / cost(g)`` each time.
 
-    while some group may go:
-        remove the group with the smallest loss(g | S) / cost(g)
-
-The same removal as in FoBa, from the full set.
-
-Source: Zhang (2008), section 2.
+Source: Zhang (2008), section 2; the removal of FoBa, from the full set.
 """
 
 from collections.abc import Sequence
@@ -26,12 +21,10 @@ def backward_search(
     max_steps: int | None = None,
     always: Sequence[int] = (),
 ) -> Stop:
-    """Remove groups until only those of `always` are left, or the rest fits a budget.
+    """Remove groups, in place, until only `always` are left, or the rest fits a budget.
 
-    `state` has the groups to begin with, and is changed in place; `usefulness` takes it to what
-    each selected group is worth, before the cost. Without a budget nothing else is held in the end.
-    `record` takes every step, as soon as the state has made it. A step costs O(D |S|) once the
-    state is updated, and O(D |S|^2) at most for that.
+    `usefulness` takes the state to what each selected group is worth, before the cost. A step costs
+    O(D |S|), and O(D |S|^2) at most to update the state.
     """
     steps = 0
     while len(state.held) > len(always):

@@ -1,21 +1,18 @@
 """What each rule maximises per unit of cost, as a share of the target's variance.
 
-A rule makes a criterion for one problem; the criterion maps the state of the
-search to one number a group. The greedy loop divides by the costs. `RULES` is the one
-table of them: every door and every kind of problem takes a rule from there.
-
     fr              gain(g | S)            = b_g' (C_gg|S)^-1 b_g
     omp             whitened gradient      = b_g' (G_gg)^-1 b_g
     omp-unwhitened  gradient               = b_g' b_g
     omp-single      its largest entry      = max_j b_gj^2
 
-Each is summed over the responses; the column of omp-single is the same for all of them.
+A criterion maps the state of a search to one number a group, summed over the responses; the column
+of omp-single is the same for all of them. `RULES` is the one table of rules.
 
-Near a fit of a generalised linear model there are two linear problems: that of its gradient
-on the correlations of the columns, X'X as the paper whitens, with a response for each
-predictor; and that of its information, X'WX, whose exact gain is the score test. The
-gradient rules of several predictors do not depend on their basis, and so not on the names
-of classes. ``omp-information`` whitens by X'WX instead.
+Near a fit of a generalised linear model there are two linear problems: that of its gradient on the
+correlations of the columns, X'X as the paper whitens, with a response for each predictor; and that
+of its information, X'WX, whose exact gain is the score test (``omp-information`` whitens by it).
+The gradient rules of several predictors do not depend on their basis, and so not on the names of
+classes.
 
 Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 and 2, sections 2 and 5.5, appendix B.
 """

@@ -7,18 +7,17 @@
             X = X - {a : E_R[f_{S + (R - a)}(a)] < alpha (1 + eps/2) t / k}
         S = S + R
 
-Expectations are means over m sampled sets. Both of them are asked at once, for all guesses of OPT
-and alpha side by side: one adaptive round is one batch of queries. What follows a round depends
-on the guess only by its thresholds, so that guesses ask the same until they decide differently;
-that is asked once.
+Expectations are means over m sampled sets, asked for all guesses of OPT and alpha side by side: one
+adaptive round is one batch of queries. Guesses ask the same until they decide differently; that is
+asked once.
 
 Source: Qian, Singer (2019), Algorithm 1, appendices G and H. Departures, which `LITERAL` leaves
 out: X starts anew for each set, as in Balkanski and Singer (2018), since a candidate may become
-useful after others; beside the m sets the one that is best by the last means is asked, and the
-best of all is taken; where X or the limit of adaptive rounds runs out, the set is the best by the
-last means; where a filter step leaves everybody in, the best set is taken as it is; alpha is one
-of `ALPHAS`; and the k candidates that are best alone are one more answer. So it
-always ends with k. A set of one is the one with the largest gain.
+useful after others; beside the m sets the one that is best by the last means is asked, and the best
+of all is taken; where X or the limit of adaptive rounds runs out, the set is the best by the last
+means; where a filter step leaves everybody in, the best set is taken as it is; alpha is one of
+`ALPHAS`; and the k candidates that are best alone are one more answer. So it always ends with k. A
+set of one is the one with the largest gain.
 """
 
 import math
@@ -161,10 +160,7 @@ def _ask(questions: Iterable[Question[O]]) -> None:
 def dash_search(
     objective: O, ask: DashAsk, opt: float, alpha: float, alone: Vector | None = None
 ) -> Generator[Question[O], Look[O], Run[O]]:
-    """Select k candidates under one guess, a question a round.
-
-    `alone` are the gains of the candidates alone, where they were asked in a round of their own.
-    """
+    """Select k candidates under one guess, a question a round; `alone` are gains asked before."""
     k, epsilon, practice = ask.k, ask.epsilon, ask.practice
     rounds = ask.rounds or default_rounds(objective.size, k)
     draws = RandomSets(ask.seed)
@@ -218,12 +214,7 @@ def dash_search(
 
 
 def default_rounds(size: int, k: int) -> int:
-    """Return the number of sets that is taken unless asked: ``log2(n)``, at most ``k / 4``.
-
-    But four, or k, where there are so few that a set of several hardly saves a round.
-
-    A set takes some two adaptive rounds, so that there are half as many as greedy has.
-    """
+    """Return ``log2(n)``, at most ``k / 4`` for half of greedy's rounds, but at least 4 or k."""
     few = min(-(-k // 4), math.ceil(math.log2(max(size, 2))))
     return max(few, min(k, 4))
 
@@ -234,9 +225,8 @@ def best_guess(
     """Run DASH under all guesses of OPT and alpha side by side, and return the best run.
 
     OPT is ``(1 + eps)^i max_a f(a)``, at most f(all) or what is known to be no less, alpha ``(1 +
-    eps)^-i``: all pairs. A guess of OPT that anything asked has reached is too low and is left out;
-    of runs that tie, the first wins. What is given is not guessed. The adaptive rounds are those of
-    the longest run. `together` maps a function over the questions of a round.
+    eps)^-i``. A guess of OPT that an answer has reached is too low; of runs that tie the first
+    wins.
     """
     n, practice = objective.size, ask.practice
     bound, opts, alone, queries = None, [ask.opt or 0.0], None, 0
@@ -346,10 +336,7 @@ class Limits:
 
 
 def greedy_choice(objective: O, limits: Limits, told: Told = lambda _: None) -> Run[O]:
-    """Take the candidate with the largest gain of those that fit, again and again.
-
-    As many adaptive rounds as there are candidates taken, those to take first aside.
-    """
+    """Take the fitting candidate of the largest gain, again and again, an adaptive round each."""
     objective = with_added(objective, limits.first)
     history: list[float] = []
     queries = 0

@@ -29,11 +29,7 @@ def improved(
     always: Sequence[int],
     told: Callable[[float], None] = lambda _: None,
 ) -> list[float]:
-    """Exchange and add candidates until neither raises the value, which is returned after each.
-
-    `state` changes in place, but keeps `always`. `open_to` takes the candidates held to which
-    others may be added to them; shape (n,).
-    """
+    """Exchange and add, in place, until neither raises the value, which is returned after each."""
     values = []
     while _add(state, open_to) or _exchange(state, open_to, always):
         values.append(state.value)
@@ -42,11 +38,7 @@ def improved(
 
 
 def climbed(state: Objective, open_to: OpenTo, always: Sequence[int], costs: Vector) -> Objective:
-    """Add what gains most per cost while anything gains, exchange and add, and drop what does harm.
-
-    For values that may fall with a group. `state` changes in place; costs count in the first
-    additions.
-    """
+    """Add by gain per cost, exchange, and drop, for values that may fall with a group."""
     while _add(state, open_to, costs):
         pass
     while True:
@@ -94,10 +86,7 @@ def _exchange(state: Objective, open_to: OpenTo, always: Sequence[int]) -> bool:
 
 
 def first_rise(rises: Vector, fitting: Mask, best: float) -> int | None:
-    """Return the candidate that rises most, the first of those that tie; None if `best` stands.
-
-    What a rise is made of, a loss and a gain, cancels: it ties by `LEAST_RISE`, not by a share.
-    """
+    """Return the first that rises most; ties by `LEAST_RISE`, as a loss and a gain cancel."""
     if not fitting.any() or (most := rises[fitting].max()) <= best + LEAST_RISE:
         return None
     return int(np.flatnonzero(fitting & (rises >= most - LEAST_RISE))[0])

@@ -7,12 +7,12 @@
             remove r, --k
     until no group gains epsilon
 
-A removal loses at most a share nu < 1 of what the step to that size gained, so what is
-explained at each size rises from visit to visit, and the search ends. What a removal may lose is
-an `Allowance`: that above is `Share`, and floating search has another.
+A removal loses at most a share nu < 1 of what the step to that size gained, so what is explained at
+each size rises from visit to visit, and the search ends. `Allowance` is what a removal may lose:
+here `Share`, in floating search another.
 
-Source: Zhang (2008), FoBa, Figure 3. Departures: groups and costs; a group
-is a candidate only if it gains epsilon, so that the search ends where none does.
+Source: Zhang (2008), FoBa, Figure 3. Departures: groups and costs; only groups that gain epsilon
+are candidates.
 """
 
 from collections.abc import Sequence
@@ -76,18 +76,13 @@ def foba_search(
     max_steps: int | None = None,
     always: Sequence[int] = (),
 ) -> Stop:
-    """Add and remove groups until none gains `epsilon`, a share of the target's variance.
+    """Add and remove groups, in place, until none gains `epsilon`, a share of the variance.
 
-    `state` has no selected groups, and is changed in place; `criterion` takes it to what adding
-    each group is worth, `usefulness` to what each selected group is worth, both before the cost.
-    `allowance` is what a removal may lose. Only groups that still fit the budget are candidates.
-    The search ends as soon as `max_groups` are held, and none of them may go; `max_steps` counts
-    additions and removals together. `always` are taken first, and stay. `record` takes every step,
-    as soon as the state has made it.
+    `criterion` and `usefulness` take the state to what groups are worth before the cost;
+    `max_steps` counts additions and removals together.
 
     Besides `always` at most 1 / ((1 - nu) epsilon) additions: each, with the removal that undoes
-    it, gains (1 - nu) epsilon, and F is 1 at most. For the paper's nu = 0.5 that is its 2 /
-    epsilon. A step costs O(D |S|) once the state is updated.
+    it, gains (1 - nu) epsilon, and F is 1 at most. A step costs O(D |S|) once the state is updated.
     """
     limit = np.inf if max_steps is None else max_steps
     forced = list(always)

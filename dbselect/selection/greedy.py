@@ -3,15 +3,11 @@
     while some group fits:
         take the fitting group with the largest criterion(g | S) / cost(g)
 
-Ties go to the group named first. Groups in ``always`` are taken before, in the
-order given. Steps whose gain is at rounding level are listed, flagged as not
-useful. Cost per step and memory are those of the state (`linear.state`).
+Ties go to the group named first. Steps whose gain is at rounding level are flagged as not useful.
+Where no group is within a cost limit (`doubling`), which the source leaves open, the cheapest of
+the others is taken and the step records it.
 
-With a cost limit (`doubling`) only groups within the limit at that point are
-candidates; where none is, the cheapest of the others is taken and the step records it.
-
-Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithm 1 (CS-G-OMP and CS-G-FR) and
-Algorithm 2 (Doubling), which leaves open what to do where no group is within the limit.
+Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 (CS-G-OMP, CS-G-FR) and 2 (Doubling).
 """
 
 from collections.abc import Callable, Sequence
@@ -40,12 +36,10 @@ def greedy_search(
     always: Sequence[int] = (),
     record: Record = lambda _: None,
 ) -> tuple[list[Step], Stop]:
-    """Select groups until nothing fits; return the steps and why there are no more.
+    """Select groups, in place, until nothing fits; return the steps and why there are no more.
 
-    `state` begins without groups and ends with all that are selected; `criterion` takes it to one
-    score a group, before the cost, and `cost_limit` the summed cost so far to the largest cost of a
-    candidate. `max_groups` counts `always`, which are taken first. `record` takes every step as
-    soon as it is made. A step costs O(D |S| |g|), a full sequence O(D^3).
+    `criterion` takes the state to one score a group, before the cost, and `cost_limit` the summed
+    cost to the largest cost of a candidate. A step costs O(D |S| |g|), a full sequence O(D^3).
     """
     waiting = np.ones(len(groups.costs), dtype=bool)
     forced = list(always)
@@ -74,10 +68,7 @@ def greedy_search(
 
 
 def doubling(costs: Vector, first: float | None = None) -> CostLimit:
-    """Let each step at most double the cost; begin with costs up to `first`.
-
-    That is c_min of Algorithm 2, by default the cheapest cost there is.
-    """
+    """Let each step at most double the cost, from `first` on: c_min, by default the cheapest."""
     start = float(costs.min()) if first is None else first
     return lambda spent: spent if spent > 0 else start
 

@@ -1,7 +1,6 @@
 """The best row, again and again, of more rows than fit in memory, by the compiled library.
 
-`native/src/search/design/greedy.rs` has the algorithm: bounds on the gains prove which rows need
-no look, and while the best one is proven to be among those in memory, no reading is needed.
+`native/src/search/design/greedy.rs` has the algorithm, and when rows need not be read again.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,11 +20,9 @@ Block = tuple[Index, Matrix, pa.Array | None]
 def lazy_greedy(
     design: RowDesign, read: Callable[[], Iterable[Block]], k: int
 ) -> tuple[list[int], list[Any], Vector]:
-    """Take k rows one by one, each with the largest gain; ties go to the lowest number.
+    """Take k rows by the largest gain, ties to the lowest number; return rows, keys and gains.
 
-    `read` gives all rows, by increasing number; it is called once if they fit in memory, else up to
-    k times, and SourceError is raised if another reading gave other rows. Returns the rows and
-    their keys, in order, and their gains.
+    `read` is called up to k times if memory is short; SourceError if it gives other rows then.
     """
     rows: list[int] = []
     names: list[Any] = []

@@ -28,11 +28,7 @@ class Gradient:
 
 
 def criterion_near(problem: GlmProblem, fit: GlmFit, rule: Rule) -> Vector:
-    """Return what a rule that needs no refits gives each of the J groups; O(D P) by the gradient.
-
-    The predictors have an orthonormal basis (`glm.families`), so that sums of squares over
-    them are the same in every other one.
-    """
+    """Return what a rule without refits gives each of the J groups; O(D P) by the gradient."""
     near: Any = fit.state
     if rule.on_glm is OnGlm.GRADIENT:
         size = len(problem.unit)

@@ -37,10 +37,7 @@ USEFULNESS = {"loss": by_loss, "coefficient": by_coefficient}
 def least_useful(
     state: Objective, groups: Groups, usefulness: Usefulness, kept: Sequence[int]
 ) -> tuple[int, float]:
-    """Return the selected group that is worth least per cost, and what it is worth.
-
-    Of groups that are worth nothing, the most expensive: a copy may replace it. Those kept stay.
-    """
+    """Return the group worth least per cost, the dearest of worthless ones, and its worth."""
     candidates = np.zeros(len(groups.costs), dtype=bool)
     candidates[state.held] = True
     candidates[list(kept)] = False

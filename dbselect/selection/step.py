@@ -61,15 +61,10 @@ def step_search(
     max_steps: int | None = None,
     always: Sequence[int] = (),
 ) -> Stop:
-    """Add and remove groups until no single move lowers the criterion.
+    """Add and remove groups, in place, until no single move lowers the criterion.
 
-    `state` has no selected groups, and is changed in place; costs count for the budget only, which
-    the groups added have to fit. `always` are taken first and stay; those of `start` come after and
-    may go. `max_steps` limits the moves after the start. `record` takes every step, whose score is
-    the fall, as soon as the state has made it.
-
-    A step takes the gains, the losses and some trials of single moves, one where groups are single
-    columns. It ends, as the criterion falls with every step.
+    Costs count for the budget only. `always` are taken first and stay; those of `start` come after
+    and may go, and `max_steps` limits the moves from there. The score of a step is the fall.
     """
     now = judge(state)
 

@@ -24,10 +24,7 @@ def best_first(scores: Vector) -> npt.NDArray[np.intp]:
 
 
 def levelled(sizes: Vector) -> Vector:
-    """Return sizes >= 0 in which those that tie are equal, and those that are rounding 0.
-
-    What is below `TIE_SHARE` of the largest is rounding.
-    """
+    """Return sizes >= 0, equal where they tie; below `TIE_SHARE` of the largest they are 0."""
     order = np.argsort(-sizes, kind="stable")
     falling = sizes[order]
     level = _level_of(falling)

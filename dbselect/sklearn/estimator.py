@@ -1,7 +1,4 @@
-"""Estimators of groups: the problem that is asked, and a sequence of which a prefix is taken.
-
-A sequence is plain data for pickle, and for skops, which builds no objects but trusted ones.
-"""
+"""Estimators of groups: the problem that is asked, and a sequence of which a prefix is taken."""
 
 import json
 from dataclasses import KW_ONLY, dataclass, replace
@@ -28,10 +25,7 @@ _PRECISION = ("degrees", "dispersion", "errors", "centre")
 
 @dataclass(eq=False, repr=False)
 class GroupedEstimator(BaseEstimator):
-    """An estimator on groups of columns, with the parameters that all have.
-
-    scikit-learn finds them in the signature that the dataclass of a subclass makes.
-    """
+    """An estimator on groups; scikit-learn finds its parameters in the dataclass's signature."""
 
     _: KW_ONLY
     groups: Any = None
@@ -81,10 +75,7 @@ class GroupedEstimator(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class SequenceEstimator(GroupedEstimator):
-    """An estimator whose sequence is pickled as text, and as arrays what the text lacks.
-
-    Its state has numbers, texts and arrays only, so skops needs to trust only the class.
-    """
+    """An estimator pickled as numbers, texts and arrays: skops needs to trust only the class."""
 
     _KINDS: ClassVar[dict[str, Any]] = {
         one.__name__: one for one in (Sequence, JointSequence, GlmSequence)

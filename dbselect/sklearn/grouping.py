@@ -17,15 +17,7 @@ def columns_of_groups(groups: Any, names: Sequence[str]) -> dict[str, list[str]]
 
     Given is None, each column alone; ``"prefix"``, the columns of a transformer together; or a
     mapping of names to a column, a glob, a number from 0, or a list of these. ArgumentError for
-    anything else, or a number that is no column's.
-
-    Examples
-    --------
-    >>> from dbselect.sklearn.grouping import columns_of_groups
-    >>> columns_of_groups("prefix", ["hour__sin", "hour__cos", "seats"])
-    {'hour': ['hour__sin', 'hour__cos'], 'seats': ['seats']}
-    >>> columns_of_groups({"first": [0, 1], "seats": "seats"}, ["a", "b", "seats"])
-    {'first': ['a', 'b'], 'seats': ['seats']}
+    anything else.
     """
     if groups is None:
         return {name: [name] for name in names}

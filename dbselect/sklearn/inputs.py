@@ -19,11 +19,7 @@ Rows = Any
 def validated(
     estimator: Any, X: Any, y: Any, *, numeric: bool = True, several: bool = False
 ) -> tuple[Rows, Any]:
-    """Return rows and target of a fit, and keep number and names of the columns.
-
-    `numeric` is whether y is numbers, `several` whether it may have several columns. ValueError if
-    shapes or values are not as scikit-learn wants them; missing values are allowed in X.
-    """
+    """Return rows and target of a fit, keeping columns' names; ValueError as scikit-learn."""
     checks: dict[str, Any] = {"multi_output": several, "y_numeric": numeric}
     if not has_text(X):
         return validate_data(estimator, X, y, ensure_min_samples=2, **_NUMBERS, **checks)  # type: ignore[no-any-return]
@@ -46,12 +42,7 @@ def rows_to_predict(estimator: Any, X: Any) -> Rows:
 
 
 def rows_that_count(X: Any, sample_weight: Any) -> tuple[Index, Vector | None]:
-    """Return the numbers of the rows whose weight is not 0, and their weights, None if all count 1.
-
-    Scikit-learn has rows of weight 0 be as if they were not there.
-
-    ValueError for weights of another shape, or negative; DataError if all are 0.
-    """
+    """Return rows of weight not 0 and the weights, None if all are 1; DataError if none is."""
     if sample_weight is None:
         return np.arange(X.shape[0]), None
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64)

@@ -1,8 +1,7 @@
 """The rows that an estimator is fitted to: as a Gram, which is kept, or as a frame.
 
-GridSearchCV fits one estimator for every candidate and fold, each time to a copy of the fold's
-rows. A Gram is a function of these, so it is kept by their digest: a grid of budgets costs one
-Gram a fold in each process, and one digest a fit, which takes less than the Gram.
+GridSearchCV fits each candidate to a copy of a fold's rows. A Gram is kept by the digest of these,
+which takes less time: a grid of budgets costs one Gram a fold in each process.
 """
 
 import hashlib

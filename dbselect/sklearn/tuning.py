@@ -27,11 +27,7 @@ EQUAL = 1e-6
 
 
 def splits_of(cv: Any, y: Any, kept: Index, *, classifier: bool = False) -> Splits | None:
-    """Return the splits, as of GridSearchCV, of the rows that count; None where `cv` is None.
-
-    `cv` may number all rows, of which y is; the result numbers those `kept`. Of a classifier the
-    folds have shares of the classes alike.
-    """
+    """Return splits, of `cv` or as GridSearchCV has them, numbered among the rows `kept`."""
     if cv is None:
         return None
     number = np.full(len(y), -1)
@@ -50,11 +46,9 @@ def chosen_step(
 ) -> tuple[int, pl.DataFrame]:
     """Return the step whose budget is best on the rows held out, and what each scored.
 
-    The candidates are what the prefixes of `sequence`, of all rows, cost. The choice is ``"best"``,
-    or ``"one_standard_error"``, the cheapest within a standard error of it. The frame has step,
-    spent, mean and std_error of the share of the variance, or of the null deviance, that is
-    explained of rows held out. It is a share of what there is in all rows, as a fold may have one
-    value only. ArgumentError for another choice, or fewer than two splits.
+    ``"one_standard_error"`` takes the cheapest within a standard error of it. The frame has step,
+    spent, mean and std_error of the share explained: of what there is in all rows, as a fold may
+    have one value only. ArgumentError for another choice, or fewer than two splits.
     """
     one_of(CHOICES).check("choice", choice)
     if len(splits) < 2:

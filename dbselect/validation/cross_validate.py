@@ -192,10 +192,7 @@ def cross_validate(
 
 
 def _is_lazy(problem: "Problem", method: MethodOf, named: list[str] | None) -> bool:
-    """Whether the folds of a table are searched without their Grams.
-
-    For a function only if the problem has ``gram="lazy"``.
-    """
+    """Whether folds are searched without their Grams; by a function only with ``gram="lazy"``."""
     if not problem.is_linear:
         return False
     takes_rows = isinstance(method, str) and "gram" not in REFUSED[method]

@@ -66,13 +66,7 @@ def drift_between(problem: "Problem", other: Any, **options: Unpack[AnytimeOptio
 
 
 def drift_from(sequence: Any, other: Any) -> Drift:
-    """Compare the rows of a search with others, as `drift_between`.
-
-    Parameters
-    ----------
-    sequence : linear, of one response
-    other : another sequence, or what `evaluate` takes
-    """
+    """Compare the rows of a search, of one response, with others, as `drift_between`."""
     if not isinstance(sequence, Sequence):
         raise ArgumentError(
             f"a is a {type(sequence).__name__}, and drift compares least-squares models: "

@@ -52,10 +52,7 @@ def points_of(grid: Any) -> list[dict[str, Any]]:
 
 
 def checked_method(method: Any, names: Any, what: str = "method") -> MethodOf:
-    """Return a method: its name, also for a function of dbselect, or another function.
-
-    `names` are a Literal of the methods that may be named, or a list; ArgumentError for others.
-    """
+    """Return the name of a method, also of a function of dbselect, or another function."""
     if getattr(method, "__module__", "").startswith("dbselect."):
         method = name_of_method(method)
     if isinstance(method, str) or not callable(method):
@@ -72,12 +69,7 @@ def name_of_method(method: MethodOf) -> str:
 def check_options(
     method: MethodOf, points: Sequence[Options], options: Options, beside: Iterable[str] = ()
 ) -> None:
-    """Refuse options that a method does not have, that it lacks, or that are given twice.
-
-    Parameters
-    ----------
-    beside : options of what asks the method, which an error names as well
-    """
+    """Refuse options that a method lacks, does not have or has twice; errors name `beside` too."""
     varied = list(dict.fromkeys(name for point in points for name in point))
     for name in varied:
         if name in options:

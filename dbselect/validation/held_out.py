@@ -47,14 +47,7 @@ CHOICES = ("best", "one_standard_error")
 
 @dataclass(frozen=True)
 class Measures:
-    """What is measured of a candidate, and which decides.
-
-    Parameters
-    ----------
-    names : of the measures
-    deciding : of those that decide, the first that is known of a candidate does
-    more : whether more of it is better
-    """
+    """What is measured, what decides (the first that is known), and whether more is better."""
 
     names: tuple[str, ...] = MEASURES
     deciding: tuple[str, ...] = ("mse", "deviance")
@@ -102,10 +95,7 @@ def on_gram(
     *,
     scales: Mapping[str, float] = MappingProxyType({}),
 ) -> HeldOut:
-    """Judge linear models on the Gram of a fold, which may lack a group of very many levels.
-
-    `scales` has the variance of each response on all folds; their errors are added in these units.
-    """
+    """Judge linear models on a fold's Gram; errors add up in units of `scales`, of all folds."""
     is_joint = isinstance(result, JointSequence | JointModel)
     each = list(result.responses.values()) if is_joint else [result]
     r2s, errors = [], []
@@ -160,12 +150,7 @@ def on_rows(result: GlmSequence | GlmModel, held: Any, weight: str | None) -> He
 
 @dataclass(frozen=True)
 class MetricJudge:
-    """Metrics of models on the rows of a fold.
-
-    Parameters
-    ----------
-    metric, key, weight : as of `evaluate`; the key is of the folds as well
-    """
+    """Metrics of models on the rows of a fold; the key is of the folds as well."""
 
     metric: str | Sequence[str]
     key: str | None
@@ -253,10 +238,7 @@ def _first(result: AnySequence | AnyModel) -> int:
 def tables(
     outcomes: Sequence[tuple[int, int, pl.DataFrame, str | None]], asked: Measures
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the scores of all segments and points, and their means with the reasons.
-
-    An outcome is the number of the segment and of the point, scores, and why some are missing.
-    """
+    """Return all scores, and their means with the reasons; an outcome numbers segment and point."""
     reasons = pl.DataFrame(
         [(segment, point, reason) for segment, point, _, reason in outcomes],
         schema={**INDEX, "reason": pl.String},
@@ -284,11 +266,7 @@ def _std_error(name: str) -> pl.Expr:
 
 
 def with_choices(table: pl.DataFrame, asked: Measures) -> pl.DataFrame:
-    """Add a column for each choice, true for the candidate of a segment that it takes.
-
-    The table has segment, spent, columns, variance, the deciding measure and its standard error;
-    null for no scores.
-    """
+    """Add a column a choice, true for the candidate a segment takes; null where no scores are."""
     segment = "segment"
     error = pl.coalesce(asked.deciding) * (-1.0 if asked.more else 1.0)
     std_error = pl.coalesce([f"{name}{STD_ERROR}" for name in asked.deciding])

@@ -222,10 +222,7 @@ def _statistic(
     correlations: Matrix,
     options: Mapping[str, Any],
 ) -> Vector:
-    """Return how long before its copy each group comes: W, below 0 where it comes after.
-
-    The first of both counts, from the end of the order: 2 J for the first of all.
-    """
+    """Return W, how long before its copy a group comes: 2 J for the first, < 0 if it is after."""
     width = len(correlations) // 2
     names = [f"{side}{at}" for side in ("x", "k") for at in range(width)]
     rows = search.gram.rows

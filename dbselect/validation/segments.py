@@ -202,11 +202,7 @@ def segments_of(
 ) -> tuple[pl.DataFrame, Sequence[Segment]]:
     """Return the keys of the segments, one row each, and the segments.
 
-    Parameters
-    ----------
-    named : columns and globs that some point reads, the target among them; None for all
-    time : whether folds are in their order, and the method runs on those before
-    rows : whether rows are judged, also of linear models
+    By `time` the method runs on the folds before; `rows` are judged also of linear models.
     """
     judged = None
     if folding is not None and (rows or not problem.is_linear):

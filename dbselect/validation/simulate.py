@@ -164,11 +164,7 @@ def simulate(
 
 
 class _Market:
-    """Rows, and which groups a look-up of them would bring.
-
-    `order` numbers the groups in the order of the sequence; `there`, shape (n, J), is whether a
-    look-up succeeds.
-    """
+    """Rows, and whether a look-up brings each group: `there`, shape (n, J); `order` is theirs."""
 
     def __init__(
         self, problem: "Problem", rows: Any, fails: Mapping[str, float], seed: int

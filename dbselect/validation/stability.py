@@ -249,10 +249,7 @@ def _groups(gram: Gram, target: str, problem: "Problem") -> Groups:
 
 
 def _choices(result: Any) -> list[list[str]]:
-    """Return what is chosen with at most 1, 2, ... groups, and last what the search ended with.
-
-    Of what is no sequence there is the last only.
-    """
+    """Return what is chosen with at most 1, 2, ... groups, and in the end; else the end alone."""
     if isinstance(result, Selected):
         return [result.groups]
     if not isinstance(result, Prefixes) or isinstance(result, JointSequence):

@@ -1,10 +1,8 @@
 """How early a sequence explains: area under the curve of explained against a budget.
 
-A prediction changes only when a group is complete, so a curve is a step function, that of
-`explained_at`, where groups are given back, too; the
-last stretch before the cost at which it is cut rises linearly. Curves plateau long
-before the last group, so they are cut at the cost where a reference sequence reaches a
-fraction (the paper's alpha) of its final height.
+A curve is a step function, that of `explained_at`; the last stretch before its cut rises linearly.
+As curves plateau long before the last group, they are cut at the cost where a reference sequence
+reaches a fraction (the paper's alpha) of its final height.
 
 Source: Hu, Grubb, Bagnell, Hebert (2016), section 5.2; Karayev et al. (2012).
 """

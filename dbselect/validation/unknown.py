@@ -23,11 +23,7 @@ Numbers = npt.NDArray[np.float64]
 
 
 def unseen_in(gram: Gram, terms: Terms) -> list[Category]:
-    """Return the categories of which rows of a Gram have a level that the fit has not seen.
-
-    `terms` are of what is judged. An UnknownLevelWarning tells of such rows; DataError if the
-    shares of the levels in the rows of the fit are not known.
-    """
+    """Return, and warn of, categories with unseen levels; DataError if shares are not known."""
     mean = dict(zip(gram.columns, gram.mean.tolist(), strict=True))
     own = {one.column: one for one in gram.terms.categories}
     found = []
@@ -42,10 +38,7 @@ def unseen_in(gram: Gram, terms: Terms) -> list[Category]:
 
 
 def warn_of_share(category: Category, known: float) -> bool:
-    """Return, and warn, whether less than all rows have a level that the fit has seen.
-
-    DataError if the shares of the levels in the rows of the fit are not known.
-    """
+    """Return, and warn, whether rows have unseen levels; DataError if shares are not known."""
     if category.rest or 1.0 - known <= ROUNDING_SHARE:
         return False
     told = (
@@ -67,10 +60,9 @@ def with_mean_effects(
     coef: Numbers,
     categories: Sequence[Category],
 ) -> tuple[list[str], Numbers, Numbers]:
-    """Return models by which a row that is 0 in all columns of a category has its mean effect.
+    """Return columns and models by which a row that is 0 in a category has its mean effect.
 
-    Intercepts have shape (..., K), coefficients (..., D, K); the columns that are returned have
-    others of the categories added.
+    Intercepts have shape (..., K), coefficients (..., D, K); the categories' columns are added.
     """
     own = {one: one.marked_names for one in categories}
     names = list(dict.fromkeys([*columns, *(name for each in own.values() for name in each)]))

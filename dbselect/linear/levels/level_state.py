@@ -180,11 +180,7 @@ class LevelState(State):
         return settled
 
     def _dependent_levels(self, lost: Sequence[int]) -> list[int]:
-        """Return as many levels that depend on some columns and the rest, the last ones.
-
-        Each of the columns is a combination of others that are held and of levels: the weights
-        of these, eliminated from the last level on, decide which to leave out.
-        """
+        """Return as many levels, the last ones, that depend on some columns and the rest."""
         columns, support = np.array(lost), np.array(self.support, dtype=np.intp)
         between = self._beside.of(columns)
         if len(support):

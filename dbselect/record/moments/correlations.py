@@ -34,11 +34,7 @@ def drawn_pairs(gram: Gram, groups: Mapping[str, Iterable[str]] | None, most: in
 
 
 def strongest_pairs(gram: Gram, groups: Groups, most: int) -> tuple[pl.DataFrame, list[str]]:
-    """Return the correlation of each two groups, and an order in which neighbours are alike.
-
-    Of `most` groups, one row a pair and direction: group, other, correlation of the columns that
-    correlate most, strength, these columns. Average linkage, O(d^2 + most^2 log most).
-    """
+    """Return the strongest correlation of each two of `most` groups, and an order by likeness."""
     places = {name: at for at, name in enumerate(gram.columns)}
     at = [np.array([places[name] for name in own]) for own in groups.columns.values()]
     C = np.nan_to_num(gram.correlation())

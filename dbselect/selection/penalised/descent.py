@@ -6,22 +6,20 @@
     L  = a first guess at the curvature, doubled until the step is good enough
     x+ = P(u - gradient(u) / L)
 
-In least squares f is half the share of the target's variance that is left, less 1/2, and in
-other families that of the deviance (`objectives.smooth`, `glm.deviance`). Of K
-responses, x has a row each and f is the sum over them; they share the support: a column is
-kept or not for all, by the length of its K entries, which is the exact projection of all. A
-step costs, for each L tried, f with its gradient, O(s1 D) in least squares, and one
-projection. Products are NumPy's throughout: its BLAS and SciPy's would spin against each
-other.
+In least squares f is half the share of the target's variance that is left, less 1/2, and in other
+families that of the deviance (`objectives.smooth`, `glm.deviance`). K responses have a row of x
+each, add up in f, and share the support: a column is kept by the length of its K entries, which is
+the exact projection of all. A step costs, for each L tried, f with its gradient, O(s1 D) in least
+squares, and one projection. Products are NumPy's throughout: its BLAS and SciPy's would spin
+against each other.
 
-Once the support has stayed the same for `SETTLED_STEPS` steps, the least squares on it is the
-next point (Foucart, 2011, hard thresholding pursuit): what is left of the descent is about the
-support, and hundreds of small steps towards a minimum that is known are saved.
+Once the support has stayed the same for `SETTLED_STEPS` steps, the least squares on it is the next
+point (Foucart, 2011, hard thresholding pursuit), which saves hundreds of small steps.
 
-Departures from the source. Its smallest curvature, 1, is meant for X'X; on columns of
-unit variance, whose own curvature is 1, it takes half as many steps again. As acceleration
-can lose ground, the best point is returned, not the last. From zero a step of fixed length
-often keeps wrong groups for good; the best of three projected ridge solutions seldom does.
+Departures from the source. Its smallest curvature, 1, is meant for X'X; on columns of unit
+variance, whose own curvature is 1, it takes half as many steps again. As acceleration can lose
+ground, the best point is returned, not the last. From zero a step of fixed length often keeps wrong
+groups for good; the best of three projected ridge solutions seldom does.
 
 Source: Xiang, Yang, Ye (2014), Algorithms 1 and 2, Table 1.
 """
@@ -114,10 +112,7 @@ class Settings:
 def descend(
     problem: Smooth, layout: Layout, start: Vector, limits: tuple[int, int], settings: Settings
 ) -> Descent:
-    """Take steps until the objective changes by at most `tol` of itself.
-
-    The start, shape (D,) or (K, D), is within the limits: most columns, most groups.
-    """
+    """Step from within the limits until the objective changes by at most `tol` of itself."""
     variant = settings.variant
     before = now = best = problem.at(start)
     history = [now.value]

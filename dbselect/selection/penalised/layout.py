@@ -23,12 +23,7 @@ class Layout:
 
 
 def layout_of(groups: Grouping, width: int) -> Layout:
-    """Return where the entries of each group stand in a vector of `width` entries.
-
-    `groups` is the group of each entry, 0, 1, ..., J - 1; or the indices of each group, as a list
-    or by name. GroupError if groups overlap, are empty or do not fit the vector. O(p) for entries
-    that stand group by group, else a sort, which NumPy does by counting for up to 65,536 groups.
-    """
+    """Return where each group's entries stand; GroupError if groups overlap or do not fit."""
     if isinstance(groups, Mapping):
         members, names = list(groups.values()), [f"'{name}'" for name in groups]
         labels, count = _from_members(members, names, width)

@@ -39,11 +39,7 @@ class Path:
     condition: float
 
     def degrees(self) -> Vector:
-        """Return the degrees of freedom at each penalty, without the intercept; shape (L,).
-
-        ``tr(G_SS (G_SS + penalty P''(w))^-1)`` on the columns S that are not 0: of the lasso the
-        rank of those. O(|S|^3) each.
-        """
+        """Return ``tr(G_SS (G_SS + penalty P''(w))^-1)``, shape (L,), S not 0; O(|S|^3) each."""
         return _native.penalised_degrees(self.asked, self.penalties, self.w)
 
 
@@ -54,16 +50,12 @@ def path(
     grid: Vector | tuple[int, float],
     turn: Callable[[], object],
 ) -> Path:
-    """Return the path over falling penalties.
+    """Return the path over falling penalties, some six Newton steps, O(|S|^3 / 3), each.
 
-    Norms are taken in the `unit` of the problem; the columns of the groups follow one another.
-    `weights` are norm, shape (J,), absolute, (D,), and square, (J,), of a penalty of 1; `grid`
-    holds penalties, falling, or how many from the least one on at which every group is 0, and the
-    last as a share of the first; `turn` is called after each. RecordError if the columns are such
-    as no rows have.
-
-    Some six Newton steps a penalty, O(|S|^3 / 3) each for |S| columns that are not 0; 16 D^2 bytes,
-    less 8 where the unit is 1.
+    The columns of the groups follow one another. `weights` are norm, shape (J,), absolute, (D,),
+    and square, (J,), of a penalty of 1; `grid` holds penalties, or how many from the least one on
+    at which every group is 0, and the last as a share of it. RecordError if no rows have such
+    columns. 16 D^2 bytes, less 8 where the unit is 1.
     """
     unit = problem.unit
     G = problem.G if (unit == 1.0).all() else problem.G * unit * unit[:, None]

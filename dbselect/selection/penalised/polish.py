@@ -62,10 +62,7 @@ def forward(state: State, within: Within, among: Sequence[int] | None = None) ->
 
 
 def polish(state: State, within: Within) -> tuple[State, int]:
-    """Return the state that no single change improves, and how many led there.
-
-    A turn of exchanges is s1 removals and s1 times all gains, O(D s1^2).
-    """
+    """Return the state that no single change improves, and how many led there; O(D s1^2) a turn."""
     turns = 0
     while True:
         better = _filled(state, within) or _exchanged(state, within) or _regrouped(state, within)

@@ -151,10 +151,7 @@ def check_rows(
 
 
 def whitener(sums: MeatSums, wanted: SandwichPlan) -> tuple[Matrix, Matrix]:
-    """Return what makes coordinates white, W with ``W A W' = 1``, and what makes terms of them.
-
-    DataError if the columns of a family are too nearly dependent.
-    """
+    """Return W with ``W A W' = 1``, and what makes terms of coordinates; DataError if singular."""
     if wanted.back is not None:
         return np.eye(len(wanted.terms)), wanted.back
     unit = np.diagonal(sums.information) ** -0.5
@@ -163,10 +160,7 @@ def whitener(sums: MeatSums, wanted: SandwichPlan) -> tuple[Matrix, Matrix]:
 
 
 def check_gradient(sums: MeatSums, gradient: Vector, found: Model | GlmModel) -> None:
-    """Refuse rows at which the coefficients are not those of a fit.
-
-    The gradient, of white coordinates, is how far they are from those of the rows.
-    """
+    """Refuse rows whose gradient, in white coordinates, shows that the coefficients are no fit."""
     noise = sums.left / sums.rows
     allowed = OTHER_ROWS**2 * noise + ROUNDING_SHARE**2 * sums.squares
     if gradient @ gradient <= allowed:

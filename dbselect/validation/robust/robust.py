@@ -141,10 +141,7 @@ def robust_errors(
     time: str | None = None,
     maxlags: int | None = None,
 ) -> RobustErrors:
-    """Read the rows of a fit once more, for standard errors that hold if their errors differ.
-
-    The model is of least squares, or a GlmModel of one predictor.
-    """
+    """Read the rows of least squares or a GlmModel of one predictor again, for robust errors."""
     kind, clusters = check_kind(cov_type, cluster, time)
     if maxlags is not None:
         whole(0).check("maxlags", maxlags)

@@ -37,10 +37,7 @@ LEVERAGE_ROUNDING = 1e-9
 
 @dataclass(eq=False)
 class ClusterSums:
-    """Sums of numbers over the rows of each cluster.
-
-    Keys are kept as they are: no two clusters can be taken for one.
-    """
+    """Sums of numbers over the rows of each cluster, by its exact key."""
 
     # keys, sums: of parts of the rows; a key may be in several
     keys: list[pl.Series] = field(default_factory=list)

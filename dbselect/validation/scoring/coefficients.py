@@ -12,10 +12,7 @@ from dbselect.validation.scoring.metrics import Numbers
 
 
 def coefficients_of(found: Any) -> tuple[Numbers, Numbers]:
-    """Return intercepts, shape (M, K), and coefficients, (M, D, K), of M prefixes or one model.
-
-    K are the predictors: of several responses or classes one each.
-    """
+    """Return intercepts, (M, K), and coefficients, (M, D, K), of M prefixes; K predictors."""
     if isinstance(found, JointSequence | JointModel):
         of_each = zip(*map(coefficients_of, found.responses.values()), strict=True)
         intercept, coef = (np.concatenate(parts, axis=-1) for parts in of_each)

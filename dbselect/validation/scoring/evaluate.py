@@ -213,10 +213,7 @@ def _linear(found: Sequence | Model, mse: Vector, variance: float) -> pl.DataFra
 
 
 def _on_gram(found: Sequence | Model, gram: Gram, unseen: Names[Category]) -> pl.DataFrame:
-    """Return what each prefix explains of one response.
-
-    Of the categories `unseen` rows have a level that the fit has not seen.
-    """
+    """Return what each prefix explains of one response; `unseen` categories have new levels."""
     reason = unusable(gram, found.target)
     if reason is not None:
         raise DataError(reason)
@@ -320,11 +317,7 @@ def gram_there(
 def squared_errors(
     sequence: Sequence | Model, gram: Gram, unseen: Names[Category] = ()
 ) -> tuple[Vector, float]:
-    """Return the mean squared error of each prefix, shape (M,), and the target's variance.
-
-    The Gram is of at least one other row; of the categories `unseen` rows have a level that the fit
-    has not seen.
-    """
+    """Return each prefix's MSE, shape (M,), and the target's variance; `unseen` as `_on_gram`."""
     columns = list(sequence.columns)
     columns, constants, each = with_mean_effects(columns, *coefficients_of(sequence), unseen)
     coef, intercept = each[..., 0], constants[..., 0]

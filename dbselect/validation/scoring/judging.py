@@ -1,7 +1,6 @@
 """Every prefix of a result on every row of a table, in one pass.
 
-Means are summed batch by batch, where the rows are. What depends on the order of the rows is
-kept of each: 8 (M + 2) bytes, 8 K (M + 1) + 8 of K classes, and the key.
+Measures of order keep of each row 8 (M + 2) bytes, of K classes 8 K (M + 1) + 8, and its key.
 """
 
 from collections.abc import Sequence
@@ -146,12 +145,7 @@ def judged(
     zero_one: bool = False,
     without: bool = False,
 ) -> tuple[Judging, RowSums, Any]:
-    """Read a table once, and sum over the rows that all prefixes can predict.
-
-    `without` adds a prefix, the last, whose predictor is the offset alone. Returned are also what
-    was summed, and the table. Rows that cannot be judged are refused, by a DataError; warnings are
-    of those left out, and of unknown levels.
-    """
+    """Sum over the rows that all prefixes can predict; `without` adds one of the offset alone."""
     offsets = found.offsets if isinstance(found, GlmSequence | GlmModel) else Offset()
     names, fixed = list(found.columns), offsets.coefficients
     each = [
@@ -201,10 +195,7 @@ def _known(names: Sequence[str], terms: Terms) -> LinearPredictors | None:
 
 
 def _with_some_shares(terms: Terms) -> Terms:
-    """Return terms that have a mean effect of levels: 0 where their shares are not known.
-
-    A row that needs one is then refused, once it is met.
-    """
+    """Return terms with 0 for shares not known; a row that needs one is refused when met."""
     nothing = zip(terms.categories, terms.with_shares({}).categories, strict=True)
     some = (one if one.shares is not None else other for one, other in nothing)
     return replace(terms, categories=tuple(some))

@@ -21,18 +21,7 @@ Counts = npt.NDArray[np.intp]
 
 
 def auc(score: Vector, positive: Vector, weight: Vector) -> float:
-    """Return the probability that a positive row, 1 and not 0, is scored above a negative one.
-
-    A tie counts one half, and each pair by the product of its weights, as in scikit-learn's
-    ``roc_auc_score``. O(n log n). DataError if all rows are of one class.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dbselect.validation.scoring.ranks import auc
-    >>> auc(np.array([0.1, 0.4, 0.4, 0.8]), np.array([0.0, 0.0, 1.0, 1.0]), np.ones(4))
-    0.875
-    """
+    """Return the chance that a row of 1 is above a row of 0; DataError for rows of one class."""
     if positive.min() == positive.max():
         raise DataError(
             f"all {len(positive)} usable rows are of one class; an AUC compares rows of two"
@@ -46,22 +35,12 @@ def auc(score: Vector, positive: Vector, weight: Vector) -> float:
 
 
 def ndcg(scores: Iterable[Vector], gain: Vector, query: Counts, most: int | None) -> Matrix:
-    """Return the normalised discounted cumulative gain of each query; shape (M, Q).
+    """Return the normalised discounted cumulative gain of each query of M rankings; shape (M, Q).
 
-    `scores` are of M rankings, one at a time in memory; the gain is >= 0, `query` 0 to Q - 1, each
-    with rows; `most` places count, None for all. Place p, from 1, is discounted by ``1 / log2(1 +
-    p)``. A query without any gain has 0, as in scikit-learn's ``ndcg_score``. O(M n log n).
+    Place p, from 1, is discounted by ``1 / log2(1 + p)``; `most` places count, None for all. A
+    query without any gain has 0, as in scikit-learn's ``ndcg_score``. O(M n log n).
 
     Jarvelin, Kekalainen (2002), ACM TOIS 20; McSherry, Najork (2008), ECIR, of ties.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dbselect.validation.scoring.ranks import ndcg
-    >>> query = np.array([0, 0, 0, 1, 1])
-    >>> score, gain = np.array([3.0, 2, 1, 1, 1]), np.array([0.0, 1, 0, 1, 0])
-    >>> ndcg([score], gain, query, None).round(4).tolist()
-    [[0.6309, 0.8155]]
     """
     ideal = _gained(gain, gain, query, most, 0.0)
     found = np.array([_gained(one, gain, query, most, _nearness(one)) for one in scores])

@@ -1,7 +1,6 @@
 """The rows of a table read once, batch by batch, each for its sums: predictors, target and keys.
 
-What is read and summed is plain data: an engine with processes of its own sums its rows there, as
-`sources.partial.partial_aggregates` asks for it.
+All is plain data, so that an engine sums rows in its own processes (`sources.partial`).
 """
 
 from abc import abstractmethod
@@ -108,11 +107,7 @@ class RowReading(Summing):
         return self.predictors.predict(batch)
 
     def of(self, batch: Any) -> Iterator[Any]:
-        """Give the sums over some rows.
-
-        DataError for an infinite value, or a negative weight; SourceError if a prediction is not
-        finite.
-        """
+        """Sum some rows; DataError for unusable values, SourceError for predictions not finite."""
         return (self._sums_of(part) for part in pa.table(batch).to_batches() if part.num_rows)
 
     def added(self, sums: Any, more: Any) -> Any:
@@ -166,10 +161,7 @@ class RowReading(Summing):
 def fields_read(
     found: Any, predictors: LinearPredictors, data: Any, weight: str | None, keys: Mapping[str, str]
 ) -> tuple[dict[str, Any], Any]:
-    """Return the fields of the `RowReading` for the predictors of a result, and the table.
-
-    Each key has the name of the argument that it is of.
-    """
+    """Return the fields of the `RowReading` of a result, and the table; keys are by argument."""
     inputs = inputs_of(list(predictors.each[0].coefficients), predictors.terms)
     table = open_table(
         data, [found.target, *dict.fromkeys(one.source for one in single_fields(*inputs))]

@@ -45,11 +45,9 @@ class RowScores:
 
 
 def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = None) -> RowScores:
-    """Read a table once and judge every prefix on the rows that all of them can predict.
+    """Judge every prefix, in one pass, on the rows that all of them can predict.
 
-    DataError for no usable rows, or a value of the target that the model does not allow; warnings
-    as `evaluate`. Beside an offset the model without columns is fitted, in passes of its own but
-    for family poisson, so that SourceError is raised for what can be read only once.
+    But for poisson an offset takes further passes: SourceError for what can be read only once.
     """
     without = bool(found.offsets.names) or not found.has_intercept
     kinds = ["deviance"]
