@@ -100,7 +100,9 @@ def test_sequences_files_and_other_rows(tmp_path):
         )
         one, other = getattr(judged, "table", judged), getattr(expected, "table", expected)
         numbers = [name for name, dtype in one.schema.items() if dtype == pl.Float64]
-        np.testing.assert_allclose(one.select(numbers), other.select(numbers), rtol=1e-6, atol=1e-12)
+        np.testing.assert_allclose(
+            one.select(numbers), other.select(numbers), rtol=1e-6, atol=1e-12
+        )
     without = TABLE.with_columns(hours=pl.when(pl.col("a") > 0).then("hours").otherwise(0.0))
     some = ds.evaluate(seq, without)
     kept = ds.evaluate(seq, without.filter(pl.col("hours") > 0))
