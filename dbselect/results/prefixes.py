@@ -1,10 +1,6 @@
-"""A sequence of prefixes: what is the same in all families of models.
+"""A sequence of prefixes, each with a model: what is the same in all families.
 
-A search takes groups in an order, and each prefix of it has a model. What the models are, and
-what is known of them, is the family's: `Sequence` (one response), `JointSequence`
-(several) and `GlmSequence` (generalised linear models). A family answers `model`,
-`_criteria` and the record that it is stored as; where a question cannot mean anything there,
-it refuses in a sentence.
+A family answers `model`, `_criteria` and the record; it refuses what cannot mean anything there.
 """
 
 from abc import abstractmethod
@@ -60,10 +56,7 @@ Budget = float | npt.ArrayLike | None
 
 
 class Prefixes(Judged[M], files.Stored, InNotebooks):
-    """Groups in the order in which they buy prediction, with a model for each prefix.
-
-    Step 0 is the model without columns.
-    """
+    """Groups in the order in which they buy prediction; step 0 is the model without columns."""
 
     #: The record's type in Arrow, and what it is called in errors.
     _RECORD_TYPE: ClassVar[pa.StructType]
@@ -473,7 +466,6 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         return [self.columns[j] for j in self.columns_held(step)]
 
     def _at_step(self, step: int) -> Predicting:
-        """Return what predicts after a step."""
         return self.model(step)
 
     def with_costs(self, costs: Costs) -> Self:
