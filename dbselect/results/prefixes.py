@@ -1,7 +1,4 @@
-"""A sequence of prefixes, each with a model: what is the same in all families.
-
-A family answers `model`, `_criteria` and the record; it refuses what cannot mean anything there.
-"""
+"""What sequences of all families share; a family refuses what cannot mean anything there."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Sequence
@@ -204,16 +201,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
     @abstractmethod
     def model(self, step: int) -> M:
-        """Return the model after a step.
-
-        Parameters
-        ----------
-        step : 0 to the number of steps
-
-        Raises
-        ------
-        ArgumentError : there is no such step
-        """
+        """Return the model after a step, 0 to the number of steps; ArgumentError for others."""
 
     def at(self, budget: float | None = None, *, size: int | None = None) -> M:
         """Return the model of the longest prefix within a budget.
@@ -745,20 +733,12 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
     @abstractmethod
     def to_struct(self) -> dict[str, Any]:
-        """Return the sequence as plain Python data.
-
-        A linear sequence has the Gram of its columns in it.
-        """
+        """Return the sequence as plain Python data; a linear one has its Gram in it."""
 
     @classmethod
     @abstractmethod
     def from_struct(cls, record: Any) -> Self:
-        """Read what `to_struct` or SQL gave: a mapping, or an Arrow struct scalar.
-
-        Raises
-        ------
-        RecordError : a field is missing or of another kind
-        """
+        """Read a mapping or an Arrow struct scalar; RecordError for a field amiss."""
 
     def write_parquet(self, path: str | Path) -> None:
         """Write a Parquet file of one row, its columns the fields of `to_struct`.
