@@ -143,10 +143,7 @@ def statuses(records: pa.Array, target: str) -> pa.StringArray:
 
 
 def _warned(found: pa.StructArray) -> pa.StructArray:
-    """Return answers, and warn where coefficients lose digits, or columns are left out for a trace.
-
-    In the same words for every block of records, so that they are shown once.
-    """
+    """Return answers; warn in the same words for every block, so that they are shown once."""
     if pc.any(pc.greater(found.field("condition"), CONDITION_LIMIT)).as_py():
         warnings.warn(
             "some segments have selected columns with a condition number above "

@@ -97,7 +97,6 @@ def one_of(names: Any) -> Kind:
 
 FLAG = Kind("be True or False", is_flag, "BOOLEAN", _yes_or_no)
 TEXT = Kind("be text", _is_column, "VARCHAR", str)
-#: The name of a column.
 COLUMN = Kind("be the name of a column", _is_column, "VARCHAR", str)
 #: Names of groups, or of columns.
 GROUP_NAMES = Kind("be a list of group names", _are_names, "VARCHAR[]", str, several=True)

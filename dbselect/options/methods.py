@@ -54,7 +54,6 @@ _TESTED: dict[str, Any] = {
     "tested": Option(None, COLUMNS, "columns to test; default: all of the model")
 }
 
-#: Methods by name.
 METHODS: dict[str, Method] = {
     "anytime_sequence": Method(
         "order groups of columns by how much prediction each buys for its cost",

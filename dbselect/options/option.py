@@ -1,8 +1,4 @@
-"""One option of a method: its default, what it may be, and what it does.
-
-The options of a method are a `TypedDict` whose fields are annotated with an `Option`, so that
-type checkers, `help`, checks, the SQL macros, Polars and the command line all read one line.
-"""
+"""One option of a method: it annotates the field of a `TypedDict` that all doors read."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,10 +28,7 @@ class Option:
     in_engines: bool = True  # whether SQL and Polars take it for a Gram record
 
     def checked(self, name: str, value: Any) -> Any:
-        """Return a value, as Python's own number, or as a list if it can be read only once.
-
-        ArgumentError if the option does not allow it.
-        """
+        """Return a checked value as a number of Python, or as a list if it is read only once."""
         if value is self.default:
             return value
         if isinstance(value, Iterator):
@@ -64,11 +57,7 @@ def _option(hint: Any) -> Option:
 
 
 def checked_options(table: type[T], method: str, options: Mapping[str, Any]) -> T:
-    """Return all options of a method: those given, checked, and the defaults of the others.
-
-    OptionError for an unknown option, or one without a default that is not given; ArgumentError for
-    a value that is not allowed.
-    """
+    """Return all options, checked, with defaults; OptionError for an unknown or a missing one."""
     known: dict[str, Option] = options_of(cast(type, table))
     check_known(method, options, known)
     found: dict[str, Any] = {}
@@ -126,9 +115,8 @@ def shows(
 ) -> Callable[[F], F]:
     """Give a function the signature and the documented parameters of its options.
 
-    The signature that `help` shows has no types, which the texts say; type checkers read those of
-    the function and of the tables. `first` are lines of the docstring for parameters that are not
-    in the tables, `like` a function whose docstring it has, except for the parameters.
+    The signature has no types, which the texts say; type checkers read function and tables.
+    `first` are lines of the docstring for parameters not in the tables; `like` has the rest of it.
     """
 
     def decorate(function: F) -> F:

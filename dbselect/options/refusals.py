@@ -1,7 +1,4 @@
-"""Which fields of a problem a method refuses, and why they cannot mean anything there.
-
-The table of the documentation (method x field x door) and its tests read this one.
-"""
+"""Which fields of a problem a method refuses, and why; the table of the documentation reads it."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,9 +1,4 @@
-"""The options of every method: name, type, default, what it may be and what it does, once.
-
-What a method asks about the data is not here: that is the `Problem`, whose fields every method
-has. Signatures, checks, the SQL macros, Polars, the command line and the documentation read
-these tables; the compiled library's own (``native/src/search/options.rs``) is checked by a test.
-"""
+"""The options of every method, once; a test compares them with ``native/src/search/options.rs``."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict

@@ -28,7 +28,6 @@ class InNotebooks:
 
     @property
     def _glance(self) -> Glance:
-        """The table and the curve."""
         return Glance(self.table)
 
     def _repr_html_(self) -> str:

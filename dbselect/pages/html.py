@@ -49,10 +49,7 @@ def html_table(table: pl.DataFrame, first: int, last: int) -> str:
 
 
 def small_curve(x: Any, y: Any, words: str) -> str:
-    """Return a step curve, its points in order, as SVG in the colour of the text around it.
-
-    `words` describe it for screen readers.
-    """
+    """Return a step curve as SVG in the colour of the text; `words` are for screen readers."""
     kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), CURVE_POINTS)).astype(int))
     across, up = (_placed(np.asarray(one, dtype=float)[kept]) for one in (x, y))
     across = CURVE_EDGE + across * (CURVE_WIDTH - 2 * CURVE_EDGE)

@@ -1,8 +1,4 @@
-"""A report as one page that needs nothing else: no file beside it, no network, no library.
-
-The page has a content security policy that makes browsers refuse any request. Where it holds the
-compiled search, scripts may compile WebAssembly, and still no text.
-"""
+"""A report as one page that needs nothing else: no file beside it, no network, no library."""
 
 import json
 from collections.abc import Sequence
@@ -60,11 +56,9 @@ def page(
     refused: str,
     module: str,
 ) -> str:
-    """Return the page.
+    """Return the page; `module` is the compiled search in base64, empty without it.
 
-    `question` says in sentences what was asked, `data` is what `report.js` shows, `sections` follow
-    the slider. Costs cannot be edited, as `refused` says, until the module runs: the compiled
-    search in base64, empty without it.
+    `data` is what `report.js` shows; `refused` says why costs are fixed until the module runs.
     """
     several = ["of"] if data["responses"] else []
     texts, numbers = ["term", "group"], ["coefficient", "standard error", "p"]
@@ -116,5 +110,4 @@ def _kind(number: bool) -> str:
 
 
 def _key(value: Any) -> str:
-    """Return what a row is sorted by."""
     return "" if value is None else escape(str(value))

@@ -13,10 +13,7 @@ MOST_ROWS, MOST_LETTERS = 200, 60
 
 
 class Summary(pl.DataFrame):
-    """The terms of a model: a DataFrame as any other, with the facts of the fit in its `repr`.
-
-    What is made of it, by `select` say, is a plain table.
-    """
+    """The terms of a model, with the facts of the fit in its `repr`; `select` drops them."""
 
     _facts: Callable[[], dict[str, Any]] | None = None
 

@@ -1,8 +1,4 @@
-"""Heat maps: limits or groups against each other, groups against sizes or windows of time.
-
-The opacity of a cell shows its value: 0 has the colour of the page, 1 the full colour.
-A picture with few cells has the number in each.
-"""
+"""Heat maps of limits, groups, sizes or windows; the opacity of a cell shows its value, 0 to 1."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,10 +16,7 @@ FAINTEST_AND_FULL = [0.03, 0.85]
 
 
 def limits_grid(frame: pl.DataFrame, title: str, told: Sequence[str]) -> Any:
-    """Return the picture of models within two limits.
-
-    A row of the frame is a model: max_columns, max_groups, columns, groups, spent, explained, r2.
-    """
+    """Return the picture of models within two limits, a row each."""
     alt = altair()
     x = alt.X("max_groups:O", title="most groups").axis(labelAngle=0)
     y = alt.Y("max_columns:O", title="most columns").sort("descending")
@@ -37,11 +30,7 @@ def limits_grid(frame: pl.DataFrame, title: str, told: Sequence[str]) -> Any:
 
 
 def between(frame: pl.DataFrame, order: Sequence[str], title: str, told: Sequence[str]) -> Any:
-    """Return the picture of how groups correlate.
-
-    A row of the frame is a pair: group, other, correlation, strength (its size), columns. In the
-    order neighbours are alike.
-    """
+    """Return the picture of how groups correlate, a row a pair; neighbours in `order` are alike."""
     alt = altair()
     x = alt.X("other:N", title=None).sort(list(order)).axis(labelAngle=-45, labelLimit=140)
     y = alt.Y("group:N", title=None).sort(list(order)).axis(labelLimit=140)
@@ -53,11 +42,7 @@ def between(frame: pl.DataFrame, order: Sequence[str], title: str, told: Sequenc
 
 
 def frequencies_of_sizes(frame: pl.DataFrame, title: str, told: Sequence[str]) -> Any:
-    """Return the picture of how often each group is among the first so many.
-
-    A row of the frame is a group and size: group, stable, size, frequency; the most frequent group
-    first.
-    """
+    """Return the picture of how often groups are among the first so many, most frequent first."""
     alt = altair()
     order = frame["group"].unique(maintain_order=True).to_list()
     x = alt.X("size:O", title="groups chosen").axis(labelAngle=0, labelOverlap=True)
@@ -72,10 +57,7 @@ def frequencies_of_sizes(frame: pl.DataFrame, title: str, told: Sequence[str]) -
 
 
 def order_over_time(steps: pl.DataFrame, target: str) -> Any:
-    """Return the picture of the step in which each window buys each group.
-
-    A row is a window and step: first, last, step, group, cost, spent, gain, r2.
-    """
+    """Return the picture of the step in which each window buys each group."""
     alt = altair()
     order = steps.group_by("group").agg(pl.col("step").mean()).sort("step", "group")["group"]
     told = ["A column a window, at its end; a row a group. The stronger, the earlier it is bought."]

@@ -1,8 +1,4 @@
-"""The axis of cost: linear, or logarithmic where most is explained by a small part of the cost.
-
-The first groups mostly bring most for little, and a linear axis would have them in one stroke.
-There it is ``log(1 + spent / c)``, c the cost at which half of the height is reached.
-"""
+"""The axis of cost: logarithmic where a small part of the cost explains most, else linear."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -15,11 +15,9 @@ OTHERS = "others"
 def growth(
     frame: pl.DataFrame, title: str, told: Sequence[str], unit: str, size: tuple[str, str]
 ) -> Any:
-    """Return the picture of a path.
+    """Return the picture of a path, a row for a penalty and unit, the largest unit first.
 
-    A row of the frame is a penalty and unit, the largest unit first: penalty, its name, cost, size,
-    spent, r2. `unit` is what a line is, ``"group"`` or ``"column"``, and the column of its name;
-    `size` the column of what is drawn, and how its axis is called.
+    `unit` is ``"group"`` or ``"column"``; `size` the column that is drawn, and its axis's title.
     """
     alt = altair()
     coloured = frame[unit].unique(maintain_order=True).to_list()[: len(COLOURS)]

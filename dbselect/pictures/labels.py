@@ -15,8 +15,7 @@ def placed(
 ) -> pl.Series:
     """Return the names that have room, and NULL for the others, as a Series called label.
 
-    A point has its row, where its name begins across and at which height, both in pixels, and
-    whether the name ends there instead; those that count most come first. `names` are of all rows.
+    A point, those that count most first: row, x and y of its name in pixels, whether it ends there.
     """
     boxes: list[tuple[float, float, float]] = []
     labels: list[str | None] = [None] * len(names)

@@ -12,10 +12,7 @@ from dbselect.pictures.style import COLOURS, HEIGHT, WIDTH, altair, finished
 def options_beside(
     frame: pl.DataFrame, heights: Heights, title: str, told: Sequence[str], tips: Sequence[Tip]
 ) -> Any:
-    """Return the picture of one score an option.
-
-    A row of the frame is an option: options, value, low, high, choice or NULL.
-    """
+    """Return the picture of one score an option, a row each."""
     alt = altair()
     x, y = alt.X("options:N", title=None), heights.encoding(heights.ends(frame))
     point = alt.Chart().mark_point(size=45, filled=True, opacity=1, color=COLOURS[0])

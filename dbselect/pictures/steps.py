@@ -1,9 +1,4 @@
-"""Curves against cost: of one search or several, on its rows or others, by any measure.
-
-A prediction changes only when a group is complete, so every curve is a step function. The
-steps of the first curve are named where names have room, those that gain most first; tooltips
-name the others.
-"""
+"""Step curves against cost: a prediction changes only when a group is complete."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -76,13 +71,10 @@ def step_curves(
     tips: Sequence[Tip],
     mark: float | None = None,
 ) -> Any:
-    """Return the picture of step curves.
+    """Return the picture of step curves, a row for a curve and step; NULL is not drawn.
 
-    A row of the frame is a curve and step: step, spent and what `heights` draws, NULL where it is
-    not drawn. Where there are such columns, group names the step, low and high end a band, and
-    choice says what the step is chosen for; each may be NULL. `line` is the column of the curves'
-    names, the first the one whose steps are named, None for one curve; `tips` are what hovering
-    shows; a dotted line stands at the cost `mark`.
+    Columns that may be there: group names a step, low and high end a band, choice says what it is
+    chosen for. `line` is the column of the curves' names; a dotted line stands at the cost `mark`.
     """
     alt = altair()
     drawn = frame.filter(pl.col(heights.value).is_not_null())
@@ -144,10 +136,7 @@ def choices() -> Any:
 def thinned(
     frame: pl.DataFrame, most: int = MOST_STEPS, always: pl.Expr | None = None
 ) -> pl.DataFrame:
-    """Return rows spread evenly, the first and the last among them, where there are too many.
-
-    The rows that `always` means are kept beside these.
-    """
+    """Return rows spread evenly, with the first, the last and those that `always` means."""
     if frame.height <= most:
         return frame
     kept = pl.int_range(pl.len()).is_in(np.linspace(0, frame.height - 1, most).astype(int))

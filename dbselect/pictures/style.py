@@ -1,10 +1,7 @@
-"""What all pictures have in common: altair, colours, dashes, and the page seen through them.
+"""What all pictures have in common: altair, colours, dashes, and a white page of their own.
 
-A picture is read on white paper, on a dark screen, in a file, in grey and by eyes that confuse red
-and green. So it brings its own white page and dark text, colours are those of Okabe and Ito, and
-what a colour shows, a dash or a label shows as well.
-
-Source: Okabe, Ito (2008), Color Universal Design.
+They are read on dark screens, in grey, and by eyes that confuse red and green: what a colour shows,
+a dash or a label shows as well. Source: Okabe, Ito (2008), Color Universal Design.
 """
 
 from collections.abc import Sequence
@@ -39,11 +36,7 @@ def altair() -> ModuleType:
 
 
 def finished(chart: Any, frame: pl.DataFrame, title: str, told: Sequence[str]) -> Any:
-    """Return a chart on its frame, with a title and a description for screen readers.
-
-    The chart has no data; the frame is all that is drawn, ``chart.data`` of the result. `told` says
-    what the picture shows, in sentences: below the title and in the description.
-    """
+    """Return a chart on its frame; `told` are sentences, below the title and for screen readers."""
     alt = altair()
     heading = alt.TitleParams(title, subtitle=list(told), anchor="start")
     words = f"{title}. {' '.join(told)}"
@@ -71,10 +64,7 @@ def finished(chart: Any, frame: pl.DataFrame, title: str, told: Sequence[str]) -
 
 
 def told_apart(field: str, names: Sequence[str], title: str | None = None) -> dict[str, Any]:
-    """Return the encodings that distinguish lines, by colour and dash in one legend.
-
-    `field` is the column of the names, which the legend has in their order.
-    """
+    """Return the encodings of lines, by colour and dash, in one legend in the order of `names`."""
     alt = altair()
     kinds = range(len(names))
     colours = [COLOURS[k % len(COLOURS)] for k in kinds]

@@ -1,8 +1,4 @@
-"""The problem: everything that a search, a fit or a check needs to know about the data.
-
-Every method takes it and carries it whole: results keep it, without the rows, so that a report,
-a refit or a cross-validation asks the same question again.
-"""
+"""The problem: what a method knows about the data, kept in results without the rows."""
 
 import inspect
 from collections.abc import Mapping
@@ -111,7 +107,6 @@ class Problem:
     _read: dict[Any, Any] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse what no data could make right."""
         self._set("family", parse(self.family))
         for name, option in options_of(ProblemOptions).items():
             if name != "family":
@@ -129,7 +124,6 @@ class Problem:
         object.__setattr__(self, name, value)
 
     def __eq__(self, other: object) -> bool:
-        """Whether two problems ask the same, of the same source."""
         if not isinstance(other, Problem):
             return NotImplemented
         own = (name for name in self.__dataclass_fields__ if name[0] != "_")
@@ -179,7 +173,6 @@ class Problem:
             self._set(name, value)
 
     def _check_objective(self) -> None:
-        """Refuse what an objective already has, or has nothing for."""
         asked = {"target": self.target, "groups": self.groups} | self._changed_words()
         for name, value in asked.items():
             if value is not None and name not in ("always", "seed"):
@@ -353,7 +346,6 @@ def _costs(costs: Any, groups: Any) -> Any:
 
 
 def _kind(source: Any) -> str:
-    """Return what a source is, in a word or two."""
     if source is None:
         return "without rows"
     return repr(source) if isinstance(source, str) else type(source).__name__

@@ -18,12 +18,7 @@ from dbselect.problem.problem import Problem
 def of_records(
     method: str, target: Any, options: Mapping[str, Any]
 ) -> tuple[Problem, dict[str, Any]]:
-    """Return the problem of a method of records, without rows, and its options not at defaults.
-
-    `options` are groups, costs, fields of the problem and options of the method. OptionError for an
-    unknown one, or one without a default that is not given; ArgumentError for a value that is not
-    allowed, or needs rows, which a record does not hold.
-    """
+    """Return the problem and the options not at defaults; refuse fields that need rows."""
     require_single_target(target)
     asked = (OF_RECORDS | METHODS)[method]
     known = asked.known

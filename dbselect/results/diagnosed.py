@@ -1,8 +1,4 @@
-"""Diagnostics of a least-squares model, from its record: no row is read again.
-
-How far the columns depend on each other and what each has of the target are properties of the
-rows and the columns, whatever the ridge; tests and intervals are those of least squares.
-"""
+"""Diagnostics of a least-squares model from its record; tests and intervals are without ridge."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -331,7 +327,6 @@ class Diagnosed(FittedModel):
 
     @property
     def _criteria(self) -> dict[str, float | None]:
-        """The information criteria of the model alone."""
         fit, kept = self._least_squares, self._kept
         gram, none = fit.moments, float(fit.intercept)
         y = gram.position(self.target, "target")
@@ -346,7 +341,6 @@ class Diagnosed(FittedModel):
 
     @property
     def _facts(self) -> dict[str, Any]:
-        """What `summary` prints above the terms."""
         fit = self._known
         found: dict[str, Any] = {"target": self.target, "rows": self.rows, "r2": self.r2}
         found |= {"formula": self.terms.formula}
@@ -393,10 +387,7 @@ class Diagnosed(FittedModel):
         return LinearPredictors([Predictor(self.intercept, self.coefficients), *each], self.terms)
 
     def _standardized(self) -> pl.Series:
-        """Return the terms' coefficients in deviations of the target for one of the column.
-
-        Through the origin deviations are about 0, as all else there.
-        """
+        """Return coefficients in deviations, which are about 0 through the origin."""
         fit = self._known
         own = np.full(len(self.columns), np.nan)
         if fit.gram is not None:
@@ -414,7 +405,6 @@ class Diagnosed(FittedModel):
         return pl.Series("standardized", values, pl.Float64).fill_nan(None)
 
     def _f_row(self, columns: Sequence[str]) -> dict[str, Any]:
-        """Return the row of `f_test`."""
         if not self.columns:
             nothing = {"df": 0, "df_residual": self.df_residual}
             return nothing | {"statistic": None, "p_value": None}

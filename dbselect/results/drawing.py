@@ -57,7 +57,8 @@ def drawn(sequence: Any, bound: bool, held_out: Any) -> Any:
         told.append(
             "The band is one standard error of the folds." if _is_validated(held_out) else ""
         )
-    at, spent = _plateau(sequence)
+    at = flat_from(sequence.spent, sequence.explained)
+    spent = cost_of_height(sequence.spent, sequence.explained, at)
     if at < 1:
         told.append(f"Beyond the dotted line, {1 - at:.0%} of the gain remains.")
         parts.append(pl.DataFrame({"curve": [PLATEAU], "spent": [spent], "why": [f"{at:.0%}"]}))
@@ -88,12 +89,6 @@ def _reasons(sequence: Any) -> list[str]:
     reasons = ["the model without columns", *(step.choice.value for step in sequence.records)]
     reasons[-1] += f"; then it ended: {sequence.stop.value}"
     return reasons
-
-
-def _plateau(sequence: Any) -> tuple[float, float]:
-    """Return the fraction from which the curve is flat, and its cost."""
-    fraction = flat_from(sequence.spent, sequence.explained)
-    return fraction, cost_of_height(sequence.spent, sequence.explained, fraction)
 
 
 def _is_validated(held_out: Any) -> bool:

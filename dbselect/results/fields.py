@@ -1,8 +1,4 @@
-"""Results as plain data by their fields: models, paths and cross-validations in files.
-
-A value that JSON has no form for is a mapping with the one key ``#``: the name of its kind, and
-what it is made of. Only the kinds that are listed here are read.
-"""
+"""Results in files, by their fields; what JSON has no form for is ``{"#": kind, "of": parts}``."""
 
 import base64
 import io
@@ -28,7 +24,7 @@ from dbselect.record.gram import Gram
 from dbselect.record.terms import Terms
 from dbselect.results.call import Call
 
-#: Classes that are made of their fields, or are one of some names, and their modules.
+#: The only classes that are read: made of their fields, or one of some names; and their modules.
 _CLASSES = {
     "Model": "results.model", "JointModel": "results.model",
     "GlmModel": "results.glm.model", "StandardErrors": "results.glm.model",
@@ -119,7 +115,6 @@ def _made(kind: str, own: Mapping[str, Any]) -> Any:
 
 @cache
 def _hints(made: type) -> dict[str, Any]:
-    """Return the types of the fields of a class."""
     return get_type_hints(made, localns={"Problem": load("problem.problem", "Problem")})
 
 
@@ -142,7 +137,6 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
     if value is None or isinstance(value, bool | str | int):
         return value
     if isinstance(value, float | np.floating):
@@ -178,14 +172,6 @@ def _value(plain: Any) -> Any:
     return load(_CLASSES[kind], kind)[own] if isinstance(own, str) else _made(kind, own)
 
 
-def _penalised(value: Any) -> list[Any]:
-    return [_plain(part) for part in value.parts]
-
-
-def _read_penalised(own: Any) -> Any:
-    return load("_native", "Penalised")(*map(_value, own))
-
-
 def _table(frame: pl.DataFrame) -> str:
     file = io.BytesIO()
     frame.write_parquet(file)
@@ -197,7 +183,8 @@ _PLAIN: dict[str, Any] = {
     "dict": lambda value: [[_plain(key), _plain(one)] for key, one in value.items()],
     "tuple": lambda value: [_plain(one) for one in value],
     "ndarray": lambda value: [_plain(value.tolist()), str(value.dtype)],
-    "DataFrame": _table, "Penalised": _penalised, "Decimal": str,
+    "DataFrame": _table, "Decimal": str,
+    "Penalised": lambda value: [_plain(part) for part in value.parts],
     "Terms": Terms.to_struct, "Gram": Gram.to_struct, "Call": Call.to_json,
     "Problem": lambda value: Call(value, "").to_json(),
     "Sequence": lambda value: value.to_struct(),
@@ -208,7 +195,7 @@ _VALUES: dict[str, Any] = {
     "tuple": lambda own: tuple(_value(one) for one in own),
     "ndarray": lambda own: np.array(_value(own[0]), dtype=own[1]),
     "DataFrame": lambda own: pl.read_parquet(io.BytesIO(base64.b64decode(own))),
-    "Penalised": _read_penalised,
+    "Penalised": lambda own: load("_native", "Penalised")(*map(_value, own)),
     "Decimal": Decimal,
     "Terms": Terms.from_struct, "Gram": Gram.from_struct, "Call": Call.from_json,
     "Problem": lambda own: Call.from_json(own).problem,

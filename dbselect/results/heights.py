@@ -1,10 +1,4 @@
-"""Where a curve of prefixes reaches a share of its final height, and where it flattens.
-
-Where groups are given back, a budget buys the longest prefix within it, not the best or the last
-of its cost: the curve is what that explains.
-
-Source: Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
-"""
+"""Where a curve reaches a share of its height (Hu, Grubb, Bagnell, Hebert 2016, section 5.2)."""
 
 import numpy as np
 

@@ -1,11 +1,4 @@
-"""A sequence of prefixes: what is the same in all families of models.
-
-A search takes groups in an order, and each prefix of it has a model. What the models are, and
-what is known of them, is the family's: `Sequence` (one response), `JointSequence`
-(several) and `GlmSequence` (generalised linear models). A family answers `model`,
-`_criteria` and the record that it is stored as; where a question cannot mean anything there,
-it refuses in a sentence.
-"""
+"""What sequences of all families share; a family refuses what cannot mean anything there."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Sequence
@@ -60,10 +53,7 @@ Budget = float | npt.ArrayLike | None
 
 
 class Prefixes(Judged[M], files.Stored, InNotebooks):
-    """Groups in the order in which they buy prediction, with a model for each prefix.
-
-    Step 0 is the model without columns.
-    """
+    """Groups in the order in which they buy prediction; step 0 is the model without columns."""
 
     #: The record's type in Arrow, and what it is called in errors.
     _RECORD_TYPE: ClassVar[pa.StructType]
@@ -211,16 +201,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
     @abstractmethod
     def model(self, step: int) -> M:
-        """Return the model after a step.
-
-        Parameters
-        ----------
-        step : 0 to the number of steps
-
-        Raises
-        ------
-        ArgumentError : there is no such step
-        """
+        """Return the model after a step, 0 to the number of steps; ArgumentError for others."""
 
     def at(self, budget: float | None = None, *, size: int | None = None) -> M:
         """Return the model of the longest prefix within a budget.
@@ -473,7 +454,6 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         return [self.columns[j] for j in self.columns_held(step)]
 
     def _at_step(self, step: int) -> Predicting:
-        """Return what predicts after a step."""
         return self.model(step)
 
     def with_costs(self, costs: Costs) -> Self:
@@ -753,20 +733,12 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
     @abstractmethod
     def to_struct(self) -> dict[str, Any]:
-        """Return the sequence as plain Python data.
-
-        A linear sequence has the Gram of its columns in it.
-        """
+        """Return the sequence as plain Python data; a linear one has its Gram in it."""
 
     @classmethod
     @abstractmethod
     def from_struct(cls, record: Any) -> Self:
-        """Read what `to_struct` or SQL gave: a mapping, or an Arrow struct scalar.
-
-        Raises
-        ------
-        RecordError : a field is missing or of another kind
-        """
+        """Read a mapping or an Arrow struct scalar; RecordError for a field amiss."""
 
     def write_parquet(self, path: str | Path) -> None:
         """Write a Parquet file of one row, its columns the fields of `to_struct`.

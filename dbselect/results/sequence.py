@@ -130,7 +130,6 @@ class Sequence(Prefixes[Model]):
         return State(self.linear, self.positions)
 
     def _fitted_rows(self, step: int) -> FittedRows:
-        """Return the rows that the model after a step was fitted to."""
         return FittedRows(self.gram, self.ridge, self._was_chosen(step), self.problem.intercept)
 
     def _fits(self) -> information.Fits:
@@ -183,8 +182,7 @@ def build(
 ) -> Sequence:
     """Return the sequence of some steps, in the table's units.
 
-    `coef`, shape (steps + 1, D), is w of every prefix on unit-variance columns, with which RSS/TSS
-    = 1 - z'z - w' diag(ridge) w. Aliased columns are numbers.
+    `coef`, shape (steps + 1, D), is w on unit-variance columns, r2 = z'z + w' diag(ridge) w.
     """
     explained = np.array([0.0] + [step.explained for step in records])
     in_units = coef * (own.target_spread / own.spread)

@@ -1,9 +1,4 @@
-"""Sequences as plain data: lists of steps for the engines, records for files.
-
-A list of steps, each with its model, is what SQL and Polars see; a record is one such
-list and all other fields of a sequence. What the records of all families have in common is
-read and written here: groups, steps and choices; `glm.store` adds what its models have.
-"""
+"""Sequences as plain data, of all families: lists of steps for the engines, records for files."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +17,6 @@ from dbselect.results.call import Call
 if TYPE_CHECKING:
     from dbselect.results.sequence import Sequence as LinearSequence
 
-#: A stored group.
 GROUP_TYPE = pa.struct(
     [("name", pa.string()), ("columns", pa.list_(pa.string())), ("cost", pa.float64())]
 )
@@ -42,7 +36,6 @@ _OWN_FIELDS = [
     ("condition", pa.float64()),
     ("sequence", pa.list_(STEP_TYPE)),
 ]
-#: A stored sequence.
 SEQUENCE_TYPE = pa.struct([*_OWN_FIELDS, ("gram", RECORD_TYPE)])
 #: A stored sequence of several responses: what each has of its own, and the Gram of all.
 JOINT_TYPE = pa.struct(
@@ -99,7 +92,6 @@ def joint_record(rule: str, sequences: "Iterable[LinearSequence]") -> dict[str, 
 
 
 def _own_record(sequence: "LinearSequence") -> dict[str, Any]:
-    """Return everything but the Gram."""
     finite_condition = np.isfinite(sequence.condition)
     return {
         "target": sequence.target,
@@ -132,10 +124,7 @@ def to_table(record: Mapping[str, Any], type_: pa.StructType) -> pa.Table:
 
 
 def as_arrow(value: Any, type_: pa.DataType) -> Any:
-    """Return plain data with lists of pairs for mappings, as Arrow takes maps.
-
-    TypeError if a map is something else, of which Arrow would end the process.
-    """
+    """Return plain data with maps as lists of pairs; TypeError for what would end the process."""
     if pa.types.is_map(type_) and not isinstance(value, Mapping | None):
         raise TypeError(f"a mapping is a {type(value).__name__}")
     if isinstance(value, Mapping):
@@ -222,10 +211,7 @@ def _parts(record: Mapping[str, Any], gram: Gram, apart: str | None = None) -> d
 
 
 def search_parts(record: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what a sequence of any family has of its search, from a record and its steps.
-
-    The first is that of the model without columns.
-    """
+    """Return what a sequence has of its search; the first step is the model without columns."""
     names = [group["name"] for group in record["groups"]]
     groups = Groups(
         {group["name"]: _texts(group["columns"]) for group in record["groups"]},

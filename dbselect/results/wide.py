@@ -24,15 +24,7 @@ WIDE_FIELDS = ("scans", "rows_fetched", "n_groups", "n_columns", "n_searched")
 
 @dataclass(frozen=True)
 class Screened:
-    """That a search saw only some columns: those that promise most alone.
-
-    The sequence is that of a search on these, which a search on all may not find.
-
-    Parameters
-    ----------
-    columns : there were, and criteria count them
-    kept : were searched
-    """
+    """Of `columns`, which criteria count, a search saw `kept`: those that promise most alone."""
 
     columns: int
     kept: int

@@ -165,7 +165,6 @@ def check_columns(columns: Any) -> None:
 
 
 def _read_columns(problem: "Problem", columns: Sequence[str] | None) -> list[str] | None:
-    """Return the columns to read: those given, or those of the groups."""
     if columns is not None:
         return list(columns)
     if problem.groups is None:
@@ -174,7 +173,6 @@ def _read_columns(problem: "Problem", columns: Sequence[str] | None) -> list[str
 
 
 def _groups_in(problem: "Problem", passes: Passes) -> Groups:
-    """Return the groups of the columns that are read in passes."""
     if not passes.names:
         raise ColumnError(
             f"there is no column besides the target '{problem.targets[0]}'; one is needed"
@@ -183,7 +181,6 @@ def _groups_in(problem: "Problem", passes: Passes) -> Groups:
 
 
 def _groups(problem: "Problem", features: list[str], terms: Any) -> Groups:
-    """Return the groups of all features: those of the problem, or the fields of the columns."""
     return groups_of(features, problem.groups, problem.costs, problem.targets, terms)
 
 

@@ -188,7 +188,6 @@ def group_lasso(problem: "Problem", **options: Unpack[GroupLassoOptions]) -> Any
 
 
 def _path(search: GramSearch, known: Any) -> GroupLassoPath:
-    """Return the path of a problem that is set up."""
     groups, members = search.groups, search.groups.positions
     # The order of `group_lasso` has the groups to take first, its penalty does not.
     free = search.first if search.call.method != "group_lasso" else []

@@ -35,10 +35,7 @@ class Factors:
 
 
 def factors_of(groups: Groups, given: Mapping[str, float] | None, always: Sequence[int]) -> Factors:
-    """Match factors to groups and columns; 1 each by default, 0 of the groups taken first.
-
-    A column's own name goes before a glob or a field, and that before its group.
-    """
+    """Match factors, 1 by default: a column's name before a glob or a field, then its group."""
     given = given or {}
     members = groups.members
     place = {name: j for j, name in enumerate(members)}
@@ -72,10 +69,7 @@ def factors_of(groups: Groups, given: Mapping[str, float] | None, always: Sequen
 
 
 def adapted(search: GramSearch, members: Sequence[Index], power: float | None) -> Vector:
-    """Return ``1 / ||w_g||^power`` of least squares (Zou 2006; Wang, Leng 2008); shape (J,).
-
-    ``NEVER`` of groups whose columns depend on others, 1 each without a power.
-    """
+    """Return ``1 / ||w_g||^power`` (Zou 2006; Wang, Leng 2008), (J,); `NEVER` if dependent."""
     if power is None:
         return np.ones(len(members))
     state = search.state.copy()

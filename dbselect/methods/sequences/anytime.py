@@ -129,7 +129,6 @@ def _passes(problem: "Problem", call: Call, known: AnytimeOptions) -> PassSearch
 
 
 def _walked(search: Search, known: AnytimeOptions) -> AnySequence:
-    """Run a search that is set up, and return its sequence."""
     rule, budget, most = known["rule"], known["budget"], known["max_groups"]
     check_first(search.groups, search.first, budget, most)
     # All groups of a table too wide are hardly ever taken.
@@ -150,7 +149,6 @@ def _walked(search: Search, known: AnytimeOptions) -> AnySequence:
 
 
 def _check(problem: "Problem", known: AnytimeOptions, *, passes: bool) -> None:
-    """Refuse options that do not go together, or not with the search."""
     rule, c_min, options = known["rule"], known["c_min"], cast("Mapping[str, Any]", known)
     is_score = isinstance(problem.source, Score)
     is_linear = not passes and not is_objective(problem.source)

@@ -85,7 +85,6 @@ def step(problem: "Problem", **options: Unpack[StepOptions]) -> AnySequence:
 
 
 def _start(search: Search, known: StepOptions) -> list[int]:
-    """Return the numbers of the groups to begin with."""
     start = known["start"]
     if start is None:
         every = range(len(search.groups.costs))
@@ -94,14 +93,12 @@ def _start(search: Search, known: StepOptions) -> list[int]:
 
 
 def _price(known: StepOptions, rows: int) -> float:
-    """Return what a parameter costs."""
     if known["penalty"] is not None:
         return float(known["penalty"])
     return 2.0 if known["criterion"] == "aic" else math.log(rows)
 
 
 def _judge(search: GramSearch | RowSearch, known: StepOptions) -> Judge:
-    """Return the criterion of a linear problem, or of a family."""
     free, is_quadratic = 1.0, True
     if isinstance(search, RowSearch):
         _check_likelihood(search)
@@ -129,7 +126,6 @@ def _judge(search: GramSearch | RowSearch, known: StepOptions) -> Judge:
 
 
 def _check_likelihood(search: RowSearch) -> None:
-    """Refuse a family without a likelihood to compare."""
     family, ridge = search.data.roles.family, search.state.call.problem.ridge
     if ridge:
         raise ArgumentError(

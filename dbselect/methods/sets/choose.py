@@ -38,11 +38,7 @@ def choice_of(
     lazy: bool = False,
     sharing: bool = False,
 ) -> Selected[Any]:
-    """Run a search for k candidates and return what it chose, with the model if there is one.
-
-    `limits_of` takes groups, and those to take first, to the limits of `run`; `in_library` returns
-    what the compiled library chose, None where `run` is to.
-    """
+    """Return what a search for k candidates chose; `in_library` answers None where `run` is to."""
     search: Search | None = None
     source = problem.source
     if is_objective(source) and not isinstance(source, GlmObjective | Score):

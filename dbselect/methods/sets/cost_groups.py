@@ -65,7 +65,6 @@ def cost_groups(
 
 
 def _is_cost(cost: Any) -> bool:
-    """Return whether something is a number > 0."""
     if isinstance(cost, bool) or not isinstance(cost, numbers.Real):
         return False
     return 0 < float(cost) < math.inf

@@ -1,8 +1,4 @@
-"""What the calls of SGHT have in common: options, descents, and the models of what they keep.
-
-The descent (`selection.descent`) starts from projected ridge solutions; what it keeps is
-fitted again by least squares, or by Newton's method. Source: Xiang, Yang, Ye (2014).
-"""
+"""What the calls of SGHT (Xiang, Yang, Ye 2014) share: options, descents, and their models."""
 
 import math
 import numbers
@@ -244,7 +240,6 @@ def groups_held(groups: Groups, columns: Iterable[str]) -> list[int]:
 def _glm_model(
     objective: GlmObjective, deviance: Deviance, refit: bool, descent: Descent
 ) -> GlmModel:
-    """Fit the kept columns to all rows, or keep the coefficients of the descent."""
     at = np.flatnonzero(lengths(descent.x))
     groups, data, searched = objective.about, objective.data, None
     problem = replace(objective.refits.problem, members=[at])
@@ -269,7 +264,6 @@ def _glm_model(
 
 
 def _model(search: GramSearch, refit: bool, descent: Descent) -> Model | JointModel:
-    """Fit the kept columns by least squares, or keep the coefficients of the descent."""
     members, x = search.groups.members, descent.x
     aliased: tuple[str, ...] = ()
     at = np.flatnonzero(lengths(x))

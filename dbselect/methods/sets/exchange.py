@@ -85,7 +85,6 @@ def exchange(problem: "Problem", **options: Unpack[ExchangeOptions]) -> Selected
 
 
 def _limits(known: ExchangeOptions) -> Any:
-    """Return the limits of a choice that begins with the groups of `start`."""
     within = limits_within(known)
 
     def limits(groups: Groups, first: list[int]) -> Limits:

@@ -149,7 +149,6 @@ class _Search:
         )
 
     def skip_incomplete(self) -> None:
-        """Leave out the rows for which some table within the budget lacks values."""
         if self._options["unmatched"] != "skip":
             return
         kept: dict[Fields, Mask] = {}
@@ -257,7 +256,6 @@ class _Search:
         return state.explained, dict(zip(names, gains.tolist(), strict=True))
 
     def _gain_of(self, offer: CandidateTable, gram: Gram, at: Sequence[int]) -> float:
-        """Return what a table gains beside the columns held, of which the Gram is."""
         assert offer.own is not None
         both = side_by_side(gram, offer.own, offer.cross[at])
         groups = {"held": gram.columns[1:], "table": offer.own.columns}

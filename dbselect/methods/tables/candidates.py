@@ -52,7 +52,6 @@ class Candidate:
     max_levels: int = MAX_LEVELS
 
     def __post_init__(self) -> None:
-        """Refuse what no facts could make right."""
         fields_of(self.key)
         if not isinstance(self.cost, numbers.Real) or not 0 < float(self.cost) < math.inf:
             raise GroupError(f"cost is {self.cost!r}; costs must be > 0 and finite")
@@ -145,7 +144,6 @@ def candidates_of(candidates: Any) -> dict[str, Candidate]:
 
 
 def _candidate(name: Any, given: Any) -> Candidate:
-    """Return a candidate as it was given, or of its table, key and cost."""
     with naming(name):
         if isinstance(given, Candidate):
             found = given

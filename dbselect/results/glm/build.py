@@ -55,10 +55,7 @@ def model_of(
     spent: float = 0.0,
     rows_searched: int | None = None,
 ) -> GlmModel:
-    """Return the model of a fit; its columns with coefficients are in the model's order.
-
-    `rows_searched` is given where a search did not look at all rows.
-    """
+    """Return the model of a fit; `rows_searched` if the search did not look at all rows."""
     family = data.roles.family
     prefix = prefix_of(data, fit)
     if fit.status is Status.SEPARATED:
@@ -222,14 +219,10 @@ def _of_model(
 
 
 def standard_errors(data: Data, fit: GlmFit, levels: Separation | None) -> Matrix:
-    """Return the standard errors of intercept and columns, shape (K, 1 + D).
+    """Return standard errors of intercept and columns, shape (K, 1 + D); O(d^3) for d free ones.
 
     NaN where a column is aliased or not held, where there is no intercept, where the information
-    has no digits left, and of all that a separation leaves unknown. O(d^3) for d free coefficients.
-
-    Parameters
-    ----------
-    levels : those that are separated, where only these are
+    has no digits left, and of all that a separation leaves unknown.
     """
     members, free = data.roles.members, data.roles.family.basis.shape[1]
     roots, corner = _roots(data, fit, levels)
@@ -246,10 +239,7 @@ def standard_errors(data: Data, fit: GlmFit, levels: Separation | None) -> Matri
 
 
 def _covariance(data: Data, fit: GlmFit, levels: Separation | None, at: Sequence[int]) -> Matrix:
-    """Return the covariance of intercept and some columns, predictor by predictor.
-
-    Where `standard_errors` are NaN it has no meaning.
-    """
+    """Return a covariance, predictor by predictor; no meaning where `standard_errors` are NaN."""
     roots, corner = _roots(data, fit, levels)
     own = roots[:, :, [0, *(1 + j for j in at)]]
     found = np.einsum("ika,ilb->kalb", own, own, optimize=True)

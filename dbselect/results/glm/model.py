@@ -314,7 +314,6 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
 
     @property
     def _facts(self) -> dict[str, Any]:
-        """What `summary` prints above the terms."""
         test = self._lr_test
         criteria = {"AIC": self.aic, "BIC": self.bic} if self._has_likelihood else {}
         return {

@@ -1,10 +1,8 @@
 """Levels of categories whose rows all have one value of the target, and the model beside them.
 
-Along the last Newton step towards infinity only the predictors of these rows change, so that all
-other coefficients are those of a fit without the rows. Which level of a category has none is a
-convention: where it is a separated one, another level is taken, and its coefficient is
-
-    b_k - b_base        intercept + b_base
+Along the last Newton step towards infinity only the predictors of these rows change: all other
+coefficients are those of a fit without the rows. Where the level without a coefficient is a
+separated one, another takes its place: ``b_k - b_base``, ``intercept + b_base``.
 """
 
 from dataclasses import dataclass
@@ -28,14 +26,7 @@ Indices = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Separation:
-    """Levels that are separated.
-
-    Parameters
-    ----------
-    at : their columns, by number
-    moved : for each category without a coefficient of one of these, its columns, and the one that
-        is to have none
-    """
+    """Separated levels: their columns `at`; `moved`: columns of a category -> its new base."""
 
     at: Indices
     moved: tuple[tuple[Indices, int], ...]
@@ -63,11 +54,7 @@ def _last_step(fit: GlmFit) -> Vector:
 
 
 def diverging_columns(data: Data, fit: GlmFit) -> tuple[str, ...]:
-    """Return the columns along which a fit diverges, those with most of the last step first.
-
-    All that have `MUCH` of the largest part, each in deviations of its column; empty if the fit
-    does not diverge.
-    """
+    """Return columns along which a fit diverges, those with most of the last step first."""
     if fit.status is not Status.SEPARATED:
         return ()
     members = data.roles.members

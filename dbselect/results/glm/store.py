@@ -1,9 +1,6 @@
-"""Sequences of generalised linear models as plain data, for the engines and for files.
+"""Sequences of generalised linear models as plain data: a list of steps for each predictor.
 
-A record holds the steps, as `GlmSequence.steps` shows them, and the linear predictors: one
-list of steps with their coefficients, as a `Sequence` has it, or one for each class. So
-what predicts from a linear sequence gives the predictors of a record, too; the inverse of
-the link is all that is left to apply.
+What predicts from a linear sequence gives the predictors; the inverse link is left to apply.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -39,7 +36,6 @@ _COUNTS = {
     "rows": "rows", "skipped": "skipped", "rows_searched": "rows_searched",
     "passes": "passes_made", "rows_read": "rows_read", "bytes_read": "bytes_read",
 }  # fmt: skip
-#: A stored sequence of generalised linear models.
 GLM_TYPE = pa.struct(
     [
         ("target", pa.string()),

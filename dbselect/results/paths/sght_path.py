@@ -10,7 +10,6 @@ from dbselect.pictures.cells import limits_grid
 from dbselect.results.call import Answer, Call
 from dbselect.results.fields import StoredFields
 
-#: Columns of `sght_path`.
 PATH_DTYPES: dict[str, pl.DataType] = {
     "max_columns": pl.Int64(),
     "max_groups": pl.Int64(),

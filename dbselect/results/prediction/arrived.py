@@ -1,8 +1,4 @@
-"""Prediction from whatever groups of a row have arrived, and what to buy next.
-
-The groups that a row has are its pattern. On a Gram the best linear prediction from any pattern
-is one solve, and so is the gain of every further group; `native/src/arrived` has both.
-"""
+"""Prediction from the groups that a row has, and what to buy next: one solve for each pattern."""
 
 import json
 import math
@@ -370,7 +366,6 @@ class AnytimePredictor(files.Stored, InNotebooks):
 
     @cached_property
     def _inputs(self) -> list[Input]:
-        """The fields that are read."""
         return inputs_of(self.groups.members, self.gram.terms)
 
     @cached_property
@@ -406,8 +401,7 @@ def available_expr(
 ) -> pl.Expr:
     """Return the predictions of rows by records as an expression.
 
-    `apart` returns one row of lists: predictions, where each stands in what rows have in common,
-    and that.
+    `apart`: one row of lists, predictions, where each stands in what rows have in common, and that.
     """
     return register_plugin_function(
         plugin_path=_native.library_path(),
@@ -428,7 +422,6 @@ def _json_of_options(asked: Mapping[str, Any]) -> str:
 
 
 def _json_of(row: Mapping[str, Any]) -> bytes:
-    """Return a row as the library takes it."""
     try:
         return json.dumps(row, default=_plain, allow_nan=False).encode()
     except ValueError:

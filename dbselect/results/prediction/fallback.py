@@ -1,7 +1,6 @@
 """The longest prefix of a sequence that each row can have: its budget, and the columns it has.
 
-`native/src/record/prefix.rs` finds it and what it predicts, as for SQL's ``anytime_predict`` and
-for Polars; but for columns of entries and those computed of others, which it does not read.
+`native/src/record/prefix.rs` finds it, but for columns of entries and those computed of others.
 """
 
 import numbers
@@ -54,7 +53,6 @@ NOBODY = -1
 _BUDGET, _THERE = "__dbselect_budget", "__dbselect_there "
 #: Rows that cost as much to set apart as a prefix to hand over.
 _ROWS_A_PREFIX = 10_000
-#: A coefficient.
 _ENTRY = {"key": pl.String, "value": pl.Float64}
 
 
@@ -218,7 +216,6 @@ class _Asked:
 
     @cached_property
     def inputs(self) -> list[Input]:
-        """The fields that these prefixes read."""
         steps = sorted(self.order)
         if all(step.action == "add" for step in self.sequence.records):
             steps = steps[-1:]  # which holds the groups of all before it
@@ -226,7 +223,6 @@ class _Asked:
         return inputs_of(list(dict.fromkeys(every)), self.sequence._prepared)
 
     def inputs_at(self, step: int) -> list[Input]:
-        """Return the fields that a prefix reads."""
         return inputs_of(self.sequence._read_at(step), self.sequence._prepared)
 
     def record(self, order: Sequence[int], k: int, marks: Mapping[str, str]) -> pl.Series:

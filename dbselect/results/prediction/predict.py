@@ -1,12 +1,6 @@
-"""What a model predicts, of any family: a Polars expression, SQL text, numbers of rows in memory.
+"""What a model predicts: ``link(intercept_k + sum_j coef_jk x_j)``, in Polars, SQL or numbers.
 
-A model has one linear predictor or several, and a link that makes the means of them::
-
-    eta_k = intercept_k + sum_j coef_jk x_j        mean = link(eta)
-
-Engines get both as formulas of a row (`dbselect.record.formulas`), which read the table as it was
-read for the fit: `record.inputs` defines how a field becomes the columns x_j. For rows in
-memory all numbers are one matrix product, and the formulas of the link are computed of that.
+`record.formulas` has it as formulas of a row; `record.inputs` how a field becomes columns x_j.
 """
 
 from abc import abstractmethod
@@ -466,7 +460,6 @@ def _typed(one: Input, frame: pl.DataFrame, schema: Mapping[str, Any]) -> Input:
 
 
 def _kind(dtype: Any) -> str | None:
-    """Return which kind of levels a type holds."""
     if dtype in (pl.String, pl.Categorical, pl.Enum):
         return "text"
     if dtype == pl.Boolean:

@@ -19,18 +19,11 @@ MOST_COEFFICIENTS = 300_000
 #: Columns of a model up to which its standard errors are asked, which cost their cube at every
 #: step; those of the whole model always are.
 MOST_TESTED = 150
-#: Digits of a number on the page.
 DIGITS = 10
 
 
 def steps_of(sequence: Any, held_out: pl.DataFrame | None) -> dict[str, Any]:
-    """Return what the slider shows of each step.
-
-    `held_out` has step, value, low, high of the curve on other rows. The result: slack, stop;
-    terms, each with its group; responses, or classes, if there are several; steps, each with what
-    it spent and its rows, NULL where they are left out; certainty, a sentence on the standard
-    errors.
-    """
+    """Return what the slider shows of each step; rows are NULL where they are left out."""
     owner = {column: name for name, own in sequence.groups.columns.items() for column in own}
     terms = [INTERCEPT, *sequence.columns]
     number = {term: at for at, term in enumerate(terms)}
@@ -96,7 +89,6 @@ def _summary(model: Any) -> tuple[pl.DataFrame, str | None]:
 
 
 def _coefficients(model: Any) -> pl.DataFrame:
-    """Return the table of `summary` without standard errors."""
     several = isinstance(next(iter(model.coefficients.values()), None), dict)
     parts = []
     for name, own in model.coefficients.items() if several else [(None, model.coefficients)]:

@@ -23,10 +23,7 @@ BETTER = 5e-4
 
 
 def opening_of(sequence: Any, held_out: Any, held: pl.DataFrame | None) -> dict[str, Any]:
-    """Return the step and the budget that a page opens at, and why; no reason for the last step.
-
-    `held_out` judged other rows, with the curve `held`; both None for nothing.
-    """
+    """Return the step and budget a page opens at, and why; `held` is the curve of `held_out`."""
     spent = sequence.spent
     step, why = longest_within(spent, None), ""
     if hasattr(held_out, "one_standard_error"):
@@ -45,10 +42,7 @@ def opening_of(sequence: Any, held_out: Any, held: pl.DataFrame | None) -> dict[
 
 
 def better_sets(sequence: Any) -> list[dict[str, Any]]:
-    """Return sets of groups that explain more than the prefix of their cost, cheapest first.
-
-    The best ones within some budgets, by branch and bound for `SECONDS` each.
-    """
+    """Return sets that explain more than the prefix of their cost, cheapest first."""
     if type(sequence) is not Sequence or len(sequence.columns) > MOST_COLUMNS:
         return []
     groups, problem, spent = sequence.groups, sequence.problem, sequence.spent

@@ -44,11 +44,7 @@ def code_of(sequence: Any, parts: dict[str, Any], opening: dict[str, Any]) -> Se
 
 
 def code_parts(sequence: Any, source: Any) -> dict[str, Any]:
-    """Return the lines of Python that ask the same problem again, in parts that a page may change.
-
-    before and after, whole lines; of, target, fields and method, options, arguments as text;
-    groups, what each is made of; columns, each in SQL, None where terms made them.
-    """
+    """Return the lines of Python that ask the same again, in parts that a page may change."""
     call = sequence.call
     problem = call.problem
     fields = {"groups": problem.groups, "costs": _costs(problem.costs), **problem.changed()}
@@ -123,7 +119,6 @@ def _search_in_sql(sequence: Any) -> str | None:
 
 
 def _sql(value: Any) -> str:
-    """Return a value as DuckDB reads it."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_sql(name)}: {_sql(one)}" for name, one in value.items()) + "}"
     if isinstance(value, str):

@@ -14,12 +14,10 @@ OVERLAP = 0.1
 
 
 def worth_of_groups(sequence: Any) -> pl.DataFrame:
-    """Return the role of each group in a quadratic problem, of a Sequence or JointSequence.
+    """Return the role of each group in a quadratic problem; O(J D^2) and O(D^3) for all together.
 
-    One row a group, those of the largest gain per cost first: group, cost, columns; gain alone, the
-    share of variance that it explains without others; lost without it, when all others are held;
-    overlaps with, the group that takes the largest share of its gain; overlap. One state of each
-    group: O(J D^2) and O(D^3) for all together.
+    Gains and losses are shares of variance, beside no other groups and beside all; the overlap is
+    the largest share of a group's gain that another takes.
     """
     groups = sequence.groups
     state = State(sequence.linear, groups.positions)

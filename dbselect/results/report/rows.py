@@ -1,8 +1,4 @@
-"""Calibration of a model, and its residuals or ROC curve, from one pass over the rows of a table.
-
-Sums over bins of predictions and of residuals are kept, and of targets of 0 and 1 the predictions,
-nine bytes a row. The bins come of the first batch; the outer ones take what lies beyond.
-"""
+"""Calibration, residuals or ROC curve, in one pass; nine bytes a row for a target of 0 and 1."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -97,7 +93,6 @@ def _empty(prediction: Any, residual: Any) -> Checked:
 
 
 def _predictions(model: Any, source: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield what is predicted, the predictions and the target, batch by batch."""
     table = open_table(source, None)
     known = {leaf.name: leaf for leaf in leaves(table.schema)}
     targets = list(model.responses) if isinstance(model, JointModel) else [model.target]
@@ -179,7 +174,6 @@ def _ranked(found: Checked, name: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def _residuals(found: Checked, name: str) -> tuple[str, dict[str, Any]]:
-    """Return the residuals in words and their histogram."""
     shares = found.residuals / found.rows
     left = float(shares[found.residual_edges[1:] <= 0].sum())
     told = (
@@ -191,5 +185,4 @@ def _residuals(found: Checked, name: str) -> tuple[str, dict[str, Any]]:
 
 
 def _chart(kind: str, x: Any, y: Any, across: str, up: str, words: str) -> dict[str, Any]:
-    """Return a chart as `Section` has it."""
     return {"kind": kind, "x": x.tolist(), "y": y.tolist(), "titles": [across, up], "words": words}

@@ -40,10 +40,7 @@ def module_text() -> str:
 
 
 def page_record(sequence: Sequence) -> tuple[dict[str, Any], list[list[str]], dict[str, Any]]:
-    """Return a record, the columns of each group in it, and the fields of the problem.
-
-    Columns are called by their numbers, which no glob can mean.
-    """
+    """Return a record of numbered columns, which no glob can mean, its groups and problem."""
     problem = sequence.problem
     (record,) = numbered(sequence.gram, sequence.columns, sequence.target).to_pylist()
     columns = [list(map(str, at.tolist())) for at in sequence.groups.positions]

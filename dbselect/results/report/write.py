@@ -22,7 +22,6 @@ from dbselect.results.report.roles import MOST_GROUPS, worth_of_groups
 from dbselect.results.report.rows import checked_rows
 from dbselect.results.report.what_if import RULES, module_text, question_of
 
-#: Segments that the table lists.
 MOST_SEGMENTS = 2000
 NO_MODULE = (
     "Costs cannot be edited here: dbselect was installed without its WebAssembly module, which its "
@@ -107,7 +106,6 @@ def _question(sequence: Any, unit: str) -> list[str]:
 
 
 def _lines(sequence: Any, held: pl.DataFrame | None) -> list[dict[str, Any]]:
-    """Return the curves beside that of the steps."""
 
     def line(name: str, **values: Any) -> dict[str, Any]:
         return {"name": name, **{key: np.asarray(own).tolist() for key, own in values.items()}}
@@ -148,7 +146,6 @@ def _groups(sequence: Any) -> list[dict[str, Any]]:
 
 
 def _rows(sequence: Any) -> Section:
-    """Return which rows were used, which were not, and why."""
     gram = getattr(sequence, "gram", None)
     read = sequence if gram is None else gram
     if not hasattr(read, "rows"):
@@ -189,7 +186,6 @@ def _roles(sequence: Any) -> Section:
 
 
 def _segments(segments: Any) -> Section:
-    """Return the table of what `anytime_sequence_by` found."""
     if not isinstance(segments, pl.DataFrame) or "sequence" not in segments.columns:
         raise ArgumentError(
             f"segments is a {type(segments).__name__}; it must be what anytime_sequence_by returns"
