@@ -87,7 +87,7 @@ class LazyGram:
     def expect(self, groups: Sequence[int]) -> None:
         """Read the rows of some groups, of which many may be asked for one after the other."""
         taken = [self._members[group] for group in groups if group != self._levels]
-        self._need(distinct(taken).tolist())
+        self._need(each_once(taken).tolist())
 
     def blocks(self, size: int) -> Matrix:
         """Return the products within the groups of s > 1 columns, as `by_size`; (B, s, s)."""
@@ -154,7 +154,7 @@ class LazyGram:
             del self._rows[int(waiting[at])]
 
 
-def distinct(groups: Iterable[Index]) -> Index:
+def each_once(groups: Iterable[Index]) -> Index:
     """Return the columns of some groups, each once."""
     return np.array([*dict.fromkeys(c for own in groups for c in own.tolist())], np.intp)
 

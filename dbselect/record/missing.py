@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dbselect.errors import ArgumentError
 from dbselect.record.columns import SUFFIX, match
 from dbselect.record.gram import Gram, Vector, aligned
-from dbselect.record.moments.fills import NO_SHARE, ratio, shifted
+from dbselect.record.moments.fills import NO_SHARE, divided, shifted
 from dbselect.record.terms import Terms
 
 Index = npt.NDArray[np.intp]
@@ -106,10 +106,10 @@ def fill_jointly(grams: Sequence[Gram], marks: Mapping[str, str]) -> list[Gram]:
     present[1 - share < NO_SHARE] = 0.0
     # From the mean of what is present to that of what stands for the others, and from
     # each record's mean to that of all.
-    own = mean - ratio(between, present)
-    to_own = np.where(present > 0, -ratio(between, present) - ratio(between, absent), 0.0)
+    own = mean - divided(between, present)
+    to_own = np.where(present > 0, -divided(between, present) - divided(between, absent), 0.0)
     first = own[np.argmax(present > 0, axis=0), np.arange(len(at))]
-    joint = first + ratio((present * (own - first)).sum(axis=0), present.sum(axis=0))
+    joint = first + divided((present * (own - first)).sum(axis=0), present.sum(axis=0))
     steps = np.where(absent > 0, to_own + (joint - own), 0.0)
     means = (base + joint).tolist()
     terms = _filled(grams[0].terms, dict(zip(marks, means, strict=True)))
@@ -138,7 +138,7 @@ def fill(gram: Gram, means: Mapping[str, float], marks: Mapping[str, str]) -> Gr
     )
     share, between = gram.mean[on], gram.comoment[at, on]
     apart = (gram.mean[at] - np.array(list(means.values()))) + gram.mean_low[at]
-    apart += ratio(between, gram.comoment[on, on]) * (1.0 - share)
+    apart += divided(between, gram.comoment[on, on]) * (1.0 - share)
     step = np.where(share > 0, -apart, 0.0)
     kept = np.setdiff1d(np.arange(len(gram.columns)), on)
     return replace(_shifted(gram, at, on, step, kept), terms=_filled(gram.terms, means))

@@ -126,10 +126,10 @@ def test_where_no_file_can_be_read_that_is_an_error(store, folder):
 NIGHT = """
 import sys
 import dbselect as ds
-from dbselect.store import files, journal
+from dbselect.store import files, refresh
 
 files.SMALL = 0
-journal.PAUSE = 0.0
+refresh.PAUSE = 0.0
 real = files.FileParts._records
 
 def told(self, *read):

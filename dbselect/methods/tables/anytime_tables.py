@@ -14,8 +14,8 @@ from dbselect.linear.state import State
 from dbselect.methods.tables.candidates import (
     Candidates,
     CandidateTable,
+    candidate_of,
     candidates_of,
-    opened,
 )
 from dbselect.options.table import TablesOptions
 from dbselect.record.gram import Gram, Vector
@@ -110,7 +110,7 @@ def anytime_tables(
     check_numeric(table, problem.targets)
     own = [problem.targets[0], *(referenced_columns(problem) or ())]
     there = Facts(table, list(dict.fromkeys(own)), problem.weight)
-    offered = [opened(name, one, there, known["unmatched"]) for name, one in named.items()]
+    offered = [candidate_of(name, one, there, known["unmatched"]) for name, one in named.items()]
     search = _Search(there, problem, call, offered, known)
     search.skip_incomplete()
     stop = search.run()

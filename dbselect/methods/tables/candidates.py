@@ -157,7 +157,7 @@ def _candidate(name: Any, given: Any) -> Candidate:
     return found
 
 
-def opened(
+def candidate_of(
     name: str, candidate: Candidate, facts: Facts, unmatched: UnmatchedName
 ) -> CandidateTable:
     """Open a candidate; no row is read. ColumnError for a field of its key that does not fit."""

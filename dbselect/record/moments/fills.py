@@ -72,7 +72,7 @@ def _joint(grams: Sequence["Gram"], at: _Index, on: _Index, here: _Array) -> _Ar
         strict=True,
     ))  # fmt: skip
     total = weight.sum(axis=0)
-    mean = ratio((weight * apart).sum(axis=0), total)
+    mean = divided((weight * apart).sum(axis=0), total)
     comoment = (within + weight * (apart - mean) ** 2).sum(axis=0)
     return fills_beside(total, base + mean, comoment)
 
@@ -80,7 +80,7 @@ def _joint(grams: Sequence["Gram"], at: _Index, on: _Index, here: _Array) -> _Ar
 def fills_beside(weight: _Array, mean: _Array, comoment: _Array) -> _Array:
     """Return what stands where values are missing: 0, or means present that are far from it."""
     is_far = np.abs(mean) * np.sqrt(weight) > FAR * np.sqrt(comoment)
-    deviation = np.sqrt(ratio(comoment, weight))
+    deviation = np.sqrt(divided(comoment, weight))
     unit = np.ldexp(1.0 / PARTS, np.frexp(deviation)[1] - 1)
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = np.rint(mean / unit) * unit
@@ -95,9 +95,9 @@ def _present(
     absent = gram.mean[on]
     present = np.where(1.0 - absent > NO_SHARE, 1.0 - absent, 0.0)
     apart = (gram.mean[at] - fill) + gram.mean_low[at]
-    between = gram.weight * ratio(absent, present) * apart**2
+    between = gram.weight * divided(absent, present) * apart**2
     within = np.maximum(np.diagonal(gram.comoment)[at] - between, 0.0)
-    return gram.weight * present, (fill - base) + ratio(apart, present), within
+    return gram.weight * present, (fill - base) + divided(apart, present), within
 
 
 def shifted(gram: "Gram", at: _Index, on: _Index, step: _Array) -> "Gram":
@@ -114,6 +114,6 @@ def shifted(gram: "Gram", at: _Index, on: _Index, step: _Array) -> "Gram":
     return replace(gram, mean=mean, mean_low=low, comoment=(comoment + comoment.T) / 2)
 
 
-def ratio(a: _Array, b: _Array) -> _Array:
+def divided(a: _Array, b: _Array) -> _Array:
     """Divide, with 0 where there is nothing to divide by."""
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from dbselect.errors import ArgumentError
-from dbselect.linear.lazy_gram import LazyGram, distinct
+from dbselect.linear.lazy_gram import LazyGram, each_once
 from dbselect.record.gram import Vector
 from dbselect.search.lazy.search import LazySearch
 
@@ -47,7 +47,7 @@ def screened(search: LazySearch, most: int) -> LazySearch:
 def _best(search: LazySearch, most: int) -> list[int]:
     """Return the groups that are kept, in their order, to which ties go."""
     kept = set(search.first)
-    columns = set(distinct(search.members[group] for group in kept).tolist())
+    columns = set(each_once(search.members[group] for group in kept).tolist())
     if len(columns) > most:
         raise ArgumentError(
             f"screen is {most}; the groups to take first have {len(columns)} columns"

@@ -12,7 +12,7 @@ import numpy as np
 
 from dbselect.errors import ArgumentError
 from dbselect.linear.condition import check_held
-from dbselect.linear.lazy_gram import LazyGram, WideLevelState, WideState, distinct
+from dbselect.linear.lazy_gram import LazyGram, WideLevelState, WideState, each_once
 from dbselect.linear.levels.beside_levels import beside_levels, fitted_rows_of
 from dbselect.linear.levels.level_state import LevelState
 from dbselect.linear.problem import Index, linear
@@ -118,7 +118,7 @@ class LazySearch(Search):
         """
         groups = self.groups.only(chosen)
         others = [group for group in chosen if group != self.levels]
-        at = distinct(self.members[group] for group in others)
+        at = each_once(self.members[group] for group in others)
         target, columns = self.table.target, self.groups.only(others).members
         comoment = self.table.comoment(at, self.sums.among(at) if is_read and others else None)
         gram = self.table.gram([*columns, target], comoment)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from dbselect._native import Reader
 from dbselect.errors import DataError, SourceError
 from dbselect.record.policies import FILLS
-from dbselect.sources.partial.grouping import FOLDED, Grouping, kind_of
+from dbselect.sources.partial.grouping import FOLDED, Grouping, counted_as
 from dbselect.sources.request import FOLD, Request
 
 #: Name of the column of the groups' numbers, which no key has.
@@ -131,7 +131,7 @@ def check_fits(
         if found.names.count(name) > 1:
             raise SourceError(f"{part} has two fields '{name}'; names must differ")
         types = found.field(name).type, planned.field(name).type
-        one, other = (kind_of(type_, name in keys) for type_ in types)
+        one, other = (counted_as(type_, name in keys) for type_ in types)
         if one != other:
             raise SourceError(
                 f"field '{name}' has type {types[0]} in {part} and {types[1]} in the table; cast it"

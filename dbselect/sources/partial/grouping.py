@@ -64,7 +64,7 @@ class Grouping:
         self._met = {(-1, 0): no_rows}
         self.types = [*map(str, no_rows.dtypes)]
         if request.folding is not None and request.folding.key is not None:
-            self.types.append(kind_of(schema.field(request.folding.key).type, False))
+            self.types.append(counted_as(schema.field(request.folding.key).type, False))
 
     def prepared(self, batch: Any) -> Any:
         """Return the batch with a column of folds, if these make groups."""
@@ -114,7 +114,7 @@ class Grouping:
             raise self._no_keys(keys.schema, error) from None
 
 
-def kind_of(type_: pa.DataType, is_key: bool) -> str:
+def counted_as(type_: pa.DataType, is_key: bool) -> str:
     """Return what the values of a type count as: numbers of all types, and texts, are alike."""
     leaf = Leaf("", ("",), type_)
     if leaf.is_numeric and leaf.unit is None and not is_key:

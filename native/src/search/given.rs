@@ -344,9 +344,16 @@ impl<'g> Given<'g> {
             Some(Value::Map(groups)) => {
                 groups.iter().map(group).collect::<Result<_, _>>().map(Some)
             }
-            Some(other) => Err(Error::group(format!(
-                "groups is {other}; it must map names to lists of columns"
-            ))),
+            Some(other) => {
+                let named = |name: &String| format!("'{name}': ['{name}']");
+                let meant = other.texts().map_or(String::new(), |names| {
+                    let named: Vec<String> = names.iter().map(named).collect();
+                    format!(": groups={{{}}}", named.join(", "))
+                });
+                Err(Error::group(format!(
+                    "groups is {other}; it must map names to lists of columns{meant}"
+                )))
+            }
         }
     }
 
