@@ -346,7 +346,11 @@ impl<'g> Given<'g> {
             }
             Some(other) => {
                 let named = |name: &String| format!("'{name}': ['{name}']");
-                let meant = other.texts().map_or(String::new(), |names| {
+                let names = match other {
+                    Value::Text(name) => Some(vec![name.clone()]),
+                    other => other.texts(),
+                };
+                let meant = names.map_or(String::new(), |names| {
                     let named: Vec<String> = names.iter().map(named).collect();
                     format!(": groups={{{}}}", named.join(", "))
                 });
