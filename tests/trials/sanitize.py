@@ -38,7 +38,7 @@ OF_ENGINES = "detect_leaks=0:allocator_may_return_null=1:abort_on_error=1"
 
 def built() -> Path:
     """Build the library and its cases, and return the folder they are in."""
-    environment = {**os.environ, "RUSTFLAGS": "-Zsanitizer=address"}
+    environment = {**os.environ, "RUSTFLAGS": "-Zsanitizer=address --cfg system_allocator"}
     command = ["cargo", "+nightly", "build", "--profile", "trial", "--lib", "--example", "fuzz"]
     command += ["--locked", "--quiet", "--manifest-path", MANIFEST, "--target", TARGET]
     if subprocess.run(command, env=environment, check=False).returncode:
