@@ -24,7 +24,7 @@ pub const CHUNK_ROWS: usize = 16 * BLOCK_ROWS;
 const FEW_ROWS: usize = SETTLED_ROWS as usize;
 /// Rows to look ahead for what groups hold, which lies all over memory, and twice as many for
 /// the groups themselves.
-const ROWS_AHEAD: usize = 8;
+pub const ROWS_AHEAD: usize = 8;
 /// Rows turned from columns to rows at a time, inside an L1 cache.
 const TURN_ROWS: usize = 64;
 
@@ -201,6 +201,14 @@ impl Accumulator {
         match &mut self.form {
             Form::Few(few) => few.expect_row(),
             Form::Many(many) => many.expect_row(),
+        }
+    }
+
+    /// Ask for the memory of the sums.
+    pub fn expect_moments(&self) {
+        match &self.form {
+            Form::Few(few) => few.expect(),
+            Form::Many(many) => prefetch(slice::from_ref(&**many)),
         }
     }
 

@@ -64,8 +64,13 @@ impl Few {
     /// Ask for the memory that the next row goes to.
     pub fn expect_row(&self) {
         if self.is_summed() {
-            prefetch(&self.values);
+            self.expect();
         }
+    }
+
+    /// Ask for all that is known of the rows.
+    pub fn expect(&self) {
+        prefetch(&self.values);
     }
 
     /// Add a row that can be taken, as wide as whole panels.

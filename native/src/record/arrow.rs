@@ -4,19 +4,21 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::builder::{Float64Builder, Int64Builder, LargeListBuilder, LargeStringBuilder};
+use arrow_array::builder::LargeStringBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{
-    AnyDictionaryArray, Array, ArrayRef, ArrowPrimitiveType, NullArray, PrimitiveArray, StructArray,
+    AnyDictionaryArray, Array, ArrayRef, ArrowPrimitiveType, Float64Array, Int64Array,
+    LargeListArray, LargeStringArray, NullArray, PrimitiveArray, StructArray,
 };
-use arrow_buffer::NullBuffer;
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 
-use crate::kernel::accumulator::CHUNK_ROWS;
+use crate::kernel::accumulator::{CHUNK_ROWS, ROWS_AHEAD};
 use crate::kernel::chunk::{Chunk, Missing, mark_nan};
 use crate::kernel::fold::{DAY, MICROSECOND, MILLISECOND, SECOND, Value, mix, refusal};
 use crate::kernel::gaps::Policy;
+use crate::kernel::rank_update::triangle;
 use crate::kernel::units::Units;
 use crate::record::gram::{FIELDS, RawRecord, Record, Recorded, check_overflow};
 use crate::record::inputs::{self, Kind};
@@ -581,58 +583,78 @@ fn record_fields() -> Fields {
 
 /// Records as one Arrow array, in their order; an absent one is NULL.
 pub fn write_records<R: Recorded>(records: &mut [Option<R>]) -> Result<StructArray, String> {
-    let mut columns = LargeListBuilder::new(LargeStringBuilder::new());
-    let (mut rows, mut skipped) = (Int64Builder::new(), Int64Builder::new());
-    let mut missing = LargeListBuilder::new(Int64Builder::new());
-    let mut weight = Float64Builder::new();
-    let [mut mean, mut mean_low, mut comoment] =
-        [(); 3].map(|()| LargeListBuilder::new(Float64Builder::new()));
-    let mut terms = LargeStringBuilder::new();
-    let mut written = Written::default();
+    let widths = || records.iter().map(|record| record.as_ref().map_or(0, |r| r.columns().len()));
+    let (width, entries) = (widths().sum(), widths().map(triangle).sum());
+    let a_column = OffsetBuffer::<i64>::from_lengths(widths());
+    let an_entry = OffsetBuffer::<i64>::from_lengths(widths().map(triangle));
     let valid = NullBuffer::from_iter(records.iter().map(Option::is_some));
-    for record in records {
-        if let Some(record) = record {
-            let names = record.columns().clone();
-            names.iter().for_each(|name| columns.values().append_value(name));
-            let counts = record.missing();
-            counts.iter().for_each(|&rows| missing.values().append_value(rows as i64));
-            missing.values().append_value_n(0, names.len() - counts.len());
-            record.with_moments(|moments| {
-                check_overflow(&names, moments)?;
-                for (high, low) in moments.exact_means() {
-                    mean.values().append_value(high);
-                    mean_low.values().append_value(low);
-                }
-                comoment.values().append_slice(&moments.comoment);
-                rows.append_value(moments.rows as i64);
-                skipped.append_value(moments.skipped as i64);
-                weight.append_value(moments.weight);
-                Ok::<(), String>(())
-            })?;
-        } else {
-            rows.append_null();
-            skipped.append_null();
-            weight.append_null();
+    let valid = Some(valid).filter(|valid| valid.null_count() > 0);
+    let [mut rows, mut skipped] = [(); 2].map(|()| Vec::<i64>::with_capacity(records.len()));
+    let mut weight = Vec::with_capacity(records.len());
+    let [mut mean, mut mean_low] = [(); 2].map(|()| Vec::<f64>::with_capacity(width));
+    let (mut missing, mut comoment) = (Vec::with_capacity(width), Vec::with_capacity(entries));
+    let (mut letters, mut ends) = (Vec::new(), Vec::with_capacity(width + 1));
+    ends.push(0);
+    let (mut terms, mut written) = (LargeStringBuilder::new(), Written::default());
+    for at in 0..records.len() {
+        records.iter().skip(at + 2 * ROWS_AHEAD).take(1).flatten().for_each(Recorded::expect);
+        records.iter().skip(at + ROWS_AHEAD).take(1).flatten().for_each(Recorded::expect_moments);
+        let Some(record) = &mut records[at] else {
+            rows.push(0);
+            skipped.push(0);
+            weight.push(0.0);
+            terms.append_null();
+            continue;
+        };
+        let names = record.columns().clone();
+        for name in names.iter() {
+            letters.extend_from_slice(name.as_bytes());
+            ends.push(letters.len() as i64);
         }
-        columns.append(record.is_some());
-        missing.append(record.is_some());
-        mean.append(record.is_some());
-        mean_low.append(record.is_some());
-        comoment.append(record.is_some());
-        terms.append_option(record.as_ref().and_then(|record| written.json(record.terms())));
+        missing.extend(record.missing().iter().map(|&rows| rows as i64));
+        missing.resize(ends.len() - 1, 0);
+        terms.append_option(written.json(record.terms()));
+        record.with_moments(|moments| {
+            check_overflow(&names, moments)?;
+            for (high, low) in moments.exact_means() {
+                mean.push(high);
+                mean_low.push(low);
+            }
+            comoment.extend_from_slice(&moments.comoment);
+            rows.push(moments.rows as i64);
+            skipped.push(moments.skipped as i64);
+            weight.push(moments.weight);
+            Ok::<(), String>(())
+        })?;
     }
-    let arrays: Vec<ArrayRef> = vec![
-        Arc::new(columns.finish()),
-        Arc::new(rows.finish()),
-        Arc::new(skipped.finish()),
-        Arc::new(missing.finish()),
-        Arc::new(weight.finish()),
-        Arc::new(mean.finish()),
-        Arc::new(mean_low.finish()),
-        Arc::new(comoment.finish()),
+    let fields = record_fields();
+    let numbers = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
+    let counts = |values: Vec<i64>| Int64Array::new(values.into(), valid.clone());
+    let list = |at: usize, offsets: &OffsetBuffer<i64>, values: ArrayRef| {
+        let DataType::LargeList(item) = fields[at].data_type() else { unreachable!("a list") };
+        let list = LargeListArray::new(item.clone(), offsets.clone(), values, valid.clone());
+        Arc::new(list) as ArrayRef
+    };
+    // SAFETY: the letters are those of texts, one after the other, and so are their ends.
+    let names = unsafe {
+        LargeStringArray::new_unchecked(
+            OffsetBuffer::new_unchecked(ends.into()),
+            letters.into(),
+            None,
+        )
+    };
+    let arrays = vec![
+        list(0, &a_column, Arc::new(names)),
+        Arc::new(counts(rows)),
+        Arc::new(counts(skipped)),
+        list(3, &a_column, Arc::new(Int64Array::from(missing))),
+        Arc::new(Float64Array::new(weight.into(), valid.clone())),
+        list(5, &a_column, numbers(mean)),
+        list(6, &a_column, numbers(mean_low)),
+        list(7, &an_entry, numbers(comoment)),
         Arc::new(terms.finish()),
     ];
-    Ok(StructArray::new(record_fields(), arrays, Some(valid)))
+    Ok(StructArray::new(fields.clone(), arrays, valid.clone()))
 }
 
 /// Row `row` of an array of records; NULL gives nothing.

@@ -46,6 +46,10 @@ pub trait Recorded {
     fn missing(&self) -> &[u64];
     /// Show the moments.
     fn with_moments<T>(&mut self, show: impl FnOnce(&Moments) -> T) -> T;
+    /// Ask for its memory, where that lies apart.
+    fn expect(&self) {}
+    /// Ask for the memory of its moments, once its own is there.
+    fn expect_moments(&self) {}
 }
 
 impl Recorded for Record {

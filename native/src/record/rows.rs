@@ -1,11 +1,13 @@
 //! Rows of numbers and texts in, one record a group of rows out.
 
 use std::collections::{HashMap, HashSet};
+use std::slice;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::kernel::accumulator::{Accumulator, scatter};
+use crate::kernel::block::prefetch;
 use crate::kernel::chunk::{Chunk, Labels, Missing};
 use crate::kernel::gaps::{self, Filled, Place, Policy};
 use crate::kernel::moments::Moments;
@@ -299,6 +301,14 @@ impl Recorded for Plain<'_> {
 
     fn with_moments<T>(&mut self, show: impl FnOnce(&Moments) -> T) -> T {
         self.numbers.with_moments(show)
+    }
+
+    fn expect(&self) {
+        prefetch(slice::from_ref(self.numbers));
+    }
+
+    fn expect_moments(&self) {
+        self.numbers.expect_moments();
     }
 }
 
