@@ -2,6 +2,9 @@
 
 import ctypes
 import importlib.util
+import json
+import math
+import numbers
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cache
@@ -12,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dbselect._arrow import to_numpy
 from dbselect.errors import (
     ArgumentError,
     ColumnError,
@@ -31,12 +35,6 @@ _LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n
 _ERRORS = {
     error.__name__: error
     for error in (ArgumentError, ColumnError, GroupError, RecordError, SourceError)
-}
-#: What is a mapping in Python and no STRUCT in Arrow.
-_MAPS = {
-    "groups": pa.map_(pa.string(), pa.list_(pa.string())),
-    "costs": pa.map_(pa.string(), pa.float64()),
-    "penalty_factors": pa.map_(pa.string(), pa.float64()),
 }
 
 
@@ -369,7 +367,7 @@ def penalised_path(
     found = _array("penalised_path", ctypes.byref(given), _OnTurn(turns.send))
     if raised:
         raise raised.pop()
-    return {field.name: found.field(field.name)[0].values.to_numpy() for field in found.type}
+    return {field.name: to_numpy(found.field(field.name)[0].values) for field in found.type}
 
 
 def penalised_degrees(asked: Penalised, penalties: _Vector, w: _Vector) -> _Vector:
@@ -436,7 +434,7 @@ def search(
 def _asked(
     function: str,
     records: pa.Array,
-    request: pa.RecordBatch,
+    request: str,
     turn: Callable[[int, bool, float], None] | None,
 ) -> tuple[pa.StructArray, list[BaseException]]:
     """Return what the library answers, and what the turns raised."""
@@ -446,7 +444,7 @@ def _asked(
         turns = _turns(turn, raised)
         next(turns)
         on_turn = _OnTurn(turns.send)
-    return _array(function, _Stream(_batch(records)), _Stream(request), on_turn), raised
+    return _array(function, _Stream(_batch(records)), request, on_turn), raised
 
 
 def _turns(
@@ -489,12 +487,22 @@ def answers(
     return found
 
 
-def _request(method: str, target: str, given: Mapping[str, Any]) -> pa.RecordBatch:
-    """Return what is asked of every record, a row of options; what is None has its default."""
-    row = {"method": method, "target": target, **given}
-    there = {name: value for name, value in row.items() if value is not None}
-    columns = [pa.array([value], _MAPS.get(name)) for name, value in there.items()]
-    return pa.RecordBatch.from_arrays(columns, list(there))
+def _request(method: str, target: str, given: Mapping[str, Any]) -> str:
+    """Return what is asked of every record as JSON; what is None has its default."""
+    return json.dumps({"method": method, "target": target, "given": _plain(given)})
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it, a number that it lacks by the name NUL, others as text."""
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(one) for one in value]
+    if isinstance(value, bool | np.bool_ | numbers.Integral):
+        return bool(value) if isinstance(value, bool | np.bool_) else int(value)
+    if isinstance(value, numbers.Real):
+        return float(value) if math.isfinite(value) else {"\0": str(float(value))}
+    return value if value is None else str(value)
 
 
 def check(records: pa.Array, target: str) -> pa.StringArray:
@@ -590,8 +598,7 @@ def _array(name: str, *given: Any) -> Any:
 
 
 def _numbers(name: str, *given: Any) -> _Index:
-    numbers: _Index = _array(name, *given).to_numpy(zero_copy_only=False)
-    return numbers
+    return to_numpy(_array(name, *given))
 
 
 def letters(policies: Sequence[str]) -> str:

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
+import scipy
 from numpy.polynomial import chebyshev
-from scipy.special import erfcx, ndtri
 
 from dbselect.glm.families import (
     BINOMIAL,
@@ -58,7 +58,9 @@ def _tail() -> tuple[float, ...]:
     """Return the coefficients of Q in powers of 2 t - 1, that of the highest first."""
     x = chebyshev.chebpts1(TERMS + 1)
     t = (x + 1.0) / 2.0
-    powers = chebyshev.cheb2poly(chebyshev.chebfit(x, erfcx(2.0 / t - 2.0) / t, TERMS))
+    powers = chebyshev.cheb2poly(
+        chebyshev.chebfit(x, scipy.special.erfcx(2.0 / t - 2.0) / t, TERMS)
+    )
     return tuple(powers[::-1].tolist())
 
 
@@ -152,7 +154,7 @@ def _binomial(
 
 
 def _of_probit(p: float) -> tuple[float, float]:
-    predictor = float(ndtri(p))
+    predictor = float(scipy.special.ndtri(p))
     return predictor, math.exp(-0.5 * predictor**2) / math.sqrt(2.0 * math.pi)
 
 

@@ -20,7 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scipy.special import digamma, polygamma
+import scipy
 
 from dbselect.errors import DataError
 from dbselect.glm.expansion import Coefficients
@@ -89,9 +89,9 @@ def _told(data: Data, point: Coefficients, theta: float) -> tuple[float, float, 
     x = kept(y[0] + theta)
     all_ = kept(mean + theta)
     share = kept(x / all_)
-    own = math.log(theta) + 1.0 - float(digamma(theta))
+    own = math.log(theta) + 1.0 - float(scipy.special.digamma(theta))
     score = _digamma(x) - log(all_) - share + own
-    inner = float(polygamma(1, theta)) - 1.0 / theta
+    inner = float(scipy.special.polygamma(1, theta)) - 1.0 / theta
     curvature = (share * -1.0 + 2.0) / all_ - _trigamma(x) + inner
     apart = kept(y[0] / mean - 1.0)
     added = {SCORE: score, CURVATURE: curvature, SPREAD: apart * apart}

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
+import scipy
 import scipy.linalg
-from scipy.special import stdtr, stdtrit
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.refine import near_unit, residual_share
@@ -153,7 +153,7 @@ def tests(estimates: Mapping[str, float], deviations: Deviations) -> pl.DataFram
     errors = errors if known else np.full(len(values), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = values / errors
-    p_value = 2.0 * stdtr(max(deviations.free, 1), -np.abs(statistic))
+    p_value = 2.0 * scipy.special.stdtr(max(deviations.free, 1), -np.abs(statistic))
     table = {"estimate": values, "std_error": errors, "statistic": statistic, "p_value": p_value}
     return pl.DataFrame(
         {"term": list(estimates)} | table, schema_overrides={"term": pl.String}
@@ -169,7 +169,7 @@ def with_ends(summary: pl.DataFrame, quantile: float) -> pl.DataFrame:
 
 def t_quantile(level: float, free: float) -> float:
     """Return what Student's t is within with a probability; NaN without degrees of freedom."""
-    return float(stdtrit(free, 0.5 + 0.5 * level)) if free > 0 else np.nan
+    return float(scipy.special.stdtrit(free, 0.5 + 0.5 * level)) if free > 0 else np.nan
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy.special import chdtrc, fdtrc, gammaln
+import scipy
 
 from dbselect.linear.state import State
 from dbselect.record.gram import Gram, Vector
@@ -176,7 +176,11 @@ def fits_of(
 
 
 def _log_binomial(n: int, k: Vector) -> Vector:
-    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
+    return np.asarray(
+        scipy.special.gammaln(n + 1.0)
+        - scipy.special.gammaln(k + 1.0)
+        - scipy.special.gammaln(n - k + 1.0)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +199,7 @@ def f_table(rows: int, smaller: Fitted, larger: Fitted) -> pl.DataFrame:
     with np.errstate(divide="ignore", invalid="ignore"):
         gained = np.maximum(smaller.left - larger.left, 0.0)
         statistic = np.where(judged, gained / more / (larger.left / free), np.nan)
-        p_value = fdtrc(more, free, statistic)
+        p_value = scipy.special.fdtrc(more, free, statistic)
     table = {"df": more, "df_residual": free, "statistic": statistic, "p_value": p_value}
     whole = pl.col("df", "df_residual").cast(pl.Int64)
     return pl.DataFrame(table).fill_nan(None).with_columns(whole)
@@ -205,7 +209,7 @@ def lr_table(degrees: Vector, statistic: Vector) -> pl.DataFrame:
     """Return likelihood-ratio tests (Wilks 1938); NULL where the larger has no more parameters."""
     more = np.rint(degrees)
     found = np.where(more > 0, np.maximum(statistic, 0.0), np.nan)
-    table = {"df": more, "statistic": found, "p_value": chdtrc(more, found)}
+    table = {"df": more, "statistic": found, "p_value": scipy.special.chdtrc(more, found)}
     return pl.DataFrame(table).fill_nan(None).with_columns(pl.col("df").cast(pl.Int64))
 
 

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dbselect._arrow import of_numpy, of_texts
 from dbselect.errors import DataError
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector
@@ -263,18 +264,18 @@ def numbered(gram: Gram, columns: Sequence[str], target: str) -> pa.StructArray:
     at = np.array([number[name] for name in [*columns, target]])
     lower = gram.comoment[np.ix_(at, at)][np.tri(len(at), dtype=bool)]
     fields = {
-        "columns": pa.array([*map(str, range(len(columns))), TARGET]),
-        "mean": pa.array(gram.mean[at]),
-        "mean_low": pa.array(gram.mean_low[at]),
-        "comoment": pa.array(lower),
+        "columns": of_texts([*map(str, range(len(columns))), TARGET]),
+        "mean": of_numpy(gram.mean[at]),
+        "mean_low": of_numpy(gram.mean_low[at]),
+        "comoment": of_numpy(lower),
     }
     lists = {
         name: pa.FixedSizeListArray.from_arrays(values, len(values))
         for name, values in fields.items()
     }
     counts = {
-        "rows": pa.array([gram.rows], pa.int64()),
-        "skipped": pa.array([gram.skipped], pa.int64()),
-        "weight": pa.array([gram.weight], pa.float64()),
+        "rows": of_numpy(np.array([gram.rows], np.int64)),
+        "skipped": of_numpy(np.array([gram.skipped], np.int64)),
+        "weight": of_numpy(np.array([gram.weight], np.float64)),
     }
     return pa.StructArray.from_arrays([*lists.values(), *counts.values()], names=[*lists, *counts])

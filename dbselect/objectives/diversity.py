@@ -6,8 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
+import scipy
 
 from dbselect.linear.problem import Index
 from dbselect.objectives.contract import Objective, SetFunction
@@ -117,8 +116,10 @@ def coverage_of(G: Matrix, members: Sequence[Index], similarity: float, weight: 
     if len(G) > 1:
         distance = 1.0 - np.clip(np.abs(G), 0.0, 1.0)
         np.fill_diagonal(distance, 0.0)
-        tree = linkage(squareform(distance, checks=False), method="average")
-        labels = fcluster(tree, 1.0 - similarity, criterion="distance") - 1
+        tree = scipy.cluster.hierarchy.linkage(
+            scipy.spatial.distance.squareform(distance, checks=False), method="average"
+        )
+        labels = scipy.cluster.hierarchy.fcluster(tree, 1.0 - similarity, criterion="distance") - 1
     covers = np.zeros((len(members), labels.max() + 1), dtype=bool)
     for candidate, columns in enumerate(members):
         covers[candidate, labels[columns]] = True

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dbselect._arrow import to_numpy
 from dbselect.errors import DataError
 
 Mask = npt.NDArray[np.bool_]
@@ -92,17 +93,17 @@ class Listed:
 
 def entries_in(name: str, field: pa.Array) -> Listed:
     """Return the entries of a field; DataError for one without a number or a negative one."""
-    ends = field.offsets.to_numpy().astype(np.int64)
+    ends = to_numpy(field.offsets).astype(np.int64)
     if pa.types.is_map(field.type):
         keys, items = field.keys, field.items
     else:
         keys, items = field.values.flatten()
     keys, items = (part.slice(ends[0], ends[-1] - ends[0]) for part in (keys, items))
-    if keys.null_count or (keys.to_numpy() < 0).any():
+    if keys.null_count or (to_numpy(keys) < 0).any():
         raise DataError(f"field '{name}' has an entry whose number is missing or below 0")
     value = items.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     there = field.is_valid().to_numpy(zero_copy_only=False)
-    return Listed(keys.cast(pa.int64()).to_numpy(), value, ends - ends[0], there)
+    return Listed(to_numpy(keys.cast(pa.int64())), value, ends - ends[0], there)
 
 
 @dataclass(frozen=True, eq=False)

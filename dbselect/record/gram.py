@@ -13,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect import _native
+from dbselect._arrow import to_numpy
 from dbselect.errors import RecordError
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record import files
@@ -510,7 +511,7 @@ def _from_arrow(record: pa.Scalar) -> Any:
     if not pa.types.is_struct(record.type) or not record.is_valid:
         return record.as_py()
     return {
-        name: value.values.to_numpy(zero_copy_only=False)
+        name: to_numpy(value.values)
         if name in ("mean", "mean_low", "comoment") and value.is_valid
         else value.as_py()
         for name, value in record.items()

@@ -1,7 +1,6 @@
 """One Gram searched by the compiled library, where that is the faster way."""
 
 import math
-import numbers
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from dbselect import _native
+from dbselect._arrow import to_numpy
 from dbselect.linear.condition import warn_of, warn_of_dropped
 from dbselect.linear.problem import TARGET, numbered
 from dbselect.record.gram import Matrix
@@ -91,14 +91,13 @@ def compiled_descents(
     """Return where descents end within most columns and groups; None if the record is refused."""
     record, _, target, asked = _asked(search)
     own = {name: asked.get(name) for name in ("groups", "ridge", "scale", "intercept")}
-    own |= {name: _plain(value) for name, value in options.items()}
     ends = []
     for columns, groups in limits:
         within = {"max_columns": columns, "max_groups": groups}
-        found = _native.answers(record, "sght", target, {**own, **within})
+        found = _native.answers(record, "sght", target, {**own, **options, **within})
         if found.field("status")[0].is_valid:
             return None
-        notes = found.field("notes")[0].values.to_numpy()
+        notes = to_numpy(found.field("notes")[0].values)
         converged, exchanges, polished, is_forward, count = notes[:5].tolist()
         history, x = np.split(notes[5:], [int(count)])
         ends.append(
@@ -138,18 +137,12 @@ def _asked(search: "GramSearch") -> tuple[pa.StructArray, str, str, dict[str, An
         "groups": None if is_each_alone else columns,
         "costs": {str(g): cost for g, cost in enumerate(costs)} if {*costs} != {1.0} else None,
         "always": [str(group) for group in search.first] or None,
-        **{name: _plain(value) for name, value in {**fields, **call.options}.items()},
+        **fields,
+        **call.options,
     }
     if request.get("start") is not None:
         request["start"] = [str(groups.number(name, "start")) for name in request["start"]]
     return numbered(search.gram, groups.members, search.target), call.method, TARGET, request
-
-
-def _plain(value: Any) -> Any:
-    """Return a number of another library as Python's own."""
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        return int(value) if isinstance(value, numbers.Integral) else float(value)
-    return value
 
 
 def _steps(found: pa.StructArray, width: int) -> tuple[list[Step], Matrix]:
@@ -168,8 +161,8 @@ def _steps(found: pa.StructArray, width: int) -> tuple[list[Step], Matrix]:
         )
     ]
     models = steps.field("coefficients")
-    ends = models.offsets.to_numpy()
-    columns = models.keys.cast(pa.int64()).to_numpy()
+    ends = to_numpy(models.offsets)
+    columns = to_numpy(models.keys.cast(pa.int64()))
     own = np.zeros((len(steps), width))
-    own[np.repeat(np.arange(len(steps)), np.diff(ends)), columns] = models.items.to_numpy()
+    own[np.repeat(np.arange(len(steps)), np.diff(ends)), columns] = to_numpy(models.items)
     return records, own

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dbselect._arrow import empty_table
 from dbselect.errors import SampleWarning, SourceError, warn_caller
 from dbselect.glm.held_rows import HeldRows
 from dbselect.glm.newton import GlmFit, extended, solved, start
@@ -210,7 +211,7 @@ def objective_of(problem: "Problem", call: Call) -> GlmObjective:
     table = family_table(problem, named)
     # Errors in columns and groups are raised before a row is read.
     head = passes_of(
-        problem, open_table(table.schema.empty_table(), None), named, Made(problem.terms)
+        problem, open_table(empty_table(table.schema), None), named, Made(problem.terms)
     )
     groups_of(head.taken, problem.groups, problem.costs, problem.targets[0], head.terms)
     taken = _taken(problem, table, head)

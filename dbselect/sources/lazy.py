@@ -7,6 +7,7 @@ import polars as pl
 import pyarrow as pa
 from polars.io.plugins import register_io_source
 
+from dbselect._arrow import empty_table
 from dbselect.errors import SourceError
 from dbselect.record.foreign import is_of, native
 from dbselect.sources.engines.polars import LazyTable
@@ -18,7 +19,7 @@ def lazy(table: Table) -> pl.LazyFrame:
     """Return a table as Polars reads it: only fields used, once it is collected."""
     if isinstance(table, LazyTable):
         return table.frame
-    schema = dict(pl.DataFrame(table.schema.empty_table()).schema)
+    schema = dict(pl.DataFrame(empty_table(table.schema)).schema)
 
     def batches(
         fields: list[str] | None, predicate: pl.Expr | None, rows: int | None, _: int | None
@@ -52,4 +53,4 @@ def brought_here(table: Table, fields: Sequence[str]) -> pl.DataFrame:
     """Read fields of a table into memory."""
     schema = pa.schema([table.schema.field(name) for name in fields])
     parts = [pl.DataFrame(batch) for batch in table.batches(list(fields))]
-    return pl.concat([pl.DataFrame(schema.empty_table()), *parts], how="vertical_relaxed")
+    return pl.concat([pl.DataFrame(empty_table(schema)), *parts], how="vertical_relaxed")

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from dbselect._arrow import empty_table
 from dbselect.errors import ArgumentError, ColumnError, LeftOutWarning, warn_caller
 from dbselect.record.gram import Gram
 from dbselect.record.terms import Terms
@@ -368,7 +369,7 @@ def check_group_keys(request: Request, schema: pa.Schema) -> None:
     """Refuse keys whose records have no name left, and of a type that decides no fold."""
     if request.folding is not None:
         read = pa.schema([schema.field(name) for name in request.fields])
-        folds_of(read.empty_table(), request.folding)
+        folds_of(empty_table(read), request.folding)
     for name in ("gram", *request.keys[len(request.by) :]):
         if name in request.by:
             raise ArgumentError(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from dbselect._arrow import empty_table
 from dbselect._native import folds
 from dbselect.errors import ColumnError
 from dbselect.record.columns import Leaf
@@ -28,7 +29,7 @@ def leaves_read(schema: pa.Schema, reading: Reading) -> list[Leaf]:
     terms = [] if reading.terms is None else list(reading.terms.columns)
     weight = [] if reading.weight is None else [reading.weight]
     wanted |= {name: every[name] for name in (*terms, *weight) if name in every}
-    folds(schema.empty_table(), list(wanted), LIMIT - 1, 0)
+    folds(empty_table(schema), list(wanted), LIMIT - 1, 0)
     return list(wanted.values())
 
 

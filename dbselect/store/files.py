@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlparse
 import polars as pl
 import pyarrow as pa
 
+from dbselect._arrow import empty_table
 from dbselect.errors import DbselectError, SourceError
 from dbselect.record.foreign import is_of
 from dbselect.record.gram import Gram
@@ -336,7 +337,8 @@ class DeltaFiles(ScannedFiles):
         self._table = table
         self.shown = str(table.table_uri)
         try:
-            self._types = dict(pl.DataFrame(table.to_pyarrow_dataset().schema.empty_table()).schema)
+            schema = table.to_pyarrow_dataset().schema
+            self._types = dict(pl.DataFrame(empty_table(schema)).schema)
         except Exception as error:  # deltalake has many kinds
             raise SourceError(
                 f"the files of the Delta table '{self.shown}' are not its rows: {error}; give "

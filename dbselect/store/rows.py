@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from dbselect._arrow import empty_table
 from dbselect.errors import BusyError, SourceError
 from dbselect.record.foreign import is_of
 from dbselect.sources.around import Around
@@ -216,7 +217,7 @@ class HashSums:
 
     def total(self) -> pl.DataFrame:
         """Return the sums of each key, in the order of the keys."""
-        empty = self.work.of(self.work.schema.empty_table())
+        empty = self.work.of(empty_table(self.work.schema))
         by = list(self.work.by)
         return self.work.added(pl.concat([empty, *self._sums])).sort(by, nulls_last=True)
 

@@ -217,12 +217,12 @@ pub fn distinct(batch: &RecordBatch) -> Result<ArrayRef, String> {
     array(|array, schema| unsafe { native::dbselect_distinct(&mut stream, array, schema) })
 }
 
-/// The sequences of records; a request is a batch of one row.
-pub fn search(records: &ArrayRef, request: &RecordBatch) -> Result<StructArray, String> {
-    let (mut records, mut request) = (one_field(records), stream(std::slice::from_ref(request)));
-    // SAFETY: the streams are alive, the structures empty.
+/// The sequences of records; a request is JSON.
+pub fn search(records: &ArrayRef, request: &str) -> Result<StructArray, String> {
+    let (mut records, request) = (one_field(records), Texts::new(&[request.to_string()]));
+    // SAFETY: the stream is alive, the request a text, the structures empty.
     let found = array(|array, schema| unsafe {
-        native::dbselect_search(&mut records, &mut request, None, array, schema)
+        native::dbselect_search(&mut records, request.at[0], None, array, schema)
     })?;
     Ok(found.as_any().downcast_ref::<StructArray>().expect("answers").clone())
 }

@@ -3,16 +3,14 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{Float64Builder, ListBuilder, MapBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
-use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, StructArray,
-};
+use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::{Field, Fields};
 use dbselect_native::kernel::gaps::impute;
 use dbselect_native::record::arrow::{read_record, write_records};
 use dbselect_native::record::gram::{RawRecord, Record};
+use serde_json::{Map, Value as Json, json};
 
 use crate::anything;
 use crate::draw::Draw;
@@ -221,11 +219,10 @@ fn other_fields(draw: &mut Draw, records: StructArray) -> StructArray {
 }
 
 /// What a search is asked, most of it sound.
-fn request(draw: &mut Draw, target: &str, columns: &[String]) -> RecordBatch {
+fn request(draw: &mut Draw, target: &str, columns: &[String]) -> String {
     let methods = ["anytime_sequence", "anytime_sequence", "foba", "backward", "dash"];
-    let text = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
-    let mut fields = vec![("method", text(draw.of(&methods))), ("target", text(target))];
     let rules = ["fr", "omp", "omp-unwhitened", "omp-single", "doubling", "best"];
+    let mut given = Map::new();
     for name in [
         "rule",
         "ridge",
@@ -243,46 +240,50 @@ fn request(draw: &mut Draw, target: &str, columns: &[String]) -> RecordBatch {
             continue;
         }
         let any = if draw.one_in(3) { draw.double() } else { draw.below(4) as f64 / 2.0 };
-        let value: ArrayRef = match name {
-            _ if draw.one_in(20) => anything::array(draw, 1, 2),
-            "rule" => text(draw.of(&rules)),
-            "backward" => text(draw.of(&["loss", "weight", "none"])),
-            "scale" => Arc::new(BooleanArray::from(vec![draw.one_in(2)])),
-            "max_groups" | "max_steps" => Arc::new(Int64Array::from(vec![draw.within(4)])),
-            "always" => names_of(&[&columns[draw.below(columns.len())]]),
-            _ => Arc::new(Float64Array::from(vec![any])),
+        let value = match name {
+            _ if draw.one_in(20) => any_json(draw, 2),
+            "rule" => draw.of(&rules).into(),
+            "backward" => draw.of(&["loss", "weight", "none"]).into(),
+            "scale" => draw.one_in(2).into(),
+            "max_groups" | "max_steps" => draw.within(4).into(),
+            "always" => json!([columns[draw.below(columns.len())]]),
+            _ => number(any),
         };
-        fields.push((name, value));
+        given.insert(name.to_string(), value);
     }
     if draw.one_in(4) {
-        let mut costs = MapBuilder::new(None, StringBuilder::new(), Float64Builder::new());
-        for column in columns.iter().filter(|column| *column != target) {
-            costs.keys().append_value(column);
-            costs.values().append_value(if draw.one_in(20) { draw.double() } else { 1.5 });
-        }
-        costs.append(true).expect("as many keys as values");
-        fields.push(("costs", Arc::new(costs.finish())));
+        let others = columns.iter().filter(|column| *column != target);
+        let mut cost = || if draw.one_in(20) { number(draw.double()) } else { json!(1.5) };
+        let costs: Map<String, Json> = others.map(|column| (column.clone(), cost())).collect();
+        given.insert("costs".to_string(), costs.into());
     }
     if draw.one_in(4) {
-        let lists = ListBuilder::new(StringBuilder::new());
-        let mut groups = MapBuilder::new(None, StringBuilder::new(), lists);
-        for name in draw.names(2) {
-            groups.keys().append_value(name);
-            let column = draw.of(&["*", "a*", "x[12]", &columns[0]]).to_string();
-            groups.values().values().append_value(column);
-            groups.values().append(true);
-        }
-        groups.append(true).expect("as many keys as values");
-        fields.push(("groups", Arc::new(groups.finish())));
+        let names = draw.names(2);
+        let mut group = |name: String| (name, json!([draw.of(&["*", "a*", "x[12]", &columns[0]])]));
+        let groups: Map<String, Json> = names.into_iter().map(&mut group).collect();
+        given.insert("groups".to_string(), groups.into());
     }
-    RecordBatch::try_from_iter(fields).expect("one row")
+    json!({"method": draw.of(&methods), "target": target, "given": given}).to_string()
 }
 
-fn names_of(names: &[&String]) -> ArrayRef {
-    let mut list = ListBuilder::new(StringBuilder::new());
-    names.iter().for_each(|name| list.values().append_value(name));
-    list.append(true);
-    Arc::new(list.finish())
+/// A number as a request has it, also one that JSON lacks.
+fn number(x: f64) -> Json {
+    if x.is_finite() { json!(x) } else { json!({"\0": x.to_string()}) }
+}
+
+/// Any value, nested so deep at most.
+fn any_json(draw: &mut Draw, depth: usize) -> Json {
+    match draw.below(if depth == 0 { 4 } else { 6 }) {
+        0 => Json::Null,
+        1 => draw.one_in(2).into(),
+        2 => number(draw.double()),
+        3 => draw.names(1).swap_remove(0).into(),
+        4 => (0..draw.below(3)).map(|_| any_json(draw, depth - 1)).collect(),
+        _ => {
+            let names = draw.names(2);
+            names.into_iter().map(|name| (name, any_json(draw, depth - 1))).collect()
+        }
+    }
 }
 
 /// Every record has a sequence or a reason; shares are shares, numbers are finite.

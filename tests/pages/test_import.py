@@ -47,6 +47,17 @@ def test_the_first_call_loads_no_splines_and_no_files():
 
 
 @pytest.mark.system
+def test_a_linear_search_and_its_predictions_load_no_pandas_and_no_distributions():
+    code = (
+        "import dbselect as ds, polars as pl\n"
+        "rows = pl.DataFrame({'x': [1, 2, 4], 'y': [3, 5, 1], 'k': [1, 1, 2]})\n"
+        "ds.gram_by(rows, 'k', ['x', 'y'])\n"
+        "ds.anytime_sequence(ds.gram(rows), 'y', {'x': ['x']}).at(size=1).predict(rows)\n"
+    )
+    assert not loaded_after(code) & {"pandas", "scipy.special", "scipy.cluster"}
+
+
+@pytest.mark.system
 def test_polars_has_the_namespace_after_the_import_alone():
     code = (
         "import dbselect, polars as pl\n"

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.cluster.hierarchy import leaves_list, linkage
-from scipy.spatial.distance import squareform
+import scipy
 
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import is_whole
@@ -74,5 +73,7 @@ def _alike(strength: Matrix) -> list[int]:
         return list(range(len(strength)))
     distance = np.maximum(1.0 - strength, 0.0)
     np.fill_diagonal(distance, 0.0)
-    tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=True)
-    return [int(leaf) for leaf in leaves_list(tree)]
+    tree = scipy.cluster.hierarchy.linkage(
+        scipy.spatial.distance.squareform(distance, checks=False), "average", optimal_ordering=True
+    )
+    return [int(leaf) for leaf in scipy.cluster.hierarchy.leaves_list(tree)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.special import chdtrc, ndtr, ndtri
+import scipy
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.glm.named import family_of, kind_of_family
@@ -310,7 +310,11 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
         several = len(self.classes) - 1 if self.classes else 1
         df = self._parameters - self.has_intercept * several
         statistic = (self.null_deviance - self.deviance) / self.dispersion
-        return {"df": df, "statistic": statistic, "p_value": float(chdtrc(df, statistic))}
+        return {
+            "df": df,
+            "statistic": statistic,
+            "p_value": float(scipy.special.chdtrc(df, statistic)),
+        }
 
     @property
     def _facts(self) -> dict[str, Any]:
@@ -353,7 +357,7 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
         )
 
     def _quantile(self, level: float) -> float:
-        return float(ndtri(0.5 + 0.5 * level))
+        return float(scipy.special.ndtri(0.5 + 0.5 * level))
 
     @property
     def _was_chosen(self) -> bool:
@@ -409,7 +413,7 @@ def wald(intercept: float, coefficients: Mapping[str, float], errors: Vector) ->
         "estimate": values,
         "std_error": errors,
         "statistic": statistic,
-        "p_value": 2.0 * ndtr(-np.abs(statistic)),
+        "p_value": 2.0 * scipy.special.ndtr(-np.abs(statistic)),
     }
     return pl.DataFrame(
         {"term": [INTERCEPT, *coefficients]} | table, schema_overrides={"term": pl.String}

@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 from scipy.sparse import issparse
 
+from dbselect._arrow import empty_table
 from dbselect.errors import ArgumentError, ColumnError, unknown
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
@@ -349,7 +350,7 @@ def _fetched(
     table: Table, inputs: list[Input], refuse: Callable[[pl.DataFrame], object]
 ) -> pl.DataFrame:
     """Read what is needed of a table that another engine has, once its schema fits."""
-    empty = pl.DataFrame(table.schema.empty_table())
+    empty = pl.DataFrame(empty_table(table.schema))
     refuse(empty)
     read, _ = read_of(empty, inputs)
     fields = dict.fromkeys(str(one.path[0]) for one in single_fields(*read))

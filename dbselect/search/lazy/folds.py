@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dbselect._arrow import empty_table
 from dbselect.errors import ArgumentError
 from dbselect.linear.lazy_gram import BATCH, KEPT_BATCHES
 from dbselect.linear.levels.levels import ByLevel
@@ -222,7 +223,7 @@ def wide_folds(
             "state which rows stay together"
         )
     folds = RowFolds(table, replace(folding, columns=tuple(asked.rows.request.taken)), hidden)
-    folds.of(table.schema.empty_table())  # a key of a wrong type is refused unread
+    folds.of(empty_table(table.schema))  # a key of a wrong type is refused unread
     sums = FoldSums(folds, asked.rows)
     warn_of_folds([len(sums.present)], folding)
     read = replace(asked, rows=sums.rows)

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from dbselect._arrow import empty_table
 from dbselect._native import folds
 from dbselect.errors import ColumnError, DataError, FoldsWarning, warn_caller
 from dbselect.record.columns import Leaf
@@ -94,7 +95,7 @@ class Grouping:
         """Return an empty table of the fields that are read; others may be of any type."""
         read = pa.schema([schema.field(name) for name in self._request.fields])
         try:
-            return read.empty_table()
+            return empty_table(read)
         except pa.ArrowException as error:
             raise self._no_keys(read, error) from None
 

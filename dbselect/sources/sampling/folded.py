@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbselect._arrow import empty_table
 from dbselect.record.columns import leaves
 from dbselect.sources.around import Around, without
 from dbselect.sources.partial.grouping import folds_of
@@ -45,7 +46,7 @@ class RowFolds:
 
     def present(self) -> list[int]:
         """Read the table once and return the folds that have rows, in their order."""
-        self.of(self.table.schema.empty_table())  # a key of a wrong type is refused unread
+        self.of(empty_table(self.table.schema))  # a key of a wrong type is refused unread
         count = partial(_counted, self.folding)
         return sorted(Tally(count).over(self.table, self.fields))
 

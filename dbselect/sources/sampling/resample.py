@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from dbselect._arrow import empty_table
 from dbselect.errors import ArgumentError, ColumnError
 from dbselect.record.foreign import native
 from dbselect.record.gram import RECORD_DTYPE, Gram, aligned, is_record
@@ -183,7 +184,7 @@ def _check_fields(table: Table, weight: str | None, key: str | None) -> None:
     if weight is not None:
         check_weight(weight, table.schema)
     if key is not None:
-        folds_of(table.schema.empty_table(), Folding(LIMIT - 1, key, 0))
+        folds_of(empty_table(table.schema), Folding(LIMIT - 1, key, 0))
     if RECORD in table.schema.names:
         raise ColumnError(f"the table has a column '{RECORD}'; rename it, as the result has one")
 

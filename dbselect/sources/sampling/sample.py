@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dbselect._arrow import empty_table
 from dbselect.record.columns import leaves
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.progress import progress
@@ -52,7 +53,7 @@ def sample(table: Table, fields: Sequence[str], rows: int, seed: int) -> Sample:
             bar.update(batch.num_rows)
     numeric = [leaf for leaf in leaves(table.schema) if leaf.field in fields and leaf.is_numeric]
     width = sum(int(leaf.type.bit_width) for leaf in numeric)
-    empty = np.empty(0, np.int64), table.schema.empty_table().select(fields)
+    empty = np.empty(0, np.int64), empty_table(table.schema).select(fields)
     return Sample(_smallest(kept or [empty], rows)[1].combine_chunks(), of, of * width // 8)
 
 

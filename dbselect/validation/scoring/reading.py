@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbselect._arrow import empty_table
 from dbselect.errors import ColumnError, DataError, SourceError
 from dbselect.glm.families import FamilyFormulas
 from dbselect.glm.named import family_of
@@ -167,7 +168,7 @@ def fields_read(
         data, [found.target, *dict.fromkeys(one.source for one in single_fields(*inputs))]
     )
     # Refuses a table that lacks a column, or has one of another type, before it is read.
-    predictors.check(pl.DataFrame(table.schema.empty_table()))
+    predictors.check(pl.DataFrame(empty_table(table.schema)))
     known = {leaf.name: leaf for leaf in leaves(table.schema)}
     target = leaf_of(found.target, known, "target")
     classes, levels = getattr(found, "classes", ()), getattr(found, "levels", ())

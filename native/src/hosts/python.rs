@@ -787,25 +787,25 @@ fn support_table<C: Count + ArrowNativeType>(
 }
 
 /// Write the sequences of the records in the first field of a stream to `array` and `schema`:
-/// a row for each, as `search_records` says. `request` is a stream of one row, an option a
-/// column, as `read_request` takes it. `on_turn` may be null; of one record it is called after
-/// every step. Both streams are consumed and released. Null comes back, or an error text for `dbselect_text_free`: the class of the error and a sentence.
+/// a row for each, as `search_records` says. `request` is JSON as `read_request` takes it. `on_turn`
+/// may be null; of one record it is called after every step. The stream is consumed and released.
+/// Null comes back, or an error text for `dbselect_text_free`: the class of the error and a sentence.
 ///
 /// # Safety
-/// The streams are live Arrow C streams; `array` and `schema` are writable and hold nothing;
-/// `on_turn` keeps the promise of `turns::calling` until this call returns.
+/// `records` is a live Arrow C stream, and `request` a NUL-terminated string; `array` and `schema`
+/// are writable and hold nothing; `on_turn` keeps the promise of `turns::calling` until this call returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_search(
     records: *mut FFI_ArrowArrayStream,
-    request: *mut FFI_ArrowArrayStream,
+    request: *const c_char,
     on_turn: Option<OnTurn>,
     array: *mut FFI_ArrowArray,
     schema: *mut FFI_ArrowSchema,
 ) -> *mut c_char {
     guard(|| {
         // SAFETY: see the caller's promise.
-        let (records, request) = unsafe { (only_batch(records)?, only_batch(request)?) };
-        let request = read_request(&request.into())?;
+        let (records, request) = unsafe { (only_batch(records)?, CStr::from_ptr(request)) };
+        let request = read_request(&request.to_string_lossy())?;
         // SAFETY: see the caller's promise.
         let mut turn = on_turn.map(|on_turn| unsafe { calling(on_turn) });
         let turn = turn.as_mut().map(|turn| turn as &mut Turn);
@@ -824,15 +824,15 @@ pub unsafe extern "C" fn dbselect_search(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_answer(
     records: *mut FFI_ArrowArrayStream,
-    request: *mut FFI_ArrowArrayStream,
+    request: *const c_char,
     on_turn: Option<OnTurn>,
     array: *mut FFI_ArrowArray,
     schema: *mut FFI_ArrowSchema,
 ) -> *mut c_char {
     guard(|| {
         // SAFETY: see the caller's promise.
-        let (records, request) = unsafe { (only_batch(records)?, only_batch(request)?) };
-        let (question, returns) = read_question(&request.into())?;
+        let (records, request) = unsafe { (only_batch(records)?, CStr::from_ptr(request)) };
+        let (question, returns) = read_question(&request.to_string_lossy())?;
         // SAFETY: see the caller's promise.
         let mut goes_on = on_turn.map(|on_turn| unsafe { following(on_turn) });
         let goes_on = goes_on.as_mut().map(|goes_on| goes_on as &mut GoesOn);

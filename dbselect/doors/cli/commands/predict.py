@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dbselect._arrow import empty_table
 from dbselect.doors.cli.command import SOURCE, Command, Options, Parser
 from dbselect.doors.cli.out import STDOUT, TABLES, writing_rows
 from dbselect.errors import ArgumentError, ColumnError, unknown
@@ -162,7 +163,7 @@ def _predicted(
             came = True
             yield predicted(pl.DataFrame(batch))
     if not came:
-        yield predicted(pl.DataFrame(table.schema.empty_table()))
+        yield predicted(pl.DataFrame(empty_table(table.schema)))
 
 
 COMMAND = Command(_add, _run)

@@ -1,11 +1,8 @@
-//! Requests in Arrow: a row of values by name.
+//! Requests as JSON: a method, a target, and options by name.
 
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, StructArray};
-use arrow_schema::DataType;
+use serde::Deserialize;
+use serde_json::{Map, Value as Json};
 
-use super::records::{Lists, Texts};
-use crate::record::arrow::{Place, leaf};
 use crate::search::given;
 use crate::search::methods::Method;
 use crate::search::methods::answer::Type;
@@ -13,76 +10,69 @@ use crate::search::methods::question::Question;
 use crate::search::setup::Request;
 use crate::search::value::Value;
 
-/// A method, a target and the options by name.
-type Asked = (&'static Method, String, Vec<(String, Value)>);
+/// The name of the only entry of an object that means a number which JSON lacks.
+const NOT_FINITE: &str = "\0";
 
-/// A request of a search, by the names of its options: the only row of a table.
-///
-/// What is NULL, or no column, has its default.
-pub fn read_request(row: &StructArray) -> Result<Request, String> {
-    let (method, target, values) = read_values(row)?;
+#[derive(Deserialize)]
+struct Asked {
+    method: String,
+    target: String,
+    given: Map<String, Json>,
+}
+
+/// A request of a search; what is null has its default.
+pub fn read_request(asked: &str) -> Result<Request, String> {
+    let (method, target, values) = read(asked)?;
     Ok(given::read_request(method, &target, &values)?)
 }
 
 /// A question of another method, and the type of its answers.
-pub fn read_question(row: &StructArray) -> Result<(Question, &'static Type), String> {
-    let (method, target, values) = read_values(row)?;
+pub fn read_question(asked: &str) -> Result<(Question, &'static Type), String> {
+    let (method, target, values) = read(asked)?;
     let returns = method.returns().ok_or_else(|| format!("{} is a search", method.name))?;
     Ok((Question::read(method, &target, &values)?, returns))
 }
 
-/// The method, the target and the options of a row.
-fn read_values(row: &StructArray) -> Result<Asked, String> {
-    let text = |name: &str| match row.column_by_name(name) {
-        Some(array) => Ok(Texts::new(array, name)?.at(0).unwrap_or_default().to_string()),
-        None => Ok::<_, String>(String::new()),
-    };
-    let mut values = Vec::new();
-    for (field, array) in row.fields().iter().zip(row.columns()) {
-        let name = field.name();
-        let value = value_of(name, array, 0)?;
-        // A table has a column for the options of every method.
-        if !["method", "target"].contains(&&name[..]) && value != Value::Nothing {
-            values.push((name.clone(), value));
-        }
-    }
-    let name = text("method")?;
-    let method = Method::of(&name).ok_or_else(|| format!("there is no method '{name}'"))?;
-    Ok((method, text("target")?, values))
+type Named = Vec<(String, Value)>;
+
+fn read(asked: &str) -> Result<(&'static Method, String, Named), String> {
+    let asked: Asked = serde_json::from_str(asked).map_err(|error| format!("request: {error}"))?;
+    let name = &asked.method;
+    let method = Method::of(name).ok_or_else(|| format!("there is no method '{name}'"))?;
+    let values = asked.given.into_iter().map(|(name, json)| (name, with_numbers(json.into())));
+    // A table has a column for the options of every method.
+    Ok((method, asked.target, values.filter(|(_, value)| *value != Value::Nothing).collect()))
 }
 
-/// The value of row `at` of an array.
-fn value_of(name: &str, array: &ArrayRef, at: usize) -> Result<Value, String> {
-    if at >= array.len() || array.is_null(at) {
-        return Ok(Value::Nothing);
+/// The value with the numbers that JSON lacks.
+fn with_numbers(value: Value) -> Value {
+    match value {
+        Value::List(items) => Value::List(items.into_iter().map(with_numbers).collect()),
+        Value::Map(entries) => match &entries[..] {
+            [(name, Value::Text(number))] if name == NOT_FINITE => {
+                Value::Number(number.parse().unwrap_or(f64::NAN))
+            }
+            _ => {
+                let entry = |(name, one)| (name, with_numbers(one));
+                Value::Map(entries.into_iter().map(entry).collect())
+            }
+        },
+        other => other,
     }
-    let number = || {
-        let numbers = leaf(name, array, Place::ROW).doubles(at..at + 1)?.into_owned();
-        Ok::<_, String>(numbers.first().copied().unwrap_or(f64::NAN))
-    };
-    Ok(match array.data_type() {
-        DataType::Boolean => Value::Truth(array.as_boolean().value(at)),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-            Value::Text(Texts::new(array, name)?.at(at).unwrap_or_default().to_string())
-        }
-        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
-            let (lists, items) = Lists::new(array, name)?;
-            let item = |i| value_of(name, &items, i);
-            Value::List(lists.of(at).map(item).collect::<Result<_, _>>()?)
-        }
-        DataType::Map(..) => {
-            let map = array.as_map();
-            let keys = Texts::new(map.keys(), name)?;
-            let ends = map.value_offsets();
-            let entry = |i| {
-                let key = keys.at(i).unwrap_or_default().to_string();
-                Ok::<_, String>((key, value_of(name, map.values(), i)?))
-            };
-            let range = ends[at] as usize..ends[at + 1] as usize;
-            Value::Map(range.map(entry).collect::<Result<_, _>>()?)
-        }
-        whole if whole.is_integer() => Value::Whole(number()? as i64),
-        other if other.is_numeric() => Value::Number(number()?),
-        other => Value::Other(format!("a value of type {other}")),
-    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_json_lacks_are_read() {
+        let asked = r#"{"method": "foba", "target": "y", "given": {"budget": {"\u0000": "-inf"},
+            "costs": {"a": {"\u0000": "nan"}, "b": 2}, "always": null}}"#;
+        let (method, target, given) = read(asked).unwrap();
+        assert_eq!((method.name, &target[..], given.len()), ("foba", "y", 2));
+        assert_eq!(given[0], ("budget".to_string(), Value::Number(f64::NEG_INFINITY)));
+        let Value::Map(costs) = &given[1].1 else { panic!("costs by name") };
+        assert!(costs[0].1.number().unwrap().is_nan() && costs[1].1 == Value::Whole(2));
+    }
 }
