@@ -179,7 +179,8 @@ impl Reader {
             // SAFETY: there is an element for each key, whose number is below their count;
             // `scatter_and` uses one reference at a time.
             let group_of = |row: usize| unsafe { &mut *numbers.add(groups[row] as usize) };
-            scatter_and(&chunk, labels, group_of, |start, rows| {
+            let known = |row: usize| Some(&*group_of(row));
+            scatter_and(&chunk, labels, known, group_of, |start, rows| {
                 levels.add(&layout, start, rows, &codes, |row| groups[row] as usize);
             })?;
         }

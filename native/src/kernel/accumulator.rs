@@ -7,9 +7,9 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::slice;
+use std::{mem, slice};
 
-use crate::kernel::block::{BLOCK_ROWS, center_of_rows, prefetch, stride, turn};
+use crate::kernel::block::{BLOCK_ROWS, center_of_rows, prefetch, prefetch_at, stride, turn};
 use crate::kernel::chunk::{Chunk, Labels, Screened};
 use crate::kernel::few::Few;
 use crate::kernel::gaps::Filled;
@@ -62,7 +62,7 @@ impl State for Accumulator {
 
     fn read(from: &mut Words) -> Result<Accumulator, String> {
         let (filled, absent) = (Filled::read(from)?, Vec::read(from)?);
-        Ok(Accumulator { form: Form::Many(Many::of(filled)), absent: absent.into() })
+        Ok(Accumulator { form: Form::Many(Many::of(filled, Vec::new())), absent: absent.into() })
     }
 }
 
@@ -93,13 +93,21 @@ impl Accumulator {
 
     /// The form that any row can be added to.
     fn many(&mut self) -> &mut Many {
-        if let Form::Few(few) = &self.form {
-            let moments = SCRATCH.with_borrow_mut(|scratch| few.moments(&mut scratch.sums));
-            self.form = Form::Many(Many::of(Filled::new(moments)));
+        if let Form::Few(_) = &self.form {
+            SCRATCH.with_borrow_mut(|scratch| self.settle(&mut scratch.sums));
         }
         match &mut self.form {
             Form::Many(many) => many,
             Form::Few(_) => unreachable!("it was turned into the other form"),
+        }
+    }
+
+    /// Turn the form of few rows into the other.
+    fn settle(&mut self, sums: &mut Sums) {
+        if let Form::Few(few) = &mut self.form {
+            let filled = Filled::new(few.moments(sums));
+            let room = mem::replace(few, Few::new(0)).into_room();
+            self.form = Form::Many(Many::of(filled, room));
         }
     }
 
@@ -197,8 +205,8 @@ impl Accumulator {
     }
 
     /// Ask for the memory that the next row goes to.
-    fn expect_row(&mut self) {
-        match &mut self.form {
+    fn expect_row(&self) {
+        match &self.form {
             Form::Few(few) => few.expect_row(),
             Form::Many(many) => many.expect_row(),
         }
@@ -220,7 +228,7 @@ impl Accumulator {
             if is_whole && weight == 1.0 && few.can_take(1) {
                 return few.add_row(row);
             }
-            self.form = Form::Many(Many::of(Filled::new(few.moments(sums))));
+            self.settle(sums);
         }
         if let Form::Many(many) = &mut self.form {
             many.add_row(row, rows, at, sums);
@@ -251,8 +259,8 @@ struct Many {
 }
 
 impl Many {
-    fn of(filled: Filled) -> Box<Many> {
-        let (buffer, buffer_weight) = (Vec::new(), Vec::new());
+    fn of(filled: Filled, buffer: Vec<f64>) -> Box<Many> {
+        let buffer_weight = Vec::new();
         Box::new(Many { filled, buffer, buffer_weight, holes: Vec::new(), base: Vec::new() })
     }
 
@@ -353,11 +361,9 @@ impl Many {
     }
 
     /// Ask for the memory that the next row goes to.
-    fn expect_row(&mut self) {
-        let stride = stride(self.filled.width());
-        let spare = self.buffer.spare_capacity_mut();
-        let row = spare.len().min(stride);
-        prefetch(&spare[..row]);
+    fn expect_row(&self) {
+        let spare = self.buffer.capacity() - self.buffer.len();
+        prefetch_at(self.buffer.as_ptr_range().end, spare.min(stride(self.filled.width())));
     }
 
     /// What the columns of a chunk are measured from once the mean is settled: empty if from 0.
@@ -446,7 +452,7 @@ impl Many {
             rows: self.buffer_weight.len(),
             columns: (0..self.filled.width()).map(|j| Cow::Owned(column(j))).collect(),
             weight: Some(Cow::Owned(self.buffer_weight.clone())),
-            holes: std::mem::take(&mut self.holes),
+            holes: mem::take(&mut self.holes),
             base: self.base.clone(),
             ..Screened::default()
         }
@@ -467,19 +473,22 @@ fn buffer_rows(width: usize) -> usize {
 /// Give every row of a chunk to the accumulator of its group.
 ///
 /// `group_of` maps a row number of the chunk to its accumulator; it is called
-/// for every row, used or skipped.
+/// for every row, used or skipped. `known` does so, ahead of that, where there is one already, and
+/// does not read it.
 pub fn scatter<'g>(
     chunk: &Chunk,
     labels: Labels,
+    known: impl Fn(usize) -> Option<&'g Accumulator>,
     group_of: impl FnMut(usize) -> &'g mut Accumulator,
 ) -> Result<(), String> {
-    scatter_and(chunk, labels, group_of, |_, _| {})
+    scatter_and(chunk, labels, known, group_of, |_, _| {})
 }
 
 /// `scatter`, and show each block, by the number of its first row, for more to be done with it.
 pub(crate) fn scatter_and<'g>(
     chunk: &Chunk,
     labels: Labels,
+    known: impl Fn(usize) -> Option<&'g Accumulator>,
     mut group_of: impl FnMut(usize) -> &'g mut Accumulator,
     mut more: impl FnMut(usize, &Screened),
 ) -> Result<(), String> {
@@ -498,12 +507,12 @@ pub(crate) fn scatter_and<'g>(
             let columns = slices(&rows.columns);
             let mut kept = 0;
             for row in 0..n_rows {
-                if row + 2 * ROWS_AHEAD < n_rows {
-                    prefetch(slice::from_ref(group_of(start + row + 2 * ROWS_AHEAD)));
-                }
-                if row + ROWS_AHEAD < n_rows {
-                    group_of(start + row + ROWS_AHEAD).expect_row();
-                }
+                let ahead = |rows: usize| {
+                    let at = start + row + rows;
+                    if at < chunk.rows { known(at) } else { None }
+                };
+                ahead(2 * ROWS_AHEAD).into_iter().map(slice::from_ref).for_each(prefetch);
+                ahead(ROWS_AHEAD).into_iter().for_each(Accumulator::expect_row);
                 let group = group_of(start + row);
                 if rows.missing.contains(row) {
                     group.skip();
@@ -566,7 +575,8 @@ mod tests {
         let base = groups.as_mut_ptr();
         // SAFETY: the test hands out one reference at a time into a live vector.
         let group_of = |row: usize| unsafe { &mut *base.add(row % 7) };
-        with_labels(|labels| scatter(&chunk(&columns, Some(&weight)), labels, group_of)).unwrap();
+        with_labels(|labels| scatter(&chunk(&columns, Some(&weight)), labels, |_| None, group_of))
+            .unwrap();
         for (g, group) in groups.iter_mut().enumerate() {
             let pick = |x: &Vec<f64>| x.iter().skip(g).step_by(7).copied().collect::<Vec<f64>>();
             let mine: Vec<Vec<f64>> = columns.iter().map(pick).collect();
@@ -621,7 +631,7 @@ mod tests {
         let base = halves.as_mut_ptr();
         // SAFETY: as above.
         let group_of = |row: usize| unsafe { &mut *base.add(row / 25) };
-        with_labels(|labels| scatter(&chunk(&columns, None), labels, group_of)).unwrap();
+        with_labels(|labels| scatter(&chunk(&columns, None), labels, |_| None, group_of)).unwrap();
         let [mut first, second] = halves;
         first.merge(&second);
         let expected = moments_of(&columns, None);

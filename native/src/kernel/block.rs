@@ -129,13 +129,18 @@ const CACHE_LINE: usize = 64;
 
 /// Ask for memory ahead of its use. A block reads a little of every column and a
 /// group's moments now and then: too little for the hardware to see a stream.
-#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
 pub fn prefetch<T>(values: &[T]) {
+    prefetch_at(values.as_ptr(), values.len());
+}
+
+/// `prefetch`, of so many values at an address, whatever is there.
+#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
+pub fn prefetch_at<T>(start: *const T, length: usize) {
     #[cfg(target_arch = "x86_64")]
-    for line in values.chunks((CACHE_LINE / size_of::<T>()).max(1)) {
+    for line in (0..length).step_by((CACHE_LINE / size_of::<T>()).max(1)) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a hint, which reads nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line).cast()) }
     }
 }
 

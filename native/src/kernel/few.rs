@@ -16,8 +16,8 @@ use crate::kernel::sums::Sums;
 
 /// Columns up to which rows are summed one by one, some nanoseconds each.
 const SUMMED_COLUMNS: usize = 16;
-/// Rows that are kept at most: more gain the kernel little.
-const KEPT_ROWS: usize = 32;
+/// Rows that are kept at most: the kernel's time with so many is not that of writing its sums.
+const KEPT_ROWS: usize = 64;
 /// The weights of kept rows.
 const ONES: [f64; KEPT_ROWS] = [1.0; KEPT_ROWS];
 
@@ -53,12 +53,15 @@ impl Few {
 
     /// Whether so many rows more are still few.
     pub fn can_take(&self, rows: usize) -> bool {
+        self.rows() + rows <= self.most()
+    }
+
+    fn most(&self) -> usize {
         // With half as many rows as columns, these take the memory of their triangle.
-        let most = match self.is_summed() {
+        match self.is_summed() {
             true => SETTLED_ROWS as usize,
             false => (self.width() / 2).min(KEPT_ROWS),
-        };
-        self.rows() + rows <= most
+        }
     }
 
     /// Ask for the memory that the next row goes to.
@@ -77,9 +80,10 @@ impl Few {
     pub fn add_row(&mut self, row: &[f64]) {
         let width = self.width();
         if !self.is_summed() {
-            // Room for some at a time: doubling would leave half of it unused.
+            // Twice the room, but for no more rows than can be taken.
             if self.values.len() == self.values.capacity() {
-                self.values.reserve_exact(4 * row.len());
+                let more = self.rows().max(4).min(self.most() - self.rows());
+                self.values.reserve_exact(more * row.len());
             }
             self.values.extend_from_slice(row);
         } else if self.rows == 0 {
@@ -129,6 +133,12 @@ impl Few {
             self.values.reserve_exact(length - self.values.len());
             self.values.resize(length, 0.0);
         }
+    }
+
+    /// The memory of rows that were kept, for others.
+    pub fn into_room(mut self) -> Vec<f64> {
+        self.values.clear();
+        if self.is_summed() { Vec::new() } else { self.values }
     }
 
     /// The rows, as wide as whole panels, where they are kept.

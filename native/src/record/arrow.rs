@@ -14,13 +14,13 @@ use arrow_array::{
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 
-use crate::kernel::accumulator::{CHUNK_ROWS, ROWS_AHEAD};
+use crate::kernel::accumulator::CHUNK_ROWS;
 use crate::kernel::chunk::{Chunk, Missing, mark_nan};
 use crate::kernel::fold::{DAY, MICROSECOND, MILLISECOND, SECOND, Value, mix, refusal};
 use crate::kernel::gaps::Policy;
 use crate::kernel::rank_update::triangle;
 use crate::kernel::units::Units;
-use crate::record::gram::{FIELDS, RawRecord, Record, Recorded, check_overflow};
+use crate::record::gram::{FIELDS, RawRecord, Record, Recorded, check_overflow, expect_ahead};
 use crate::record::inputs::{self, Kind};
 use crate::record::terms::Written;
 use crate::record::texts::{Texts, Values};
@@ -597,8 +597,7 @@ pub fn write_records<R: Recorded>(records: &mut [Option<R>]) -> Result<StructArr
     ends.push(0);
     let (mut terms, mut written) = (LargeStringBuilder::new(), Written::default());
     for at in 0..records.len() {
-        records.iter().skip(at + 2 * ROWS_AHEAD).take(1).flatten().for_each(Recorded::expect);
-        records.iter().skip(at + ROWS_AHEAD).take(1).flatten().for_each(Recorded::expect_moments);
+        expect_ahead(records, at);
         let Some(record) = &mut records[at] else {
             rows.push(0);
             skipped.push(0);

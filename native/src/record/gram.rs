@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::kernel::accumulator::ROWS_AHEAD;
 use crate::kernel::gaps::{Joint, SUFFIX};
 use crate::kernel::moments::{Left, Mean, Moments};
 use crate::kernel::possible::{fault, packed};
@@ -50,6 +51,13 @@ pub trait Recorded {
     fn expect(&self) {}
     /// Ask for the memory of its moments, once its own is there.
     fn expect_moments(&self) {}
+}
+
+/// Ask for the memory of the records some places after one.
+pub fn expect_ahead<R: Recorded>(records: &[Option<R>], at: usize) {
+    let ahead = |places: usize| records.get(at + places).into_iter().flatten();
+    ahead(2 * ROWS_AHEAD).for_each(Recorded::expect);
+    ahead(ROWS_AHEAD).for_each(Recorded::expect_moments);
 }
 
 impl Recorded for Record {

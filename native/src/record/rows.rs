@@ -171,6 +171,11 @@ impl Group {
         self.add_some(&rows.numbers, &rows.texts, &all, labels)
     }
 
+    /// Ask for the memory of its moments.
+    pub fn expect_moments(&self) {
+        self.numbers.expect_moments();
+    }
+
     /// Add rows of which the numbers stand in `chunk`, and the texts at some places.
     fn add_some(
         &mut self,
@@ -314,15 +319,18 @@ impl Recorded for Plain<'_> {
 
 /// Add the rows of a run, each to its own group.
 ///
-/// `group_of` maps a row to its group, and `key_of` to a number that no other group has.
+/// `group_of` maps a row to its group, `known` does so as in `scatter`, and `key_of` to a number that
+/// no other group has.
 pub fn add_scattered<'g>(
     rows: &Rows,
     labels: Labels,
     key_of: impl Fn(usize) -> usize,
+    known: impl Fn(usize) -> Option<&'g Group>,
     mut group_of: impl FnMut(usize) -> &'g mut Group,
 ) -> Result<(), String> {
     if rows.texts.is_empty() {
-        return scatter(&rows.numbers, labels, |row| &mut group_of(row).numbers);
+        let known = |row| known(row).map(|group| &group.numbers);
+        return scatter(&rows.numbers, labels, known, |row| &mut group_of(row).numbers);
     }
     let mut members: HashMap<usize, Vec<usize>> = HashMap::new();
     for row in 0..rows.numbers.rows {

@@ -1,6 +1,7 @@
 //! The aggregates: rows to records, and records to one.
 
 use std::cell::RefCell;
+use std::slice;
 use std::sync::Arc;
 
 use super::aggregate_guard;
@@ -9,6 +10,8 @@ use super::records::{Records, write_records};
 use super::states::{self, Slot, States};
 use super::table::{Leaf, leaf, leaves};
 use super::vectors::{Vector, text};
+use crate::kernel::accumulator::ROWS_AHEAD;
+use crate::kernel::block::prefetch;
 use crate::kernel::chunk::{Chunk, Labels, Missing};
 use crate::kernel::gaps::Policy;
 use crate::record::gram::Record;
@@ -23,6 +26,14 @@ pub trait Statistics: Clone {
 
     /// Add what another state has.
     fn merge(&mut self, other: &Self) -> Result<(), String>;
+
+    /// Ask for its memory.
+    fn expect(&self) {
+        prefetch(slice::from_ref(self));
+    }
+
+    /// Ask for that of its moments, once its own is there.
+    fn expect_moments(&self) {}
 }
 
 impl Statistics for Group {
@@ -30,6 +41,10 @@ impl Statistics for Group {
 
     fn merge(&mut self, other: &Group) -> Result<(), String> {
         Group::merge(self, other)
+    }
+
+    fn expect_moments(&self) {
+        Group::expect_moments(self);
     }
 }
 
@@ -78,7 +93,7 @@ pub unsafe extern "C" fn state_size(_info: Handle) -> u64 {
 pub unsafe extern "C" fn state_init(_info: Handle, state: State) {
     states::begun(state);
     // SAFETY: DuckDB hands over memory of `state_size` bytes.
-    unsafe { Slot::<()>::of(state).set(std::ptr::null_mut()) }
+    unsafe { Slot::<()>::of(state).begin() }
 }
 
 pub unsafe extern "C" fn state_destroy<S: Statistics>(states: *mut State, n: u64) {
@@ -233,10 +248,10 @@ unsafe fn add_rows(
     // SAFETY: a state of these rows, not null; a group is reached through one reference at a time.
     let group_of = |row: usize| unsafe {
         let slot = Slot::<Group>::of(states.at(row));
-        if slot.get().is_null() {
-            slot.set(Box::into_raw(Box::new(Group::new(&shape))));
+        if slot.get().is_none() {
+            slot.put(Arc::new(Group::new(&shape)));
         }
-        &mut *slot.get()
+        slot.own().expect("it holds a group")
     };
     // SAFETY: states of these rows.
     if unsafe { states.are_one(rows) } {
@@ -244,7 +259,12 @@ unsafe fn add_rows(
     } else {
         // SAFETY: as above.
         let state_of = |row: usize| unsafe { states.at(row) } as usize;
-        add_scattered(&run, labels, state_of, group_of)
+        // SAFETY: as above.
+        let slot = |row: usize| Slot::<Group>::of(unsafe { states.at(row) });
+        (0..rows).for_each(|row| slot(row).expect());
+        // SAFETY: as above.
+        let known = |row: usize| unsafe { slot(row).get() };
+        add_scattered(&run, labels, state_of, known, group_of)
     }
 }
 
@@ -304,9 +324,9 @@ pub unsafe extern "C" fn gram_merge(info: Handle, chunk: Handle, states: *mut St
             for row in 0..rows {
                 if let Some(record) = records.at(row)? {
                     let slot = Slot::<Record>::of(states.at(row));
-                    match slot.get().as_mut() {
+                    match slot.own() {
                         Some(total) => total.merge(&record)?,
-                        None => slot.set(Box::into_raw(Box::new(record))),
+                        None => slot.put(Arc::new(record)),
                     }
                 }
             }
@@ -322,15 +342,23 @@ pub unsafe extern "C" fn combine<S: Statistics>(
     targets: *mut State,
     n: u64,
 ) {
+    let n = n as usize;
+    // SAFETY: `n` states on either side, each initialised; no other thread uses them.
+    let both = |i: usize| unsafe { [sources, targets].map(|states| Slot::of(*states.add(i))) };
+    // SAFETY: as above.
+    let held = |i: usize| both(i).into_iter().filter_map(|slot: Slot<S>| unsafe { slot.get() });
     aggregate_guard(info, S::NAME, || {
-        for i in 0..n as usize {
-            // SAFETY: `n` states on either side, each initialised; no other thread uses them.
+        (0..n).for_each(|i| both(i).iter().for_each(|slot| slot.expect()));
+        for i in 0..n {
+            (i + 2 * ROWS_AHEAD < n).then(|| held(i + 2 * ROWS_AHEAD).for_each(S::expect));
+            (i + ROWS_AHEAD < n).then(|| held(i + ROWS_AHEAD).for_each(S::expect_moments));
+            let [source, target] = both(i);
+            // SAFETY: as above.
             unsafe {
-                let target = Slot::<S>::of(*targets.add(i));
-                match (target.get().as_mut(), Slot::<S>::of(*sources.add(i)).get().as_ref()) {
-                    (_, None) => {}
+                match (target.own(), source.get()) {
                     (Some(total), Some(more)) => total.merge(more)?,
-                    (None, Some(more)) => target.set(Box::into_raw(Box::new(more.clone()))),
+                    (None, _) => target.share(source),
+                    (_, None) => {}
                 }
             }
         }
@@ -348,7 +376,7 @@ pub unsafe extern "C" fn finalize(
 ) {
     aggregate_guard(info, "gram", || {
         // SAFETY: `n` initialised states, each of its own.
-        let group = |i: usize| unsafe { Slot::<Group>::of(*states.add(i)).get().as_mut() };
+        let group = |i: usize| unsafe { Slot::<Group>::of(*states.add(i)).own() };
         let plain = (0..n as usize).map(|i| match group(i) {
             None => Some(None),
             Some(group) => group.plain().map(Some),
@@ -374,7 +402,7 @@ pub unsafe extern "C" fn finalize_merged(
 ) {
     aggregate_guard(info, "gram_merge", || {
         // SAFETY: `n` initialised states.
-        let record = |i: usize| unsafe { Slot::<Record>::of(*states.add(i)).get().as_ref() };
+        let record = |i: usize| unsafe { Slot::<Record>::of(*states.add(i)).get() };
         let mut records: Vec<_> = (0..n as usize).map(|i| record(i).cloned()).collect();
         // SAFETY: an output of records with room for `n` from `offset` on.
         unsafe { write_records(Vector::output(out), offset as usize, &mut records) }

@@ -28,6 +28,7 @@ use crate::search::methods::answer::Cell;
 use crate::search::value::Value;
 
 /// What an aggregate state points to, from its first row on.
+#[derive(Clone)]
 struct Rows {
     intake: Arc<Known>,
     kept: Kept,
@@ -115,11 +116,11 @@ unsafe fn add_rows(
         let missing = intake.screen(rows, &mut values, &nulls)?;
         let rows_of = |row: usize| {
             let slot = Slot::<Rows>::of(states.at(row));
-            if slot.get().is_null() {
+            if slot.get().is_none() {
                 let kept = Kept::new(&intake.shape);
-                slot.set(Box::into_raw(Box::new(Rows { intake: known.clone(), kept })));
+                slot.put(Arc::new(Rows { intake: known.clone(), kept }));
             }
-            &mut *slot.get()
+            slot.own().expect("it holds rows")
         };
         let state_of = |row: usize| states.at(row) as usize;
         let mut members: HashMap<usize, Vec<usize>> = HashMap::new();
@@ -224,17 +225,15 @@ pub unsafe extern "C" fn combine(info: Handle, sources: *mut State, targets: *mu
         for i in 0..n as usize {
             // SAFETY: `n` states on either side, each initialised; no other thread uses them.
             unsafe {
-                let target = Slot::<Rows>::of(*targets.add(i));
-                match (target.get().as_mut(), Slot::<Rows>::of(*sources.add(i)).get().as_ref()) {
-                    (_, None) => {}
+                let (source, target) =
+                    (Slot::<Rows>::of(*sources.add(i)), Slot::<Rows>::of(*targets.add(i)));
+                match (target.own(), source.get()) {
                     (Some(own), Some(more)) if own.intake.asked != more.intake.asked => {
                         return Err(unequal());
                     }
                     (Some(own), Some(more)) => own.kept.merge(&more.kept)?,
-                    (None, Some(more)) => {
-                        let (intake, kept) = (more.intake.clone(), more.kept.clone());
-                        target.set(Box::into_raw(Box::new(Rows { intake, kept })));
-                    }
+                    (None, _) => target.share(source),
+                    (_, None) => {}
                 }
             }
         }
@@ -257,7 +256,7 @@ pub unsafe extern "C" fn finalize(
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
         for i in 0..n as usize {
             // SAFETY: `n` initialised states.
-            let rows = unsafe { Slot::<Rows>::of(*states.add(i)).get().as_ref() };
+            let rows = unsafe { Slot::<Rows>::of(*states.add(i)).get() };
             let found = match rows {
                 None => Cell::Null,
                 Some(Rows { intake, kept }) => answer(&intake.intake, kept, cores)?,

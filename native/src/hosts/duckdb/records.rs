@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::api::Handle;
 use super::vectors::{ListEntry, Vector, text, write_text};
 use crate::kernel::rank_update::triangle;
-use crate::record::gram::{FIELDS, Names, OPTIONAL, RawRecord, Record, Recorded, check_overflow};
+use crate::record::gram::{
+    FIELDS, Names, OPTIONAL, RawRecord, Record, Recorded, check_overflow, expect_ahead,
+};
 use crate::record::terms::Written;
 
 /// A vector of Gram records, those of before among them, which have fewer fields.
@@ -138,7 +140,9 @@ pub unsafe fn write_records<R: Recorded>(
         let mut written = Written::default();
         let mut known: Option<Names> = None;
         let (mut absent, mut without_terms) = (Vec::new(), Vec::new());
-        for (row, record) in (offset..).zip(records) {
+        for at in 0..records.len() {
+            expect_ahead(records, at);
+            let (row, record) = (offset + at, &mut records[at]);
             let Some(record) = record else {
                 let nothing = ListEntry { offset: 0, length: 0 };
                 entries.iter().for_each(|list| list.add(row).write(nothing));
