@@ -34,6 +34,7 @@ use self::turns::{OnTurn, calling, following};
 use crate::hosts::searches::request::{read_question, read_request};
 use crate::hosts::searches::{answer_records, check_records, search_records};
 use crate::kernel::accumulator::{Accumulator, CHUNK_ROWS, scatter_and};
+use crate::kernel::block::{ROWS_AHEAD, prefetch};
 use crate::kernel::chunk::{Labels, Missing};
 use crate::kernel::distinct::distinct;
 use crate::kernel::fold;
@@ -204,7 +205,11 @@ impl Reader {
         self.grow(total, length, layout);
         // Each group is freed as soon as it is merged: of a million groups there must not be a
         // second copy.
-        for (from, &group) in other.numbers.into_iter().zip(at) {
+        for (row, (from, &group)) in other.numbers.into_iter().zip(at).enumerate() {
+            let ahead =
+                |rows: usize| at.get(row + rows).map(|&group| &total.numbers[group as usize]);
+            ahead(2 * ROWS_AHEAD).into_iter().map(slice::from_ref).for_each(prefetch);
+            ahead(ROWS_AHEAD).into_iter().for_each(Accumulator::expect_moments);
             let into = &mut total.numbers[group as usize];
             match into.is_empty() {
                 true => *into = from,

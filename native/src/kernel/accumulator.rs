@@ -9,7 +9,9 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::{mem, slice};
 
-use crate::kernel::block::{BLOCK_ROWS, center_of_rows, prefetch, prefetch_at, stride, turn};
+use crate::kernel::block::{
+    BLOCK_ROWS, ROWS_AHEAD, center_of_rows, prefetch, prefetch_at, stride, turn,
+};
 use crate::kernel::chunk::{Chunk, Labels, Screened};
 use crate::kernel::few::Few;
 use crate::kernel::gaps::Filled;
@@ -22,9 +24,6 @@ use crate::record::state::{State, Words};
 pub const CHUNK_ROWS: usize = 16 * BLOCK_ROWS;
 /// Rows of a block below which they wait for others.
 const FEW_ROWS: usize = SETTLED_ROWS as usize;
-/// Rows to look ahead for what groups hold, which lies all over memory, and twice as many for
-/// the groups themselves.
-pub const ROWS_AHEAD: usize = 8;
 /// Rows turned from columns to rows at a time, inside an L1 cache.
 const TURN_ROWS: usize = 64;
 

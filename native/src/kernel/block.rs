@@ -127,6 +127,10 @@ const CHAINS: usize = 16;
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
 
+/// Rows to look ahead for what groups hold, which lies all over memory, and twice as many for
+/// the groups themselves.
+pub const ROWS_AHEAD: usize = 16;
+
 /// Ask for memory ahead of its use. A block reads a little of every column and a
 /// group's moments now and then: too little for the hardware to see a stream.
 pub fn prefetch<T>(values: &[T]) {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::kernel::accumulator::ROWS_AHEAD;
+use crate::kernel::block::ROWS_AHEAD;
 use crate::kernel::gaps::{Joint, SUFFIX};
 use crate::kernel::moments::{Left, Mean, Moments};
 use crate::kernel::possible::{fault, packed};

@@ -10,10 +10,8 @@ use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer};
 use arrow_schema::DataType;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::kernel::block::prefetch;
+use crate::kernel::block::{ROWS_AHEAD, prefetch};
 
-/// Rows to look ahead for places in the table.
-const ROWS_AHEAD: usize = 16;
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
 /// An odd number without a pattern: 2^64 divided by the golden ratio.
