@@ -66,6 +66,7 @@ def test_a_search_in_python_is_a_keyboard_interrupt():
 )
 def test_a_query_ends_in_the_words_of_duckdb(work):
     # DuckDB runs the query: it makes errors of its own of an interrupt, or a KeyboardInterrupt.
-    error, *_, after = interrupted(work)
-    assert "interrupt" in error.lower()
+    # A query that takes long may have begun to show its progress.
+    *told, after = interrupted(work)
+    assert "interrupt" in " ".join(told).lower()
     assert after == "[(5,)]"

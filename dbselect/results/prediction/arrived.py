@@ -266,8 +266,8 @@ class AnytimePredictor(files.Stored, InNotebooks):
         interval is ``prediction -+ t sigma`` by Student's t; it leaves out how uncertain the
         coefficients are. A mapping takes some 20 microseconds once its pattern is known. The
         predictions of a million rows of 15 columns take some 2 times as much of the processors
-        as one plain expression, on all cores, and the columns `groups` to `next_cost` some 1.5
-        times as much again, whose 57 MB have to be written.
+        as one plain expression, on all cores, and writing the columns `groups` to `next_cost`,
+        57 MB, as much as that expression.
         """
         check_unknown(handle_unknown)
         if missing_columns is not None:

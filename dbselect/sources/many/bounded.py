@@ -37,7 +37,7 @@ UNITS = ("", "K", "M", "G", "T")
 #: Bytes that a group takes beside its sums, and one of its columns beside numbers.
 GROUP, NAME = 120, 24
 #: Share of a limit that is left to the engine: batches in flight, and what is being written.
-ENGINE = 0.3
+ENGINE = 0.4
 #: Bytes that the groups of a task, or its rows, may take.
 TASK = 128 * 10**6
 #: Bytes of records that come here if no limit is given: what Spark lets its driver receive.

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{
@@ -209,12 +208,16 @@ impl Arrived {
         Arrived { values: vec![0.0; rows], told_at: vec![0; rows], shared: Mutex::default() }
     }
 
-    /// Some of the rows, so many together at most.
-    pub fn slots(&mut self, rows: Range<usize>, size: usize) -> Vec<Mutex<Slot<'_>>> {
-        let values = self.values[rows.clone()].chunks_mut(size);
-        let slots = values.zip(self.told_at[rows].chunks_mut(size));
+    /// The rows in runs of some lengths.
+    pub fn slots(&mut self, lengths: impl Iterator<Item = usize>) -> Vec<Mutex<Slot<'_>>> {
+        let (mut values, mut told_at) = (&mut self.values[..], &mut self.told_at[..]);
         let shared = &self.shared;
-        slots.map(|(values, told_at)| Mutex::new(Slot { values, told_at, shared })).collect()
+        let slot = |length: usize| {
+            let values = values.split_off_mut(..length).expect("as many values as rows");
+            let told_at = told_at.split_off_mut(..length).expect("as many places as rows");
+            Mutex::new(Slot { values, told_at, shared })
+        };
+        lengths.map(slot).collect()
     }
 
     /// One row of lists: the predictions, where each stands in what rows have in common, and

@@ -35,9 +35,10 @@ use crate::record::arrow::{
 };
 use crate::record::gram::Record;
 use crate::record::inputs::{self, MissingColumns, Unknown};
-use crate::record::prefix::{self, Case, Plan, Prediction};
+use crate::record::prefix::{self, Case, Plan, Prediction, Step};
 use crate::record::rows::{Column, Group, Rows, Shape, terms_of};
 use crate::record::sequences::{Sequence, Sequences};
+use crate::record::terms::Terms;
 use crate::record::texts::Limit;
 use crate::search::design::candidates::{Asked, Candidates};
 
@@ -301,46 +302,83 @@ fn served_fields() -> Fields {
 /// none does, and what it predicts, else NaN. The sequence is one for all rows; a column that they
 /// lack is not available.
 fn serve(inputs: &[Input]) -> Result<StructArray, String> {
-    let (mut numbers, mut values): (Vec<i64>, Vec<f64>) = Default::default();
-    for piece in pieces(inputs)? {
-        let leaves = leaves(piece.table(1)?, piece.place(1));
-        let unknown = piece.arrays[3].as_string_view_opt().map(|name| name.value(0));
-        let unknown = unknown.map_or(Ok(Unknown::default()), Unknown::of)?;
-        let budget = piece.leaf(2, "budget")?;
-        let sequences = Sequences::new(&piece.arrays[0])?;
-        let sequence = sequences.at(0).ok_or("sequence is NULL")?;
-        let (steps, terms) = (sequence.steps(), sequence.terms()?);
-        let of_chunks = |chunks: Range<usize>| {
-            let mut plan: Option<Plan> = None;
-            let mut found = Vec::new();
-            for start in chunks.map(|chunk| chunk * CHUNK_ROWS) {
-                let rows = start..(start + CHUNK_ROWS).min(piece.rows);
-                let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
-                let limits =
-                    prefix::limits(&budget.doubles(rows.clone())?, &budget.missing(rows.clone()))?;
-                let plan = match &plan {
-                    Some(plan) => plan,
-                    None => {
-                        let terms = terms.clone();
-                        let made = Plan::new(&steps, terms, &columns, Case::Sensitive, unknown)?;
-                        plan.insert(made)
-                    }
-                };
-                found.extend(plan.steps(&columns, &limits)?);
-            }
-            Ok::<_, String>(found)
-        };
-        let work = (piece.rows * leaves.len()) as f64;
-        for some in in_pieces(piece.rows.div_ceil(CHUNK_ROWS), work, of_chunks) {
-            for (step, value) in some?.into_iter().map(|one| one.unwrap_or((-1, f64::NAN))) {
-                numbers.push(step);
+    let pieces = pieces(inputs)?;
+    let tables: Vec<_> = pieces.iter().map(Served::of).collect::<Result<_, _>>()?;
+    let runs = runs_of(&pieces, CHUNK_ROWS);
+    let of_runs = |some: Range<usize>| {
+        let mut plans: Vec<Option<Plan>> = tables.iter().map(|_| None).collect();
+        let (mut numbers, mut values): (Vec<i64>, Vec<f64>) = Default::default();
+        for (piece, rows) in &runs[some] {
+            let Served { leaves, unknown, budget, steps, terms } = &tables[*piece];
+            let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
+            let limits = limits_of(budget, rows.clone())?;
+            let plan = match &mut plans[*piece] {
+                Some(plan) => plan,
+                empty => {
+                    let (case, terms) = (Case::Sensitive, terms.clone());
+                    empty.insert(Plan::new(steps, terms, &columns, case, *unknown)?)
+                }
+            };
+            for found in plan.steps(&columns, &limits)? {
+                let (number, value) = found.unwrap_or((-1, f64::NAN));
+                numbers.push(number);
                 values.push(value);
             }
         }
-    }
-    let arrays: Vec<ArrayRef> =
-        vec![Arc::new(Int64Array::from(numbers)), Arc::new(Float64Array::from(values))];
+        Ok::<_, String>((numbers, values))
+    };
+    let found = in_pieces(runs.len(), cells(&pieces, |at| tables[at].leaves.len()), of_runs);
+    let found: Vec<_> = found.into_iter().collect::<Result<_, _>>()?;
+    let numbers: Vec<&[i64]> = found.iter().map(|(numbers, _)| &numbers[..]).collect();
+    let values: Vec<&[f64]> = found.iter().map(|(_, values)| &values[..]).collect();
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(numbers.concat())),
+        Arc::new(Float64Array::from(values.concat())),
+    ];
     Ok(StructArray::new(served_fields(), arrays, None))
+}
+
+/// Rows that a sequence serves.
+struct Served {
+    leaves: Vec<Leaf>,
+    unknown: Unknown,
+    budget: Leaf,
+    steps: Vec<Step>,
+    terms: Arc<Terms>,
+}
+
+impl Served {
+    fn of(piece: &Piece) -> Result<Self, String> {
+        let unknown = piece.arrays[3].as_string_view_opt().map(|name| name.value(0));
+        let sequences = Sequences::new(&piece.arrays[0])?;
+        let sequence = sequences.at(0).ok_or("sequence is NULL")?;
+        Ok(Served {
+            leaves: leaves(piece.table(1)?, piece.place(1)),
+            unknown: unknown.map_or(Ok(Unknown::default()), Unknown::of)?,
+            budget: piece.leaf(2, "budget")?,
+            steps: sequence.steps(),
+            terms: sequence.terms()?,
+        })
+    }
+}
+
+/// The rows of pieces, so many at a time, with the number of their piece.
+fn runs_of(pieces: &[Piece], size: usize) -> Vec<(usize, Range<usize>)> {
+    let of_piece = |(at, piece): (usize, &Piece)| {
+        let rows = piece.rows;
+        (0..rows).step_by(size).map(move |start| (at, start..(start + size).min(rows)))
+    };
+    pieces.iter().enumerate().flat_map(of_piece).collect()
+}
+
+/// How many values the rows of pieces have, where piece `at` has `width(at)` columns.
+fn cells(pieces: &[Piece], width: impl Fn(usize) -> usize) -> f64 {
+    pieces.iter().enumerate().map(|(at, piece)| (piece.rows * width(at)) as f64).sum()
+}
+
+/// The budgets of some rows.
+fn limits_of(budget: &Leaf, rows: Range<usize>) -> Result<Vec<f64>, String> {
+    prefix::limits(&budget.doubles(rows.clone())?, &budget.missing(rows))
 }
 
 /// `predict_available(record, row, budget, options)`: a struct a row. Options are JSON.
@@ -355,91 +393,103 @@ fn predict_apart(inputs: &[Input]) -> Result<StructArray, String> {
 
 fn arrived_of(inputs: &[Input]) -> Result<Arrived, String> {
     let pieces = pieces(inputs)?;
+    let table = |piece| Arriving::of(piece);
+    let tables: Vec<Arriving> = pieces.iter().map(table).collect::<Result<_, _>>()?;
+    let runs = runs_of(&pieces, ROWS_AT_ONCE);
     let mut all = Arrived::of_rows(pieces.iter().map(|piece| piece.rows).sum());
-    let mut first = 0;
-    for piece in pieces {
-        let (records, leaves) = (piece.table(0)?, leaves(piece.table(1)?, piece.place(1)));
-        let options = piece.arrays[3].as_string_view_opt().map(|text| text.value(0));
-        let asked = arrived::Asked::of(options.unwrap_or_default())?;
-        let budget = piece.leaf(2, "budget")?;
-        let records = (records, piece.place(0));
-        let slots = all.slots(first..first + piece.rows, ROWS_AT_ONCE);
-        first += piece.rows;
-        let of_slots = |numbers: Range<usize>| {
-            let mut plans: Vec<(Record, Option<Arrivals>)> = Vec::new();
-            for number in numbers {
-                let start = number * ROWS_AT_ONCE;
-                let rows = start..(start + ROWS_AT_ONCE).min(piece.rows);
-                let mut slot = slots[number].lock().unwrap_or_else(PoisonError::into_inner);
-                arrived_in(rows, records, &leaves, &budget, &asked, &mut plans, &mut slot)?;
-            }
-            Ok::<_, String>(())
-        };
-        let work = (piece.rows * leaves.len()) as f64;
-        in_pieces(slots.len(), work, of_slots).into_iter().collect::<Result<(), _>>()?;
-    }
+    let slots = all.slots(runs.iter().map(|(_, rows)| rows.len()));
+    let of_runs = |some: Range<usize>| {
+        let mut plans: Vec<Plans> = tables.iter().map(|_| Vec::new()).collect();
+        for at in some {
+            let (piece, rows) = &runs[at];
+            let mut slot = slots[at].lock().unwrap_or_else(PoisonError::into_inner);
+            tables[*piece].predict(rows.clone(), &mut plans[*piece], &mut slot)?;
+        }
+        Ok::<_, String>(())
+    };
+    let done = in_pieces(runs.len(), cells(&pieces, |at| tables[at].leaves.len()), of_runs);
+    done.into_iter().collect::<Result<(), _>>()?;
+    drop(slots);
     Ok(all)
 }
 
-/// Predict some rows.
-fn arrived_in(
-    rows: Range<usize>,
-    (records, place): (&StructArray, Place),
-    leaves: &[Leaf],
-    budget: &Leaf,
-    asked: &arrived::Asked,
-    plans: &mut Vec<(Record, Option<Arrivals>)>,
-    out: &mut Slot,
-) -> Result<(), String> {
-    let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
-    // One of all rows, or of each.
-    let own = if budget.is_literal() { 0..1 } else { rows.clone() };
-    let limits = prefix::limits(&budget.doubles(own.clone())?, &budget.missing(own))?;
-    let mut plan_of = |row: usize| match read_record(records, place.of(row))? {
-        None => Ok::<_, String>(None),
-        Some(record) => Ok(Some(match plans.iter().rposition(|(own, _)| own.is(&record)) {
-            Some(plan) => plan,
-            None => {
-                let plan = asked.plan(record.clone(), &columns)?;
-                plans.push((record, plan));
-                plans.len() - 1
-            }
-        })),
-    };
-    // Rows of equal records, by the number of their plan.
-    let mut alike: Vec<(usize, Vec<usize>)> = Vec::new();
-    let count = rows.len();
-    if place.is_literal() {
-        alike.extend(plan_of(0)?.map(|plan| (plan, (0..count).collect())));
-    } else {
-        let mut last = None;
-        for row in rows.clone() {
-            let plan = match last {
-                Some((known, plan)) if known == place.of(row) => plan,
-                _ => plan_of(row)?,
-            };
-            last = Some((place.of(row), plan));
-            let Some(plan) = plan else { continue };
-            match alike.iter_mut().find(|(own, _)| *own == plan) {
-                Some((_, own)) => own.push(row - rows.start),
-                None => alike.push((plan, vec![row - rows.start])),
+/// Records, and what predicts by each, unless it cannot be used.
+type Plans = Vec<(Record, Option<Arrivals>)>;
+
+/// Rows that are predicted by whatever of them is there.
+struct Arriving<'p> {
+    records: &'p StructArray,
+    place: Place,
+    leaves: Vec<Leaf>,
+    budget: Leaf,
+    asked: arrived::Asked,
+}
+
+impl<'p> Arriving<'p> {
+    fn of(piece: &'p Piece) -> Result<Self, String> {
+        let options = piece.arrays[3].as_string_view_opt().map(|text| text.value(0));
+        Ok(Arriving {
+            records: piece.table(0)?,
+            place: piece.place(0),
+            leaves: leaves(piece.table(1)?, piece.place(1)),
+            budget: piece.leaf(2, "budget")?,
+            asked: arrived::Asked::of(options.unwrap_or_default())?,
+        })
+    }
+
+    /// Predict some rows.
+    fn predict(&self, rows: Range<usize>, plans: &mut Plans, out: &mut Slot) -> Result<(), String> {
+        let Arriving { records, place, leaves, budget, asked } = self;
+        let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
+        // One of all rows, or of each.
+        let own = if budget.is_literal() { 0..1 } else { rows.clone() };
+        let limits = prefix::limits(&budget.doubles(own.clone())?, &budget.missing(own))?;
+        let mut plan_of = |row: usize| match read_record(records, place.of(row))? {
+            None => Ok::<_, String>(None),
+            Some(record) => Ok(Some(match plans.iter().rposition(|(own, _)| own.is(&record)) {
+                Some(plan) => plan,
+                None => {
+                    let plan = asked.plan(record.clone(), &columns)?;
+                    plans.push((record, plan));
+                    plans.len() - 1
+                }
+            })),
+        };
+        // Rows of equal records, by the number of their plan.
+        let mut alike: Vec<(usize, Vec<usize>)> = Vec::new();
+        let count = rows.len();
+        if place.is_literal() {
+            alike.extend(plan_of(0)?.map(|plan| (plan, (0..count).collect())));
+        } else {
+            let mut last = None;
+            for row in rows.clone() {
+                let plan = match last {
+                    Some((known, plan)) if known == place.of(row) => plan,
+                    _ => plan_of(row)?,
+                };
+                last = Some((place.of(row), plan));
+                let Some(plan) = plan else { continue };
+                match alike.iter_mut().find(|(own, _)| *own == plan) {
+                    Some((_, own)) => own.push(row - rows.start),
+                    None => alike.push((plan, vec![row - rows.start])),
+                }
             }
         }
+        alike.retain(|(plan, _)| plans[*plan].1.is_some());
+        if alike.iter().map(|(_, own)| own.len()).sum::<usize>() < count {
+            out.clear();
+        }
+        for (plan, own) in alike {
+            let Some(plan) = &mut plans[plan].1 else { continue };
+            let which = match own.len() == count {
+                true => inputs::Rows::All(count),
+                false => inputs::Rows::These(&own),
+            };
+            let found = plan.predict(&columns, &which)?;
+            out.write(&plan.predictor, &found, &which, &limits);
+        }
+        Ok(())
     }
-    alike.retain(|(plan, _)| plans[*plan].1.is_some());
-    if alike.iter().map(|(_, own)| own.len()).sum::<usize>() < count {
-        out.clear();
-    }
-    for (plan, own) in alike {
-        let Some(plan) = &mut plans[plan].1 else { continue };
-        let which = match own.len() == count {
-            true => inputs::Rows::All(count),
-            false => inputs::Rows::These(&own),
-        };
-        let found = plan.predict(&columns, &which)?;
-        out.write(&plan.predictor, &found, &which, &limits);
-    }
-    Ok(())
 }
 
 /// `fold_of(key, k, seed)`: a number a row.
