@@ -49,7 +49,8 @@ import numpy as np, dbselect as ds
 rows = np.random.default_rng(0).standard_normal((1000, {p} + 1))
 rows -= rows.mean(axis=0)
 names = [*(f"x{{j}}" for j in range({p})), "y"]
-gram = ds.Gram(names, 1000, 0, 1000.0, np.zeros({p} + 1), rows.T @ rows)
+# A copy: of a matrix with itself, 20,000 wide, OpenBLAS's product ends the process.
+gram = ds.Gram(names, 1000, 0, 1000.0, np.zeros({p} + 1), rows.T.copy() @ rows)
 groups = {{f"g{{i}}": names[100 * i : 100 * i + 100] for i in range({p} // 100)}}
 ds.sght(gram, "y", groups, max_columns=100, max_groups=20, start="zero", polish=False)
 """
