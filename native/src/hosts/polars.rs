@@ -256,8 +256,7 @@ fn predict(inputs: &[Input]) -> Result<StructArray, String> {
         for start in (0..piece.rows).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(piece.rows);
             let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
-            let limits =
-                prefix::limits(&budget.doubles(rows.clone())?, &budget.missing(rows.clone()))?;
+            let limits = limits_of(&budget, rows.clone())?;
             let mut plan_of = |row: usize| {
                 let Some(sequence) = sequences.at(piece.place(0).of(start + row)) else {
                     return Ok::<_, String>(None);
@@ -393,8 +392,7 @@ fn predict_apart(inputs: &[Input]) -> Result<StructArray, String> {
 
 fn arrived_of(inputs: &[Input]) -> Result<Arrived, String> {
     let pieces = pieces(inputs)?;
-    let table = |piece| Arriving::of(piece);
-    let tables: Vec<Arriving> = pieces.iter().map(table).collect::<Result<_, _>>()?;
+    let tables: Vec<_> = pieces.iter().map(Arriving::of).collect::<Result<_, _>>()?;
     let runs = runs_of(&pieces, ROWS_AT_ONCE);
     let mut all = Arrived::of_rows(pieces.iter().map(|piece| piece.rows).sum());
     let slots = all.slots(runs.iter().map(|(_, rows)| rows.len()));
@@ -443,7 +441,7 @@ impl<'p> Arriving<'p> {
         let columns: Vec<_> = leaves.iter().map(|leaf| leaf.input(rows.clone())).collect();
         // One of all rows, or of each.
         let own = if budget.is_literal() { 0..1 } else { rows.clone() };
-        let limits = prefix::limits(&budget.doubles(own.clone())?, &budget.missing(own))?;
+        let limits = limits_of(budget, own)?;
         let mut plan_of = |row: usize| match read_record(records, place.of(row))? {
             None => Ok::<_, String>(None),
             Some(record) => Ok(Some(match plans.iter().rposition(|(own, _)| own.is(&record)) {

@@ -19,7 +19,7 @@ use crate::record::terms::{self, Terms};
 use crate::record::texts::Limit;
 
 /// What an aggregate state points to, from its first row on.
-pub trait Statistics: Clone {
+pub trait Statistics: Clone + Send + Sync {
     /// The function that fills it.
     const NAME: &'static str;
 

@@ -124,7 +124,8 @@ impl<T> Slot<T> {
     }
 }
 
-impl<T: Clone> Slot<T> {
+// States of several threads may share what they hold.
+impl<T: Clone + Send + Sync> Slot<T> {
     /// What it holds, to be changed: a copy if others share it.
     ///
     /// # Safety
