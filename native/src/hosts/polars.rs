@@ -23,12 +23,12 @@ use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{DataType, Field, Fields};
 
 use super::arrived::{self, Arrived, Slot};
-use super::searches::threads::in_pieces;
 use crate::arrived::rows::Arrivals;
 use crate::kernel::accumulator::CHUNK_ROWS;
 use crate::kernel::chunk::Labels;
 use crate::kernel::fold;
 use crate::kernel::gaps::{Policy, impute};
+use crate::kernel::threads::in_pieces;
 use crate::record::arrow::{
     Leaf, Place, UNSIGNED_128, chunk, leaf, leaves, mix_key, read_record, record_type,
     write_records,

@@ -14,6 +14,7 @@
 //! | `distinct` | how often each value of a column occurs |
 //! | `fold` | which fold a key lies in |
 //! | `possible` | which comoments rows can have |
+//! | `threads` | a long run of rows on all cores |
 //! | `units` | numbers of more digits than a double has |
 
 pub mod accumulator;
@@ -28,4 +29,5 @@ pub mod possible;
 pub mod rank_update;
 pub(crate) mod simd;
 pub mod sums;
+pub mod threads;
 pub mod units;

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread;
 
 use arrow_array::builder::LargeStringBuilder;
 use arrow_array::cast::AsArray;
@@ -19,6 +21,7 @@ use crate::kernel::chunk::{Chunk, Missing, mark_nan};
 use crate::kernel::fold::{DAY, MICROSECOND, MILLISECOND, SECOND, Value, mix, refusal};
 use crate::kernel::gaps::Policy;
 use crate::kernel::rank_update::triangle;
+use crate::kernel::threads::cores;
 use crate::kernel::units::Units;
 use crate::record::gram::{FIELDS, RawRecord, Record, Recorded, check_overflow, expect_ahead};
 use crate::record::inputs::{self, Kind};
@@ -581,51 +584,46 @@ fn record_fields() -> Fields {
     FIELDS.iter().zip(types).map(|(name, data_type)| Field::new(*name, data_type, true)).collect()
 }
 
-/// Records as one Arrow array, in their order; an absent one is NULL.
-pub fn write_records<R: Recorded>(records: &mut [Option<R>]) -> Result<StructArray, String> {
-    let widths = || records.iter().map(|record| record.as_ref().map_or(0, |r| r.columns().len()));
+/// Numbers below which records are written by one thread: some ten milliseconds.
+const WORTH_THREADS: usize = 1 << 22;
+
+/// Records as one Arrow array, in their order; an absent one is NULL. Many are written by all cores.
+pub fn write_records<R: Recorded + Send>(records: &mut [Option<R>]) -> Result<StructArray, String> {
+    let widths = || records.iter().map(width_of);
     let (width, entries) = (widths().sum(), widths().map(triangle).sum());
     let a_column = OffsetBuffer::<i64>::from_lengths(widths());
     let an_entry = OffsetBuffer::<i64>::from_lengths(widths().map(triangle));
     let valid = NullBuffer::from_iter(records.iter().map(Option::is_some));
     let valid = Some(valid).filter(|valid| valid.null_count() > 0);
-    let [mut rows, mut skipped] = [(); 2].map(|()| Vec::<i64>::with_capacity(records.len()));
-    let mut weight = Vec::with_capacity(records.len());
-    let [mut mean, mut mean_low] = [(); 2].map(|()| Vec::<f64>::with_capacity(width));
-    let (mut missing, mut comoment) = (Vec::with_capacity(width), Vec::with_capacity(entries));
     let (mut letters, mut ends) = (Vec::new(), Vec::with_capacity(width + 1));
     ends.push(0);
     let (mut terms, mut written) = (LargeStringBuilder::new(), Written::default());
-    for at in 0..records.len() {
-        expect_ahead(records, at);
-        let Some(record) = &mut records[at] else {
-            rows.push(0);
-            skipped.push(0);
-            weight.push(0.0);
+    for record in records.iter() {
+        let Some(record) = record else {
             terms.append_null();
             continue;
         };
-        let names = record.columns().clone();
-        for name in names.iter() {
+        for name in record.columns().iter() {
             letters.extend_from_slice(name.as_bytes());
             ends.push(letters.len() as i64);
         }
-        missing.extend(record.missing().iter().map(|&rows| rows as i64));
-        missing.resize(ends.len() - 1, 0);
         terms.append_option(written.json(record.terms()));
-        record.with_moments(|moments| {
-            check_overflow(&names, moments)?;
-            for (high, low) in moments.exact_means() {
-                mean.push(high);
-                mean_low.push(low);
-            }
-            comoment.extend_from_slice(&moments.comoment);
-            rows.push(moments.rows as i64);
-            skipped.push(moments.skipped as i64);
-            weight.push(moments.weight);
-            Ok::<(), String>(())
-        })?;
     }
+    let [mut rows, mut skipped] = [(); 2].map(|()| vec![0; records.len()]);
+    let mut missing = vec![0; width];
+    let [mut weight, mut mean, mut mean_low, mut comoment] =
+        [records.len(), width, width, entries].map(|length| vec![0.0; length]);
+    let numbers = Numbers {
+        rows: &mut rows,
+        skipped: &mut skipped,
+        weight: &mut weight,
+        missing: &mut missing,
+        mean: &mut mean,
+        mean_low: &mut mean_low,
+        comoment: &mut comoment,
+    };
+    let cores = if entries + 3 * width < WORTH_THREADS { 1 } else { cores() };
+    numbers.write(records, cores)?;
     let fields = record_fields();
     let numbers = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
     let counts = |values: Vec<i64>| Int64Array::new(values.into(), valid.clone());
@@ -654,6 +652,88 @@ pub fn write_records<R: Recorded>(records: &mut [Option<R>]) -> Result<StructArr
         Arc::new(terms.finish()),
     ];
     Ok(StructArray::new(fields.clone(), arrays, valid.clone()))
+}
+
+fn width_of<R: Recorded>(record: &Option<R>) -> usize {
+    record.as_ref().map_or(0, |record| record.columns().len())
+}
+
+/// Where the numbers of some records go, zeros before: one a record, a column or a pair of columns.
+struct Numbers<'n> {
+    rows: &'n mut [i64],
+    skipped: &'n mut [i64],
+    weight: &'n mut [f64],
+    missing: &'n mut [i64],
+    mean: &'n mut [f64],
+    mean_low: &'n mut [f64],
+    comoment: &'n mut [f64],
+}
+
+impl<'n> Numbers<'n> {
+    /// Write the numbers of some records with so many threads.
+    fn write<R: Recorded + Send>(
+        mut self,
+        records: &mut [Option<R>],
+        cores: usize,
+    ) -> Result<(), String> {
+        if cores < 2 || records.len() < cores {
+            return self.write_all(records);
+        }
+        let (some, others) = records.split_at_mut(records.len() / cores);
+        let first = self.take(some);
+        thread::scope(|scope| {
+            let first = scope.spawn(|| first.write_all(some));
+            let rest = self.write(others, cores - 1);
+            first.join().unwrap_or_else(|panic| resume_unwind(panic)).and(rest)
+        })
+    }
+
+    /// Take away the places of some records, which come first.
+    fn take<R: Recorded>(&mut self, records: &[Option<R>]) -> Numbers<'n> {
+        fn cut<'n, T>(from: &mut &'n mut [T], length: usize) -> &'n mut [T] {
+            from.split_off_mut(..length).unwrap_or_default()
+        }
+        let count = records.len();
+        let widths = || records.iter().map(width_of);
+        let (width, entries) = (widths().sum(), widths().map(triangle).sum());
+        Numbers {
+            rows: cut(&mut self.rows, count),
+            skipped: cut(&mut self.skipped, count),
+            weight: cut(&mut self.weight, count),
+            missing: cut(&mut self.missing, width),
+            mean: cut(&mut self.mean, width),
+            mean_low: cut(&mut self.mean_low, width),
+            comoment: cut(&mut self.comoment, entries),
+        }
+    }
+
+    fn write_all<R: Recorded>(self, records: &mut [Option<R>]) -> Result<(), String> {
+        let (mut column, mut entry) = (0, 0);
+        for at in 0..records.len() {
+            expect_ahead(records, at);
+            let Some(record) = &mut records[at] else { continue };
+            let names = record.columns().clone();
+            let own = column..column + names.len();
+            let entries = entry..entry + triangle(names.len());
+            (column, entry) = (own.end, entries.end);
+            for (out, &rows) in self.missing[own.clone()].iter_mut().zip(record.missing()) {
+                *out = rows as i64;
+            }
+            record.with_moments(|moments| {
+                check_overflow(&names, moments)?;
+                self.rows[at] = moments.rows as i64;
+                self.skipped[at] = moments.skipped as i64;
+                self.weight[at] = moments.weight;
+                let means = self.mean[own.clone()].iter_mut().zip(&mut self.mean_low[own]);
+                for ((high, low), mean) in means.zip(moments.exact_means()) {
+                    (*high, *low) = mean;
+                }
+                self.comoment[entries].copy_from_slice(&moments.comoment);
+                Ok::<(), String>(())
+            })?;
+        }
+        Ok(())
+    }
 }
 
 /// Row `row` of an array of records; NULL gives nothing.

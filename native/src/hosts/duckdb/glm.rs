@@ -6,7 +6,6 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::thread;
 
 use super::answers::write;
 use super::api::{self, Handle, State, type_id};
@@ -21,6 +20,7 @@ use crate::glm::family::Family;
 use crate::glm::intake::Intake;
 use crate::glm::request::Request;
 use crate::kernel::chunk::Missing;
+use crate::kernel::threads::cores;
 use crate::record::kept::{self, Kept};
 use crate::record::rows::Column;
 use crate::search::methods::Method;
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn finalize(
     let method = unsafe { method_of(info) };
     aggregate_guard(info, method.name, || {
         let Some(returns) = method.returns() else { return Err("it returns nothing".to_string()) };
-        let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+        let cores = cores();
         for i in 0..n as usize {
             // SAFETY: `n` initialised states.
             let rows = unsafe { Slot::<Rows>::of(*states.add(i)).get() };

@@ -10,7 +10,6 @@ mod cells;
 mod plans;
 mod records;
 pub mod request;
-pub mod threads;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use self::answers::{Answers, Ends, Texting, list, structs};
 use self::cells::Cells;
 use self::plans::{Planned, Plans};
 use self::records::{Columns, Views};
-use self::threads::in_pieces;
+use crate::kernel::threads::in_pieces;
 use crate::record::arrow::read_record;
 use crate::record::terms::Terms;
 use crate::search::error::Error;

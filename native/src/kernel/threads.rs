@@ -12,6 +12,11 @@ const WORTH_THREADS: f64 = 1e7;
 /// Pieces for each thread, so that none waits long for one that got slow records.
 const PIECES: usize = 8;
 
+/// How many threads run at once; 1 where there are none.
+pub fn cores() -> usize {
+    thread::available_parallelism().map_or(1, |cores| cores.get())
+}
+
 /// Answer rows `0..rows`, in pieces of them, one after the other in the result.
 ///
 /// `work` is what they cost in all, in cubes of widths.
@@ -23,7 +28,7 @@ pub fn in_pieces<T: Send>(
     if rows < 2 || work < WORTH_THREADS {
         return vec![answer(0..rows)];
     }
-    let cores = thread::available_parallelism().map_or(1, |cores| cores.get()).min(rows);
+    let cores = cores().min(rows);
     let size = rows.div_ceil(cores * PIECES);
     let count = rows.div_ceil(size);
     let next = AtomicUsize::new(0);
