@@ -13,8 +13,8 @@ export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dbselect/targe
 FOR ?= 60
 SEED ?= 0
 
-# What Miri reads: modules that compute and hold no instruction of a processor and no host.
-PURE := $(addprefix kernel::,chunk distinct fold possible) \
+# What Miri reads: modules that call no host and hold no vectors of a processor.
+PURE := hosts::duckdb::states::slot $(addprefix kernel::,chunk distinct fold possible) \
 	$(addprefix record::,gram inputs levels prefix sequences state terms) \
 	$(addprefix search::,linear::state algebra::twofold sets::convolution sets::leaps)
 

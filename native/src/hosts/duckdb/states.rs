@@ -21,131 +21,17 @@
 //! it runs it.
 
 pub mod budget;
+pub mod slot;
 
 use std::cell::Cell;
-use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
+pub use self::slot::{SIZE, Slot};
 use super::api::State;
-use crate::kernel::block::prefetch_at;
 
-/// Bytes of a state: a pointer, and four so that states in one array are not aligned.
-pub const SIZE: usize = size_of::<usize>() + 4;
 /// What the arrays of DuckDB's flat vectors are aligned to.
 const ALIGNED: usize = 16;
-
-/// The pointer inside an aggregate state to what it holds, which copies of the state share: null
-/// before the first row.
-pub struct Slot<T>(State, PhantomData<T>);
-
-impl<T> Clone for Slot<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Slot<T> {}
-
-impl<T> Slot<T> {
-    /// That of a state.
-    pub fn of(state: State) -> Slot<T> {
-        Slot(state, PhantomData)
-    }
-
-    /// Ask for the memory of the state.
-    pub fn expect(self) {
-        prefetch_at(self.0.cast::<u8>(), SIZE);
-    }
-
-    /// Begin a state, which holds nothing.
-    ///
-    /// # Safety
-    /// The state has `SIZE` bytes.
-    pub unsafe fn begin(self) {
-        // SAFETY: see the caller's promise; states need not be aligned.
-        unsafe { self.0.cast::<*const T>().write_unaligned(std::ptr::null()) }
-    }
-
-    /// # Safety
-    /// The state was begun, and holds a `T` if anything.
-    unsafe fn pointer(self) -> *const T {
-        // SAFETY: as above.
-        unsafe { self.0.cast::<*const T>().read_unaligned() }
-    }
-
-    /// What it holds.
-    ///
-    /// # Safety
-    /// As `pointer`; nothing changes the state while the result is in use.
-    pub unsafe fn get<'s>(self) -> Option<&'s T> {
-        // SAFETY: see the caller's promise; it comes of `Arc::into_raw`.
-        unsafe { self.pointer().as_ref() }
-    }
-
-    /// Let a state that holds nothing hold a value.
-    ///
-    /// # Safety
-    /// As `begin`.
-    pub unsafe fn put(self, value: Arc<T>) {
-        // SAFETY: see the caller's promise.
-        unsafe { self.0.cast::<*const T>().write_unaligned(Arc::into_raw(value)) }
-    }
-
-    /// Let a state that holds nothing hold what another does.
-    ///
-    /// # Safety
-    /// As `pointer`, of both.
-    pub unsafe fn share(self, other: Slot<T>) {
-        // SAFETY: see the caller's promise; what is held comes of `Arc::into_raw`.
-        unsafe {
-            let value = other.pointer();
-            if !value.is_null() {
-                Arc::increment_strong_count(value);
-                self.put(Arc::from_raw(value));
-            }
-        }
-    }
-
-    /// Let go of what it holds.
-    ///
-    /// # Safety
-    /// As `pointer`; references to it are no longer in use.
-    unsafe fn clear(self) {
-        // SAFETY: see the caller's promise; its count falls once, as its pointer is cleared.
-        unsafe {
-            let value = self.pointer();
-            self.begin();
-            if !value.is_null() {
-                drop(Arc::from_raw(value));
-            }
-        }
-    }
-}
-
-// States of several threads may share what they hold.
-impl<T: Clone + Send + Sync> Slot<T> {
-    /// What it holds, to be changed: a copy if others share it.
-    ///
-    /// # Safety
-    /// As `get`; no other thread uses the state.
-    pub unsafe fn own<'s>(self) -> Option<&'s mut T> {
-        // SAFETY: see the caller's promise; with a count of one no other state has it, and no one
-        // else can come to have it but through this state.
-        unsafe {
-            let value = ManuallyDrop::new(Arc::from_raw(self.get()?));
-            if Arc::strong_count(&value) > 1 {
-                self.put(Arc::new(T::clone(&value)));
-                drop(ManuallyDrop::into_inner(value));
-            } else {
-                // What other threads did with it before they let go of it is done.
-                fence(Ordering::Acquire);
-            }
-            self.pointer().cast_mut().as_mut()
-        }
-    }
-}
 
 /// States are destroyed, and what they point to.
 ///
