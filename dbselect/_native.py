@@ -6,7 +6,7 @@ import json
 import math
 import numbers
 import weakref
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -30,6 +30,9 @@ _Index = npt.NDArray[np.intp]
 
 #: The library's letters for policies; what is an error is known when all rows are read.
 _LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n", "zero": "z"}
+
+#: The largest whole number that the library reads; more means no more to a limit.
+_MOST = 2**63 - 1
 
 #: Errors that the library names before their sentence.
 _ERRORS = {
@@ -496,10 +499,12 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON has it, a number that it lacks by the name NUL, others as text."""
     if isinstance(value, Mapping):
         return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
+    if isinstance(value, Iterable) and not isinstance(value, str):
         return [_plain(one) for one in value]
-    if isinstance(value, bool | np.bool_ | numbers.Integral):
-        return bool(value) if isinstance(value, bool | np.bool_) else int(value)
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, numbers.Integral):
+        return max(-_MOST, min(int(value), _MOST))
     if isinstance(value, numbers.Real):
         return float(value) if math.isfinite(value) else {"\0": str(float(value))}
     return value if value is None else str(value)

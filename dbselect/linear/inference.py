@@ -21,10 +21,8 @@ import scipy.linalg
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.refine import near_unit, residual_share
+from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Gram, Matrix, Vector
-
-#: Name of the intercept among the terms; no flattened column is called so.
-INTERCEPT = "(intercept)"
 
 
 @dataclass(frozen=True)

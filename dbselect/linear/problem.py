@@ -154,11 +154,16 @@ def no_rows(skipped: int) -> str:
 
 
 def _filled(gram: Gram, target: str) -> str | None:
-    """Say that zeros stand for a target that is missing, by its indicator; None if none do."""
-    mark = target + SUFFIX
-    if mark not in gram.columns or gram.mean[gram.columns.index(mark)] <= NO_SHARE:
-        return None
-    return f"target '{target}' is 0 in rows where it is missing; give it null_policy 'skip'"
+    """Say that zeros or the mean stand for a target that is missing; None if none do."""
+    mark, rows = target + SUFFIX, gram.missing.get(target)
+    if mark in gram.columns and gram.mean[gram.columns.index(mark)] > NO_SHARE:
+        return f"target '{target}' is 0 in rows where it is missing; give it null_policy 'skip'"
+    if rows and target in gram.terms.means:
+        return (
+            f"target '{target}' is its mean in {rows} rows where it is missing; give it "
+            "null_policy 'skip', or leave these rows out"
+        )
+    return None
 
 
 def constant_target(target: str, rows: int, skipped: int) -> str:

@@ -19,7 +19,7 @@ from dbselect.errors import (
     shown,
 )
 from dbselect.linear.condition import CONDITION_LIMIT
-from dbselect.methods.fits.fit import check_columns
+from dbselect.methods.fits.fit import columns_read
 from dbselect.options.methods import OF_RECORDS
 from dbselect.options.option import REQUIRED
 from dbselect.record.gram import RECORD_TYPE, Gram, check_type, dtype_of
@@ -205,10 +205,10 @@ def fits_of_records(
     >>> found.select("k", pl.col("fit").struct.field("intercept", "r2").round(6), "status").rows()
     [(1, 1.0, 1.0, None), (2, None, None, "target 'y' is constant (1 rows)")]
     """
-    check_columns(columns)
+    named = columns_read(columns)
 
     def answer(records: pa.Array) -> pa.StructArray:
-        found = answers_of(records, problem, "fit", {"columns": columns})
+        found = answers_of(records, problem, "fit", {"columns": named})
         return pa.StructArray.from_arrays(
             [found.field("found"), found.field("status")], ["fit", "status"]
         )
@@ -221,17 +221,14 @@ def answers_of(
 ) -> pa.StructArray:
     """Ask each record, by a method of the compiled library that returns no sequence."""
     check_type(records)
-    lists = {
-        name: list(value) for name, value in options.items()
-        if isinstance(value, Sequence) and not isinstance(value, str)
-    }  # fmt: skip
-    own, target = {**options, **lists}, problem.targets[0]
+    target = problem.targets[0]
     if method in CHOICES:
         found = asked_of(
-            records, problem, own, lambda some, asked: _native.answers(some, method, target, asked)
-        )
+            records, problem, options,
+            lambda some, asked: _native.answers(some, method, target, asked),
+        )  # fmt: skip
     else:
-        found = _native.answers(records, method, target, {**problem.changed(), **own})
+        found = _native.answers(records, method, target, {**problem.changed(), **options})
     return _warned(found)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import ArgumentError, ColumnError, EngineError, shown, unknown
+from dbselect.options.kinds import FOLDS_OF_SKLEARN, is_whole
 from dbselect.record.foreign import in_memory, is_frame, is_of, native
 from dbselect.record.gram import Vector
 
@@ -98,6 +99,8 @@ def scorer_of(estimator: Any, X: Any, y: Any, cv: Any, scoring: Any) -> CrossVal
     y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
     if y.ndim != 1 or len(y) != len(X):
         raise ArgumentError(f"y has shape {y.shape}; it must be one value a row of {len(X)}")
+    if is_whole(cv) or isinstance(cv, str):
+        FOLDS_OF_SKLEARN.check("cv", cv)
     splitter = check_cv(cv, y, classifier=is_classifier(estimator))
     folds = list(splitter.split(np.zeros((len(y), 1)), y))
     digest = hashlib.sha256()

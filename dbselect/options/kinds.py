@@ -53,7 +53,13 @@ def is_flag(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not is_flag(value)
+    if not isinstance(value, numbers.Real) or is_flag(value):
+        return False
+    try:
+        float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        return False
+    return True
 
 
 def _is_column(value: Any) -> bool:

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from typing import Any, TypeVar, cast, get_args
 
@@ -28,7 +29,7 @@ class Option:
     in_engines: bool = True  # whether SQL and Polars take it for a Gram record
 
     def checked(self, name: str, value: Any) -> Any:
-        """Return a checked value as a number of Python, or as a list if it is read only once."""
+        """Return a checked value, read once: a list of an iterator, a double of a fraction."""
         if value is self.default:
             return value
         if isinstance(value, Iterator):
@@ -36,7 +37,7 @@ class Option:
         elif isinstance(value, Decimal):
             value = float(value)
         self.kind.check(name, value)
-        return value
+        return float(value) if isinstance(value, Fraction) else value
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Any, Concatenate, TypeVar, Unpack
 import polars as pl
 
 from dbselect.errors import ArgumentError, shown
-from dbselect.methods.fits.fit import check_columns
+from dbselect.methods.fits.fit import columns_read
 from dbselect.methods.records import fits_of_records, sequences_of
 from dbselect.methods.sets.best_within import check_budget
 from dbselect.methods.tables.anytime_tables import anytime_tables as tables_sequence
@@ -267,8 +267,7 @@ def fit(
     **options: Unpack[FitCall],
 ) -> Model | GlmModel:
     """Ask `Problem.fit` once."""
-    check_columns(columns)
-    return ask(Problem.fit, source, target, groups, costs, options, columns)
+    return ask(Problem.fit, source, target, groups, costs, options, columns_read(columns))
 
 
 @shows(

@@ -56,7 +56,7 @@ def of_records(
 def _check_groups(method: str, given: Mapping[str, Any], known: list[str]) -> None:
     """Refuse groups and costs that are given as if they were options."""
     for name, value in given.items():
-        if name in known:
+        if name in known or any(name in one.known for one in METHODS.values()):
             continue
         what = None
         if isinstance(value, list) and all(isinstance(one, str) for one in value):

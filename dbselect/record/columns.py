@@ -18,6 +18,8 @@ from dbselect.errors import ArgumentError, ColumnError, unknown
 
 #: What the name of an indicator of missing values adds to that of its column.
 SUFFIX = ".missing"
+#: Name of the intercept among the terms of a model; no column that explains is called so.
+INTERCEPT = "(intercept)"
 
 
 @dataclass(frozen=True)

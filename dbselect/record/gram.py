@@ -157,7 +157,7 @@ class Gram(files.Stored, InNotebooks):
         if not np.size(self.mean_low):
             object.__setattr__(self, "mean_low", np.zeros(len(self.columns)))
         for name in ("mean", "mean_low", "comoment"):
-            values = np.array(getattr(self, name), dtype=np.float64)
+            values = np.array(getattr(self, name), np.float64, order="C")
             values.setflags(write=False)
             object.__setattr__(self, name, values)
         self._check()
@@ -511,8 +511,12 @@ def _from_arrow(record: pa.Scalar) -> Any:
     if not pa.types.is_struct(record.type) or not record.is_valid:
         return record.as_py()
     return {
-        name: to_numpy(value.values)
-        if name in ("mean", "mean_low", "comoment") and value.is_valid
-        else value.as_py()
+        name: to_numpy(value.values) if _are_doubles(value) else value.as_py()
         for name, value in record.items()
     }
+
+
+def _are_doubles(value: pa.Scalar) -> bool:
+    """Whether a value is a list of doubles, none of them NULL."""
+    of = getattr(value.type, "value_type", None)
+    return value.is_valid and of == pa.float64() and not value.values.null_count

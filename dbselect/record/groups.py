@@ -1,6 +1,5 @@
 """Groups: which columns are bought together, and what each group costs."""
 
-import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from dbselect.errors import GroupError, shown, unknown
+from dbselect.options.kinds import POSITIVE
 from dbselect.record.columns import match, with_indicators
 from dbselect.record.foreign import is_of, native
 from dbselect.record.terms import Terms
@@ -270,9 +270,8 @@ def costs_by_name(costs: Costs, names: Sequence[str]) -> dict[str, float]:
 
 
 def _cost(name: str, cost: Any) -> float:
-    if not isinstance(cost, numbers.Real | Decimal) or not 0 < float(cost) < math.inf:
-        shown = repr(cost) if isinstance(cost, str) else cost
-        raise GroupError(f"group '{name}' has cost {shown}; costs must be > 0 and finite")
+    if not POSITIVE.allows(float(cost) if isinstance(cost, Decimal) else cost):
+        raise GroupError(f"group '{name}' has cost {shown(cost)}; costs must be > 0 and finite")
     return float(cost)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dbselect.errors import ArgumentError
-from dbselect.record.columns import SUFFIX, match
+from dbselect.errors import ArgumentError, ColumnError
+from dbselect.record.columns import INTERCEPT, SUFFIX, match
 from dbselect.record.gram import Gram, Vector, aligned
 from dbselect.record.moments.fills import NO_SHARE, divided, shifted
 from dbselect.record.terms import Terms
@@ -18,6 +18,8 @@ Index = npt.NDArray[np.intp]
 
 def features_of(columns: Sequence[str], target: str | Sequence[str], terms: Terms) -> list[str]:
     """Return the columns that may explain targets: no indicator and no other level of one."""
+    if INTERCEPT in columns:
+        raise ColumnError(f"column '{INTERCEPT}' has the name of the intercept; rename it")
     targets = [target] if isinstance(target, str) else target
     apart = {name + end for name in targets for end in ("", SUFFIX)}
     for category in terms.categories:

@@ -8,13 +8,13 @@ import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.linear.inference import (
-    INTERCEPT,
     Deviations,
     FittedRows,
     t_quantile,
     tests,
 )
 from dbselect.pages.short import listed
+from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Vector
 from dbselect.record.rows import clip_share, is_saturated, row_counts
 from dbselect.record.terms import Terms

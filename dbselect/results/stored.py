@@ -1,9 +1,10 @@
 """Read any stored result; the file states its type."""
 
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from dbselect.errors import SourceError
+from dbselect.errors import ArgumentError, SourceError, shown
 from dbselect.record import files
 from dbselect.record.gram import FIELDS, Gram
 from dbselect.record.terms import Terms
@@ -57,13 +58,17 @@ def read(path: str | Path) -> Any:
     [None, 'a', 'b']
     >>> folder.cleanup()
     """
+    if not isinstance(path, str | PathLike):
+        raise ArgumentError(f"path is {shown(path)}; it must be the path of a file")
     if Path(path).suffix == ".json":
         return of_record(files.read_json(path), path)
     table = files.read_parquet(path, "a result")
     if table.column_names == ["gram"]:
         return Gram.read_parquet(path)
     if table.num_rows != 1:
-        raise SourceError(f"'{path}' has {table.num_rows} rows; a stored result is one")
+        is_grams = "gram" in table.column_names
+        many = "; pl.read_parquet reads the records of groups" if is_grams else ""
+        raise SourceError(f"'{path}' has {table.num_rows} rows; a stored result is one{many}")
     return of_record({name: table[name][0] for name in table.column_names}, path)
 
 

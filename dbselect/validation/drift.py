@@ -8,11 +8,11 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.divergence import gaussian_divergence
-from dbselect.linear.inference import INTERCEPT
 from dbselect.linear.problem import unusable
 from dbselect.options.option import changed, checked_options
 from dbselect.options.refusals import refuse
 from dbselect.options.table import AnytimeOptions
+from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Gram, Matrix, Vector, aligned
 from dbselect.record.steps import longest_within, uninterrupted
 from dbselect.results.drift import Drift

@@ -360,6 +360,8 @@ def _table(curve: Curve) -> pl.DataFrame:
             f"the curve has {curve.height} rows and lacks {missing}; a curve has "
             "the columns spent and explained"
         )
-    if not curve["spent"].cast(pl.Float64).is_finite().all():
-        raise ArgumentError("the curve has a cost that is not finite")
+    curve = curve.with_columns(pl.col("spent", "explained").cast(pl.Float64, strict=False))
+    for name in ("spent", "explained"):
+        if not curve[name].is_finite().fill_null(False).all():
+            raise ArgumentError(f"the curve has a value in '{name}' that is not finite")
     return curve

@@ -24,6 +24,8 @@ Numbers = npt.NDArray[np.float64]
 
 def unseen_in(gram: Gram, terms: Terms) -> list[Category]:
     """Return, and warn of, categories with unseen levels; DataError if shares are not known."""
+    if not gram.rows:
+        return []
     mean = dict(zip(gram.columns, gram.mean.tolist(), strict=True))
     own = {one.column: one for one in gram.terms.categories}
     found = []

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import re
+from fractions import Fraction
 
 import duckdb
 import numpy as np
@@ -52,6 +53,12 @@ def merged(first: str, second: str) -> str:
         (
             "SELECT foba(g, 'y', {'x': 3}) FROM grams",
             "foba has no option 'x'; costs are given as {'costs': {'x': 3}}",
+        ),
+        ("SELECT foba(g, 'y', {'k': 3}) FROM grams", "unknown option 'k'; there is"),
+        ("SELECT backward(g, 'y', {'nu': 0.5}) FROM grams", "unknown option 'nu'; there is"),
+        (
+            "SELECT foba(g, 'y', {'groups': ['x', 'k']}) FROM grams",
+            "must map names to lists of columns: {'groups': {'x': ['x'], 'k': ['k']}}",
         ),
         ("SELECT foba(g, 'y', {'budgt': 3}) FROM grams", "unknown option 'budgt'; there is 'bud"),
         ("SELECT gram({'x': INTERVAL 1 DAY})", "dates or text: take its seconds, epoch(x)"),
@@ -129,6 +136,53 @@ def test_a_target_of_text_may_be_cast():
     frame = pl.DataFrame({"x": [1.0, 2, 4], "y": ["1", "3", "9"]})
     with pytest.raises(ds.errors.ColumnError, match="cast it if it holds numbers"):
         ds.anytime_sequence(frame, "y")
+
+
+@pytest.mark.parametrize("option", [{"k": 3}, {"nu": 0.5}], ids=str)
+def test_an_option_of_another_method_is_taken_for_no_cost(option):
+    grams = pl.DataFrame({"g": [ds.gram(pl.DataFrame({"x": [1, 2, 4], "y": [1, 3, 9]}))]})
+    with pytest.raises(ds.errors.OptionError, match=f"unknown option '{next(iter(option))}'"):
+        grams.select(pl.col("g").dbselect.backward("y", **option))
+
+
+@pytest.mark.parametrize("listed", [list, tuple, set, iter, pl.Series], ids=repr)
+def test_names_come_in_any_collection(listed):
+    frame = pl.DataFrame({"a": [1.0, 2, 4, 8], "b": [1.0, 0, 1, 1], "y": [1.0, 3, 9, 7]})
+    gram = ds.gram(frame)
+    grams = pl.DataFrame({"g": [gram.to_struct()]})
+    for source in (frame, gram):
+        assert [*ds.fit(source, "y", listed(["b"])).coefficients] == ["b"]
+    assert (
+        ds.fit_by(grams.rename({"g": "gram"}), "y", listed(["b"]))["fit"][0]["coefficients"][0][
+            "key"
+        ]
+        == "b"
+    )
+    asked = pl.col("g").dbselect.exchange("y", k=1, start=listed(["b"]))
+    assert ds.exchange(gram, "y", k=1, start=listed(["b"])).groups == ["a"]
+    assert grams.select(asked).item()["groups"] == ["a"]
+
+
+def test_a_limit_may_be_any_whole_number_and_a_number_is_one_that_a_double_holds():
+    gram = ds.gram(pl.DataFrame({"a": [1.0, 2, 4, 8], "b": [1.0, 0, 1, 1], "y": [1.0, 3, 9, 7]}))
+    for limit in (2**63 - 1, 2**64, 10**309):
+        assert ds.anytime_sequence(gram, "y", max_groups=limit).groups.names == ["a", "b"]
+        assert ds.foba(gram, "y", max_steps=limit).stop is ds.foba(gram, "y").stop
+    with pytest.raises(ds.errors.ArgumentError, match="budget is an int; it must be a number"):
+        ds.anytime_sequence(gram, "y", budget=10**309)
+    with pytest.raises(ds.errors.GroupError, match="group 'a' has cost an int"):
+        ds.anytime_sequence(gram, "y", costs={"a": 10**309})
+    half = ds.fit(gram, "y", ridge=Fraction(1, 2))
+    assert half.coefficients == ds.fit(gram, "y", ridge=0.5).coefficients
+
+
+@pytest.mark.parametrize("name", ["spent", "explained"])
+@pytest.mark.parametrize("value", [None, np.nan, np.inf, "much"], ids=str)
+def test_a_curve_with_a_value_that_is_no_number_is_refused(name, value):
+    curve = pl.DataFrame({"spent": [0.0, 1.0], "explained": [0.0, 1.0]})
+    bad = pl.Series(name, [0.0, value] if value != "much" else ["0", value])
+    with pytest.raises(ds.errors.ArgumentError, match=f"'{name}' that is not finite"):
+        ds.compare({"curve": curve.with_columns(bad)})
 
 
 def test_frames_have_the_methods_of_lazy_frames():

@@ -3,6 +3,7 @@
 import re
 import warnings
 
+import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -118,6 +119,25 @@ def test_two_columns_that_flatten_to_one_name_are_refused(as_source):
 def test_a_table_with_two_columns_of_one_name_is_refused():
     table = pa.table([pa.array([1.0]), pa.array([2.0])], names=["x", "x"])
     refused(ds.errors.ColumnError, ["two columns named 'x'"], ds.gram, table)
+
+
+def test_a_text_file_with_two_columns_of_one_name_is_refused(tmp_path):
+    # Polars calls the second x_duplicated_0.
+    (tmp_path / "t.csv").write_text("x,x,y\n1,2,3\n2,3,5\n")
+    refused(ds.errors.ColumnError, ["two columns named 'x'"], ds.gram, tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("family", [None, "poisson"])
+@pytest.mark.parametrize("call", [ds.fit, ds.anytime_sequence])
+def test_a_column_that_is_called_as_the_intercept_is_refused(call, family):
+    table = TABLE.rename({"a": "(intercept)"})
+    given = {} if family is None else {"family": family}
+    refused(ds.errors.ColumnError, ["'(intercept)'", "rename it"], call, table, "y", **given)
+    with ds.connect() as con:
+        con.register("t", table.to_arrow())
+        ask = "fit(gram(t), 'y')" if family is None else "fit_glm(t, 'y', 'poisson')"
+        with pytest.raises(duckdb.Error, match="has the name of the intercept; rename it"):
+            con.execute(f"SELECT {ask} FROM t").fetchall()
 
 
 @pytest.mark.parametrize(
@@ -394,6 +414,8 @@ def test_a_file_that_holds_no_gram_is_named(tmp_path):
     for name in ("table.parquet", "two.parquet", "missing.parquet"):
         path = tmp_path / name
         refused(ds.errors.SourceError, [str(path)], ds.Gram.read_parquet, path)
+    refused(ds.errors.SourceError, ["two.parquet", "2 rows"], ds.read, tmp_path / "two.parquet")
+    refused(ds.errors.ArgumentError, ["path is None"], ds.read, None)
 
 
 def test_every_message_starts_like_a_sentence_in_a_text():

@@ -1,5 +1,7 @@
 """The Gram record: definitions, round trips, and the name of each fault."""
 
+from decimal import Decimal
+
 import duckdb
 import numpy as np
 import polars as pl
@@ -193,6 +195,29 @@ def test_record_without_a_field_names_it(field, gone):
 def test_malformed_record_is_refused_by_the_name_of_its_fault(field, value, match):
     with pytest.raises(ds.errors.RecordError, match=match):
         ds.Gram.from_struct(RECORD | {field: value})
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [([1.0, None], "not finite"), ([], "of shape"), (1.0, "of shape"), (["a", "b"], "numbers")],
+    ids=repr,
+)
+def test_a_malformed_record_of_an_engine_is_refused_alike(values, match):
+    with pytest.raises(ds.errors.RecordError, match=match):
+        ds.Gram.from_struct(pa.array([RECORD | {"mean": values}])[0])
+
+
+def test_a_record_of_decimals_is_read():
+    # SQL writes 0.1 as a decimal.
+    record = pa.array([RECORD | {"mean": [Decimal("0.1"), Decimal("2.5")]}])[0]
+    assert ds.Gram.from_struct(record).mean.tolist() == [0.1, 2.5]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_matrix_is_read_whatever_the_order_of_its_memory(order):
+    lopsided = np.array([[1.0, 0.0], [5.0, 1.0]], order=order)
+    with pytest.raises(ds.errors.RecordError, match="no rows can have: 5 of columns 'a' and 'b'"):
+        ds.Gram(["a", "b"], 3, 0, 3.0, np.zeros(2), lopsided)
 
 
 @pytest.mark.parametrize("record", [None, 3, "gram", [1, 2], pa.scalar(3.0), pa.scalar(None)])

@@ -582,6 +582,29 @@ def test_a_target_of_zeros_is_refused_and_its_indicator_explains_nothing(sparse,
     assert found.coefficients == expected.coefficients
 
 
+def test_a_target_that_is_its_mean_where_it_is_missing_is_refused(sparse, connection):
+    gram = ds.gram(sparse, null_policy="mean")
+    told = f"target 'y' is its mean in {sparse['y'].null_count()} rows where it is missing; give it"
+    for call in (ds.fit, ds.anytime_sequence, ds.AnytimePredictor):
+        with pytest.raises(ds.errors.DataError, match=told):
+            call(gram, "y")
+    with pytest.raises(ds.errors.DataError, match=told):
+        ds.fit(gram, "y", intercept=False)
+    grams = sparse.select(gram=pl.struct(pl.all()).dbselect.gram(null_policy="mean"))
+    assert told in ds.fit_by(grams, "y")["status"].item()
+    assert told in ds.anytime_sequence_by(grams, "y")["status"].item()
+    connection.register("t", sparse.to_arrow())
+    record = "gram_mean({'y': y, 'a': a, 'b': b, 'c': c, 'd': d})"
+    checks = f"SELECT gram_check({record}, 'y'), gram_check({record}, 'a') FROM t"
+    (reasons,) = connection.execute(checks).fetchall()
+    assert told in reasons[0]
+    assert (reasons[1] is None) == (not sparse["a"].null_count())
+    # Nothing of it is filled where it is never missing.
+    there = sparse.drop_nulls("y")
+    own, expected = (ds.gram(there, null_policy=p) for p in ("mean", {"y": "skip", "*": "mean"}))
+    assert ds.fit(own, "y").coefficients == pytest.approx(ds.fit(expected, "y").coefficients)
+
+
 def test_segments_whose_target_is_zeros_say_so(sparse, connection):
     frame = pl.concat([sparse.drop_nulls("y").with_columns(k=1), sparse.with_columns(k=2)])
     grams = ds.gram_by(frame, ["k"], null_policy="indicator")

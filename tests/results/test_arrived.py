@@ -2,6 +2,7 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from decimal import Decimal
 from itertools import combinations
 from typing import Any
@@ -309,6 +310,10 @@ def test_what_a_row_may_not_hold_is_refused_in_a_sentence(mixed, problem):
     wrong = [
         ({"x0": "12"}, "the row has '12' in column 'x0'"),
         ({"k": 3}, "the row has 3 in column 'k'; the levels of its category are text"),
+        ({"x0": date(2024, 1, 1)}, "the row has a date in column 'x0'; the fit has read a number"),
+        ({"x0": np.array([1.0, np.nan])}, r"the row has \[1.0,null\] in column 'x0'"),
+        ({"x0": 10**400}, "the row cannot be read: number out of range"),
+        ([{"x0": 1.0}, None], "row 1 is None; it must be a mapping, as the first is"),
         (mixed.drop("z"), "the rows lack column 'z'"),
         (mixed.with_columns(k=pl.lit(3)), "column 'k' has type"),
     ]
@@ -338,6 +343,9 @@ def test_a_name_that_is_nearly_a_field_is_a_mistake():
     with pytest.raises(ds.errors.ColumnError, match="unknown column 'weater'; there is 'weather'"):
         predictor.predict([{"weather": 1.0}, {"weater": 1.0}])
     assert predictor.predict({"id": 7})["groups"] == []
+    predictor = ds.AnytimePredictor(table, "y", {"sky": ["weather"]})
+    with pytest.raises(ds.errors.ColumnError, match="'sky', which is a group; give its columns"):
+        predictor.predict({"sky": 1.0})
 
 
 def test_a_list_of_mappings_is_read_as_each_of_them(problem):

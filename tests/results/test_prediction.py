@@ -748,3 +748,21 @@ def test_a_row_of_numbers_is_predicted_as_a_frame_of_it(null_policy):
         model.predict({"a": 1.0})
     with pytest.raises(ds.errors.ArgumentError, match="X holds something else than numbers"):
         model.predict({"a": 10**400, "b": 1.0})
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_an_infinite_value_predicts_nothing_in_every_door(value):
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame(rng.normal(size=(40, 3)), schema=["a", "b", "y"])
+    model = ds.fit(frame, "y")
+    rows = frame.head(2).with_columns(a=pl.Series([0.5, value]))
+    found = model.predict(rows)
+    assert np.isfinite(found).tolist() == [True, False]
+    assert np.isnan(model.predict({"a": value, "b": 1.0})).all()
+    with ds.connect() as con:
+        con.register("t", frame.to_arrow())
+        con.register("rows", rows.to_arrow())
+        query = "SELECT predict((SELECT fit(gram(t), 'y') FROM t), r) FROM rows r"
+        told = [row[0] for row in con.execute(query).fetchall()]
+    assert told[0]["prediction"] == pytest.approx(found[0])
+    assert told[1] is None

@@ -112,7 +112,7 @@ def test_what_is_made_of_the_target_is_named(rows):
     grown = rows.select("b", "c", size=size).with_columns(
         log=pl.col("size").log() + 0.01 * pl.col("c")
     )
-    for ask in (ds.fit, ds.anytime_sequence):
+    for ask in (ds.fit, ds.anytime_sequence, ds.backward):
         with pytest.warns(ds.errors.LeakageWarning, match="of 'size', most by column 'log'; if"):
             ask(grown, "size", family="gamma(log)")
         ask(grown.head(99), "size", family="gamma(log)")

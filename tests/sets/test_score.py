@@ -494,6 +494,8 @@ def test_sequences_of_scores_are_priced_compared_drawn_and_reported(tmp_path):
             lambda: ds.objectives.Score.of(LinearRegression(), *table(), scoring="r22"),
             "scoring names unknown score 'r22'; there is 'r2'",
         ),
+        (lambda: ds.objectives.Score.of(LinearRegression(), *table(), cv=1), "cv is 1; .* >= 2"),
+        (lambda: ds.objectives.Score.of(LinearRegression(), *table(), cv="x"), "cv is 'x'"),
         (lambda: ds.objectives.Score.of(LinearRegression(), table()[0], [1]), "y has shape"),
         (lambda: ds.objectives.Score.of(LinearRegression(), table()[0], "a"), r"X\['a'\]"),
     ],

@@ -148,6 +148,19 @@ def test_missing_values_by_every_policy(small_batches, monkeypatch, policy, piec
     np.testing.assert_allclose(wide.predict(frame), full.predict(frame), rtol=1e-6)
 
 
+@pytest.mark.parametrize("policy", ["mean", "indicator", {"*": "mean", "k": "indicator"}])
+def test_a_gap_that_no_row_of_the_fit_had_is_filled_alike(policy):
+    rng = np.random.default_rng(12)
+    frame = pl.DataFrame(rng.normal(size=(60, 3)), schema=["a", "b", "y"])
+    frame = frame.with_columns(k=pl.Series(["u", "v", "w"] * 20))
+    frame = frame.with_columns(a=pl.when(frame["a"] > -1).then("a"))
+    wide = both(frame, "y", null_policy=policy)
+    full = ds.anytime_sequence(frame, "y", null_policy=policy)
+    assert wide.gram.terms.means.keys() == full.gram.terms.means.keys()
+    gaps = frame.head(3).with_columns(b=pl.lit(None, pl.Float64))
+    np.testing.assert_allclose(wide.predict(gaps), full.predict(gaps), rtol=1e-9)
+
+
 @pytest.mark.parametrize("at", [1e5, -1e8])
 @pytest.mark.parametrize("pieces", [1 << 22, 90])
 def test_indicators_far_from_zero_cost_no_digits(small_batches, monkeypatch, at, pieces):

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.linear.inference import INTERCEPT, Deviations, FittedRows
+from dbselect.linear.inference import Deviations, FittedRows
 from dbselect.linear.levels.level_state import LevelState
 from dbselect.linear.levels.levels import ByLevel
 from dbselect.linear.problem import Index, Linear, linear
 from dbselect.linear.state import State
+from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.level_group import LevelGroup

@@ -1,7 +1,7 @@
 """Fits of columns that the caller names: least squares, exact or not, and other families."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -12,13 +12,13 @@ from dbselect.errors import ArgumentError, ColumnError, DataError, shown
 from dbselect.glm.named import family_of
 from dbselect.linear.condition import check_held
 from dbselect.linear.exact import ExactFit, least_squares
-from dbselect.linear.inference import INTERCEPT, Deviations, FittedRows, through_origin
+from dbselect.linear.inference import Deviations, FittedRows, through_origin
 from dbselect.linear.problem import check_filled, constant_target
 from dbselect.options.kinds import COLUMNS
 from dbselect.options.option import shows
 from dbselect.options.table import FitOptions
 from dbselect.record import formulas
-from dbselect.record.columns import check_roles, match, with_indicators
+from dbselect.record.columns import INTERCEPT, check_roles, match, with_indicators
 from dbselect.record.formulas import translate
 from dbselect.record.gram import Gram
 from dbselect.record.groups import Groups, groups_of
@@ -126,10 +126,10 @@ def fit(
     >>> model.predict(counts.select("x")).round(6).tolist()  # the mean of each x
     [2.0, 2.0, 6.0, 6.0]
     """
-    check_columns(columns)
+    columns = columns_read(columns)
     known, call = asked(problem, "fit", FitOptions, options)
     call = call if columns is None else replace(
-        call, options={"columns": list(columns), **call.options}
+        call, options={"columns": columns, **call.options}
     )  # fmt: skip
     if columns is not None and problem.groups is not None:
         # Columns need not be whole groups, which have a cost.
@@ -154,19 +154,22 @@ def fit(
     return _exact(problem, columns, call) if known["exact"] else _linear(problem, columns, call)
 
 
-def check_columns(columns: Any) -> None:
-    """Refuse columns that are no list of names and globs."""
+def columns_read(columns: Any) -> list[str] | None:
+    """Return names and globs as a list; refuse what is none."""
     if isinstance(columns, Mapping):
         raise ArgumentError(
             f"columns is {shown(columns)}; it must list column names and globs: groups and costs "
             "are given by name, as fit(source, target, groups={...}, costs={...})"
         )
-    COLUMNS.or_none().check("columns", columns)
+    listed = isinstance(columns, Iterable) and not isinstance(columns, str)
+    named: list[str] | None = list(columns) if listed else columns
+    COLUMNS.or_none().check("columns", named)
+    return named
 
 
-def _read_columns(problem: "Problem", columns: Sequence[str] | None) -> list[str] | None:
+def _read_columns(problem: "Problem", columns: list[str] | None) -> list[str] | None:
     if columns is not None:
-        return list(columns)
+        return columns
     if problem.groups is None:
         return None
     return list(dict.fromkeys(one for means in problem.groups.values() for one in means))
@@ -230,7 +233,7 @@ def _gram(problem: "Problem", columns: Sequence[str] | None) -> Gram:
     return read_gram(table, wanted, problem.weight, null_policy=policy, terms=problem.terms)
 
 
-def _exact(problem: "Problem", columns: Sequence[str] | None, call: Call) -> Model:
+def _exact(problem: "Problem", columns: list[str] | None, call: Call) -> Model:
     if problem.ridge:
         raise ArgumentError(f"ridge is {problem.ridge!r}; exact fits are at ridge 0")
     if gram_given(problem) is not None:

@@ -98,7 +98,8 @@ def sequence_of(
             _warn_of_separation(where, prefix)
             break
     else:
-        _warn_of_leak(data, prefixes[-1])
+        # A backward search begins with all groups and ends with none.
+        _warn_of_leak(data, max(prefixes, key=lambda prefix: prefix.explained))
     used = max(int(prefix.coef.any(axis=1).sum()) for prefix in prefixes)
     full = is_saturated(data.rows, data.roles.has_intercept + used, call.problem.ridge)
     return GlmSequence(

@@ -14,9 +14,9 @@ from dbselect.glm.named import family_of, kind_of_family
 from dbselect.glm.newton import Status
 from dbselect.glm.offset import Offset
 from dbselect.linear import information
-from dbselect.linear.inference import INTERCEPT
 from dbselect.pages.short import listed
 from dbselect.pages.summary import test_text
+from dbselect.record.columns import INTERCEPT
 from dbselect.record.formulas import Formula
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.rows import is_saturated, row_counts

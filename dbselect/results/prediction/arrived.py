@@ -430,7 +430,9 @@ def _json_of(row: Mapping[str, Any]) -> bytes:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value, None of a NaN or an infinite one, which are missing."""
+    """Return a value, None of a NaN or an infinite one, which are missing; of a list each."""
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -440,6 +442,6 @@ def _plain(value: Any) -> Any:
         day = value if isinstance(value, datetime) else datetime(*value.timetuple()[:3])
         seconds = _finite(day.replace(tzinfo=day.tzinfo or UTC).timestamp())
         return None if seconds is None else {"seconds": seconds}
-    if hasattr(value, "item"):
-        return _finite(value.item())
+    if hasattr(value, "tolist"):
+        return _finite(value.tolist())
     return _finite(float(value)) if hasattr(value, "__float__") else str(value)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from scipy.sparse import issparse
 
 from dbselect._arrow import empty_table
-from dbselect.errors import ArgumentError, ColumnError, unknown
+from dbselect.errors import ArgumentError, ColumnError, shown, unknown
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record import formulas
@@ -99,6 +99,8 @@ class Predicting(InNotebooks):
     ) -> pl.Expr:
         """Return the prediction as a Polars expression; NULL where a column is NULL.
 
+        An infinite value, which `predict` takes as missing, makes an infinite prediction here.
+
         It reads the table as it was read for the fit: categories as text, ages as ages,
         dates as dates; what was filled there is filled here. Of a generalised linear model
         it is the mean of the target. Several responses, and the probabilities of several
@@ -178,7 +180,7 @@ class Predicting(InNotebooks):
         handle_unknown: HandleUnknown = "unavailable",
         missing_columns: MissingColumns = "error",
     ) -> npt.NDArray[np.float64]:
-        """Return predictions for rows in memory; NaN where a value is missing.
+        """Return predictions for rows in memory; NaN where a value is missing or infinite.
 
         Parameters
         ----------
@@ -281,6 +283,7 @@ class Predicting(InNotebooks):
 
     def _linked(self, values: Matrix) -> npt.NDArray[np.float64]:
         """Return what is predicted, given the linear predictors of rows, shape (n, K)."""
+        values = np.where(np.isfinite(values), values, np.nan)
         algebra = arrays(lambda path: values[:, int(path[0])])
         with np.errstate(all="ignore"):  # an infinite predictor has a mean, or none
             found = [
@@ -325,8 +328,13 @@ def prediction_table(
 
 
 def are_mappings(rows: Any) -> bool:
-    """Whether rows are a list of mappings."""
-    return isinstance(rows, list) and bool(rows) and isinstance(rows[0], Mapping)
+    """Whether rows are a list of mappings; ArgumentError if the first is one, and another none."""
+    if not (isinstance(rows, list) and rows and isinstance(rows[0], Mapping)):
+        return False
+    at = next((at for at, row in enumerate(rows) if not isinstance(row, Mapping)), None)
+    if at is not None:
+        raise ArgumentError(f"row {at} is {shown(rows[at])}; it must be a mapping, as the first is")
+    return True
 
 
 def _is_plain(X: Any) -> TypeGuard[dict[str, float]]:

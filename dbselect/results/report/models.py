@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from dbselect.errors import DbselectError, SelectionWarning
-from dbselect.linear.inference import INTERCEPT
+from dbselect.record.columns import INTERCEPT
 from dbselect.record.steps import BUDGET_SLACK
 from dbselect.results.model import JointModel
 from dbselect.results.scored import ScoreModel

@@ -1,7 +1,7 @@
 """A table too wide for its Gram: few scans, each for some rows of it.
 
 The first gives means, variances and products with the target; then a search runs as on the whole
-Gram (`methods.wide_search`), and `linear.lazy_gram` reads the rows that it asks for.
+Gram (`search.lazy.search`), and `linear.lazy_gram` reads the rows that it asks for.
 """
 
 from collections.abc import Sequence
@@ -48,9 +48,6 @@ MOST_WITHIN = 1 << 28
 #: longer, by the cube of their number.
 MOST_LEVELS_BY_ROW = MAX_LEVELS
 
-#: Share of the rows' weight from which a column is there in all of them: sums round.
-WHOLE = 1.0 - 1e-12
-
 
 @dataclass(frozen=True)
 class WideTable:
@@ -95,7 +92,7 @@ class WideTable:
             raise GroupError(
                 f"group '{resolved.names[levels]}' has {len(members[levels])} levels, of which "
                 "another group has some; a lazy Gram sums so many by level, and takes them in one "
-                "group only: gram='full' takes both"
+                "group only: give both groups together as one"
             )
         _check_sizes(resolved, members, levels, len(self.rows.names))
         return resolved, members, levels
@@ -277,19 +274,14 @@ def _check_sizes(
 def _terms(totals: Totals, rows: WideRows, names: Sequence[str], texts: Sequence[str]) -> Terms:
     """Return how the columns came to be, without levels no row used, and what fills gaps."""
     never = {name for name, own in zip(names, totals.means[0], strict=False) if own == 0}
-    weights = totals.weight.tolist()
     mean = dict(zip(rows.names, totals.means[0].tolist(), strict=False))
-    means = {
-        name: mean[name]
-        for name, own in zip(rows.names, weights, strict=False)
-        if own < weights[-1] * WHOLE
-    }
+    means = {name: mean[name] for name in rows.filled}
     marked = tuple(name for name in rows.marked if mean[name + SUFFIX] > 0)
     fills = dict(zip(rows.names, rows.fills.tolist(), strict=False))
     filled = {name: fills[name] for name in marked if fills[name]}
     return replace(
         without_levels(rows.request.base, never, texts),
-        means=rows.request.terms.plain_means | means | filled,
+        means=means | rows.request.terms.plain_means | filled,
         indicators=marked,
         entries=rows.listed(len(names)),
     )

@@ -1,6 +1,7 @@
 """Files of any format, by the ending of the name; types of text are inferred from all of it."""
 
 import glob
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from dbselect.errors import SourceError
+from dbselect.errors import ColumnError, SourceError
 
 #: Rows of CSV in which columns of dates are looked for; whether all rows are dates is seen after.
 #: To look for them in all rows of all texts takes ten times as long as to read the table.
@@ -52,6 +53,12 @@ def _text(separator: str) -> Callable[[list[str], bool, bool], pl.LazyFrame]:
         read = partial(pl.scan_csv, paths, separator=separator, glob=is_glob)
         # With types given, Polars does not infer them before each pass.
         types = read(infer_schema_length=None).collect_schema()
+        for name in types:
+            renamed = re.fullmatch(r"(.*)_duplicated_\d+", name)
+            if renamed and renamed[1] in types:
+                raise ColumnError(
+                    f"'{paths[0]}' has two columns named '{renamed[1]}'; names must differ"
+                )
         dates = read(infer_schema_length=_FIRST_ROWS, try_parse_dates=True).collect_schema()
         for name, dtype in dates.items():
             if dtype.is_temporal() and types[name] == pl.String:

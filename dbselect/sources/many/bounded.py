@@ -18,8 +18,10 @@ from typing import Any
 import polars as pl
 
 from dbselect.errors import ArgumentError, MemoryWarning, SourceError, warn_caller
+from dbselect.options.kinds import check_folder
 from dbselect.record.writing import replacing
 from dbselect.sources.around import Around
+from dbselect.sources.engines.formats import PARQUET, told_format
 from dbselect.sources.partial.gather import KEYS, GramSums, GramWork
 from dbselect.sources.partial.key_count import key_hash, keys_of, rows_and_keys
 from dbselect.sources.records import (
@@ -68,6 +70,9 @@ def records_within(
     if out is None:
         found = pl.concat([*each])
         return found if len(parts) == 1 else found.sort(request.keys, nulls_last=True)
+    check_folder("out", out)
+    if told_format(str(out)) not in (PARQUET, None):
+        raise ArgumentError(f"out is '{out}'; records are written as Parquet")
     import pyarrow.parquet as pq  # which takes long to import
 
     keys, writer = [], None

@@ -129,6 +129,12 @@ class WideRows:
         return [leaf.name for leaf in self.numbers if self._policies[leaf.name] == "indicator"]
 
     @cached_property
+    def filled(self) -> list[str]:
+        """The columns with their mean where a value is missing."""
+        texts = [name for _, policy, names in self._texts if policy == "mean" for name in names]
+        return [leaf.name for leaf in self.numbers if self._policies[leaf.name] == "mean"] + texts
+
+    @cached_property
     def marks(self) -> tuple[Index, Index]:
         """Where these numbers are, and where their indicators are."""
         marked = set(self.marked)

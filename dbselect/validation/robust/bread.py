@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.glm.newton import Status
-from dbselect.linear.inference import INTERCEPT, inverse_factor
+from dbselect.linear.inference import inverse_factor
 from dbselect.linear.problem import no_rows
 from dbselect.pages.short import listed
-from dbselect.record.columns import leaves
+from dbselect.record.columns import INTERCEPT, leaves
 from dbselect.record.gram import Matrix, Vector
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model

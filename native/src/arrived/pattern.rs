@@ -183,6 +183,7 @@ mod tests {
         weight: 4.0,
         mean: &[2.5, 0.0, 5.5],
         mean_low: &[],
+        missing: &[],
         comoment: &[5.0, 0.0, 4.0, 10.0, 2.0, 21.0],
     };
 

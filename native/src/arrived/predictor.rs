@@ -90,6 +90,7 @@ impl Predictor {
             ));
         }
         let (moments, means) = (&record.moments, record.moments.exact_mean());
+        let missing: Vec<i64> = record.missing.iter().map(|&rows| rows as i64).collect();
         let whole = Gram {
             rows: moments.rows as i64,
             skipped: moments.skipped as i64,
@@ -97,6 +98,7 @@ impl Predictor {
             mean: &means.high,
             mean_low: &means.low,
             comoment: &moments.comoment,
+            missing: &missing,
         };
         let fit = request.fit(&record.columns, &record.terms)?;
         let fields = request.fields.clone();
@@ -161,6 +163,7 @@ impl Predictor {
                 mean: &self.mean,
                 mean_low: &self.mean_low,
                 comoment: &self.comoment,
+                missing: &[],
             },
             target: self.at,
             problem: &self.problem,

@@ -18,8 +18,7 @@ use crate::record::kept::Kept;
 use crate::record::rows::check_distinct;
 use crate::search::error::Error;
 use crate::search::groups::groups_of;
-use crate::search::linear::columns::match_columns;
-use crate::search::linear::inference::INTERCEPT;
+use crate::search::linear::columns::{INTERCEPT, check_intercept, match_columns};
 use crate::search::methods::answer::{Cell, Type};
 use crate::search::setup::check_first;
 
@@ -67,6 +66,7 @@ pub fn answer(intake: &Intake, kept: &Kept, threads: usize) -> Result<Cell<'stat
     let made: Vec<String> = made.collect();
     check_distinct(rows.columns.iter().chain(&made).map(String::as_str))?;
     let wrong = |error: Error| error.message;
+    check_intercept(&rows.columns).map_err(wrong)?;
     if request.method.name == "anytime_sequence_glm" {
         let (groups, costs) = (request.groups.as_ref(), request.costs.as_ref());
         let groups = groups_of(&rows.columns, groups, costs, &request.target, &rows.terms, false);

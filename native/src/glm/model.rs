@@ -56,6 +56,7 @@ pub fn start<'r>(
         mean: &mean.high,
         mean_low: &mean.low,
         comoment: &moments.comoment,
+        missing: &[],
     };
     let target = rows.columns.len();
     let name = &request.target;

@@ -128,6 +128,7 @@ fn answered(question: &str) -> Result<Answer, String> {
     request.check()?;
     let record = record.checked()?;
     let (moments, mean) = (&record.moments, record.moments.exact_mean());
+    let missing: Vec<i64> = record.missing.iter().map(|&rows| rows as i64).collect();
     let gram = Gram {
         rows: moments.rows as i64,
         skipped: moments.skipped as i64,
@@ -135,6 +136,7 @@ fn answered(question: &str) -> Result<Answer, String> {
         mean: &mean.high,
         mean_low: &mean.low,
         comoment: &moments.comoment,
+        missing: &missing,
     };
     let plan = planned(&request, &record, &gram)?;
     if excluded.is_empty() {

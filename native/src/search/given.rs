@@ -211,7 +211,9 @@ impl<'g> Given<'g> {
         if names.iter().any(|known| known == "costs")
             && value.number().is_some()
             && near(name, names).is_empty()
-            && !METHODS.iter().any(|method| method.own.contains(&name))
+            && !METHODS
+                .iter()
+                .any(|method| method.own.contains(&name) || method.places.contains(&name))
         {
             return format!(
                 "{method} has no option '{name}'; costs are given as {{'costs': {{'{name}': {value}}}}}"
@@ -352,7 +354,7 @@ impl<'g> Given<'g> {
                 };
                 let meant = names.map_or(String::new(), |names| {
                     let named: Vec<String> = names.iter().map(named).collect();
-                    format!(": groups={{{}}}", named.join(", "))
+                    format!(": {{'groups': {{{}}}}}", named.join(", "))
                 });
                 Err(Error::group(format!(
                     "groups is {other}; it must map names to lists of columns{meant}"

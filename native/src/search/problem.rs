@@ -47,6 +47,8 @@ pub struct Gram<'r> {
     pub mean_low: &'r [f64],
     /// Sums of w (x - mean)(x - mean)', lower triangle, row by row.
     pub comoment: &'r [f64],
+    /// Rows in which each column is missing; of length d, or empty.
+    pub missing: &'r [i64],
 }
 
 impl Gram<'_> {
@@ -125,7 +127,7 @@ impl Raw {
         }
         if self.comoment.iter().all(|entry| entry.is_finite()) {
             let Raw { mean, comoment } = self;
-            return Ok(Gram { mean, mean_low: &[], comoment, ..*gram });
+            return Ok(Gram { mean, mean_low: &[], comoment, missing: &[], ..*gram });
         }
         Err("gram record has a value in 'comoment' that is not finite".to_string())
     }
@@ -140,12 +142,14 @@ pub struct Target {
     at: Option<usize>,
     /// The number of its indicator of missing values, if there is one.
     mark: Option<usize>,
+    /// Whether it is its mean where it is missing.
+    is_filled: bool,
 }
 
 impl Target {
     /// The column of a number, which may have any name.
     pub fn at(name: &str, at: usize) -> Target {
-        Target { name: name.to_string(), at: Some(at), mark: None }
+        Target { name: name.to_string(), at: Some(at), mark: None, is_filled: false }
     }
 
     /// Find a target; the error says that there is no such column.
@@ -158,7 +162,8 @@ impl Target {
         };
         let mark = format!("{name}{SUFFIX}");
         let mark = columns.iter().position(|column| *column == mark);
-        Ok(Target { name: name.to_string(), at, mark })
+        let is_filled = terms.means.contains_key(name);
+        Ok(Target { name: name.to_string(), at, mark, is_filled })
     }
 
     /// Why no sequence can be computed from a record, whichever its groups.
@@ -171,7 +176,7 @@ impl Target {
     ///
     /// Through the origin, a model of no column explains nothing of a target of one value.
     pub fn usable(&self, gram: &Gram, intercept: bool) -> Result<usize, String> {
-        let Target { name, at, mark } = self;
+        let Target { name, at, mark, is_filled } = self;
         if gram.rows == 0 {
             return Err(format!("no usable rows: {} rows were skipped", gram.skipped));
         }
@@ -184,6 +189,13 @@ impl Target {
         if mark.is_some_and(|mark| gram.mean(mark) > NO_SHARE) {
             return Err(format!(
                 "target '{name}' is 0 in rows where it is missing; give it null_policy 'skip'"
+            ));
+        }
+        let filled = gram.missing.get(at).copied().filter(|&rows| *is_filled && rows > 0);
+        if let Some(rows) = filled {
+            return Err(format!(
+                "target '{name}' is its mean in {rows} rows where it is missing; give it \
+                 null_policy 'skip', or leave these rows out"
             ));
         }
         let has_nothing = if intercept { gram.is_constant(at) } else { gram.raw(at, at) == 0.0 };

@@ -180,7 +180,7 @@ impl<M: Limited> Request<M> {
     }
 
     fn plan(&self, target: Target, columns: &[String], terms: &Terms) -> Result<Plan, Error> {
-        let features = features_of(columns, &self.target, terms);
+        let features = features_of(columns, &self.target, terms)?;
         let (groups, costs) = (self.groups.as_ref(), self.costs.as_ref());
         let sharing = self.method.takes_shared();
         let groups = groups_of(&features, groups, costs, &self.target, terms, sharing)?;

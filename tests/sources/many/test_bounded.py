@@ -55,6 +55,13 @@ def test_what_cannot_be_kept_within_a_limit_is_refused(table, tmp_path):
             ds.gram_by(table, ["k"], COLUMNS, memory_limit=limit)
     with pytest.raises(ds.errors.ArgumentError, match=r"give out='grams.parquet'"):
         ds.gram_by(table, ["k"], COLUMNS, memory_limit="1MB")
+    for wrong, why in (
+        (tmp_path / "grams.csv", "records are written as Parquet"),
+        (tmp_path / "none" / "grams.parquet", "it must be a file in a folder that exists"),
+        (5, "out is 5; it must be a file"),
+    ):
+        with pytest.raises(ds.errors.ArgumentError, match=why):
+            ds.gram_by(table, ["k"], COLUMNS, out=wrong)
     stream = table.to_arrow().to_reader()
     for source, policy, limit, why in (
         (stream, "skip", "1GB", "can be read more than once, and source is a stream"),

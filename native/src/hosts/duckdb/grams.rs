@@ -81,6 +81,7 @@ impl Grams {
                 mean: self.mean.values(row)?,
                 mean_low,
                 comoment: self.comoment.values(row)?,
+                missing,
             };
             let lengths = (gram.mean.len(), gram.comoment.len());
             (lengths == (width, triangle(width)) && gram.is_sound()).then_some(gram)

@@ -72,6 +72,7 @@ impl Field {
     fn refuse(&self, value: &Value) -> String {
         let shown = match value {
             Value::String(text) => format!("'{text}'"),
+            Value::Object(own) if own.contains_key("seconds") => "a date".to_string(),
             other => other.to_string(),
         };
         let wanted = match self.kind {
@@ -148,12 +149,12 @@ impl RowPredictor {
 
     fn predict(&self, json: &[u8], budget: f64) -> Result<String, String> {
         let row: Map<String, Value> = serde_json::from_slice(json)
-            .map_err(|error| format!("ArgumentError: the row is no mapping: {error}"))?;
+            .map_err(|error| format!("ArgumentError: the row cannot be read: {error}"))?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { arrivals, seen } = &mut *state;
         let names: Vec<String> = row.keys().cloned().collect();
         if !seen.contains(&names) {
-            self.check_names(&names)?;
+            self.check_names(&names, &arrivals.predictor.groups().names)?;
             if seen.len() >= MOST_SHAPES {
                 seen.clear();
             }
@@ -165,8 +166,9 @@ impl RowPredictor {
         Ok(written(arrivals, &found, budget))
     }
 
-    /// Refuse a row that lacks a field, if it must not, or has nearly the name of one.
-    fn check_names(&self, names: &[String]) -> Result<(), String> {
+    /// Refuse a row that lacks a field, if it must not, or has nearly the name of one, or that of
+    /// a group.
+    fn check_names(&self, names: &[String], groups: &[String]) -> Result<(), String> {
         let top = |field: &Field| {
             let is_there = names.contains(&field.name);
             let end = field.name.find(['.', '[']).filter(|_| !is_there);
@@ -183,6 +185,11 @@ impl RowPredictor {
             if let Some(near) = nearest::alike(name, &lacks, MISTYPED).first() {
                 return Err(format!(
                     "ColumnError: the row has unknown column '{name}'; there is '{near}'"
+                ));
+            }
+            if groups.contains(name) {
+                return Err(format!(
+                    "ColumnError: the row has '{name}', which is a group; give its columns"
                 ));
             }
         }

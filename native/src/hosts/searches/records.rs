@@ -84,11 +84,16 @@ impl Columns {
             known.as_ref().map(of).transpose()
         };
         let [mean_low, missing] = &self.optional;
+        let counts = |((places, values), nulls): (List<'c>, _)| {
+            let of = |&count: &f64| if count.is_nan() { -1 } else { count as i64 };
+            ((places, Cow::Owned(values.iter().map(of).collect())), nulls)
+        };
         Ok(Views {
             names: &self.names,
             numbers,
             lists: [list(mean)?, list(comoment)?],
-            optional: [optional(mean_low)?, optional(missing)?],
+            mean_low: optional(mean_low)?,
+            missing: optional(missing)?.map(counts),
         })
     }
 }
@@ -116,14 +121,17 @@ fn doubles(leaf: &Leaf) -> Result<Cow<'_, [f64]>, String> {
 type Optional = ((Lists, Leaf), Option<NullBuffer>);
 
 /// Where the lists of an array lie, and the numbers of all.
-type List<'c> = (&'c Lists, Cow<'c, [f64]>);
+type List<'c, T = f64> = (&'c Lists, Cow<'c, [T]>);
+/// The same, NULL in some records.
+type Known<'c, T> = Option<(List<'c, T>, Option<&'c NullBuffer>)>;
 
 /// The numbers of an array of records, as doubles.
 pub struct Views<'c> {
     names: &'c Lists,
     numbers: [Cow<'c, [f64]>; 3],
     lists: [List<'c>; 2],
-    optional: [Option<(List<'c>, Option<&'c NullBuffer>)>; 2],
+    mean_low: Known<'c, f64>,
+    missing: Known<'c, i64>,
 }
 
 impl Views<'_> {
@@ -135,13 +143,8 @@ impl Views<'_> {
     /// The numbers of a record; nothing if they are not those of one.
     pub fn gram(&self, row: usize) -> Option<Gram<'_>> {
         let width = self.names.of(row).len();
-        let optional = |which: usize| match &self.optional[which] {
-            Some((found, nulls)) if nulls.is_none_or(|nulls| nulls.is_valid(row)) => {
-                list_of(found, row, width)
-            }
-            _ => Some(&[][..]),
-        };
-        if optional(1)?.iter().any(|&count| count.is_nan() || count < 0.0) {
+        let missing = known(&self.missing, row, width)?;
+        if missing.iter().any(|&count| count < 0) {
             return None;
         }
         let [rows, skipped, weight] = &self.numbers;
@@ -152,15 +155,30 @@ impl Views<'_> {
             weight,
             mean: list_of(&self.lists[0], row, width)?,
             comoment: list_of(&self.lists[1], row, triangle(width))?,
-            mean_low: optional(0)?,
+            mean_low: known(&self.mean_low, row, width)?,
+            missing,
         };
         gram.is_sound().then_some(gram)
     }
 }
 
 /// The numbers of a list; nothing if there are not so many.
-fn list_of<'v>((places, values): &'v List, row: usize, length: usize) -> Option<&'v [f64]> {
+fn list_of<'v, T: Clone>(
+    (places, values): &'v List<T>,
+    row: usize,
+    length: usize,
+) -> Option<&'v [T]> {
     values.get(places.of(row)).filter(|list| list.len() == length)
+}
+
+/// The same of a list that a record may lack, then none.
+fn known<'v, T: Clone>(list: &'v Known<T>, row: usize, length: usize) -> Option<&'v [T]> {
+    match list {
+        Some((found, nulls)) if nulls.is_none_or(|nulls| nulls.is_valid(row)) => {
+            list_of(found, row, length)
+        }
+        _ => Some(&[]),
+    }
 }
 
 /// Where each list of an array lies among the elements of all.

@@ -142,6 +142,7 @@ impl KnockoffOptions {
             weight: rows as f64,
             mean: &mean,
             mean_low: &[],
+            missing: &[],
             comoment: &comoment,
         };
         let number = |name: &String| columns.iter().position(|other| other == name);

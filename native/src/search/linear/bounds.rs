@@ -149,6 +149,7 @@ mod tests {
             weight: 9.0,
             mean: &mean,
             mean_low: &[],
+            missing: &[],
             comoment: &comoment,
         };
         let mut problem = Linear::default();

@@ -84,7 +84,15 @@ mod tests {
             .collect();
         let (mean, comoment) = moments(&rows);
         let (mean, comoment) = (&mean[..], &comoment[..]);
-        let gram = Gram { rows: 200, skipped: 0, weight: 200.0, mean, mean_low: &[], comoment };
+        let gram = Gram {
+            rows: 200,
+            skipped: 0,
+            weight: 200.0,
+            mean,
+            mean_low: &[],
+            comoment,
+            missing: &[],
+        };
         let mut problem = Linear::default();
         problem.set_up(&gram, 3, &[0, 1, 2], 0.0, true);
         let starts = [0, 1, 2, 3];

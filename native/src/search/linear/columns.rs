@@ -49,9 +49,23 @@ pub fn fields_of(columns: &[String], terms: &Terms) -> Vec<String> {
     columns.iter().map(field).collect()
 }
 
+/// Name of the intercept among the terms of a model; no column that explains is called so.
+pub const INTERCEPT: &str = "(intercept)";
+
+/// Refuse a column that has that name.
+pub fn check_intercept(columns: &[String]) -> Result<(), Error> {
+    match columns.iter().any(|name| name == INTERCEPT) {
+        false => Ok(()),
+        true => Err(Error::column(format!(
+            "column '{INTERCEPT}' has the name of the intercept; rename it"
+        ))),
+    }
+}
+
 /// The columns that may explain a target: not itself, nor its indicator, nor, of a level, any
 /// other level of its category. No reference level does.
-pub fn features_of(columns: &[String], target: &str, terms: &Terms) -> Vec<String> {
+pub fn features_of(columns: &[String], target: &str, terms: &Terms) -> Result<Vec<String>, Error> {
+    check_intercept(columns)?;
     let mut apart = vec![target.to_string(), format!("{target}{SUFFIX}")];
     for category in &terms.categories {
         let levels: Vec<String> =
@@ -67,7 +81,7 @@ pub fn features_of(columns: &[String], target: &str, terms: &Terms) -> Vec<Strin
             apart.extend(term.names.iter().cloned().chain(marks));
         }
     }
-    columns.iter().filter(|name| !apart.contains(name)).cloned().collect()
+    Ok(columns.iter().filter(|name| !apart.contains(name)).cloned().collect())
 }
 
 /// Some columns, each with its indicator `x.missing` after it.

@@ -90,7 +90,7 @@ impl FitRequest {
 
     /// The columns of the model, those of a field side by side, as groups of fields have them.
     fn members(&self, columns: &[String], terms: &Terms) -> Result<Vec<String>, Error> {
-        let mut features = features_of(columns, &self.target, terms);
+        let mut features = features_of(columns, &self.target, terms)?;
         if let Some(patterns) = &self.columns {
             let named = match_columns(patterns, columns, "columns")?;
             let known: HashSet<&str> = features.iter().map(String::as_str).collect();
@@ -326,6 +326,7 @@ mod tests {
         weight: 4.0,
         mean: &[2.5, 0.0, 5.0, 5.5],
         mean_low: &[],
+        missing: &[],
         comoment: &[5.0, 0.0, 4.0, 10.0, 0.0, 20.0, 10.0, 2.0, 20.0, 21.0],
     };
 

@@ -217,7 +217,15 @@ mod tests {
             .collect();
         let (mean, comoment) = moments(&rows);
         let (mean, comoment) = (&mean[..], &comoment[..]);
-        let gram = Gram { rows: 40, skipped: 0, weight: 40.0, mean, mean_low: &[], comoment };
+        let gram = Gram {
+            rows: 40,
+            skipped: 0,
+            weight: 40.0,
+            mean,
+            mean_low: &[],
+            comoment,
+            missing: &[],
+        };
         let mut problem = Linear::default();
         problem.set_up(&gram, 9, &(0..9).collect::<Vec<_>>(), 0.0, true);
         problem

@@ -8,14 +8,12 @@
 //! mean' (X'X)^-1 mean. The twin of `dbselect/linear/inference.py`. Source: Seber, Lee (2003),
 //! Linear Regression Analysis, chapters 3 and 4.
 
+use super::columns::INTERCEPT;
 use super::fit::Fitted;
 use super::state::State;
 use crate::search::algebra::dense::dot;
 use crate::search::algebra::student::Student;
 use crate::search::problem::Gram;
-
-/// Name of the intercept among the terms; no flattened column is called so.
-pub const INTERCEPT: &str = "(intercept)";
 
 /// Standard errors of a model.
 #[derive(Clone, Debug, Default)]

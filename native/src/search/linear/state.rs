@@ -874,6 +874,7 @@ mod tests {
             weight: rows as f64,
             mean: &mean,
             mean_low: &[],
+            missing: &[],
             comoment: &sums,
         };
         let mut problem = Linear::default();

@@ -251,7 +251,8 @@ mod tests {
         let row = |i: usize| vec![a[i], b[i], a[i] + b[i] + little[i], a[i] + b[i]];
         let (mean, comoment) = moments(&(0..6).map(row).collect::<Vec<_>>());
         let (mean, comoment) = (&mean[..], &comoment[..]);
-        let gram = Gram { rows: 6, skipped: 0, weight: 6.0, mean, mean_low: &[], comoment };
+        let gram =
+            Gram { rows: 6, skipped: 0, weight: 6.0, mean, mean_low: &[], comoment, missing: &[] };
         let mut problem = Linear::default();
         problem.set_up(&gram, 3, &[0, 1, 2], 0.0, true);
         problem
