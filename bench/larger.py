@@ -1,7 +1,7 @@
 """Tables larger than memory: 40 GB within 4 GB, beside the engine's own scan.
 
-``python bench/larger.py`` takes an hour on two cores, ``python bench/larger.py 2`` of two files
-some minutes. The files are links to one of 4 million rows of 50 columns: what is read is decoded as
+``python bench/larger.py`` takes some ten minutes on two cores, ``python bench/larger.py 2`` of two
+files one. The files are links to one of 4 million rows of 50 columns: what is read is decoded as
 often as it is linked, and the disk need not hold it.
 """
 

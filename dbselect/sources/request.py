@@ -264,7 +264,8 @@ def wanted_of(
     if columns is None:
         return [leaf for leaf in usable.values() if leaf.field not in apart]
     others = [name for name in every if name not in usable]
-    found = [every[name] for name in match(columns, list(usable), "columns", others)]
+    read = columns if isinstance(columns, str) else _fields_of_levels(columns, every)
+    found = [every[name] for name in match(read, list(usable), "columns", others)]
     for leaf in found:
         if leaf.name not in usable:
             raise ColumnError(
@@ -272,6 +273,19 @@ def wanted_of(
                 f"dates or text: {_cast_of(leaf.type)}"
             )
     return found
+
+
+def _fields_of_levels(patterns: Sequence[str], every: Mapping[str, Leaf]) -> list[str]:
+    """Return patterns of columns to read, a text once for all that mean some of its levels."""
+    texts = [name for name, leaf in every.items() if leaf.is_text]
+    read, of_levels = [], []
+    for each in patterns:
+        text = next((one for one in texts if str(each).startswith(f"{one}.")), None)
+        if each in every or text is None:
+            read.append(each)
+        else:
+            of_levels.append(text)
+    return [*read, *dict.fromkeys(one for one in of_levels if one not in read)]
 
 
 def _cast_of(type_: pa.DataType) -> str:

@@ -1,5 +1,7 @@
 """Groups and costs: what they come to, and each way to get them wrong."""
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
@@ -149,3 +151,33 @@ def test_a_group_without_a_cost_brings_those_that_it_contains():
     assert list(alone.at().coefficients.values()) == pytest.approx(expected[1:].tolist())
     with pytest.raises(GroupError, match="groups that share columns"):
         ds.foba(table, "y", pairs, costs, terms=terms)
+
+
+@pytest.mark.parametrize("pattern", ["k.*", "k.a", "k", "k.?", "k*", "k.none"])
+def test_patterns_of_levels_mean_the_same_of_a_table_and_of_its_gram(pattern):
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame({"x": rng.normal(size=60), "k": (["a", "b", "b", "c"] * 15)})
+    y = frame["x"] + (frame["k"] == "b") + rng.normal(size=60)
+    frame = frame.with_columns(y=y, late=y > 0)
+    gram, groups = ds.gram(frame), {"g": [pattern], "x": ["x"]}
+    calls = [
+        lambda source: ds.anytime_sequence(source, "y", groups, ridge=0.1).columns,
+        lambda source: ds.sght(source, "y", groups, max_columns=2, max_groups=2).columns,
+        lambda source: [*ds.fit(source, "y", [pattern], ridge=0.1).coefficients],
+        lambda source: [*ds.AnytimePredictor(source, "y", groups, ridge=0.1).groups.members],
+    ]
+    others = [
+        lambda: ds.anytime_sequence(frame, "y", groups, gram="lazy", ridge=0.1).columns,
+        lambda: ds.anytime_sequence(frame, "late", groups, family="binomial", ridge=0.1).columns,
+        lambda: ["x", *ds.fit(frame, "late", [pattern], family="binomial", ridge=1).coefficients],
+    ]
+    try:
+        expected = [call(gram) for call in calls]
+    except ds.errors.ColumnError as error:
+        told = str(error).split("names", 1)[1]
+        for call in (*(lambda call=call: call(frame) for call in calls), *others):
+            with pytest.raises(ds.errors.ColumnError, match=re.escape(told.split(";")[0])):
+                call()
+        return
+    assert [call(frame) for call in calls] == expected
+    assert all({*other()} == {*expected[0]} for other in others)

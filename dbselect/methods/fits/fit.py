@@ -145,7 +145,7 @@ def fit(
             )
         read = _read_columns(problem, columns)
         return fitted_in_passes(
-            problem, call, read, lambda passes: _groups_in(problem, passes),
+            problem, call, read, lambda passes: _groups_in(problem, passes, columns),
             tol=known["tol"], max_iter=known["max_iter"],
         )  # fmt: skip
     for name in ("tol", "max_iter"):
@@ -175,12 +175,15 @@ def _read_columns(problem: "Problem", columns: list[str] | None) -> list[str] | 
     return list(dict.fromkeys(one for means in problem.groups.values() for one in means))
 
 
-def _groups_in(problem: "Problem", passes: Passes) -> Groups:
+def _groups_in(problem: "Problem", passes: Passes, columns: list[str] | None) -> Groups:
     if not passes.names:
         raise ColumnError(
             f"there is no column besides the target '{problem.targets[0]}'; one is needed"
         )
-    return _groups(problem, passes.names, passes.terms)
+    if columns is None or isinstance(problem.source, np.ndarray):
+        return _groups(problem, passes.names, passes.terms)
+    named = match(columns, passes.names, "columns")
+    return _groups(problem, with_indicators(named, passes.names, named), passes.terms)
 
 
 def _groups(problem: "Problem", features: list[str], terms: Any) -> Groups:

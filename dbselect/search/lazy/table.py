@@ -32,7 +32,7 @@ from dbselect.sources.read import prepared, without_levels
 from dbselect.sources.records import tell_skipped
 from dbselect.sources.request import NullPolicy, Table
 from dbselect.sources.target import check_numeric
-from dbselect.sources.wide.many_levels import MOST_LEVELS, fields_of_levels
+from dbselect.sources.wide.many_levels import MOST_LEVELS
 from dbselect.sources.wide.scans import Scans
 from dbselect.sources.wide.sparse_rows import sparse_field
 from dbselect.sources.wide.wide_rows import WideRows
@@ -215,7 +215,6 @@ def wide_table(problem: "Problem") -> WideTable:
 def wide_source(problem: "Problem", table: Table, patterns: list[str] | None) -> WideSource:
     """Return what is read of a table; only levels of texts are learnt."""
     target, null_policy = problem.targets[0], problem.null_policy
-    patterns = None if patterns is None else fields_of_levels(patterns, table.schema)
     sparse = sparse_field(table.schema)
     if sparse is not None and patterns is not None:
         dense = [name for name in patterns if name != sparse and not name.startswith(f"{sparse}[")]

@@ -12,7 +12,6 @@ from scipy import sparse
 
 from dbselect.errors import ArgumentError
 from dbselect.record.categories import Category
-from dbselect.record.columns import leaves
 from dbselect.record.entries import Mask
 from dbselect.sources.partial.learn import MAX_LEVELS
 
@@ -23,18 +22,6 @@ MOST_LEVELS = 1_000_000
 def has_many(category: Category) -> bool:
     """Whether the levels of a category are entries."""
     return len(category.levels) > MAX_LEVELS
-
-
-def fields_of_levels(patterns: Sequence[str], schema: pa.Schema) -> list[str]:
-    """Return patterns of columns to read, the text in the place of those that mean its levels."""
-    columns = leaves(schema)
-    known = {leaf.name for leaf in columns}
-    texts = [leaf.name for leaf in columns if leaf.is_text]
-    read = [
-        next((text for text in texts if each.startswith(f"{text}.") and each not in known), each)
-        for each in patterns
-    ]
-    return list(dict.fromkeys(read))
 
 
 @dataclass(frozen=True)
