@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, ColumnError, SourceError, unknown
+from dbselect.errors import ArgumentError, SourceError
 from dbselect.families import parse
-from dbselect.record.columns import field_of, leaves
+from dbselect.record.columns import field_of, leaves, match
 from dbselect.record.gram import Gram
 from dbselect.record.groups import patterns_of
 from dbselect.sources.open import open_table, stored_gram
@@ -89,9 +89,8 @@ def _check_groups(problem: "Problem", table: Table) -> None:
         for one in patterns_of(name, means):
             owner.setdefault(one, name)
     for one in not_computed([*owner], problem.terms) or ():
-        if fields.isdisjoint((one, field_of(one))) and not {*"*?"} & {*one}:
-            names = [leaf.name for leaf in leaves(table.schema)]
-            raise ColumnError(f"group '{owner[one]}' names {unknown('column', one, names)}")
+        if fields.isdisjoint((one, field_of(one))):
+            match([one], [leaf.name for leaf in leaves(table.schema)], f"group '{owner[one]}'")
 
 
 def open_once(problem: "Problem") -> Table:

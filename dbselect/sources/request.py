@@ -278,14 +278,16 @@ def wanted_of(
 def _fields_of_levels(patterns: Sequence[str], every: Mapping[str, Leaf]) -> list[str]:
     """Return patterns of columns to read, a text once for all that mean some of its levels."""
     texts = [name for name, leaf in every.items() if leaf.is_text]
-    read, of_levels = [], []
+    found: list[str] = []
+    of_levels: dict[str, None] = {}
     for each in patterns:
-        text = next((one for one in texts if str(each).startswith(f"{one}.")), None)
-        if each in every or text is None:
-            read.append(each)
+        starts = (one for one in texts if str(each).startswith(f"{one}."))
+        text = None if each in every else next(starts, None)
+        if text is None:
+            found.append(each)
         else:
-            of_levels.append(text)
-    return [*read, *dict.fromkeys(one for one in of_levels if one not in read)]
+            of_levels[text] = None
+    return [*found, *(one for one in of_levels if one not in found)]
 
 
 def _cast_of(type_: pa.DataType) -> str:

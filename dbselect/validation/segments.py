@@ -137,12 +137,13 @@ class OnGrams(Segment):
         if self.in_order:
             earlier = accumulate((self.parts[fold] for fold in folds[:-1]), add)
             return dict(zip(folds[1:], earlier, strict=True))
-        # The sums of the folds before each one, and after it: three additions a fold.
-        grams = [self.parts[fold] for fold in folds]
-        before = [*accumulate(grams[:-1], add)]
-        after = [*accumulate(grams[:0:-1], add)][::-1]
-        between = map(add, before[:-1], after[1:])
-        return dict(zip(folds, [after[0], *between, before[-1]], strict=True))
+        # The sums of the folds after each one, and before it: three additions a fold.
+        after = [*accumulate((self.parts[fold] for fold in folds[:0:-1]), add)]
+        found, before = {folds[0]: after.pop()}, self.parts[folds[0]]
+        for fold in folds[1:-1]:
+            found[fold] = before + after.pop()
+            before = before + self.parts[fold]
+        return {**found, folds[-1]: before}
 
     @cached_property
     def _scales(self) -> dict[str, float]:

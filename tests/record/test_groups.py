@@ -153,7 +153,7 @@ def test_a_group_without_a_cost_brings_those_that_it_contains():
         ds.foba(table, "y", pairs, costs, terms=terms)
 
 
-@pytest.mark.parametrize("pattern", ["k.*", "k.a", "k", "k.?", "k*", "k.none"])
+@pytest.mark.parametrize("pattern", ["k.*", "k.a", "k", "k.?", "k*", "k.none", "none*"])
 def test_patterns_of_levels_mean_the_same_of_a_table_and_of_its_gram(pattern):
     rng = np.random.default_rng(5)
     frame = pl.DataFrame({"x": rng.normal(size=60), "k": (["a", "b", "b", "c"] * 15)})
