@@ -206,7 +206,7 @@ def patterns_by_name(groups: Any) -> dict[str, list[str]]:
     if not isinstance(groups, Mapping):
         names = [groups] if isinstance(groups, str) else groups
         are_columns = isinstance(names, list | tuple) and all(isinstance(one, str) for one in names)
-        meant = f": groups={ {one: [one] for one in names} }" if are_columns else ""
+        meant = f", as { {one: [one] for one in names} }" if are_columns else ""
         raise GroupError(f"groups is {shown(groups)}; it must map names to lists of columns{meant}")
     for name in groups:
         if not isinstance(name, str):

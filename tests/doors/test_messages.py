@@ -58,7 +58,7 @@ def merged(first: str, second: str) -> str:
         ("SELECT backward(g, 'y', {'nu': 0.5}) FROM grams", "unknown option 'nu'; there is"),
         (
             "SELECT foba(g, 'y', {'groups': ['x', 'k']}) FROM grams",
-            "must map names to lists of columns: {'groups': {'x': ['x'], 'k': ['k']}}",
+            "must map names to lists of columns, as {'x': ['x'], 'k': ['k']}",
         ),
         ("SELECT foba(g, 'y', {'budgt': 3}) FROM grams", "unknown option 'budgt'; there is 'bud"),
         ("SELECT gram({'x': INTERVAL 1 DAY})", "dates or text: take its seconds, epoch(x)"),

@@ -354,7 +354,7 @@ impl<'g> Given<'g> {
                 };
                 let meant = names.map_or(String::new(), |names| {
                     let named: Vec<String> = names.iter().map(named).collect();
-                    format!(": {{'groups': {{{}}}}}", named.join(", "))
+                    format!(", as {{{}}}", named.join(", "))
                 });
                 Err(Error::group(format!(
                     "groups is {other}; it must map names to lists of columns{meant}"
