@@ -905,7 +905,8 @@ mod tests {
     fn a_logarithm_is_of_numbers_above_zero() {
         let curve = Curve::new(&serde_json::json!({"column": "hours"})).unwrap();
         assert_eq!(curve.names, ["hours.log"]);
-        assert_eq!(curve.value(2.5, &[1.0]), Some(2.5f64.ln()));
+        // The last bit of a logarithm is the machine's.
+        assert!((curve.value(2.5, &[1.0]).unwrap() - 2.5f64.ln()).abs() < 1e-15);
         assert_eq!(curve.value(0.0, &[1.0]), None);
         assert_eq!(curve.value(-1.0, &[1.0]), None);
     }
