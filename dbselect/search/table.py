@@ -71,7 +71,7 @@ def gram_given(problem: "Problem") -> Gram | None:
 def table_of(problem: "Problem", patterns: Sequence[str] | None) -> Table:
     """Return the table of a problem, or the rows drawn of it; `patterns` None reads all."""
     table = _opened(problem, patterns)
-    _check_groups(problem, table)
+    _check_named(problem, table, patterns or ())
     if problem.rows is None:
         return table
     key = ("drawn", None if patterns is None else tuple(patterns))
@@ -81,16 +81,16 @@ def table_of(problem: "Problem", patterns: Sequence[str] | None) -> Table:
     return found
 
 
-def _check_groups(problem: "Problem", table: Table) -> None:
-    """Refuse a group with a column of no field of the table, by the name of the group."""
+def _check_named(problem: "Problem", table: Table, patterns: Sequence[str]) -> None:
+    """Refuse a target that is read, and a column of a group, that no field of the table is."""
     fields = {*table.schema.names}
-    owner: dict[str, str] = {}
+    what = {name: "target" for name in problem.targets if name in patterns}
     for name, means in (problem.groups or {}).items():
         for one in patterns_of(name, means):
-            owner.setdefault(one, name)
-    for one in not_computed([*owner], problem.terms) or ():
+            what.setdefault(one, f"group '{name}'")
+    for one in not_computed([*what], problem.terms) or ():
         if fields.isdisjoint((one, field_of(one))):
-            match([one], [leaf.name for leaf in leaves(table.schema)], f"group '{owner[one]}'")
+            match([one], [leaf.name for leaf in leaves(table.schema)], what[one])
 
 
 def open_once(problem: "Problem") -> Table:

@@ -121,6 +121,17 @@ def test_a_table_with_two_columns_of_one_name_is_refused():
     refused(ds.errors.ColumnError, ["two columns named 'x'"], ds.gram, table)
 
 
+@pytest.mark.parametrize("groups", [None, {"g": ["a"]}], ids=str)
+@pytest.mark.parametrize("gram", ["full", "lazy"])
+def test_a_misspelt_target_is_called_the_target_whatever_else_is_read(groups, gram):
+    words = ["target names unknown column 'yy'"]
+    kind = ds.errors.ColumnError
+    refused(kind, words, ds.anytime_sequence, TABLE, "yy", groups, gram=gram)
+    refused(kind, words, ds.fit, TABLE, "yy", ["a"])
+    refused(kind, words, ds.fit, TABLE, "yy", ["a"], family="poisson")
+    refused(kind, words, ds.AnytimePredictor, TABLE, "yy", groups)
+
+
 def test_a_text_file_with_two_columns_of_one_name_is_refused(tmp_path):
     # Polars calls the second x_duplicated_0.
     (tmp_path / "t.csv").write_text("x,x,y\n1,2,3\n2,3,5\n")
