@@ -55,6 +55,17 @@ class _Turn(ctypes.Structure):
 _OnTurn = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Turn))
 
 
+class _Moments(ctypes.Structure):
+    """Moments of D columns and a target, where they are."""
+
+    _fields_ = (
+        ("width", ctypes.c_size_t),
+        ("rows", ctypes.c_int64),
+        ("weight", ctypes.c_double),
+        *((name, ctypes.c_void_p) for name in ("mean", "mean_low", "comoment")),
+    )
+
+
 class _Penalised(ctypes.Structure):
     """What is minimised, where its numbers are."""
 
@@ -105,6 +116,9 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "check": (_POINTER, _POINTER, _TEXT, *_ARRAY),
     "fault": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER),
     "left": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER, _POINTER),
+    "least_squares": (_POINTER, _POINTER, _DOUBLE, _FLAG, _FLAG, _FLAG, *_ARRAY),
+    "student_beyond": (None, _INT, _POINTER, _SIZE, _POINTER),
+    "student_within": (_DOUBLE, _INT, _DOUBLE),
     "penalised_path": (_POINTER, _POINTER, _OnTurn, *_ARRAY),
     "penalised_degrees": (_POINTER, _POINTER, _POINTER, _POINTER),
     "knockoffs": (
@@ -322,6 +336,41 @@ class RowDesign:
         return found
 
 
+def least_squares(
+    rows: int,
+    weight: float,
+    moments: tuple[_Vector, _Vector, _Vector],
+    ridge: float,
+    scale: bool,
+    intercept: bool,
+    has_factor: bool,
+) -> dict[str, _Vector]:
+    """Fit D >= 1 columns to a target, which is the last of D + 1 columns of a record, and varies.
+
+    `moments` are means, what rounding took from them, both (D + 1,), and comoments, (D + 1, D + 1).
+    Returns the fields of `LeastSquares`, flat; RecordError for comoments that no rows can have.
+    """
+    mean, mean_low, comoment = moments
+    lower = comoment[np.tri(len(mean), dtype=bool)]
+    parts = [np.ascontiguousarray(part) for part in (mean, mean_low, lower)]
+    given = _Moments(len(mean) - 1, rows, weight, *(part.ctypes.data for part in parts))
+    found = _array("least_squares", ctypes.byref(given), ridge, scale, intercept, has_factor)
+    return _vectors(found)
+
+
+def student_beyond(free: float, statistics: _Vector) -> _Vector:
+    """Return how often |t| of >= 1 degrees of freedom is as large by chance; of inf the normal."""
+    statistics = np.ascontiguousarray(statistics, np.float64)
+    beyond = np.empty(len(statistics))
+    _call("student_beyond", int(min(free, _MOST)), statistics, len(statistics), beyond)
+    return beyond
+
+
+def student_within(free: float, probability: float) -> float:
+    """Return what |t| of >= 1 degrees of freedom is within with a probability, 0 to 1."""
+    return float(_call("student_within", int(min(free, _MOST)), probability))
+
+
 class Penalised:
     """A quadratic on D columns in J groups, and a penalty of 1.
 
@@ -370,7 +419,7 @@ def penalised_path(
     found = _array("penalised_path", ctypes.byref(given), _OnTurn(turns.send))
     if raised:
         raise raised.pop()
-    return {field.name: to_numpy(found.field(field.name)[0].values) for field in found.type}
+    return _vectors(found)
 
 
 def penalised_degrees(asked: Penalised, penalties: _Vector, w: _Vector) -> _Vector:
@@ -600,6 +649,11 @@ def _array(name: str, *given: Any) -> Any:
     addresses = ctypes.addressof(array), ctypes.addressof(schema)
     _run(name, *given, *addresses)
     return pa.Array._import_from_c(*addresses)
+
+
+def _vectors(found: pa.StructArray) -> dict[str, _Vector]:
+    """Return the lists of numbers of one row, by name."""
+    return {field.name: to_numpy(found.field(field.name)[0].values) for field in found.type}
 
 
 def _numbers(name: str, *given: Any) -> _Index:

@@ -90,12 +90,16 @@ def warn_of_dropped(state: State, names: Sequence[str], *, is_linear: bool = Tru
     gain = squares / share
     worst = int(gain.argmax())
     if gain[worst] > TOLD_SHARE:
-        whole = "the target's variance" if is_linear else "the null deviance"
-        cure = "use fit(exact=True), or give" if is_linear else "give"
-        warn_caller(
-            f"column '{names[columns[worst]]}' nearly depends on the others: {share[worst]:.0e} of "
-            "its variance is its own, too little for doubles, so it gets coefficient 0, although "
-            f"it may explain {min(gain[worst], 1.0):.3f} of {whole}; {cure} the difference as a "
-            "column of its own",
-            DependenceWarning,
-        )
+        warn_of_trace(names[columns[worst]], share[worst], gain[worst], is_linear=is_linear)
+
+
+def warn_of_trace(name: str, share: float, gain: float, *, is_linear: bool = True) -> None:
+    """Warn of a column with coefficient 0 that may explain much by a share of its variance."""
+    whole = "the target's variance" if is_linear else "the null deviance"
+    cure = "use fit(exact=True), or give" if is_linear else "give"
+    warn_caller(
+        f"column '{name}' nearly depends on the others: {share:.0e} of its variance is its own, "
+        f"too little for doubles, so it gets coefficient 0, although it may explain "
+        f"{min(gain, 1.0):.3f} of {whole}; {cure} the difference as a column of its own",
+        DependenceWarning,
+    )

@@ -10,8 +10,9 @@ import numpy as np
 from dbselect.linear.blas import SMALL_SQUARE
 from dbselect.linear.condition import check_held, warn_of_leak
 from dbselect.linear.inference import FittedRows, through_origin
+from dbselect.linear.least_squares import least_squares
 from dbselect.linear.problem import Index, Linear, check_filled, check_usable, linear
-from dbselect.linear.refine import prefix_residuals, refined
+from dbselect.linear.refine import prefix_residuals
 from dbselect.linear.state import State
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import groups_of, numbers_of
@@ -154,8 +155,10 @@ class GramSearch(Search):
         own, members = self.linear, self.groups.members
         coef = state.coef() * (own.target_spread / own.spread)
         if self.call.problem.ridge == 0 and not state.apart:
-            support = {members[j]: float(coef[j]) for j in state.support}
-            coef[state.support] = list(refined(self.gram, self.target, support).values())
+            kept = [members[j] for j in state.support]
+            refined = least_squares(self.gram, self.target, kept)
+            if not refined.is_aliased.any():
+                coef[state.support] = refined.coef
         at = np.concatenate([np.empty(0, np.intp), *(self.groups.positions[g] for g in state.held)])
         found = self.parts_of(self.target, own, coef, at, state.held, state.explained)
         return found | {"aliased": tuple(members[j] for j in state.aliased)}

@@ -8,6 +8,7 @@
 
 pub mod arrived;
 pub mod designs;
+pub mod fits;
 pub mod knockoffs;
 pub mod penalised;
 pub mod states;
