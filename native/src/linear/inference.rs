@@ -10,9 +10,9 @@
 use super::columns::INTERCEPT;
 use super::fit::Fitted;
 use super::state::State;
-use crate::search::algebra::dense::dot;
-use crate::search::algebra::student::Student;
-use crate::search::problem::Gram;
+use crate::linear::algebra::dense::dot;
+use crate::linear::algebra::student::Student;
+use crate::linear::problem::Gram;
 
 /// Standard errors of a model.
 #[derive(Clone, Debug, Default)]

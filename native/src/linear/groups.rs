@@ -4,10 +4,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::error::{Error, listed, shown};
-use super::nearest::unknown;
+use crate::linear::columns::{SUFFIX, fields_of, match_columns, with_indicators};
 use crate::record::terms::Terms;
-use crate::search::linear::columns::{SUFFIX, fields_of, match_columns, with_indicators};
+use crate::words::error::{Error, listed, shown};
+use crate::words::nearest::unknown;
 
 /// Which searches take a column in several groups: those that give no group back.
 const WHO_SHARES: &str =

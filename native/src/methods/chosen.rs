@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use super::answer::{Cell, Found};
 use super::question::Setting;
-use crate::search::linear::refine::{Refiner, is_correctable};
-use crate::search::linear::state::State;
-use crate::search::problem::Linear;
+use crate::linear::problem::Linear;
+use crate::linear::refine::{Refiner, is_correctable};
+use crate::linear::state::State;
 
 /// A linear model on some columns of chosen groups.
 #[derive(Clone, Debug, Default)]

@@ -7,7 +7,7 @@ use super::columns::{SUFFIX, match_columns, with_indicators};
 use crate::record::gram::Record;
 use crate::record::inputs::curves;
 use crate::record::terms::{Terms, sources};
-use crate::search::error::Error;
+use crate::words::error::Error;
 
 /// The record of some columns, by name, field or glob, in that order.
 ///

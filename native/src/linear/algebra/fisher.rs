@@ -75,7 +75,7 @@ fn log_beta(a: f64, m: i64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::algebra::student::Student;
+    use crate::linear::algebra::student::Student;
 
     #[test]
     fn one_degree_of_freedom_is_the_square_of_students_t() {

@@ -25,9 +25,9 @@
 //! Van Parys (2020), Annals of Statistics 48, for the tangents. Departures: groups and costs,
 //! E conditional on H, and dependent columns.
 
-use crate::search::algebra::cholesky::{cholesky, inverse, inverse_factor, solve};
-use crate::search::algebra::dense::dot;
-use crate::search::algebra::extremes::extremes;
+use crate::linear::algebra::cholesky::{cholesky, inverse, inverse_factor, solve};
+use crate::linear::algebra::dense::dot;
+use crate::linear::algebra::extremes::extremes;
 
 /// Rounds in which E grows into what is left of Q: each costs an inverse and an eigenvalue, and
 /// more of them saved fewer questions than they took time, on columns of any kind.

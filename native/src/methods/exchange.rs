@@ -4,13 +4,13 @@ use super::answer::Found;
 use super::chosen::Chosen;
 use super::question::{Choice, Setting};
 use crate::kernel::possible::INDEFINITE;
-use crate::search::error::Error;
-use crate::search::groups::Groups;
-use crate::search::linear::state::{Buffers, State};
-use crate::search::options::{check_budget, check_count};
+use crate::linear::groups::Groups;
+use crate::linear::state::{Buffers, State};
+use crate::methods::options::{check_budget, check_count};
+use crate::methods::setup::{Limited, check_first};
 use crate::search::sets::exchange::{GoesOn, Limits, choose};
-use crate::search::setup::{Limited, check_first};
 use crate::search::steps::{fits, is_possible};
+use crate::words::error::Error;
 
 /// The options of `exchange`.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! Least squares as values: what was asked about a model.
 
-use super::fit::{Ask, Diagnosis, FitRequest, Fitted};
-use super::inference::{Term, Tests};
-use crate::search::methods::answer::{Cell, Found};
+use crate::linear::fit::{Ask, Diagnosis, FitRequest, Fitted};
+use crate::linear::inference::{Term, Tests};
+use crate::methods::answer::{Cell, Found};
 
 impl Fitted {
     /// What a request asks about the model, of the type that its method returns.

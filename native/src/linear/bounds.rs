@@ -13,10 +13,10 @@
 //! 3.3, 3.4; Das and Kempe (2011), Lemma 2.5.
 
 use super::state::{Buffers, State};
-use crate::search::algebra::eigen::inverse_root;
-use crate::search::algebra::extremes::extremes;
-use crate::search::groups::Groups;
-use crate::search::problem::Linear;
+use crate::linear::algebra::eigen::inverse_root;
+use crate::linear::algebra::extremes::extremes;
+use crate::linear::groups::Groups;
+use crate::linear::problem::Linear;
 use crate::search::steps::{BUDGET_SLACK, fits};
 
 /// Prefixes at which mu is computed anew: it never falls from one to the next.
@@ -133,9 +133,9 @@ fn knapsack(ranked: &[(f64, f64)], budget: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linear::groups::groups_of;
+    use crate::linear::problem::Gram;
     use crate::record::terms::Terms;
-    use crate::search::groups::groups_of;
-    use crate::search::problem::Gram;
 
     #[test]
     fn no_set_within_a_budget_explains_more() {

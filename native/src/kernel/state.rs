@@ -35,13 +35,13 @@ pub(crate) trait State: Sized {
 /// Let the state of a structure be that of some fields; the others are as in another one.
 macro_rules! state {
     ($name:ident { $($field:ident),+ } $(.. $rest:expr)?) => {
-        impl crate::record::state::State for $name {
+        impl crate::kernel::state::State for $name {
             fn write(&self, out: &mut Vec<u8>) {
-                $(crate::record::state::State::write(&self.$field, out);)+
+                $(crate::kernel::state::State::write(&self.$field, out);)+
             }
 
-            fn read(from: &mut crate::record::state::Words) -> Result<Self, String> {
-                $(let $field = crate::record::state::State::read(from)?;)+
+            fn read(from: &mut crate::kernel::state::Words) -> Result<Self, String> {
+                $(let $field = crate::kernel::state::State::read(from)?;)+
                 Ok($name { $($field,)+ $(..$rest)? })
             }
         }

@@ -1,9 +1,9 @@
 //! Whether doubles tell what every set of some columns explains.
 
 use super::state::{CONDITION_LIMIT, RANK_SHARE, ROUNDING_SHARE, State};
-use crate::search::algebra::cholesky::{cholesky, solve};
-use crate::search::algebra::dense::dot;
-use crate::search::problem::Linear;
+use crate::linear::algebra::cholesky::{cholesky, solve};
+use crate::linear::algebra::dense::dot;
+use crate::linear::problem::Linear;
 
 /// What is explained errs by this at the limit, as a share of the target's variance: w'w times the
 /// rounding of C.
@@ -68,8 +68,8 @@ fn own_gain(problem: &Linear, columns: &[usize], aliased: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::linear::state::Buffers;
-    use crate::search::problem::Gram;
+    use crate::linear::problem::Gram;
+    use crate::linear::state::Buffers;
     use crate::testing::{Lcg, moments};
 
     /// Whether a, the same with a share of some noise, and another column are certain to explain

@@ -5,25 +5,25 @@
 
 use std::sync::Arc;
 
-use super::error::Error;
-use super::groups::{Costs, GroupColumns};
-use super::knockoffs::KnockoffOptions;
-use super::linear::fit::{Ask, FitRequest};
-use super::methods::best_within::BestWithinOptions;
-use super::methods::dash::DashOptions;
-use super::methods::exchange::ExchangeOptions;
-use super::methods::question::Choice;
-use super::methods::{METHODS, Method};
-use super::nearest::{near, unknown};
 use super::options::{
     AnytimeOptions, BackwardOptions, Direction, Fields, FloatingOptions, FobaOptions, Information,
     REFUSED, Rule, StepOptions, Usefulness, refused, refused_by,
 };
-use super::penalised::lasso::{LassoOptions, Penalised};
-use super::sets::sght::SghtOptions;
 use super::setup::{self, Request};
 use super::value::Value;
 use crate::arrived::pattern::Available;
+use crate::linear::fit::{Ask, FitRequest};
+use crate::linear::groups::{Costs, GroupColumns};
+use crate::methods::best_within::BestWithinOptions;
+use crate::methods::dash::DashOptions;
+use crate::methods::exchange::ExchangeOptions;
+use crate::methods::question::Choice;
+use crate::methods::{METHODS, Method};
+use crate::search::knockoffs::KnockoffOptions;
+use crate::search::penalised::lasso::{LassoOptions, Penalised};
+use crate::search::sets::sght::SghtOptions;
+use crate::words::error::Error;
+use crate::words::nearest::{near, unknown};
 
 /// The probability with which an interval of a summary holds its coefficient, unless one is given.
 const LEVEL: f64 = 0.95;

@@ -15,7 +15,7 @@
 //! Applied Multiple Regression, section 3.5.
 
 use super::state::{RANK_ROUNDING, State};
-use crate::search::algebra::singular::singular_values;
+use crate::linear::algebra::singular::singular_values;
 
 /// What a column has of the target; NaN where it has nothing of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -127,8 +127,8 @@ fn triangle_of(m: &[f64], width: usize, rank: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::linear::state::Buffers;
-    use crate::search::problem::{Gram, Linear};
+    use crate::linear::problem::{Gram, Linear};
+    use crate::linear::state::Buffers;
 
     /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; twice a; and y = 3, 4, 6, 9.
     const GRAM: Gram = Gram {

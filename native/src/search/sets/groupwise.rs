@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::relaxation::Undecided;
-use super::state::RANK_SHARE;
-use crate::search::algebra::cholesky::{cholesky, independent, inverse, solve};
-use crate::search::algebra::dense::{dot, subtract_combination};
-use crate::search::algebra::extremes::extremes;
-use crate::search::algebra::panels::subtract_products;
-use crate::search::problem::Linear;
+use crate::linear::algebra::cholesky::{cholesky, independent, inverse, solve};
+use crate::linear::algebra::dense::{dot, subtract_combination};
+use crate::linear::algebra::extremes::extremes;
+use crate::linear::algebra::panels::subtract_products;
+use crate::linear::problem::Linear;
+use crate::linear::state::RANK_SHARE;
 use crate::search::sets::leaps::{Leaps, Set};
 
 /// A column takes part in a dependence if its coefficient there is above this: with a smaller one,
@@ -192,8 +192,8 @@ impl<'c> Groupwise<'c> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::linear::relaxation::Tangent;
-    use crate::search::problem::Gram;
+    use crate::linear::problem::Gram;
+    use crate::search::sets::relaxation::Tangent;
     use crate::testing::{Lcg, moments};
 
     /// Groups of 1, 2, 1, 3, 1 and 1 columns; of dependent ones the last two depend on others.

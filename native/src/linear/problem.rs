@@ -8,11 +8,11 @@
 //! The twin of `dbselect/linear/problem.py`. Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1
 //! and section 3.
 
-use super::error::Error;
 use crate::kernel::possible::{INDEFINITE, LEAST_SQUARE, fault, is_indefinite, packed};
 use crate::kernel::rank_update::triangle;
+use crate::linear::columns::{SUFFIX, position};
 use crate::record::terms::Terms;
-use crate::search::linear::columns::{SUFFIX, position};
+use crate::words::error::Error;
 
 /// A column is constant where its deviation is below this share of its mean, the rounding of
 /// the means of constant blocks; or of what rounding took from the mean, where a record knows it.

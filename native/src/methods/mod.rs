@@ -1,26 +1,42 @@
 //! The methods of a record: what each takes, and what it returns.
 //!
 //! A new one is a line here, its options in `options` and `given`, and a `Choice` that answers.
+//!
+//! | module | what |
+//! |---|---|
+//! | `value`, `given` | values that a door was given by name, read into a request |
+//! | `options` | the options of each method, checked |
+//! | `setup` | a request, matched to the columns of a record |
+//! | `question` | a method as it is asked of records |
+//! | `answer` | what a method returns, and its type |
+//! | `told` | fits as answers |
+//! | `best_within`, `dash`, `exchange` | sets of groups, asked and answered |
+//! | `chosen` | the model of a set of groups |
 
 pub mod answer;
 pub mod best_within;
 pub mod chosen;
 pub mod dash;
 pub mod exchange;
+pub mod given;
+pub mod options;
 pub mod question;
+pub mod setup;
+mod told;
+pub mod value;
 
 use self::answer::Type;
 use self::best_within::BestWithinOptions;
 use self::dash::DashOptions;
 use self::exchange::ExchangeOptions;
-use super::options::{
+use self::options::{
     AnytimeOptions, BackwardOptions, Fields, FloatingOptions, FobaOptions, StepOptions,
 };
 use crate::glm::request::OF_ROWS;
 
-use super::knockoffs::KnockoffOptions;
-use super::penalised::lasso::LassoOptions;
-use super::sets::sght::SghtOptions;
+use crate::search::knockoffs::KnockoffOptions;
+use crate::search::penalised::lasso::LassoOptions;
+use crate::search::sets::sght::SghtOptions;
 
 /// A method of a Gram record and a target.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::record::inputs::curves;
 use crate::record::terms::Terms;
-use crate::search::error::Error;
-use crate::search::nearest::unknown;
+use crate::words::error::Error;
+use crate::words::nearest::unknown;
 
 /// What the name of an indicator of missing values adds to that of its column.
 pub const SUFFIX: &str = ".missing";

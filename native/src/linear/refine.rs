@@ -13,9 +13,9 @@
 //! Accuracy and Stability of Numerical Algorithms, section 12.
 
 use super::state::State;
-use crate::search::algebra::dense::{dot, subtract_combination};
-use crate::search::algebra::twofold::Twofold;
-use crate::search::problem::{Gram, Linear};
+use crate::linear::algebra::dense::{dot, subtract_combination};
+use crate::linear::algebra::twofold::Twofold;
+use crate::linear::problem::{Gram, Linear};
 
 /// Condition numbers between which the coefficients of all prefixes are refined: below, they
 /// keep ten of sixteen digits without that; above, a correction has no digit right.

@@ -21,10 +21,10 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::kernel::possible::{LEAST_LEFT, LEFT_ROUNDING};
-use crate::search::algebra::dense::{dot, reflect, subtract_combination};
-use crate::search::algebra::elimination::{eliminate, eliminate_column};
-use crate::search::algebra::panels::{subtract_products, subtract_shares, subtract_triangle};
-use crate::search::problem::Linear;
+use crate::linear::algebra::dense::{dot, reflect, subtract_combination};
+use crate::linear::algebra::elimination::{eliminate, eliminate_column};
+use crate::linear::algebra::panels::{subtract_products, subtract_shares, subtract_triangle};
+use crate::linear::problem::Linear;
 
 /// Share of its own variance below which a column is aliased: conditional variances carry an
 /// error of some 1e-15 for a small w, so what is left still has three digits.
@@ -857,7 +857,7 @@ fn finish_inverse(row: &mut [f64], diagonal: f64) {
 mod tests {
     use super::*;
     use crate::kernel::rank_update::triangle;
-    use crate::search::problem::Gram;
+    use crate::linear::problem::Gram;
     use crate::testing::Lcg;
 
     /// The problem of the last of some columns, of random rows; `spoil` changes a row.

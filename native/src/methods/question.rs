@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use super::answer::{Found, Type};
 use super::{Kind, Method};
+use crate::linear::fit::{FitPlan, FitRequest, Fitter};
+use crate::linear::inference::Tests;
+use crate::linear::problem::{Gram, Linear, Raw};
+use crate::linear::state::Buffers;
+use crate::methods::given::{read_choice, read_fit};
+use crate::methods::options::Fields;
+use crate::methods::setup::{Fit, Limited, Plan, Request};
+use crate::methods::value::Value;
 use crate::record::terms::Terms;
-use crate::search::error::Error;
-use crate::search::given::{read_choice, read_fit};
-use crate::search::linear::fit::{FitPlan, FitRequest, Fitter};
-use crate::search::linear::inference::Tests;
-use crate::search::linear::state::Buffers;
-use crate::search::options::Fields;
-use crate::search::problem::{Gram, Linear, Raw};
 use crate::search::sets::exchange::GoesOn;
-use crate::search::setup::{Fit, Limited, Plan, Request};
-use crate::search::value::Value;
+use crate::words::error::Error;
 
 /// The options of a method that chooses groups, which answers by them.
 pub trait Choice: Limited + Debug + Send + Sync {

@@ -5,15 +5,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::error::{Error, rounded, shown};
-use super::groups::{Costs, GroupColumns, Groups, groups_of};
 use super::options::{
     AnytimeOptions, BackwardOptions, Direction, Fields, FloatingOptions, FobaOptions, StepOptions,
 };
-use super::problem::{Gram, Target};
-use super::steps::fits;
+use crate::linear::columns::features_of;
+use crate::linear::groups::{Costs, GroupColumns, Groups, groups_of};
+use crate::linear::problem::{Gram, Target};
 use crate::record::terms::Terms;
-use crate::search::linear::columns::features_of;
+use crate::search::steps::fits;
+use crate::words::error::{Error, rounded, shown};
 
 /// Which search, and its options.
 #[derive(Clone, Debug)]

@@ -11,14 +11,14 @@ use super::inference::{Deviations, deviations};
 use super::refine::{Refiner, is_correctable};
 use super::state::{Buffers, CONDITION_LIMIT, State, Trace};
 use crate::kernel::possible::INDEFINITE;
+use crate::linear::algebra::fisher::FTest;
+use crate::linear::groups::groups_of;
+use crate::linear::problem::{Gram, Linear, Raw, Target};
+use crate::methods::options::{Fields, refused};
+use crate::methods::value::Value;
 use crate::record::terms::Terms;
-use crate::search::algebra::fisher::FTest;
-use crate::search::error::Error;
-use crate::search::groups::groups_of;
-use crate::search::options::{Fields, refused};
-use crate::search::problem::{Gram, Linear, Raw, Target};
 use crate::search::steps::is_possible;
-use crate::search::value::Value;
+use crate::words::error::Error;
 
 /// What is asked about least squares on some columns.
 #[derive(Clone, Debug)]
@@ -343,7 +343,7 @@ impl Fitted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::linear::inference::Tests;
+    use crate::linear::inference::Tests;
 
     /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; twice a; and y = 3, 4, 6, 9.
     const GRAM: Gram = Gram {

@@ -6,18 +6,18 @@ use super::answer::{Cell, Found};
 use super::chosen::Chosen;
 use super::question::{Choice, Setting};
 use crate::kernel::possible::INDEFINITE;
-use crate::search::error::Error;
-use crate::search::linear::certain::is_certain;
-use crate::search::linear::groupwise::Groupwise;
-use crate::search::linear::state::{Buffers, State};
-use crate::search::options::{Rule, refused};
+use crate::linear::certain::is_certain;
+use crate::linear::state::{Buffers, State};
+use crate::methods::options::{Rule, refused};
+use crate::methods::setup::{Limited, Plan};
+use crate::methods::value::Value;
 use crate::search::sets::branch_and_bound::{Task, branch_and_bound};
 use crate::search::sets::exchange::{GoesOn, Limits, improve};
-use crate::search::setup::{Limited, Plan};
+use crate::search::sets::groupwise::Groupwise;
 use crate::search::steps::{fits, is_possible};
-use crate::search::value::Value;
 use crate::search::walks::criteria::Criterion;
 use crate::search::walks::greedy::{self, greedy_search};
+use crate::words::error::Error;
 
 /// Share of the time limit for leaps and bounds: what they do not prove in it they hardly ever do.
 const LEAPS_SHARE: f64 = 0.25;
@@ -142,10 +142,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::linear::problem::Gram;
+    use crate::methods::Method;
+    use crate::methods::question::{Asker, Question};
     use crate::record::terms::Terms;
-    use crate::search::methods::Method;
-    use crate::search::methods::question::{Asker, Question};
-    use crate::search::problem::Gram;
 
     /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; and y = 2 a + b / 2 + 1/2.
     const GRAM: Gram = Gram {

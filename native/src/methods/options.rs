@@ -3,8 +3,8 @@
 //! The twin of `dbselect/options/table.py` and `dbselect/problem/fields.py`, without what needs
 //! the rows of a table; a test compares names, defaults and what is allowed.
 
-use super::error::{Error, listed};
 use super::value::Value;
+use crate::words::error::{Error, listed};
 
 /// What an option may be, where it is not one of some names.
 const ALLOWED: [(&str, &str); 48] = [

@@ -4,15 +4,15 @@ use super::answer::Found;
 use super::chosen::Chosen;
 use super::question::{Choice, Setting};
 use crate::kernel::possible::INDEFINITE;
-use crate::search::error::Error;
-use crate::search::given::Given;
-use crate::search::linear::state::{Buffers, State};
-use crate::search::options::{check_count, refused_by};
+use crate::linear::state::{Buffers, State};
+use crate::methods::given::Given;
+use crate::methods::options::{check_count, refused_by};
+use crate::methods::setup::{Limited, Plan};
+use crate::methods::value::Value;
 use crate::search::sets::dash::{Ask, best_guess};
 use crate::search::sets::exchange::GoesOn;
-use crate::search::setup::{Limited, Plan};
 use crate::search::steps::is_possible;
-use crate::search::value::Value;
+use crate::words::error::Error;
 
 /// The options of `dash`.
 #[derive(Clone, Debug)]

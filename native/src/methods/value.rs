@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::error::shown;
+use crate::words::error::shown;
 
 /// What an engine's value means, whatever its type there.
 #[derive(Clone, Debug, PartialEq)]
