@@ -31,6 +31,9 @@ _Index = npt.NDArray[np.intp]
 #: The library's letters for policies; what is an error is known when all rows are read.
 _LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n", "zero": "z"}
 
+#: The number of the stop of an interrupted walk.
+_INTERRUPTED = 6
+
 #: The largest whole number that the library reads; more means no more to a limit.
 _MOST = 2**63 - 1
 
@@ -78,6 +81,18 @@ class _Penalised(ctypes.Structure):
     )
 
 
+class _Grouped(ctypes.Structure):
+    """A Gram and groups of its columns, where their numbers are."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("mean", "mean_low", "comoment")),
+        *((name, ctypes.c_void_p) for name in ("members", "columns", "starts", "costs")),
+        *((name, ctypes.c_size_t) for name in ("width", "target", "n_members", "n_groups")),
+        *((name, ctypes.c_int64) for name in ("rows", "skipped")),
+        ("weight", ctypes.c_double),
+    )
+
+
 @cache
 def library_path() -> Path:
     """Path of the compiled library, which Polars and DuckDB load as well."""
@@ -111,7 +126,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "project": (_POINTER, *_VECTOR, _POINTER),
     "support_table": (_POINTER, *_VECTOR, *_ARRAY),
     "sets": (_POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _INT, _POINTER, _POINTER),
-    "search": (_POINTER, _POINTER, _POINTER, _OnTurn, *_ARRAY),
+    "search": (_POINTER, _POINTER, _POINTER, *_ARRAY),
+    "walk": (_POINTER, _POINTER, _TEXT, _OnTurn, *_ARRAY),
     "answer": (_POINTER, _POINTER, _POINTER, _OnTurn, *_ARRAY),
     "check": (_POINTER, _POINTER, _TEXT, *_ARRAY),
     "fault": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER),
@@ -457,46 +473,50 @@ def knockoff_select(statistics: _Vector, q: float) -> tuple[_Vector, _Vector, An
     return found[:, 0], found[:, 1], found[:, 2] > 0
 
 
-def search(
-    records: pa.Array,
+def walk(
+    gram: Any,
+    target: int,
+    members: _Index,
+    groups: tuple[_Index, _Index, _Vector],
     method: str,
-    target: str,
     given: Mapping[str, Any],
-    turn: Callable[[int, bool, float], None] | None = None,
-) -> pa.StructArray:
+    turn: Callable[[int, bool, float], None],
+) -> _Vector:
+    """Search one Gram by numbers, as `search` does; without any if it cannot be searched.
+
+    `target` and `members`, (D,), are columns of the Gram; `groups` has positions in `members`,
+    group by group, where those of each begin, and the last end, and costs. In `given` the names of
+    groups are their numbers. `turn` is called after each step with the number of the group, whether
+    it was added, and the share explained; when it raises a KeyboardInterrupt, the answer has the
+    steps so far. The numbers are in the order that `written` of the library says.
+    """
+    arrays = (gram.mean, gram.mean_low, gram.comoment, members, *groups)
+    grouped = _Grouped(
+        *(array.ctypes.data for array in arrays), len(gram.mean), target, len(members),
+        len(groups[2]), gram.rows, gram.skipped, gram.weight,
+    )  # fmt: skip
+    raised: list[BaseException] = []
+    turns = _turns(turn, raised)
+    next(turns)
+    request = _request(method, "target", given)
+    found = to_numpy(_array("walk", ctypes.byref(grouped), request, _OnTurn(turns.send)))
+    # An interrupt that came too late to end the search, or of one that is refused, is raised.
+    is_ended = len(found) > 0 and found[1] == _INTERRUPTED
+    if raised and not (is_ended and isinstance(raised[0], KeyboardInterrupt)):
+        raise raised.pop()
+    return found
+
+
+def search(records: pa.Array, method: str, target: str, given: Mapping[str, Any]) -> pa.StructArray:
     """Search every Gram record of an array, without the GIL, on all cores, in O(D^3) each.
 
-    Groups in `given` are lists of names and globs by name. Of one record `turn` is called after
-    each step with the number of the group, whether it was added, and the share explained; when it
-    raises a KeyboardInterrupt, the answer has the steps so far and the stop ``"INTERRUPTED"``.
+    Groups in `given` are lists of names and globs by name.
 
     Returns a row for each record: ``sequence``, steps as in SQL; ``status``, null, or why there is
     none; ``stop`` and ``choices``, why it ended and among which groups each step chose, by name;
     ``aliased``, columns that depend on columns before them; ``condition``, of those selected.
     """
-    found, raised = _asked("search", records, _request(method, target, given), turn)
-    if raised:
-        # An interrupt that came too late for that, or of a record that is refused, is raised.
-        is_ended = found.field("stop")[0].as_py() == "INTERRUPTED"
-        if not (is_ended and isinstance(raised[0], KeyboardInterrupt)):
-            raise raised.pop()
-    return found
-
-
-def _asked(
-    function: str,
-    records: pa.Array,
-    request: str,
-    turn: Callable[[int, bool, float], None] | None,
-) -> tuple[pa.StructArray, list[BaseException]]:
-    """Return what the library answers, and what the turns raised."""
-    raised: list[BaseException] = []
-    on_turn = _OnTurn()  # a null pointer: nothing is called
-    if turn is not None:
-        turns = _turns(turn, raised)
-        next(turns)
-        on_turn = _OnTurn(turns.send)
-    return _array(function, _Stream(_batch(records)), request, on_turn), raised
+    return _array("search", _Stream(_batch(records)), _request(method, target, given))
 
 
 def _turns(
@@ -533,7 +553,14 @@ def answers(
     ``found``, as SQL returns it; ``status``; ``condition``; ``trace``, the column left out as
     dependent that may explain much; and ``notes``, as of the method's ``Choice::choose``.
     """
-    found, raised = _asked("answer", records, _request(method, target, given), turn)
+    raised: list[BaseException] = []
+    on_turn = _OnTurn()  # a null pointer: nothing is called
+    if turn is not None:
+        turns = _turns(turn, raised)
+        next(turns)
+        on_turn = _OnTurn(turns.send)
+    request = _request(method, target, given)
+    found = _array("answer", _Stream(_batch(records)), request, on_turn)
     if raised:
         raise raised.pop()
     return found

@@ -13,7 +13,7 @@ from dbselect.errors import (
     warn_caller,
 )
 from dbselect.linear.state import State
-from dbselect.record.gram import Vector
+from dbselect.record.gram import Gram, Vector
 
 #: Condition number of the selected columns' correlations above which coefficients
 #: keep fewer than six of sixteen digits.
@@ -65,6 +65,16 @@ def warn_of(condition: float) -> None:
             f"about {max(0, 16 - math.log10(condition)):.0f} of 16 digits",
             ConditionWarning,
         )
+
+
+def may_leak(gram: Gram, target: str) -> bool:
+    """Whether a column may explain so much of the target, as far as its comoments show."""
+    if gram.rows < LEAK_ROWS:
+        return False
+    at, spread = gram.columns.index(target), np.sqrt(np.diagonal(gram.comoment))
+    # The target is such a column of itself; constant ones may be, by rounding.
+    near = abs(gram.comoment[at]) >= LEAK_SHARE * spread[at] * spread
+    return bool(np.count_nonzero(near) > 1)
 
 
 def warn_of_leak(correlations: Vector, names: Sequence[str], target: str, rows: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dbselect.linear.blas import SMALL_SQUARE
-from dbselect.linear.condition import check_held, warn_of_leak
+from dbselect.linear.condition import check_held, may_leak, warn_of_leak
 from dbselect.linear.inference import FittedRows, through_origin
 from dbselect.linear.least_squares import least_squares
 from dbselect.linear.problem import Index, Linear, check_filled, check_usable, linear
@@ -46,10 +46,16 @@ class GramSearch(Search):
     """A linear problem on its Gram matrix."""
 
     gram: Gram  # of the rows; through the origin where the models are
-    # the problem on unit-variance columns; of several responses also for one in a list
-    linear: Linear
     # whether a walk only adds groups, so that the models of all prefixes are known at its end
     adds_only: bool = False
+    is_joint: bool = False  # whether there is a list of responses, even of one
+
+    @cached_property
+    def linear(self) -> Linear:
+        """The problem on unit-variance columns; the compiled library has one of its own."""
+        problem = self.call.problem
+        target = problem.targets if self.is_joint else self.target
+        return linear(self.gram, target, self.groups.members, problem.ridge, problem.scale)
 
     @cached_property
     def state(self) -> State:
@@ -60,11 +66,6 @@ class GramSearch(Search):
     def target(self) -> str:
         """The column to predict, the first of several."""
         return self.call.problem.targets[0]
-
-    @property
-    def is_joint(self) -> bool:
-        """Whether there is a list of responses, even of one."""
-        return self.linear.c.ndim > 1
 
     @property
     def is_small(self) -> bool:
@@ -212,12 +213,11 @@ def gram_search(
     )
     groups = replace(groups, unused=(*groups.unused, *unread))
     first = numbers_of(problem.always, groups)
-    joint = several and isinstance(problem.target, list | tuple)
-    responses: Any = targets if joint else targets[0]
-    own = linear(gram, responses, groups.members, problem.ridge, problem.scale)
-    if problem.intercept and not joint:
-        warn_of_leak(own.c, groups.members, targets[0], gram.rows)
-    return GramSearch(call, groups, first, gram, own, adds_only)
+    is_joint = several and isinstance(problem.target, list | tuple)
+    search = GramSearch(call, groups, first, gram, adds_only, is_joint)
+    if problem.intercept and not is_joint and may_leak(gram, targets[0]):
+        warn_of_leak(search.linear.c, groups.members, targets[0], gram.rows)
+    return search
 
 
 def prefix_coefficients(search: GramSearch) -> Matrix:

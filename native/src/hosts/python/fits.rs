@@ -9,11 +9,11 @@ use arrow_array::{ArrayRef, RecordBatch, StructArray};
 use super::penalised::list;
 use super::{export, guard};
 use crate::kernel::rank_update::triangle;
-use crate::search::algebra::student::Student;
-use crate::search::linear::fit::{FitPlan, FitRequest, Fitted, Fitter};
-use crate::search::linear::inference::Deviations;
-use crate::search::options::Fields;
-use crate::search::problem::Gram;
+use crate::linear::algebra::student::Student;
+use crate::linear::fit::{FitPlan, FitRequest, Fitted, Fitter};
+use crate::linear::inference::Deviations;
+use crate::linear::problem::Gram;
+use crate::methods::options::Fields;
 
 /// Moments of D columns and of the target, which comes last: numbers of Python's.
 #[repr(C)]
