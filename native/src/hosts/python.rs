@@ -9,6 +9,7 @@
 pub mod arrived;
 pub mod designs;
 pub mod knockoffs;
+pub mod linear;
 pub mod penalised;
 pub mod states;
 pub mod turns;

@@ -7,6 +7,7 @@
 //! | `certain` | whether doubles tell what every set explains |
 //! | `state`, `refine` | what is selected, the last digits |
 //! | `fit`, `inference` | least squares on named columns, and how certain it is |
+//! | `prefixes` | the models on the way to a state |
 //! | `told` | both as values |
 //! | `diagnosis` | how far columns depend on each other |
 
@@ -17,6 +18,7 @@ mod diagnosis;
 pub mod fit;
 pub mod groupwise;
 pub mod inference;
+pub mod prefixes;
 pub mod refine;
 pub mod relaxation;
 pub mod select;
