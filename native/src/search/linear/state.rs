@@ -17,8 +17,8 @@
 //! A column that lies in several groups is as many columns here, the same with its ridge
 //! (`Linear::same`): one that is selected leaves the others aliased.
 //!
-//! The twin of `dbselect/linear/state.py`. Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1
-//! and section 3; the paper solves anew for every candidate.
+//! Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3; the paper solves anew for every
+//! candidate.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -179,8 +179,14 @@ impl<'p> State<'p> {
     /// A state without selected groups; group g has the columns from `starts[g]` on.
     pub fn new(problem: &'p Linear, starts: &'p [usize], buffers: Buffers) -> State<'p> {
         let mut state = State { problem, starts, own: buffers };
-        let (size, width) = (state.size(), problem.width());
-        let own = &mut state.own;
+        state.clear();
+        state
+    }
+
+    /// Select no group.
+    fn clear(&mut self) {
+        let (size, width, problem) = (self.size(), self.problem.width(), self.problem);
+        let own = &mut self.own;
         own.held.clear();
         own.support.clear();
         own.u.clear();
@@ -198,8 +204,7 @@ impl<'p> State<'p> {
         own.floor.extend((0..width).map(|j| {
             if problem.constant[j] { f64::INFINITY } else { RANK_SHARE * problem.scale(j) }
         }));
-        state.own_blocks();
-        state
+        self.own_blocks();
     }
 
     /// Make the blocks anew, given no row of U.
@@ -308,14 +313,8 @@ impl<'p> State<'p> {
 
     /// Take from the covariance of some columns what the selected ones explain of it.
     pub fn take_explained(&self, columns: &[usize], covariance: &mut [f64]) {
-        let width = self.problem.width();
-        let mut own = Vec::with_capacity(columns.len());
-        for row in self.own.u[..self.own.support.len() * width].chunks_exact(width) {
-            own.clear();
-            own.extend(columns.iter().map(|&j| row[j]));
-            for (x, share) in covariance.chunks_exact_mut(own.len()).zip(&own) {
-                x.iter_mut().zip(&own).for_each(|(x, u)| *x -= share * u);
-            }
+        if !columns.is_empty() {
+            subtract_products(covariance, &self.factor_at(columns), columns.len(), 0);
         }
     }
 
@@ -712,8 +711,6 @@ impl<'p> State<'p> {
     }
 
     /// Bound the condition number of C_SS by the square of that of its factor, in the 1-norm.
-    ///
-    /// Python has LAPACK's estimate of the same, which is up to some times less.
     pub fn condition(&mut self) -> f64 {
         self.invert();
         let width = self.problem.width();
@@ -821,7 +818,25 @@ impl<'p> State<'p> {
         for other in again {
             self.add(other);
         }
+        if self.is_doubtful() {
+            let held: Vec<usize> = self.own.held.iter().map(|held| held.group).collect();
+            self.clear();
+            held.into_iter().for_each(|group| {
+                self.add(group);
+            });
+        }
         before - self.explained()
+    }
+
+    /// Whether rounding may be all that is left of a selected column now that others are gone.
+    fn is_doubtful(&mut self) -> bool {
+        self.invert();
+        let Buffers { m, support, .. } = &self.own;
+        let deviations: Vec<f64> = support.iter().map(|&j| self.problem.deviation(j)).collect();
+        m.chunks_exact(self.problem.width().max(1)).enumerate().any(|(k, row)| {
+            let own = row[..=k].iter().zip(&deviations);
+            own.map(|(entry, unit)| (entry * unit).powi(2)).sum::<f64>() * RANK_ROUNDING > 1.0
+        })
     }
 
     /// Rotate the rows of a group to the end of U and drop them.
