@@ -13,7 +13,7 @@ import pytest
 import test_native_search as searches
 
 import dbselect as ds
-from dbselect.linear.state import State
+from dbselect.engine.linear_state import LinearState
 from dbselect.search import compiled
 
 
@@ -73,7 +73,7 @@ def condition_of(gram: ds.Gram, given: dict[str, Any], found: ds.results.Selecte
     """
     fields = {name: given[name] for name in ("ridge", "intercept") if name in given}
     search = ds.anytime_sequence(gram, "y", given["groups"], **fields)
-    whole, chosen = (State(search.linear, search.positions) for _ in range(2))
+    whole, chosen = (LinearState(search.linear, search.positions) for _ in range(2))
     whole.add_all(range(whole.size))
     chosen.add_all(found.chosen)
     return max(whole.condition(), chosen.condition())
