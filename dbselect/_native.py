@@ -55,18 +55,6 @@ class _Turn(ctypes.Structure):
 _OnTurn = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Turn))
 
 
-class _Penalised(ctypes.Structure):
-    """What is minimised, where its numbers are."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("products", "target", "starts")),
-        ("n_groups", ctypes.c_size_t),
-        *((name, ctypes.c_void_p) for name in ("norm", "absolute", "square", "penalties")),
-        ("n_penalties", ctypes.c_size_t),
-        ("ratio", ctypes.c_double),
-    )
-
-
 @cache
 def library_path() -> Path:
     """Path of the compiled library, which Polars and DuckDB load as well."""
@@ -105,8 +93,6 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "check": (_POINTER, _POINTER, _TEXT, *_ARRAY),
     "fault": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER),
     "left": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER, _POINTER),
-    "penalised_path": (_POINTER, _POINTER, _OnTurn, *_ARRAY),
-    "penalised_degrees": (_POINTER, _POINTER, _POINTER, _POINTER),
     "knockoffs": (
         _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _SIZE, ctypes.c_uint8, _INT, _SIZE,
         _POINTER, _POINTER,
@@ -320,65 +306,6 @@ class RowDesign:
         found = np.empty((self._width, self._width))
         _call("design_covariance", self._handle, found)
         return found
-
-
-class Penalised:
-    """A quadratic on D columns in J groups, and a penalty of 1.
-
-    `products`, (D, D), is positive semidefinite, and `target`, (D,), in its range; `starts`,
-    (J + 1,), is where the columns of each group begin, and the last end. `norm`, (J,), weighs each
-    group's norm, `square`, (J,), half its square, `absolute`, (D,), each column's absolute value.
-    """
-
-    def __init__(
-        self,
-        products: npt.NDArray[Any],
-        target: npt.NDArray[Any],
-        starts: npt.NDArray[Any],
-        norm: npt.NDArray[Any],
-        absolute: npt.NDArray[Any],
-        square: npt.NDArray[Any],
-    ) -> None:
-        numbers = (products, target, norm, absolute, square)
-        self.parts: list[Any] = [np.ascontiguousarray(part, np.float64) for part in numbers]
-        self.parts.insert(2, _starts(starts)[0])
-
-    def at(self, penalties: _Vector | None, count: int, ratio: float = 0.0) -> _Penalised:
-        """Return it as the library takes it, which keeps no array alive."""
-        addresses = [part.ctypes.data for part in self.parts]
-        addresses.insert(3, len(self.parts[2]) - 1)
-        grid = None if penalties is None else penalties.ctypes.data
-        return _Penalised(*addresses, grid, count, ratio)
-
-
-def penalised_path(
-    asked: Penalised, grid: _Vector | tuple[int, float], turn: Callable[[], object]
-) -> dict[str, _Vector]:
-    """Return the minimum at each of some falling penalties, and what describes it.
-
-    `grid` holds penalties, or how many and the last as a share of the first.
-    """
-    raised: list[BaseException] = []
-
-    def turned(_: int, __: bool, ___: float) -> None:
-        turn()
-
-    turns = _turns(turned, raised)
-    next(turns)
-    penalties = np.ascontiguousarray(grid, np.float64) if isinstance(grid, np.ndarray) else None
-    given = asked.at(None, *grid) if penalties is None else asked.at(penalties, len(penalties))
-    found = _array("penalised_path", ctypes.byref(given), _OnTurn(turns.send))
-    if raised:
-        raise raised.pop()
-    return {field.name: to_numpy(found.field(field.name)[0].values) for field in found.type}
-
-
-def penalised_degrees(asked: Penalised, penalties: _Vector, w: _Vector) -> _Vector:
-    """Return the degrees of freedom at each of L penalties with minima `w`, (L, D); shape (L,)."""
-    penalties, w = (np.ascontiguousarray(each, np.float64) for each in (penalties, w))
-    found, given = np.empty(len(penalties)), asked.at(penalties, len(penalties))
-    _run("penalised_degrees", ctypes.byref(given), w, found)
-    return found
 
 
 def knockoff_copies(

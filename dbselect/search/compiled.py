@@ -1,7 +1,7 @@
 """One Gram searched by the compiled library, where that is the faster way."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dbselect import _native
 from dbselect._arrow import to_numpy
+from dbselect.errors import RecordError
 from dbselect.linear.condition import warn_of, warn_of_dropped
 from dbselect.linear.problem import TARGET, numbered
 from dbselect.record.gram import Matrix
@@ -80,6 +81,31 @@ def compiled_choice(search: "GramSearch", turn: Turn) -> tuple[list[int], list[f
         return str(status)
     chosen = found.field("found").field("groups")[0].as_py()
     return list(map(int, chosen)), found.field("notes")[0].as_py()
+
+
+def compiled_path(
+    search: "GramSearch", method: str, options: Mapping[str, Any], turn: Callable[..., None]
+) -> tuple[dict[str, Any], float]:
+    """Return the minima at falling penalties, by name, and the condition of their columns.
+
+    Penalty factors are those of groups, ``"g0"`` on, and of columns, ``"0"`` on.
+    """
+    record, _, target, request = _asked(search)
+    groups = search.groups
+    given = {name: request[name] for name in _FIELDS if name in request}
+    given["groups"] = {f"g{g}": list(map(str, at.tolist())) for g, at in enumerate(groups.positions)}
+    given["costs"] = {f"g{g}": cost for g, cost in enumerate(groups.costs.tolist())}
+    if search.call.method != "group_lasso":
+        # Its order has the groups to take first, its penalty does not.
+        given["always"] = [f"g{g}" for g in search.first]
+    found = _native.answers(record, method, target, {**given, **options}, turn)
+    if (status := found.field("status")[0]).is_valid:
+        raise RecordError(str(status))
+    path = found.field("found")
+    values = {name: path.field(name)[0] for name in path.type.names}
+    preferred = values.pop("preferred").as_py()
+    numbers = {name: to_numpy(each.values) for name, each in values.items()}
+    return {**numbers, "preferred": preferred}, found.field("condition")[0].as_py()
 
 
 def compiled_descents(

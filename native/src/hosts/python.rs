@@ -9,7 +9,6 @@
 pub mod arrived;
 pub mod designs;
 pub mod knockoffs;
-pub mod penalised;
 pub mod states;
 pub mod turns;
 

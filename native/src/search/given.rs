@@ -12,6 +12,7 @@ use super::linear::fit::{Ask, FitRequest};
 use super::methods::best_within::BestWithinOptions;
 use super::methods::dash::DashOptions;
 use super::methods::exchange::ExchangeOptions;
+use super::methods::penalty_path::PathOptions;
 use super::methods::question::Choice;
 use super::methods::{METHODS, Method};
 use super::nearest::{near, unknown};
@@ -91,6 +92,8 @@ fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
         "patterns" | "predict_available" => Arc::new(Available::read(given)?),
         "lasso" => Arc::new(LassoOptions::read(Penalised::Columns, given)?),
         "sparse_group_lasso" => Arc::new(LassoOptions::read(Penalised::Groups, given)?),
+        "lasso_path" => Arc::new(PathOptions::read(Penalised::Columns, given)?),
+        "group_lasso_path" => Arc::new(PathOptions::read(Penalised::Groups, given)?),
         "sght" => Arc::new(SghtOptions::read(given)?),
         "knockoffs" => Arc::new(KnockoffOptions::read(given)?),
         "dash" => Arc::new(DashOptions::read(given)?),
@@ -286,6 +289,11 @@ impl<'g> Given<'g> {
     /// A list of texts.
     pub fn names(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
         self.read(name, Value::texts)
+    }
+
+    /// A list of numbers.
+    pub fn numbers(&self, name: &str) -> Result<Option<Vec<f64>>, Error> {
+        self.read(name, |value| value.items()?.iter().map(Value::number).collect())
     }
 
     /// Numbers >= 0 by name; none by default.

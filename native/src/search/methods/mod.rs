@@ -7,12 +7,14 @@ pub mod best_within;
 pub mod chosen;
 pub mod dash;
 pub mod exchange;
+pub mod penalty_path;
 pub mod question;
 
 use self::answer::Type;
 use self::best_within::BestWithinOptions;
 use self::dash::DashOptions;
 use self::exchange::ExchangeOptions;
+use self::penalty_path::PathOptions;
 use super::options::{
     AnytimeOptions, BackwardOptions, Fields, FloatingOptions, FobaOptions, StepOptions,
 };
@@ -53,7 +55,10 @@ pub enum Kind {
 impl Method {
     /// The method of a name.
     pub fn of(name: &str) -> Option<&'static Method> {
-        METHODS.iter().chain([&PATTERNS]).find(|method| method.name == name)
+        METHODS
+            .iter()
+            .chain([&PATTERNS, &LASSO_PATH, &GROUP_LASSO_PATH])
+            .find(|method| method.name == name)
     }
 
     /// The names of all that it takes after the target.
@@ -78,6 +83,24 @@ pub static PATTERNS: Method = Method {
     places: &[],
     own: &["available"],
     kind: Kind::Groups(&answer::PATTERNS),
+};
+
+/// The lasso or the elastic net at falling penalties.
+pub static LASSO_PATH: Method = Method {
+    name: "lasso_path",
+    about: "The lasso or the elastic net at falling penalties",
+    places: &[],
+    own: PathOptions::NAMES,
+    kind: Kind::Groups(&answer::PATH),
+};
+
+/// The group lasso or the sparse group lasso at falling penalties.
+pub static GROUP_LASSO_PATH: Method = Method {
+    name: "group_lasso_path",
+    about: "The group lasso or the sparse group lasso at falling penalties",
+    places: &[],
+    own: PathOptions::NAMES,
+    kind: Kind::Groups(&answer::PATH),
 };
 
 /// Rows predicted from the groups that they have; an option of rows is read by the hosts.
