@@ -22,16 +22,16 @@ use self::cells::Cells;
 use self::plans::{Planned, Plans};
 use self::records::{Columns, Views};
 use crate::kernel::threads::in_pieces;
+use crate::linear::problem::{Gram, Target};
+use crate::methods::answer::{Cell, Found, Type};
+use crate::methods::question::{Asker, Question};
+use crate::methods::setup::Request;
 use crate::record::arrow::read_record;
 use crate::record::terms::Terms;
-use crate::search::error::Error;
-use crate::search::methods::answer::{Cell, Found, Type};
-use crate::search::methods::question::{Asker, Question};
-use crate::search::problem::{Gram, Target};
 use crate::search::run::Workspace;
 use crate::search::sets::exchange::GoesOn;
-use crate::search::setup::Request;
 use crate::search::steps::{Turn, to_the_end};
+use crate::words::error::Error;
 
 /// Search every record of an array, on all cores if there is much to do.
 ///
