@@ -70,18 +70,6 @@ class _Moments(ctypes.Structure):
     )
 
 
-class _Penalised(ctypes.Structure):
-    """What is minimised, where its numbers are."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("products", "target", "starts")),
-        ("n_groups", ctypes.c_size_t),
-        *((name, ctypes.c_void_p) for name in ("norm", "absolute", "square", "penalties")),
-        ("n_penalties", ctypes.c_size_t),
-        ("ratio", ctypes.c_double),
-    )
-
-
 class _Grouped(ctypes.Structure):
     """A Gram and groups of its columns, where their numbers are."""
 
@@ -168,8 +156,6 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "least_squares": (_POINTER, _POINTER, _DOUBLE, _FLAG, _FLAG, _FLAG, *_ARRAY),
     "student_beyond": (None, _INT, _POINTER, _SIZE, _POINTER),
     "student_within": (_DOUBLE, _INT, _DOUBLE),
-    "penalised_path": (_POINTER, _POINTER, _OnTurn, *_ARRAY),
-    "penalised_degrees": (_POINTER, _POINTER, _POINTER, _POINTER),
     "knockoffs": (
         _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _SIZE, ctypes.c_uint8, _INT, _SIZE,
         _POINTER, _POINTER,
@@ -572,65 +558,6 @@ class Selection:
     def correct(self, residuals: _Vector) -> None:
         """Turn residuals of all prefixes, (groups + 1, rank), into corrections, in place."""
         _run("linear_correct", self._handle, residuals)
-
-
-class Penalised:
-    """A quadratic on D columns in J groups, and a penalty of 1.
-
-    `products`, (D, D), is positive semidefinite, and `target`, (D,), in its range; `starts`,
-    (J + 1,), is where the columns of each group begin, and the last end. `norm`, (J,), weighs each
-    group's norm, `square`, (J,), half its square, `absolute`, (D,), each column's absolute value.
-    """
-
-    def __init__(
-        self,
-        products: npt.NDArray[Any],
-        target: npt.NDArray[Any],
-        starts: npt.NDArray[Any],
-        norm: npt.NDArray[Any],
-        absolute: npt.NDArray[Any],
-        square: npt.NDArray[Any],
-    ) -> None:
-        numbers = (products, target, norm, absolute, square)
-        self.parts: list[Any] = [np.ascontiguousarray(part, np.float64) for part in numbers]
-        self.parts.insert(2, _starts(starts)[0])
-
-    def at(self, penalties: _Vector | None, count: int, ratio: float = 0.0) -> _Penalised:
-        """Return it as the library takes it, which keeps no array alive."""
-        addresses = [part.ctypes.data for part in self.parts]
-        addresses.insert(3, len(self.parts[2]) - 1)
-        grid = None if penalties is None else penalties.ctypes.data
-        return _Penalised(*addresses, grid, count, ratio)
-
-
-def penalised_path(
-    asked: Penalised, grid: _Vector | tuple[int, float], turn: Callable[[], object]
-) -> dict[str, _Vector]:
-    """Return the minimum at each of some falling penalties, and what describes it.
-
-    `grid` holds penalties, or how many and the last as a share of the first.
-    """
-    raised: list[BaseException] = []
-
-    def turned(_: int, __: bool, ___: float) -> None:
-        turn()
-
-    turns = _turns(turned, raised)
-    next(turns)
-    penalties = np.ascontiguousarray(grid, np.float64) if isinstance(grid, np.ndarray) else None
-    given = asked.at(None, *grid) if penalties is None else asked.at(penalties, len(penalties))
-    found = _array("penalised_path", ctypes.byref(given), _OnTurn(turns.send))
-    if raised:
-        raise raised.pop()
-    return _vectors(found)
-
-
-def penalised_degrees(asked: Penalised, penalties: _Vector, w: _Vector) -> _Vector:
-    """Return the degrees of freedom at each of L penalties with minima `w`, (L, D); shape (L,)."""
-    penalties, w = (np.ascontiguousarray(each, np.float64) for each in (penalties, w))
-    found, given = np.empty(len(penalties)), asked.at(penalties, len(penalties))
-    _run("penalised_degrees", ctypes.byref(given), w, found)
-    return found
 
 
 def knockoff_copies(

@@ -2,11 +2,13 @@
 
 use std::ffi::c_char;
 use std::slice;
+use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
-use arrow_array::{ArrayRef, RecordBatch, StructArray};
+use arrow_array::{ArrayRef, Float64Array, LargeListArray, RecordBatch, StructArray};
+use arrow_buffer::OffsetBuffer;
+use arrow_schema::{DataType, Field};
 
-use super::penalised::list;
 use super::{export, guard};
 use crate::kernel::rank_update::triangle;
 use crate::linear::algebra::student::Student;
@@ -122,4 +124,11 @@ pub unsafe extern "C" fn dbselect_student_beyond(
 #[unsafe(no_mangle)]
 pub extern "C" fn dbselect_student_within(free: i64, probability: f64) -> f64 {
     Student::new(free).within(probability)
+}
+
+/// One row of numbers.
+fn list(values: Vec<f64>) -> ArrayRef {
+    let field = Arc::new(Field::new_list_field(DataType::Float64, false));
+    let ends = OffsetBuffer::from_lengths([values.len()]);
+    Arc::new(LargeListArray::new(field, ends, Arc::new(Float64Array::from(values)), None))
 }
