@@ -1,7 +1,7 @@
 """One Gram searched by the compiled library, where that is the faster way."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,12 +9,14 @@ import pyarrow as pa
 
 from dbselect import _native
 from dbselect._arrow import to_numpy
+from dbselect.errors import RecordError
 from dbselect.linear.condition import warn_of, warn_of_dropped
 from dbselect.linear.problem import TARGET, numbered
+from dbselect.record.gram import Vector
 from dbselect.record.steps import Choice, Step, Stop, held_after
 from dbselect.results.sequence import Sequence
 from dbselect.selection.criteria import RULES
-from dbselect.selection.penalised.descent import FORWARD_START, Descent
+from dbselect.selection.penalised.descent import FORWARD_START, OWN_START, Chosen, Descent
 from dbselect.sources.progress import Turn
 
 if TYPE_CHECKING:
@@ -86,18 +88,52 @@ def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence |
     )  # fmt: skip
 
 
-def compiled_choice(search: "GramSearch", turn: Turn) -> tuple[list[int], list[float]] | str:
-    """Return the groups chosen and how, for one response; or why the record is refused."""
+def compiled_choice(search: "GramSearch", turn: Turn) -> tuple[list[int], list[float]]:
+    """Return the groups chosen and how, for one response."""
 
     def turned(_group: int, _is_added: bool, explained: float) -> None:
         turn(None, None if math.isnan(explained) else explained)
 
-    found = _native.answers(*_asked(search), turned)
-    status = found.field("status")[0]
-    if status.is_valid:
-        return str(status)
+    found = _answer(*_asked(search), turned)
     chosen = found.field("found").field("groups")[0].as_py()
     return list(map(int, chosen)), found.field("notes")[0].as_py()
+
+
+def _answer(*asked: Any) -> pa.StructArray:
+    """Return the answer of one record; RecordError if it is refused."""
+    found = _native.answers(*asked)
+    if (status := found.field("status")[0]).is_valid:
+        raise RecordError(str(status))
+    return found
+
+
+def compiled_path(
+    search: "GramSearch", method: str, options: Mapping[str, Any], turn: Callable[..., None]
+) -> tuple[dict[str, Any], float]:
+    """Return the minima at falling penalties, by name, and the condition of their columns.
+
+    Penalty factors are those of groups, ``"g0"`` on, and of columns, ``"0"`` on.
+    """
+    record, _, target, request = _asked(search)
+    groups = search.groups
+    given = {name: request[name] for name in _FIELDS if name in request}
+    positions = [list(map(str, at.tolist())) for at in groups.positions]
+    given["groups"] = {f"g{g}": columns for g, columns in enumerate(positions)}
+    given["costs"] = {f"g{g}": cost for g, cost in enumerate(groups.costs.tolist())}
+    if search.call.method != "group_lasso":
+        # Its order has the groups to take first, its penalty does not.
+        given["always"] = [f"g{g}" for g in search.first]
+    found = _answer(record, method, target, {**given, **options}, turn)
+    path = found.field("found")
+    values = {name: path.field(name)[0] for name in path.type.names}
+    preferred = values.pop("preferred").as_py()
+    numbers = {name: _numbers(each.values) for name, each in values.items()}
+    return {**numbers, "preferred": preferred}, found.field("condition")[0].as_py()
+
+
+def _numbers(values: pa.Array) -> Vector:
+    """Return numbers, of which those without a value are NULL."""
+    return to_numpy(values.fill_null(math.nan) if values.null_count else values)
 
 
 def compiled_descents(
@@ -105,28 +141,42 @@ def compiled_descents(
     limits: Iterable[tuple[int, int]],
     options: Mapping[str, Any],
     turn: Turn,
-) -> list[Descent] | None:
-    """Return where descents end within most columns and groups; None if the record is refused."""
+) -> list[Descent]:
+    """Return where descents end within most columns and groups.
+
+    A start is a name, or coefficients of columns by their numbers.
+    """
     record, _, target, asked = _asked(search)
     own = {name: asked.get(name) for name in ("groups", "ridge", "scale", "intercept")}
+    start = options["start"] if isinstance(options["start"], str) else OWN_START
     ends = []
     for columns, groups in limits:
         within = {"max_columns": columns, "max_groups": groups}
-        found = _native.answers(record, "sght", target, {**own, **options, **within})
-        if found.field("status")[0].is_valid:
-            return None
+        found = _answer(record, "sght", target, {**own, **options, **within})
         notes = to_numpy(found.field("notes")[0].values)
-        converged, exchanges, polished, is_forward, count = notes[:5].tolist()
-        history, x = np.split(notes[5:], [int(count)])
+        converged, exchanges, polished, is_forward, projections, *counts = notes[:7].tolist()
+        aliased, history, x = np.split(notes[7:], np.cumsum(counts).astype(int))
         ends.append(
             Descent(
-                x, history, bool(converged), FORWARD_START if is_forward else "ridge",
+                x, history, bool(converged), FORWARD_START if is_forward else start,
                 None if math.isnan(polished) else polished,
                 None if math.isnan(exchanges) else int(exchanges),
+                int(projections), _chosen(found, aliased.astype(int).tolist()),
             )
         )  # fmt: skip
         turn(None, None)
     return ends
+
+
+def _chosen(found: pa.StructArray, aliased: list[int]) -> Chosen:
+    """Return the model of one answer."""
+    model = {name: one.as_py() for name, one in found.field("found")[0].items()}
+    return Chosen(
+        [int(group) for group in model["groups"]],
+        {int(column): value for column, value in model["coefficients"]},
+        model["intercept"], model["explained"], model["r2"], aliased,
+        found.field("condition")[0].as_py(),
+    )  # fmt: skip
 
 
 def is_narrow(search: "GramSearch") -> bool:
@@ -164,6 +214,6 @@ def _given(search: "GramSearch") -> dict[str, Any]:
     fields = {name: value for name, value in call.problem.changed().items() if name in _FIELDS}
     first = [str(group) for group in search.first] or None
     given = {"always": first, **fields, **call.options}
-    if given.get("start") is not None:
+    if not isinstance(given.get("start"), str | Mapping | None):
         given["start"] = [str(search.groups.number(name, "start")) for name in given["start"]]
     return given

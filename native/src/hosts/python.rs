@@ -8,8 +8,9 @@
 
 pub mod arrived;
 pub mod designs;
+pub mod fits;
 pub mod knockoffs;
-pub mod penalised;
+pub mod linear;
 pub mod states;
 pub mod turns;
 pub mod walks;
@@ -37,13 +38,13 @@ use crate::hosts::searches::{answer_records, check_records, search_records};
 use crate::kernel::accumulator::{Accumulator, CHUNK_ROWS, scatter_and};
 use crate::kernel::block::{ROWS_AHEAD, prefetch};
 use crate::kernel::chunk::{Labels, Missing};
-use crate::kernel::distinct::distinct;
 use crate::kernel::fold;
 use crate::kernel::gaps::{self, Place as Slot, Policy};
 use crate::kernel::moments::Left;
 use crate::kernel::possible::fault;
 use crate::record::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_records};
 use crate::record::categories::{Category, Layout, LevelSums, Listed};
+use crate::record::distinct::distinct;
 use crate::record::gram::{Names, Record, check_overflow};
 use crate::record::keys::Keys;
 use crate::record::rows::Plain;

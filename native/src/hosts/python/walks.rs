@@ -9,11 +9,11 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use super::turns::{OnTurn, calling};
 use super::{export, guard};
 use crate::hosts::searches::request::read_request;
-use crate::search::groups::Groups;
-use crate::search::problem::{Gram, Target};
+use crate::linear::groups::Groups;
+use crate::linear::problem::{Gram, Target};
+use crate::methods::setup::Request;
 use crate::search::run::Workspace;
 use crate::search::sequence::Sequence;
-use crate::search::setup::Request;
 use crate::search::steps::{Action, Step, Turn};
 
 /// A Gram of d columns, and J groups of D of these.

@@ -22,16 +22,16 @@ use self::cells::Cells;
 use self::plans::{Planned, Plans};
 use self::records::{Columns, Views};
 use crate::kernel::threads::in_pieces;
+use crate::linear::problem::{Gram, Target};
+use crate::methods::answer::{Cell, Found, Type};
+use crate::methods::question::{Asker, Question};
+use crate::methods::setup::Request;
 use crate::record::arrow::read_record;
 use crate::record::terms::Terms;
-use crate::search::error::Error;
-use crate::search::methods::answer::{Cell, Found, Type};
-use crate::search::methods::question::{Asker, Question};
-use crate::search::problem::{Gram, Target};
 use crate::search::run::Workspace;
 use crate::search::sets::exchange::GoesOn;
-use crate::search::setup::Request;
 use crate::search::steps::to_the_end;
+use crate::words::error::Error;
 
 /// Search every record of an array, on all cores if there is much to do.
 ///
@@ -45,9 +45,8 @@ pub fn search_records(records: &ArrayRef, request: &Request) -> Result<StructArr
         return Ok(Answers::none(records.len())?.finish());
     };
     let views = records.columns.views()?;
-    let pieces = in_pieces(records.rows.len(), views.work(), |rows| {
-        records.search(&views, rows, request)
-    });
+    let pieces =
+        in_pieces(records.rows.len(), views.work(), |rows| records.search(&views, rows, request));
     let mut all = Answers::default();
     for piece in pieces {
         all.append(piece?)?;

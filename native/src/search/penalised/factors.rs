@@ -1,18 +1,17 @@
 //! What the penalties of columns and groups are multiplied by.
 //!
-//! The twin of `factors_of` in `dbselect/methods/penalised/penalties.py`. Sources for adaptive
-//! factors: Zou (2006), JASA 101, section 3.1; of groups Wang, Leng (2008).
+//! Sources for adaptive factors: Zou (2006), JASA 101, section 3.1; of groups Wang, Leng (2008).
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::search::algebra::dense::dot;
-use crate::search::error::Error;
-use crate::search::groups::Groups;
-use crate::search::linear::columns::match_columns;
-use crate::search::linear::state::{Buffers, State};
-use crate::search::nearest::unknown;
-use crate::search::problem::Linear;
+use crate::linear::algebra::dense::dot;
+use crate::linear::columns::match_columns;
+use crate::linear::groups::Groups;
+use crate::linear::problem::Linear;
+use crate::linear::state::{Buffers, State};
+use crate::words::error::Error;
+use crate::words::nearest::unknown;
 
 /// Factor of a column that has no coefficient to adapt to: it enters nowhere on a path.
 const NEVER: f64 = 1e12;
