@@ -126,6 +126,8 @@ def library_path() -> Path:
 _POINTER, _TEXT, _SIZE, _INT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int64
 _FLAG, _DOUBLE = ctypes.c_bool, ctypes.c_double
 _TEXTS, _SIZES = (ctypes.POINTER(_TEXT), _SIZE), (ctypes.POINTER(_SIZE), _SIZE)
+#: The structures of the Arrow C data interface.
+_ArrowArray, _ArrowSchema = ctypes.c_char * 80, ctypes.c_char * 72
 #: Where an Arrow array and its type are written.
 _ARRAY = (_POINTER, _POINTER)
 _BYTES = (_TEXT, _SIZE)
@@ -785,8 +787,7 @@ def _run(name: str, *given: Any) -> None:
 
 
 def _array(name: str, *given: Any) -> Any:
-    # The structures of the Arrow C data interface are 80 and 72 bytes long.
-    array, schema = ctypes.create_string_buffer(80), ctypes.create_string_buffer(72)
+    array, schema = _ArrowArray(), _ArrowSchema()
     addresses = ctypes.addressof(array), ctypes.addressof(schema)
     _run(name, *given, *addresses)
     return pa.Array._import_from_c(*addresses)

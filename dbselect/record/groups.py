@@ -191,6 +191,8 @@ def groups_of(
 def _brought(columns: Mapping[str, list[str]], costs: Any) -> dict[str, dict[str, float]]:
     """Return the groups with costs that each group without one contains, and what they cost."""
     named = _mapping_of(costs, list(columns))
+    if all(name in named for name in columns):
+        return {}
     priced = {name: {*own} for name, own in columns.items() if name in named}
     # A group lies in another only if its first column does.
     by_first: dict[str, list[str]] = {}

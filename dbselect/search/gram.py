@@ -205,7 +205,8 @@ def gram_search(
     groups = groups_of(
         features, problem.groups, problem.costs, targets, gram.terms, sharing, adds_only
     )
-    groups = replace(groups, unused=(*groups.unused, *unread))
+    if unread:
+        groups = replace(groups, unused=(*groups.unused, *unread))
     first = numbers_of(problem.always, groups)
     is_joint = several and isinstance(problem.target, list | tuple)
     search = GramSearch(call, groups, first, gram, adds_only, is_joint)
