@@ -1,4 +1,4 @@
-"""One Gram searched by the compiled library, where that is the faster way."""
+"""One Gram searched by the compiled library."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -20,11 +20,6 @@ from dbselect.sources.progress import Turn
 
 if TYPE_CHECKING:
     from dbselect.search.gram import GramSearch
-
-#: Columns up to which one Gram goes to the compiled library. A call takes 0.1 to 0.5 of the time
-#: that it takes in Python at 20 to 100 columns, 0.3 at 500, 0.6 at 1,000; from 1,500 on both
-#: take about the same (0.7 to 1.2), BLAS may use more cores, and Ctrl-C ends a search in Python.
-MOST_COLUMNS = 1000
 
 #: Methods that the library has.
 METHODS = ("anytime_sequence", "foba", "backward", "floating", "step")
@@ -49,17 +44,14 @@ def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence |
     if found.field("status")[0].is_valid:
         return None
     condition = found.field("condition")[0].as_py()
-    if call.method == "backward":
-        # It begins with all groups, and every prefix may be asked for.
-        search.state.add_all(range(len(groups.costs)))
-        search.check_held()
-    else:
-        warn_of(condition)
+    # An elimination begins with all groups, and every prefix may be asked for.
+    begins_full = call.method == "backward"
+    warn_of(found.field("begun")[0].as_py() if begins_full else condition)
     aliased = [int(column) for column in found.field("aliased")[0].as_py()]
     records, coef = _steps(found, len(groups.members))
-    if found.field("trace")[0].as_py() and not search.state.held:
+    if found.field("trace")[0].as_py():
         # A state measures how near to dependent they are.
-        search.state.add_all(held_after(records))
+        search.state.add_all(range(len(groups.costs)) if begins_full else held_after(records))
         warn_of_dropped(search.state, groups.members)
     return build(
         search.gram, own, call=call, target=search.target, groups=groups, rule=rule,
@@ -111,16 +103,11 @@ def compiled_descents(
     return ends
 
 
-def is_narrow(search: "GramSearch") -> bool:
-    """Whether a search is one for the library, where Python has the method, too."""
-    return len(search.groups.members) <= MOST_COLUMNS
-
-
 def _is_for_library(search: "GramSearch") -> bool:
     call = search.call
     rule = RULES.get(call.options.get("rule", "fr"))
     is_compiled = call.method in METHODS and rule is not None and rule.compiled
-    return is_compiled and is_narrow(search) and not (search.is_joint or search.groups.brings)
+    return is_compiled and not (search.is_joint or search.groups.brings)
 
 
 def _asked(search: "GramSearch") -> tuple[pa.StructArray, str, str, dict[str, Any]]:

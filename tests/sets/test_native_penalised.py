@@ -2,8 +2,7 @@
 
 The minima are held against their optimality conditions, in NumPy from the Gram alone; criteria,
 factors and models against Python's; SGHT against Python's descents, which are other code; DASH of
-as many rounds as groups against the greedy search. Thousands of random problems more:
-`make oracle`.
+as many rounds as groups against the greedy search.
 """
 
 import warnings

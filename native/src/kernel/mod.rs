@@ -14,7 +14,7 @@
 //! | `distinct` | how often each value of a column occurs |
 //! | `fold` | which fold a key lies in |
 //! | `possible` | which comoments rows can have |
-//! | `threads` | a long run of rows on all cores |
+//! | `threads` | work in pieces on all cores |
 //! | `units` | numbers of more digits than a double has |
 
 pub mod accumulator;

@@ -37,8 +37,9 @@ use crate::search::steps::{Turn, to_the_end};
 ///
 /// The answer has a row for each: `sequence`, a list of steps, empty where there is none;
 /// `status`, why there is none; and of those that there are `stop`, `choices` of the steps
-/// from 1 on, `aliased` columns, the `condition` of the columns selected, and the aliased column
-/// whose `trace` may explain much, empty if there is none.
+/// from 1 on, `aliased` columns, the `condition` of the columns selected in the end and of those
+/// that an elimination has `begun` with, and the aliased column whose `trace` may explain much,
+/// empty if there is none.
 ///
 /// `turn` is called after every step and returns whether to go on; the array then has one
 /// record, as steps of many come from many threads at once.

@@ -21,9 +21,14 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::kernel::possible::{LEAST_LEFT, LEFT_ROUNDING};
-use crate::search::algebra::dense::{dot, reflect, subtract_combination};
+use crate::kernel::threads::of_each;
+use crate::search::algebra::dense::{dot, subtract_combination};
 use crate::search::algebra::elimination::{eliminate, eliminate_column};
-use crate::search::algebra::panels::{subtract_products, subtract_shares, subtract_triangle};
+use crate::search::algebra::panels::{
+    subtract_products, subtract_products_at, subtract_shares, subtract_triangle,
+    subtract_wide_combination, subtract_wide_triangle,
+};
+use crate::search::algebra::reflections::{PANEL, Panel, Reflections};
 use crate::search::problem::Linear;
 
 /// Share of its own variance below which a column is aliased: conditional variances carry an
@@ -45,7 +50,10 @@ pub const ROUNDING_SHARE: f64 = 1e-15;
 /// Share of the target's variance above which its possible loss is reported.
 const TOLD_SHARE: f64 = 1e-3;
 /// Rows of M that are computed at once, so that those before are read so much less often.
-const ROWS_AT_ONCE: usize = 16;
+const ROWS_AT_ONCE: usize = 32;
+/// Products of doubles from which on an addition passes over the columns that are selected, and a
+/// removal is worth a second thread.
+const WIDE: usize = 1_000_000;
 /// The place of a column that has no row in U.
 const NO_ROW: usize = usize::MAX;
 
@@ -101,8 +109,10 @@ struct Inverse {
     /// Rows of D doubles, one for each of these columns: what each row of U weighs in it, with
     /// its sign changed.
     weights: Vec<f64>,
-    /// What each group would lose; empty where what is selected has changed since.
+    /// What each group would lose, and the coefficients; empty where what is selected has changed
+    /// since.
     losses: Vec<f64>,
+    coef: Vec<f64>,
 }
 
 impl Inverse {
@@ -112,6 +122,7 @@ impl Inverse {
         self.aliased.clear();
         self.weights.clear();
         self.losses.clear();
+        self.coef.clear();
     }
 
     /// What each of some rows of U weighs in an aliased column.
@@ -156,6 +167,7 @@ struct Scratch {
     shares: Vec<f64>,
     factor: Vec<f64>,
     kept: Vec<usize>,
+    reflections: Reflections,
 }
 
 /// The selected groups and what every other group would add.
@@ -470,8 +482,7 @@ impl<'p> State<'p> {
             let diagonal = (rank + j - columns.start) * width + j;
             self.own.u[diagonal] += self.problem.ridge[j];
         }
-        let (rows, new) = self.own.u.split_at_mut(rank * width);
-        subtract_products(new, rows, width, columns.start);
+        self.condition_new(columns.clone());
         self.factor(columns.clone());
         self.forward(columns.clone());
         let new_rank = self.own.scratch.kept.len();
@@ -482,10 +493,29 @@ impl<'p> State<'p> {
         }
         u.truncate((rank + new_rank) * width);
         subtract_combination(b, &u[rank * width..], width, &z[rank..]);
+        self.own.inverse.coef.clear();
         self.own.waiting[group] = false;
         self.own.held.push(Held { group, start: rank, rank: new_rank });
         self.own.inverse.losses.clear();
         dot(&self.own.z[rank..], &self.own.z[rank..])
+    }
+
+    /// Take from the rows of new columns, which follow those of U, what those explain.
+    fn condition_new(&mut self, columns: Range<usize>) {
+        let (width, rank) = (self.problem.width(), self.own.support.len());
+        let Buffers { u, support, place, .. } = &mut self.own;
+        let (rows, new) = u.split_at_mut(rank * width);
+        if columns.len() * rank * width < WIDE {
+            return subtract_products(new, rows, width, columns.start);
+        }
+        if columns.len() == 1 {
+            let shares: Vec<f64> = rows.chunks_exact(width).map(|row| row[columns.start]).collect();
+            return subtract_wide_combination(new, rows, width, &shares);
+        }
+        let others: Vec<usize> = (0..width).filter(|&j| place[j] == NO_ROW).collect();
+        subtract_products_at(new, rows, width, columns.start, &others);
+        // Nothing is left of the columns that have a row.
+        new.chunks_exact_mut(width).for_each(|row| support.iter().for_each(|&j| row[j] = 0.0));
     }
 
     /// Take from the blocks of the groups that wait what rows of U explain that they lack.
@@ -613,13 +643,25 @@ impl<'p> State<'p> {
 
     /// Bring M up to date, some rows at a time.
     pub fn invert(&mut self) {
+        self.invert_rows(self.own.support.len());
+    }
+
+    /// Bring M up to date by all rows at a time that it lacks, so that little is left to do at the
+    /// end of a search.
+    pub fn invert_ahead(&mut self) {
+        let known = self.own.m.len() / self.problem.width().max(1);
+        let more = (self.own.support.len() - known) / ROWS_AT_ONCE;
+        self.invert_rows(known + more * ROWS_AT_ONCE);
+    }
+
+    fn invert_rows(&mut self, end: usize) {
         let width = self.problem.width();
         let Buffers { u, m, support, scratch, .. } = &mut self.own;
         let mut first = m.len() / width.max(1);
-        for columns in support[first..].chunks(ROWS_AT_ONCE) {
+        for columns in support[first..end].chunks(ROWS_AT_ONCE) {
             m.resize((first + columns.len()) * width, 0.0);
             let (above, own) = m.split_at_mut(first * width);
-            subtract_triangle(own, above, width, u, columns);
+            subtract_wide_triangle(own, above, width, u, columns);
             for (i, &column) in columns.iter().enumerate() {
                 let share = |row: usize| u[row * width + column];
                 scratch.shares.clear();
@@ -642,11 +684,15 @@ impl<'p> State<'p> {
     pub fn coefficients(&mut self, coef: &mut Vec<f64>) {
         self.invert();
         let width = self.problem.width();
-        coef.clear();
-        coef.resize(self.own.support.len(), 0.0);
-        for (row, z) in self.own.m.chunks_exact(width).zip(&self.own.z) {
-            coef.iter_mut().zip(row).for_each(|(w, m)| *w += z * m);
+        let Buffers { m, z, inverse, .. } = &mut self.own;
+        if inverse.coef.len() != z.len() {
+            inverse.coef.clear();
+            inverse.coef.resize(z.len(), 0.0);
+            subtract_lower(&mut inverse.coef, m, width, z);
+            inverse.coef.iter_mut().for_each(|w| *w = -*w);
         }
+        coef.clear();
+        coef.extend_from_slice(&inverse.coef);
     }
 
     /// Bound the condition number of C_SS by the square of that of its factor, in the 1-norm.
@@ -753,7 +799,7 @@ impl<'p> State<'p> {
         // What follows from U is computed anew.
         self.own.b.copy_from_slice(&self.problem.target);
         let (width, Buffers { b, u, z, .. }) = (self.problem.width(), &mut self.own);
-        subtract_combination(b, u, width, z);
+        subtract_wide_combination(b, u, width, z);
         self.own_blocks();
         for other in again {
             self.add(other);
@@ -782,31 +828,60 @@ impl<'p> State<'p> {
         if size == 0 {
             return;
         }
-        let mut v = Vec::with_capacity(size + 1);
-        for (row, &column) in support.iter().enumerate().skip(start) {
-            // The column reaches `size` rows below the diagonal; a reflection ends that.
-            v.clear();
-            v.extend((row..=row + size).map(|i| u[i * width + column]));
-            let length = dot(&v, &v).sqrt();
-            let sign = if v[0] < 0.0 { -1.0 } else { 1.0 };
-            v[0] += sign * length;
-            reflect(u, width, width, row, &v, &mut scratch.shares);
-            reflect(m, width, rank, row, &v, &mut scratch.shares);
-            reflect(z, 1, 1, row, &v, &mut scratch.shares);
-            if u[row * width + column] < 0.0 {
-                // The diagonal is positive.
-                let own = row * width..(row + 1) * width;
-                u[own.clone()].iter_mut().chain(&mut m[own]).for_each(|x| *x = -*x);
-                z[row] = -z[row];
+        let later = &support[start..];
+        let reflections = &mut scratch.reflections;
+        reflections.set_up(size);
+        for (columns, first) in later.chunks(PANEL).zip((0..).step_by(PANEL)) {
+            let rows = start * width..(start + first + columns.len() + size) * width;
+            let rows = &mut u[rows];
+            let mut panel = Panel::of(rows, width, columns);
+            reflections.turn(&mut panel, 0);
+            reflections.append(&mut panel, columns.len());
+            for (i, row) in rows.chunks_exact_mut(width).enumerate() {
+                columns.iter().zip(panel.row(i)).for_each(|(&j, x)| row[j] = *x);
             }
         }
+        let mut panel = Panel::of(&z[start..], 1, &[0]);
+        reflections.turn(&mut panel, 0);
+        z[start..].iter_mut().enumerate().for_each(|(i, z)| *z = panel.row(i)[0]);
+        // The columns of U without a row, and those of M that stay.
+        let others: Vec<usize> = (0..width).filter(|&j| place[j] == NO_ROW).collect();
+        let stay: Vec<usize> = (0..start).chain(start + size..rank).collect();
+        let of_u = others.chunks(PANEL).map(|columns| (&*u, columns, 0));
+        let of_m = stay.chunks(PANEL).map(|columns| {
+            // Rows before the diagonal have nothing in it.
+            (&*m, columns, columns[0].saturating_sub(start + size))
+        });
+        let parts: Vec<(&Vec<f64>, &[usize], usize)> = of_u.chain(of_m).collect();
+        let turned = |(matrix, columns, from): (&Vec<f64>, &[usize], usize)| {
+            let mut panel =
+                Panel::of(&matrix[(start + from) * width..rank * width], width, columns);
+            reflections.turn(&mut panel, from);
+            panel
+        };
+        let work = 2 * (size + 1) * later.len() * (others.len() + stay.len());
+        let panels: Vec<Panel> = match work < WIDE {
+            true => parts.into_iter().map(turned).collect(),
+            false => of_each(parts, turned),
+        };
         let left = rank - size;
         u.truncate(left * width);
         m.truncate(left * width);
         z.truncate(left);
-        for (k, row) in m.chunks_exact_mut(width).enumerate().skip(start) {
-            row.copy_within(start + size..rank, start);
-            row[k + 1..rank].fill(0.0);
+        let (of_u, of_m) = panels.split_at(others.len().div_ceil(PANEL));
+        for (columns, panel) in others.chunks(PANEL).zip(of_u) {
+            for (i, row) in u.chunks_exact_mut(width).skip(start).enumerate() {
+                columns.iter().zip(panel.row(i)).for_each(|(&j, x)| row[j] = *x);
+            }
+        }
+        for (columns, panel) in stay.chunks(PANEL).zip(of_m) {
+            let from = start + columns[0].saturating_sub(start + size);
+            for (k, row) in m.chunks_exact_mut(width).enumerate().skip(from) {
+                for (&j, x) in columns.iter().zip(panel.row(k - from)) {
+                    let j = if j < start { j } else { j - size };
+                    row[j] = if j > k { 0.0 } else { *x };
+                }
+            }
         }
     }
 }
@@ -826,13 +901,17 @@ fn append_inverse(m: &mut Vec<f64>, width: usize, before: &[f64], diagonal: f64)
     let row = before.len();
     m.resize((row + 1) * width, 0.0);
     let (above, own) = m.split_at_mut(row * width);
-    for (four, (shares, at)) in above.chunks(4 * width).zip(before.chunks(4).zip((0..).step_by(4)))
-    {
-        // Rows of a triangle: what lies behind their diagonals is 0.
-        let end = (at + 4).min(row);
-        subtract_combination(&mut own[..end], four, width, shares);
-    }
+    subtract_lower(&mut own[..row], above, width, before);
     finish_inverse(&mut own[..=row], diagonal);
+}
+
+/// Take a combination of the rows of a lower triangle from one.
+fn subtract_lower(x: &mut [f64], rows: &[f64], width: usize, shares: &[f64]) {
+    for (four, (shares, at)) in rows.chunks(4 * width).zip(shares.chunks(4).zip((0..).step_by(4))) {
+        // What lies behind their diagonals is 0.
+        let end = (at + 4).min(x.len());
+        subtract_combination(&mut x[..end], four, width, shares);
+    }
 }
 
 /// Divide a row of M by the entry on the diagonal, up to its own.
