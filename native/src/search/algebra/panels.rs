@@ -78,7 +78,7 @@ vectorised! {
 /// Products of doubles below which a second thread gains nothing: half a millisecond.
 const WORTH_THREADS: usize = 4_000_000;
 /// Columns of a part, so that its rows stay in a second cache and every core gets some.
-const PART: usize = 128;
+const PART: usize = 256;
 
 /// As `subtract_products`, at some columns of all rows alone: on all cores where that is worth it.
 pub fn subtract_products_at(
@@ -162,18 +162,14 @@ fn scatter(x: &mut [f64], width: usize, at: &[usize], own: &[f64]) {
 vectorised! {
     /// Take combinations of rows at some columns from rows that have these columns alone.
     fn take_at(x: &mut [f64], rows: &[f64], width: usize, shares: Shares, at: &[usize]) {
-        let mut packed = Packed { stretches: [[0.0; LANES]; ROWS * STRETCHES], count: 0 };
-        let own_width = at.len();
+        // All columns of a row at once: what lies beside them comes from memory with them.
+        let mut memory = vec![[0.0; LANES]; ROWS * at.len().div_ceil(LANES)];
+        let mut packed = Packed { stretches: &mut memory, count: 0 };
         for (rows, first) in rows.chunks(ROWS * width).zip((0..).step_by(ROWS)) {
-            for (at, from) in at.chunks(STRETCHES * LANES).zip((0..).step_by(STRETCHES * LANES)) {
-                packed.gather(rows, width, at);
-                let part = from..from + at.len();
-                for (x, i) in x.chunks_mut(TILE * own_width).zip((0..).step_by(TILE)) {
-                    let share = |k: usize, row: usize| {
-                        shares.at[(first + k) * shares.down + i + row]
-                    };
-                    packed.take(x, own_width, part.clone(), share);
-                }
+            packed.gather(rows, width, at);
+            for (x, i) in x.chunks_mut(TILE * at.len()).zip((0..).step_by(TILE)) {
+                let share = |k: usize, row: usize| shares.at[(first + k) * shares.down + i + row];
+                packed.take(x, at.len(), 0..at.len(), share);
             }
         }
     }
@@ -197,7 +193,8 @@ fn take(
         }
         return;
     }
-    let mut packed = Packed { stretches: [[0.0; LANES]; ROWS * STRETCHES], count: 0 };
+    let mut memory = [[0.0; LANES]; ROWS * STRETCHES];
+    let mut packed = Packed { stretches: &mut memory, count: 0 };
     for (rows, first) in rows.chunks(ROWS * width).zip((0..).step_by(ROWS)) {
         let used = used(first + rows.len() / width);
         for from in (0..used).step_by(STRETCHES * LANES) {
@@ -212,13 +209,13 @@ fn take(
 }
 
 /// A part of each row of a block: all first stretches of eight doubles, then all second ones.
-struct Packed {
-    stretches: [[f64; LANES]; ROWS * STRETCHES],
+struct Packed<'m> {
+    stretches: &'m mut [[f64; LANES]],
     /// Rows of the block.
     count: usize,
 }
 
-impl Packed {
+impl Packed<'_> {
     /// Copy a part of some rows; what is beyond its end goes to sums that nobody reads.
     #[inline(always)]
     fn fill(&mut self, rows: &[f64], width: usize, part: Range<usize>) {

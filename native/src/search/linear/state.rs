@@ -21,14 +21,13 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::kernel::possible::{LEAST_LEFT, LEFT_ROUNDING};
-use crate::kernel::threads::of_each;
 use crate::search::algebra::dense::{dot, subtract_combination};
 use crate::search::algebra::elimination::{eliminate, eliminate_column};
 use crate::search::algebra::panels::{
     subtract_products, subtract_products_at, subtract_shares, subtract_triangle,
     subtract_wide_combination, subtract_wide_triangle,
 };
-use crate::search::algebra::reflections::{PANEL, Panel, Reflections};
+use crate::search::algebra::reflections::{BLOCK, Reflections};
 use crate::search::problem::Linear;
 
 /// Share of its own variance below which a column is aliased: conditional variances carry an
@@ -51,8 +50,7 @@ pub const ROUNDING_SHARE: f64 = 1e-15;
 const TOLD_SHARE: f64 = 1e-3;
 /// Rows of M that are computed at once, so that those before are read so much less often.
 const ROWS_AT_ONCE: usize = 32;
-/// Products of doubles from which on an addition passes over the columns that are selected, and a
-/// removal is worth a second thread.
+/// Products of doubles from which on an addition passes over the columns that are selected.
 const WIDE: usize = 1_000_000;
 /// The place of a column that has no row in U.
 const NO_ROW: usize = usize::MAX;
@@ -828,60 +826,23 @@ impl<'p> State<'p> {
         if size == 0 {
             return;
         }
-        let later = &support[start..];
         let reflections = &mut scratch.reflections;
-        reflections.set_up(size);
-        for (columns, first) in later.chunks(PANEL).zip((0..).step_by(PANEL)) {
-            let rows = start * width..(start + first + columns.len() + size) * width;
-            let rows = &mut u[rows];
-            let mut panel = Panel::of(rows, width, columns);
-            reflections.turn(&mut panel, 0);
-            reflections.append(&mut panel, columns.len());
-            for (i, row) in rows.chunks_exact_mut(width).enumerate() {
-                columns.iter().zip(panel.row(i)).for_each(|(&j, x)| row[j] = *x);
-            }
+        for (columns, first) in support[start..].chunks(BLOCK).zip((start..).step_by(BLOCK)) {
+            // The columns reach `size` rows below the diagonal.
+            let end = first + columns.len() + size;
+            let rows = &mut u[first * width..end * width];
+            reflections.set_up(rows, width, columns, size);
+            let of_m = &mut m[first * width..end * width];
+            reflections.turn(vec![(rows, width, width), (of_m, width, end)]);
+            reflections.turn(vec![(&mut z[first..end], 1, 1)]);
         }
-        let mut panel = Panel::of(&z[start..], 1, &[0]);
-        reflections.turn(&mut panel, 0);
-        z[start..].iter_mut().enumerate().for_each(|(i, z)| *z = panel.row(i)[0]);
-        // The columns of U without a row, and those of M that stay.
-        let others: Vec<usize> = (0..width).filter(|&j| place[j] == NO_ROW).collect();
-        let stay: Vec<usize> = (0..start).chain(start + size..rank).collect();
-        let of_u = others.chunks(PANEL).map(|columns| (&*u, columns, 0));
-        let of_m = stay.chunks(PANEL).map(|columns| {
-            // Rows before the diagonal have nothing in it.
-            (&*m, columns, columns[0].saturating_sub(start + size))
-        });
-        let parts: Vec<(&Vec<f64>, &[usize], usize)> = of_u.chain(of_m).collect();
-        let turned = |(matrix, columns, from): (&Vec<f64>, &[usize], usize)| {
-            let mut panel =
-                Panel::of(&matrix[(start + from) * width..rank * width], width, columns);
-            reflections.turn(&mut panel, from);
-            panel
-        };
-        let work = 2 * (size + 1) * later.len() * (others.len() + stay.len());
-        let panels: Vec<Panel> = match work < WIDE {
-            true => parts.into_iter().map(turned).collect(),
-            false => of_each(parts, turned),
-        };
         let left = rank - size;
         u.truncate(left * width);
         m.truncate(left * width);
         z.truncate(left);
-        let (of_u, of_m) = panels.split_at(others.len().div_ceil(PANEL));
-        for (columns, panel) in others.chunks(PANEL).zip(of_u) {
-            for (i, row) in u.chunks_exact_mut(width).skip(start).enumerate() {
-                columns.iter().zip(panel.row(i)).for_each(|(&j, x)| row[j] = *x);
-            }
-        }
-        for (columns, panel) in stay.chunks(PANEL).zip(of_m) {
-            let from = start + columns[0].saturating_sub(start + size);
-            for (k, row) in m.chunks_exact_mut(width).enumerate().skip(from) {
-                for (&j, x) in columns.iter().zip(panel.row(k - from)) {
-                    let j = if j < start { j } else { j - size };
-                    row[j] = if j > k { 0.0 } else { *x };
-                }
-            }
+        for (k, row) in m.chunks_exact_mut(width).enumerate().skip(start) {
+            row.copy_within(start + size..rank, start);
+            row[k + 1..rank].fill(0.0);
         }
     }
 }
