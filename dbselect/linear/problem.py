@@ -260,7 +260,8 @@ def numbered(gram: Gram, columns: Sequence[str], target: str) -> pa.StructArray:
     """Return the record of some columns, called by their numbers from 0 on, and the target."""
     number = {name: at for at, name in enumerate(gram.columns)}
     at = np.array([number[name] for name in [*columns, target]])
-    lower = gram.comoment[np.ix_(at, at)][np.tri(len(at), dtype=bool)]
+    comoment = gram.comoment[np.ix_(at, at)]
+    lower = np.concatenate([row[: i + 1] for i, row in enumerate(comoment)])
     fields = {
         "columns": of_texts([*map(str, range(len(columns))), TARGET]),
         "mean": of_numpy(gram.mean[at]),

@@ -1,4 +1,4 @@
-"""One Gram searched by the compiled library, where that is the faster way."""
+"""One Gram searched by the compiled library."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -21,11 +21,6 @@ from dbselect.sources.progress import Turn
 
 if TYPE_CHECKING:
     from dbselect.search.gram import GramSearch
-
-#: Columns up to which one Gram goes to the compiled library. A call takes 0.1 to 0.5 of the time
-#: that it takes in Python at 20 to 100 columns, 0.3 at 500, 0.6 at 1,000; from 1,500 on both
-#: take about the same (0.7 to 1.2), BLAS may use more cores, and Ctrl-C ends a search in Python.
-MOST_COLUMNS = 1000
 
 #: Fields of a problem that it takes, beside the groups; the others are about rows.
 _FIELDS = ("ridge", "scale", "intercept", "seed")
@@ -61,29 +56,26 @@ def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence |
     )  # fmt: skip
     if not len(found):
         return None
-    count, stop, condition, has_trace, n_aliased = found[:5].tolist()
-    n_models, start = int(count), 5 + int(n_aliased)
+    count, stop, condition, begun, has_trace, n_aliased = found[:6].tolist()
+    n_models, start = int(count), 6 + int(n_aliased)
     end = start + 9 * n_models
     kinds, coef = found[start:end].reshape(9, n_models), found[end:].reshape(n_models, -1)
-    if call.method == "backward":
-        # It begins with all groups, and every prefix may be asked for.
-        search.state.add_all(range(len(groups.costs)))
-        search.check_held()
-    else:
-        warn_of(condition)
+    # An elimination begins with all groups, and every prefix may be asked for.
+    begins_full = call.method == "backward"
+    warn_of(begun if begins_full else condition)
     steps = kinds[:6, 1:].T.tolist()
     records = [
         Step("add" if added else "remove", int(group), score, gain, explained, CHOICES[int(among)])
         for added, group, score, gain, explained, among in steps
     ]
-    if has_trace and not search.state.held:
+    if has_trace:
         # A state measures how near to dependent they are.
-        search.state.add_all(held_after(records))
+        search.state.add_all(range(len(groups.costs)) if begins_full else held_after(records))
         warn_of_dropped(search.state, groups.members)
     return Sequence(
         gram, search.target, groups, rule, records, explained=kinds[4], spent=kinds[6], r2=kinds[7],
         intercept=kinds[8], coef=coef,
-        aliased=tuple(groups.members[int(at)] for at in found[5:start]),
+        aliased=tuple(groups.members[int(at)] for at in found[6:start]),
         stop=STOPS[int(stop)], condition=condition, call=call,
     )  # fmt: skip
 
@@ -179,16 +171,11 @@ def _chosen(found: pa.StructArray, aliased: list[int]) -> Chosen:
     )  # fmt: skip
 
 
-def is_narrow(search: "GramSearch") -> bool:
-    """Whether a search is one for the library, where Python has the method, too."""
-    return len(search.groups.members) <= MOST_COLUMNS
-
-
 def _is_for_library(search: "GramSearch") -> bool:
     call = search.call
     rule = RULES.get(call.options.get("rule", "fr"))
     is_compiled = call.method in METHODS and rule is not None and rule.compiled
-    return is_compiled and is_narrow(search) and not (search.is_joint or search.groups.brings)
+    return is_compiled and not (search.is_joint or search.groups.brings)
 
 
 def _asked(search: "GramSearch") -> tuple[pa.StructArray, str, str, dict[str, Any]]:

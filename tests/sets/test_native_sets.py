@@ -1,7 +1,4 @@
-"""The best sets within a budget are those of brute force.
-
-Thousands of random problems more: `make oracle`.
-"""
+"""The sets within a budget that the compiled library chooses: those of brute force."""
 
 from collections import Counter
 from itertools import combinations
@@ -14,32 +11,15 @@ import test_native_search as searches
 import dbselect as ds
 
 
-def random_choice(rng: np.random.Generator, widest: int) -> tuple[ds.Gram, dict[str, Any]]:
-    """Return a problem of `exchange` with any options."""
-    width = min(widest, int(np.exp(rng.uniform(0, np.log(widest + 1)))))
+def random_budget(rng: np.random.Generator, most: int) -> tuple[ds.Gram, dict[str, Any]]:
+    """Return a problem of `best_within` of at most some groups."""
+    width = min(2 * most, int(np.exp(rng.uniform(0, np.log(2 * most + 1)))))
     gram = searches.gram_of(rng, *searches.columns_and_target(rng, width))
     given = searches.groups_and_costs(rng, width)
-    names, costs = rng.permutation(list(given["groups"])).tolist(), given["costs"]
-    first = int(rng.integers(0, min(len(names), 3))) if rng.random() < 0.3 else 0
-    more = int(rng.integers(0, 3)) if rng.random() < 0.3 else 0
-    k = int(rng.integers(max(1, min(first + more, len(names))), len(names) + 1))
-    given |= {"always": names[:first], "start": names[first : min(first + more, k)], "k": k}
     given["ridge"] = float(rng.choice([0, 0, 0, 1e-6, 0.1, 5]))
     if rng.random() < 0.2:
         given["intercept"] = False
-    if rng.random() < 0.3:
-        least = sum(costs[name] for name in [*given["always"], *given["start"]])
-        given["budget"] = least + rng.uniform(0, sum(costs.values()))
-    return gram, given
-
-
-def random_budget(rng: np.random.Generator, most: int) -> tuple[ds.Gram, dict[str, Any]]:
-    """Return a problem of `best_within` of at most some groups."""
-    gram, given = random_choice(rng, 2 * most)
     names = list(given["groups"])[:most]
-    given = {
-        name: given[name] for name in ("ridge", "intercept", "groups", "costs") if name in given
-    }
     given["groups"] = {name: given["groups"][name] for name in names}
     given["costs"] = {name: given["costs"][name] for name in names}
     always = rng.permutation(names)[: rng.integers(0, 2)].tolist()
