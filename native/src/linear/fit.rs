@@ -1,8 +1,7 @@
 //! Least squares on columns that the caller names: no search.
 //!
-//! The twin of the plain mode of `dbselect/methods/fits/fit.py`, step by step: columns matched, the
-//! problem scaled, dependent columns given 0, coefficients refined. Source: Higham (2002),
-//! section 12, for the refinement.
+//! Columns are matched, the problem scaled, dependent columns given 0, and coefficients refined.
+//! Source: Higham (2002), section 12, for the refinement.
 
 use std::collections::HashSet;
 
@@ -115,6 +114,15 @@ pub struct FitPlan {
     members: Result<Members, Error>,
 }
 
+impl FitPlan {
+    /// Fit all columns, whose names are their numbers, to the target, which comes last.
+    pub fn numbered(width: usize) -> FitPlan {
+        let names = (0..width).map(|column| column.to_string()).collect();
+        let members = Members { names, at: (0..width).collect(), tested: vec![true; width] };
+        FitPlan { target: Target::at("target", width), members: Ok(members) }
+    }
+}
+
 /// The columns of a model, and their numbers in the record.
 #[derive(Clone, Debug)]
 struct Members {
@@ -215,6 +223,24 @@ pub struct Fitter {
 }
 
 impl Fitter {
+    /// Correlations of the columns of the last fit with its target.
+    pub fn with_target(&self) -> &[f64] {
+        &self.problem.target
+    }
+
+    /// L^-1 of the last fit, row by row, `L L'` being the comoments of the columns that are not
+    /// aliased; `weight` is that of the record.
+    pub fn inverse_factor(&self, weight: f64) -> Vec<f64> {
+        let unit = |&column: &usize| self.problem.spread[column] * weight.sqrt();
+        let units: Vec<f64> = self.buffers.support().iter().map(unit).collect();
+        let mut factor = Vec::with_capacity(units.len() * units.len());
+        for (k, row) in self.buffers.inverse().chunks_exact(self.problem.width()).enumerate() {
+            factor.extend(row[..=k].iter().zip(&units).map(|(m, unit)| m / unit));
+            factor.resize((k + 1) * units.len(), 0.0);
+        }
+        factor
+    }
+
     /// Fit a record whose columns the plan was made for.
     ///
     /// The inner error is the reason why a record has no model; the outer one a mistake in the

@@ -5,8 +5,7 @@
 //! ```
 //!
 //! (X'X)^-1 is M'M in the columns' units; the entry of the intercept is 1 / weight +
-//! mean' (X'X)^-1 mean. The twin of `dbselect/linear/inference.py`. Source: Seber, Lee (2003),
-//! Linear Regression Analysis, chapters 3 and 4.
+//! mean' (X'X)^-1 mean. Source: Seber, Lee (2003), Linear Regression Analysis, chapters 3 and 4.
 
 use super::columns::INTERCEPT;
 use super::fit::Fitted;
@@ -25,6 +24,8 @@ pub struct Deviations {
     /// What a coefficient of 1 is in deviations of the target for one of the column; NaN where it
     /// is aliased, or the target has none.
     pub units: Vec<f64>,
+    /// Sum of the squared residuals.
+    pub left: f64,
     /// Standard deviation of the residuals; NaN where no row is left to estimate it.
     pub sigma: f64,
     /// n - r, rows that are left to estimate it; may be <= 0.
@@ -49,7 +50,7 @@ pub fn deviations(state: &State, gram: &Gram, left: f64, intercept: bool) -> Dev
         columns[column] = unit * square.sqrt() / problem.spread[column];
     }
     let intercept = intercept.then(|| unit * (1.0 + lever).sqrt());
-    Deviations { intercept, columns, units: Vec::new(), sigma: variance.sqrt(), free }
+    Deviations { intercept, columns, units: Vec::new(), left, sigma: variance.sqrt(), free }
 }
 
 impl Deviations {

@@ -101,8 +101,7 @@ impl Refiner {
     /// RSS of the model of all columns with coefficients near those of least squares, on
     /// unit-variance columns; `total` is the comoment of the target.
     ///
-    /// `RSS = yy - w'c - w'(c - C w)`, in twice the digits: little may be left of yy. The twin of
-    /// `residual_share` in `dbselect/linear/refine.py`.
+    /// `RSS = yy - w'c - w'(c - C w)`, in twice the digits: little may be left of yy.
     pub fn left_over(&mut self, coef: &[f64], total: f64) -> f64 {
         self.w.clear();
         let near = |((w, own), unit): ((&f64, &f64), &f64)| w * own / unit;

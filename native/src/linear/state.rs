@@ -146,6 +146,18 @@ pub struct Buffers {
     scratch: Scratch,
 }
 
+impl Buffers {
+    /// The column of each row of U of the last state.
+    pub fn support(&self) -> &[usize] {
+        &self.support
+    }
+
+    /// M of the last state, as far as it was asked for.
+    pub fn inverse(&self) -> &[f64] {
+        &self.m
+    }
+}
+
 /// Overwritten by every call.
 #[derive(Clone, Debug, Default)]
 struct Scratch {
