@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import itertools
 import json
 import math
 import numbers
@@ -81,6 +82,38 @@ class _Grouped(ctypes.Structure):
     )
 
 
+class _Linear(ctypes.Structure):
+    """A linear problem and its groups, where its numbers are."""
+
+    _fields_ = (
+        *((name, ctypes.c_size_t) for name in ("width", "responses")),
+        ("correlations", ctypes.c_void_p),
+        ("on_need", ctypes.c_void_p),
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                "blocks", "variances", "scale", "target", "ridge", "unit", "constant", "members",
+                "starts",
+            )
+        ),
+        ("groups", ctypes.c_size_t),
+    )  # fmt: skip
+
+
+class _Needed(ctypes.Structure):
+    """Rows that are needed, where to write them, and whether they are there: not unless set."""
+
+    _fields_ = (
+        ("columns", ctypes.POINTER(ctypes.c_size_t)),
+        ("count", ctypes.c_size_t),
+        ("rows", ctypes.POINTER(ctypes.c_double)),
+        ("is_read", ctypes.c_bool),
+    )
+
+
+_OnNeed = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Needed))
+
+
 @cache
 def library_path() -> Path:
     """Path of the compiled library, which Polars and DuckDB load as well."""
@@ -134,6 +167,16 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "design_take": (_DOUBLE, _POINTER, _POINTER),
     "design_covariance": (None, _POINTER, _POINTER),
     "design_free": (None, _POINTER),
+    "linear_new": (_POINTER, _POINTER, _POINTER),
+    "linear_copy": (_POINTER, _POINTER, _POINTER),
+    "linear_free": (None, _POINTER),
+    "linear_add": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
+    "linear_remove": (_POINTER, _POINTER, _SIZE, _POINTER),
+    "linear_selected": (_POINTER, _POINTER, _POINTER),
+    "linear_read": (_POINTER, _POINTER, ctypes.c_uint8, _POINTER),
+    "linear_factor": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
+    "linear_conditional": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
+    "linear_correct": (_POINTER, _POINTER, _POINTER),
     "arrived_new": (_POINTER, _POINTER, _TEXT, _POINTER),
     "arrived_row": (_POINTER, _POINTER, _TEXT, _SIZE, _DOUBLE, _POINTER),
     "arrived_free": (None, _POINTER),
@@ -371,6 +414,150 @@ def student_beyond(free: float, statistics: _Vector) -> _Vector:
 def student_within(free: float, probability: float) -> float:
     """Return what |t| of >= 1 degrees of freedom is within with a probability, 0 to 1."""
     return float(_call("student_within", int(min(free, _MOST)), probability))
+
+
+#: Reads rows of the correlations of some columns, shape (k, D).
+ReadRows = Callable[[_Index], _Vector]
+
+
+class LinearProblem:
+    """A linear problem on D columns, of K responses, and J groups, as the library takes it.
+
+    `target` has shape (K, D); `ridge`, `unit`, `variances`, the diagonal of the correlations, and
+    `constant` have shape (D,). `correlations` is (D, D); without it `read_rows` brings rows, and
+    `blocks` are the correlations within each group, one group after the other. `scale` are
+    variances by which rounding is judged, by default those of C.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[_Index],
+        target: _Vector,
+        ridge: _Vector,
+        unit: _Vector,
+        variances: _Vector,
+        constant: npt.NDArray[np.bool_],
+        *,
+        correlations: _Vector | None = None,
+        blocks: _Vector | None = None,
+        read_rows: ReadRows | None = None,
+        scale: _Vector | None = None,
+    ) -> None:
+        doubles = [
+            None if part is None else np.ascontiguousarray(part, np.float64)
+            for part in (correlations, blocks, variances, scale, target, ridge, unit)
+        ]
+        columns = np.concatenate([np.empty(0, np.intp), *members]).astype(np.uintp)
+        starts = np.cumsum([0, *map(len, members)], dtype=np.uintp)
+        self.width, self.members = len(ridge), members
+        self._raised: list[BaseException] = []
+        reading = None if read_rows is None else _OnNeed(self._reading(read_rows).send)
+        constant = np.ascontiguousarray(constant, np.bool_)
+        places = [
+            None if part is None else part.ctypes.data
+            for part in (*doubles, constant, columns, starts)
+        ]
+        function = ctypes.cast(reading, ctypes.c_void_p) if reading else None
+        self._given = _Linear(
+            self.width, len(target), places[0], function, *places[1:], len(members)
+        )
+        self._kept = doubles, constant, columns, starts, reading
+
+    def _reading(self, read_rows: ReadRows) -> Generator[None, Any, None]:
+        """Write rows whenever they are needed, and keep what that raises (as `_turns`)."""
+        generator = _writing(self.width, read_rows, self._raised)
+        next(generator)
+        return generator
+
+    def state(self) -> "Selection":
+        """Return the state without selected groups."""
+        handle = ctypes.c_void_p()
+        _run("linear_new", ctypes.byref(self._given), ctypes.byref(handle))
+        return Selection(self, handle)
+
+    def run(self, name: str, *given: Any) -> None:
+        """Call a function that may read rows; raise what reading them raised."""
+        try:
+            _run(name, *given)
+        finally:
+            if self._raised:
+                raise self._raised.pop()
+
+
+def _writing(
+    width: int, read_rows: ReadRows, raised: list[BaseException]
+) -> Generator[None, Any, None]:
+    while True:
+        try:
+            while True:
+                needed = (yield).contents
+                columns = np.ctypeslib.as_array(needed.columns, (needed.count,)).astype(np.intp)
+                into = np.ctypeslib.as_array(needed.rows, (needed.count, width))
+                into[:] = read_rows(columns)
+                needed.is_read = True
+        except GeneratorExit:
+            return
+        except BaseException as error:  # none can pass through the library
+            raised.append(error)
+
+
+class Selection:
+    """The selected groups of a linear problem, by a handle that is freed with it."""
+
+    def __init__(self, problem: LinearProblem, handle: ctypes.c_void_p) -> None:
+        self._problem, self._handle = problem, handle
+        weakref.finalize(self, _library().dbselect_linear_free, handle)
+
+    def copy(self) -> "Selection":
+        """Return a copy that changes alone."""
+        handle = ctypes.c_void_p()
+        _run("linear_copy", self._handle, ctypes.byref(handle))
+        return Selection(self._problem, handle)
+
+    def add(self, groups: Sequence[int]) -> float:
+        """Select some groups and return what they gain; nothing changes if reading rows fails."""
+        gain, numbers = ctypes.c_double(), np.array(groups, np.uintp)
+        self._problem.run("linear_add", self._handle, numbers, len(groups), ctypes.byref(gain))
+        return gain.value
+
+    def remove(self, group: int) -> float:
+        """Give a group back and return its loss; nothing changes if reading rows fails."""
+        loss = ctypes.c_double()
+        self._problem.run("linear_remove", self._handle, group, ctypes.byref(loss))
+        return loss.value
+
+    def selected(self) -> tuple[list[int], list[int], list[int], list[int]]:
+        """Return the groups, where the rows of U of each end, and columns of rows and aliased."""
+        members = self._problem.members
+        found = np.empty(3 + 2 * len(members) + sum(map(len, members)), np.uintp)
+        _run("linear_selected", self._handle, found)
+        ends = np.cumsum([3, found[0], found[0], found[1], found[2]], dtype=np.intp).tolist()
+        held, of_rows, support, aliased = (
+            found[start:end].tolist() for start, end in itertools.pairwise(ends)
+        )
+        return held, of_rows, support, aliased
+
+    def read(self, what: int, shape: tuple[int, ...]) -> _Vector:
+        """Return numbers of it, by the table of `dbselect_linear_read` in the library."""
+        found = np.zeros(shape)
+        self._problem.run("linear_read", self._handle, what, found)
+        return found
+
+    def factor(self, columns: _Index, rank: int) -> _Vector:
+        """Return U, of so many rows, at some columns."""
+        columns = np.ascontiguousarray(columns, np.uintp)
+        found = np.empty((rank, len(columns)))
+        _run("linear_factor", self._handle, columns, len(columns), found)
+        return found
+
+    def take_explained(self, columns: _Index, covariance: _Vector) -> None:
+        """Take from the covariance of some columns what the selected ones explain, in place."""
+        columns = np.ascontiguousarray(columns, np.uintp)
+        _run("linear_conditional", self._handle, columns, len(columns), covariance)
+
+    def correct(self, residuals: _Vector) -> None:
+        """Turn residuals of all prefixes, (groups + 1, rank), into corrections, in place."""
+        _run("linear_correct", self._handle, residuals)
 
 
 def knockoff_copies(

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dbselect.linear.blas import SMALL_SQUARE
+from dbselect.engine.linear_state import LinearState
 from dbselect.linear.condition import check_held, may_leak, warn_of_leak
 from dbselect.linear.inference import FittedRows, through_origin
 from dbselect.linear.least_squares import least_squares
 from dbselect.linear.problem import Index, Linear, check_filled, check_usable, linear
 from dbselect.linear.refine import prefix_residuals
-from dbselect.linear.state import State
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import groups_of, numbers_of
 from dbselect.record.level_group import shares_of
@@ -58,19 +57,14 @@ class GramSearch(Search):
         return linear(self.gram, target, self.groups.members, problem.ridge, problem.scale)
 
     @cached_property
-    def state(self) -> State:
+    def state(self) -> LinearState:
         """The selected groups; the compiled library has a state of its own."""
-        return State(self.linear, self.groups.positions)
+        return LinearState(self.linear, self.groups.positions)
 
     @property
     def target(self) -> str:
         """The column to predict, the first of several."""
         return self.call.problem.targets[0]
-
-    @property
-    def is_small(self) -> bool:
-        """Whether products are of few numbers."""
-        return len(self.groups.members) <= SMALL_SQUARE
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
         """Return what a rule maximises per unit of cost."""
@@ -90,7 +84,7 @@ class GramSearch(Search):
 
     def restored(self, steps: Sequence[Step]) -> None:
         """Make the steps again on a state without selected groups."""
-        fresh = State(self.linear, self.groups.positions)
+        fresh = LinearState(self.linear, self.groups.positions)
         for step in steps:
             (fresh.add if step.action == "add" else fresh.remove)(step.group)
         self.state = fresh
@@ -145,13 +139,13 @@ class GramSearch(Search):
         problem = self.call.problem
         return FittedRows(self.gram, problem.ridge, chosen, problem.intercept)
 
-    def model(self, state: State) -> Model:
+    def model(self, state: LinearState) -> Model:
         """Return the model on the selected groups of a state."""
         check_held(state, self.groups.members)
         chosen = 0 < len(state.held) < len(self.groups.names)
         return Model(**self.parts(state), fit=self.fitted_rows(chosen))
 
-    def parts(self, state: State) -> dict[str, Any]:
+    def parts(self, state: LinearState) -> dict[str, Any]:
         """Return the parts of the model on the selected groups of a state, but for its rows."""
         own, members = self.linear, self.groups.members
         coef = state.coef() * (own.target_spread / own.spread)

@@ -10,6 +10,7 @@ pub mod arrived;
 pub mod designs;
 pub mod fits;
 pub mod knockoffs;
+pub mod linear;
 pub mod states;
 pub mod turns;
 pub mod walks;
