@@ -141,6 +141,9 @@ def compiled_descents(
     record, _, target, asked = _asked(search)
     own = {name: asked.get(name) for name in ("groups", "ridge", "scale", "intercept")}
     start = options["start"] if isinstance(options["start"], str) else OWN_START
+    width = len(search.groups.members)
+    if search.is_joint:
+        own["responses"] = {str(width + k): one for k, one in enumerate(search.linear.share)}
     ends = []
     for columns, groups in limits:
         within = {"max_columns": columns, "max_groups": groups}
@@ -150,7 +153,8 @@ def compiled_descents(
         aliased, history, x = np.split(notes[7:], np.cumsum(counts).astype(int))
         ends.append(
             Descent(
-                x, history, bool(converged), FORWARD_START if is_forward else start,
+                x.reshape(-1, width) if search.is_joint else x, history, bool(converged),
+                FORWARD_START if is_forward else start,
                 None if math.isnan(polished) else polished,
                 None if math.isnan(exchanges) else int(exchanges),
                 int(projections), _chosen(found, aliased.astype(int).tolist()),
@@ -188,11 +192,12 @@ def _asked(search: "GramSearch") -> tuple[pa.StructArray, str, str, dict[str, An
     costs = groups.costs.tolist()
     # What has its default, as groups of one column each or costs of 1, is left to the library.
     request = {
-        "groups": None if is_each_alone else columns,
+        "groups": None if is_each_alone and not search.is_joint else columns,
         "costs": {str(g): cost for g, cost in enumerate(costs)} if {*costs} != {1.0} else None,
         **_given(search),
     }
-    return numbered(search.gram, groups.members, search.target), call.method, TARGET, request
+    targets = call.problem.targets if search.is_joint else [search.target]
+    return numbered(search.gram, groups.members, *targets), call.method, TARGET, request
 
 
 def _given(search: "GramSearch") -> dict[str, Any]:

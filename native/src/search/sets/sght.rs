@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use super::exchange::GoesOn;
 use super::polish::{Within, forward, polish};
 use super::projection::Limits;
-use super::thresholding::{Descent, LeastSquares, Settings, Variant};
+use super::thresholding::{Descent, LeastSquares, Settings, Variant, kept};
 use crate::kernel::possible::INDEFINITE;
 use crate::linear::algebra::dense::dot;
 use crate::linear::groups::Groups;
@@ -58,7 +58,7 @@ impl Start {
     /// The vectors, on unit-variance columns.
     fn vectors(&self, function: &LeastSquares, asked: &Setting) -> Vec<Vec<f64>> {
         let Setting { problem, plan, .. } = asked;
-        let zero = || vec![0.0; problem.width()];
+        let zero = || function.zero();
         match self {
             Start::Ridge => function.ridges(),
             Start::Zero => vec![zero()],
@@ -95,6 +95,8 @@ pub struct SghtOptions {
     pub tol: f64,
     /// Limit on the steps of a descent.
     pub max_iter: i64,
+    /// Of several responses the number of each in the record, and its share of all variance.
+    responses: Vec<(usize, f64)>,
 }
 
 /// Where the best of some descents ended, and what came after it.
@@ -134,6 +136,7 @@ impl SghtOptions {
             polish: true,
             tol: 1e-8,
             max_iter: 500,
+            responses: Vec::new(),
         }
     }
 
@@ -147,6 +150,11 @@ impl SghtOptions {
             polish: given.truth("polish")?.unwrap_or(default.polish),
             tol: given.number("tol")?.unwrap_or(default.tol),
             max_iter: given.count("max_iter")?.unwrap_or(default.max_iter),
+            responses: given
+                .factors("responses")?
+                .into_iter()
+                .map(|(number, share)| Ok((number.parse().map_err(|_| no_number(&number))?, share)))
+                .collect::<Result<_, Error>>()?,
             max_columns: given.needed("max_columns", Given::count)?,
             max_groups: given.needed("max_groups", Given::count)?,
         };
@@ -205,16 +213,33 @@ impl SghtOptions {
         lowest(ends)
     }
 
+    /// The problem of several responses; none of one.
+    fn joint(&self, asked: &Setting) -> Option<Linear> {
+        let Setting { problem, plan, gram, fields, .. } = asked;
+        if self.responses.is_empty() {
+            return None;
+        }
+        let mut joint = Linear { target: Vec::new(), ..(*problem).clone() };
+        let mut own = Linear::default();
+        for &(response, share) in &self.responses {
+            own.set_up(gram, response, &plan.at, fields.ridge, fields.scale);
+            joint.target.extend(own.target.iter().map(|c| c * share.sqrt()));
+        }
+        Some(joint)
+    }
+
     /// The model of a record, where the descent ended, and kept columns that depend on others; one
     /// without gives the reason, one sentence.
     fn fit(&self, asked: &Setting) -> Result<(Chosen, Ended, Vec<usize>), String> {
         let Setting { problem, plan, gram, target, fields } = asked;
         let limits = self.limits_of(&plan.groups).map_err(|error| error.message)?;
+        let joint = self.joint(asked);
+        let problem = joint.as_ref().unwrap_or(problem);
         let (function, starts) = (LeastSquares::of(problem), &plan.groups.starts);
         let vectors = self.start.vectors(&function, asked);
         let ended = self.descend(&function, problem, starts, &vectors, limits);
         let x = &ended.descent.x;
-        let columns: Vec<usize> = (0..x.len()).filter(|&j| x[j] != 0.0).collect();
+        let columns = kept(x, problem.width());
         if columns.is_empty() {
             return Ok((Chosen { condition: 1.0, ..Chosen::default() }, ended, Vec::new()));
         }
@@ -254,6 +279,10 @@ impl SghtOptions {
         };
         Ok((chosen, ended, aliased))
     }
+}
+
+fn no_number(text: &str) -> Error {
+    Error::argument(format!("response '{text}' is no number of a column"))
 }
 
 impl Limited for SghtOptions {
@@ -323,7 +352,7 @@ fn polished(
     let mut supports: HashSet<Vec<usize>> = HashSet::new();
     for end in &ends {
         let x = &end.descent.x;
-        let support: Vec<usize> = (0..x.len()).filter(|&j| x[j] != 0.0).collect();
+        let support = kept(x, problem.width());
         if supports.insert(support.clone()) {
             let mut state = State::new(problem, &singles, Buffers::default());
             support.into_iter().for_each(|column| {
@@ -348,8 +377,11 @@ fn after(function: &LeastSquares, end: Ended, state: &mut State, exchanges: usiz
     }
     let mut coef = Vec::new();
     state.coefficients(&mut coef);
-    let place = |j: usize| state.place(j).map_or(0.0, |row| coef[row]);
-    let x: Vec<f64> = (0..state.problem.width()).map(place).collect();
+    let mut x = function.zero();
+    let rows = x.chunks_exact_mut(state.problem.width());
+    for (x, coef) in rows.zip(coef.chunks_exact(state.support().len().max(1))) {
+        state.support().iter().zip(coef).for_each(|(&j, w)| x[j] = *w);
+    }
     let polished = Some(function.value(&x));
     let descent = Descent { x, ..end.descent };
     Ended { descent, polished, exchanges: Some(exchanges), ..end }
