@@ -451,16 +451,6 @@ class State:
         parts = np.split(self._z**2, ends, axis=1)[:-1]  # nothing is left after the last end
         return np.array([part.sum(axis=1) for part in parts]).reshape(-1, len(self._z))
 
-    def corrections(self, residuals: Matrix) -> Matrix:
-        """Return ``C_SS^-1 r`` for the residuals of every prefix; shape (groups added + 1, D)."""
-        inverse, support = self._inverse_factor(), self.support
-        ends = np.cumsum([0, *(len(held.kept) for held in self._held)])
-        held = np.arange(len(support)) < ends[:, None]
-        steps = (np.where(held, residuals[:, support], 0.0) @ inverse) * held
-        corrections = np.zeros(residuals.shape)
-        corrections[:, support] = steps @ inverse.T
-        return corrections
-
     def _inverse_factor(self) -> Matrix:
         """Return ``L'^-1``, upper triangular; kept up to date from now on."""
         if self._inverse is None and not len(self._U):

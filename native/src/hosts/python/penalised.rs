@@ -2,13 +2,11 @@
 
 use std::ffi::c_char;
 use std::slice;
-use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
-use arrow_array::{ArrayRef, Float64Array, LargeListArray, RecordBatch, StructArray};
-use arrow_buffer::OffsetBuffer;
-use arrow_schema::{DataType, Field};
+use arrow_array::{RecordBatch, StructArray};
 
+use super::fits::list;
 use super::turns::{OnTurn, calling};
 use super::{export, guard};
 use crate::kernel::possible::INDEFINITE;
@@ -150,11 +148,4 @@ pub unsafe extern "C" fn dbselect_penalised_degrees(
         }
         Ok(())
     })
-}
-
-/// One row of numbers.
-pub(super) fn list(values: Vec<f64>) -> ArrayRef {
-    let field = Arc::new(Field::new_list_field(DataType::Float64, false));
-    let ends = OffsetBuffer::from_lengths([values.len()]);
-    Arc::new(LargeListArray::new(field, ends, Arc::new(Float64Array::from(values)), None))
 }
