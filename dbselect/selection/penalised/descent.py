@@ -55,6 +55,8 @@ SETTLED_STEPS = 3
 
 #: How a result names what won where forward steps took the place of a descent.
 FORWARD_START = "forward"
+#: How a result names what won from the user's own start.
+OWN_START = "given"
 
 #: The last point and this one -> the L to try first.
 First = Callable[[Point, Point], float]
@@ -71,6 +73,19 @@ class Variant:
     accelerated: bool = False  # whether steps start ahead of the last point
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """The linear model on the columns that a descent kept, as the library answers it."""
+
+    groups: list[int]
+    coefficients: dict[int, float]  # by column, in the table's units
+    intercept: float
+    explained: float
+    r2: float
+    aliased: list[int]  # kept columns that depend on others
+    condition: float
+
+
 @dataclass(frozen=True, eq=False)
 class Descent:
     """Where a descent ended."""
@@ -83,8 +98,8 @@ class Descent:
     # whole changes of columns that came after the steps (`selection.polish`); None if none were
     # tried
     exchanges: int | None = None
-    # step lengths tried, each with one; None where they were not counted
-    projections: int | None = None
+    projections: int = 0  # step lengths tried, each with one
+    chosen: Chosen | None = None  # of one linear model
 
     @property
     def objective(self) -> float:

@@ -116,7 +116,6 @@ impl Predictor {
         };
         let mut problem = Linear::default();
         problem.set_up(&gram, at, &plan.at, fields.ridge, fields.scale);
-        problem.share(&plan.groups.same);
         let (mean, mean_low) = (gram.mean.to_vec(), gram.mean_low.to_vec());
         let comoment = gram.comoment.to_vec();
         let json = record.terms.of_model(&record.columns, |at| whole.mean(at));

@@ -160,10 +160,9 @@ impl Problem<'_> {
             spread: vec![1.0; size],
             constant: columns.iter().map(|&j| self.linear.constant[j]).collect(),
             mean: vec![0.0; size],
-            same: Vec::new(),
-            target_mean: 0.0,
             target_spread: scale,
             ridge,
+            ..Linear::default()
         }
     }
 

@@ -9,6 +9,7 @@
 //! | `certain` | whether doubles tell what every set explains |
 //! | `state`, `refine` | what is selected, the last digits |
 //! | `fit`, `inference` | least squares on named columns, and how certain it is |
+//! | `prefixes` | the models on the way to a state |
 //! | `diagnosis` | how far columns depend on each other |
 
 pub mod algebra;
@@ -19,6 +20,7 @@ mod diagnosis;
 pub mod fit;
 pub mod groups;
 pub mod inference;
+pub mod prefixes;
 pub mod problem;
 pub mod refine;
 pub mod select;

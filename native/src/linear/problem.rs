@@ -5,8 +5,15 @@
 //! b = c - C_.S w(S)            gain(g | S) = b_g' (C_gg|S)^-1 b_g
 //! ```
 //!
+//! K responses share C: c and b have a row for each, and F and gains are sums over them.
+//!
 //! The twin of `dbselect/linear/problem.py`. Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1
 //! and section 3.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
 
 use crate::kernel::possible::{INDEFINITE, LEAST_SQUARE, fault, is_indefinite, packed};
 use crate::kernel::rank_update::triangle;
@@ -214,15 +221,32 @@ fn rows_told(gram: &Gram) -> String {
     format!("{} rows{left_out}", gram.rows)
 }
 
+/// Correlations that lie elsewhere, of the columns of a problem.
+pub trait Rows: Debug + Send + Sync {
+    /// Write those of some columns with all columns, row by row.
+    fn read(&self, columns: &[usize], rows: &mut [f64]);
+
+    /// Append those of the columns of a group among themselves, row by row.
+    fn append_block(&self, columns: Range<usize>, blocks: &mut Vec<f64>);
+
+    /// That of a column with itself: its variance.
+    fn variance(&self, column: usize) -> f64;
+}
+
 /// The problem of explaining a target by D columns: everything that does not change.
 #[derive(Clone, Debug, Default)]
 pub struct Linear {
-    /// Correlations, row by row; a constant column has a row of zeros.
+    /// Correlations, row by row; a constant column has a row of zeros. Empty where they lie
+    /// elsewhere.
     pub correlations: Vec<f64>,
-    /// Correlations with the target.
+    /// Where they lie, if not here.
+    pub rows: Option<Arc<dyn Rows>>,
+    /// Correlations with the target; of K responses K rows, each times the root of its share.
     pub target: Vec<f64>,
     /// Added to the diagonal.
     pub ridge: Vec<f64>,
+    /// Variances by which rounding is judged, where they are not those of the columns.
+    pub scale: Vec<f64>,
     /// What a step of 1 is in the units that the caller compares columns in.
     pub unit: Vec<f64>,
     /// Standard deviation of each column, 1 for constant ones.
@@ -231,7 +255,7 @@ pub struct Linear {
     pub constant: Vec<bool>,
     /// Mean of each column.
     pub mean: Vec<f64>,
-    /// Of each column the first that is the same; empty where all differ.
+    /// Of each column the first that is the same, as in another group; empty where all differ.
     ///
     /// The same with its ridge: one that is selected leaves nothing of the others, which then
     /// take no part, as if there were one.
@@ -245,28 +269,79 @@ pub struct Linear {
 impl Linear {
     /// D, the number of columns.
     pub fn width(&self) -> usize {
-        self.target.len()
+        self.ridge.len()
     }
 
-    /// The correlations of a column with all others.
+    /// K, the number of responses.
+    pub fn responses(&self) -> usize {
+        self.target.len().checked_div(self.width()).unwrap_or(1)
+    }
+
+    /// The correlations of a column with all others, of a problem that has them.
     pub fn row(&self, column: usize) -> &[f64] {
         &self.correlations[column * self.width()..(column + 1) * self.width()]
     }
 
-    /// Diagonal entry of C.
-    pub fn variance(&self, column: usize) -> f64 {
-        self.correlations[column * (self.width() + 1)] + self.ridge[column]
+    /// Append the rows of C of some columns.
+    pub fn append_rows(&self, columns: &[usize], rows: &mut Vec<f64>) {
+        let (width, start) = (self.width(), rows.len());
+        match &self.rows {
+            None => columns.iter().for_each(|&column| rows.extend_from_slice(self.row(column))),
+            Some(elsewhere) => {
+                rows.resize(start + columns.len() * width, 0.0);
+                elsewhere.read(columns, &mut rows[start..]);
+            }
+        }
+        for (row, &column) in rows[start..].chunks_exact_mut(width).zip(columns) {
+            match self.same.get(column) {
+                None => row[column] += self.ridge[column],
+                Some(first) => {
+                    let both = row.iter_mut().zip(&self.same);
+                    both.filter(|(_, other)| *other == first)
+                        .for_each(|(entry, _)| *entry += self.ridge[column]);
+                }
+            }
+        }
     }
 
-    /// Root of the diagonal of C, 1 where that is 0.
+    /// Append the block of C of the columns of a group.
+    pub fn append_block(&self, columns: Range<usize>, blocks: &mut Vec<f64>) {
+        let start = blocks.len();
+        match &self.rows {
+            None => {
+                let rows = columns.clone().map(|j| &self.row(j)[columns.clone()]);
+                rows.for_each(|row| blocks.extend_from_slice(row));
+            }
+            Some(elsewhere) => elsewhere.append_block(columns.clone(), blocks),
+        }
+        let diagonal = blocks[start..].iter_mut().step_by(columns.len() + 1);
+        diagonal.zip(&self.ridge[columns]).for_each(|(entry, ridge)| *entry += ridge);
+    }
+
+    /// Diagonal entry of C.
+    pub fn variance(&self, column: usize) -> f64 {
+        let own = match &self.rows {
+            None => self.correlations[column * (self.width() + 1)],
+            Some(elsewhere) => elsewhere.variance(column),
+        };
+        own + self.ridge[column]
+    }
+
+    /// The variance by which rounding of a column is judged.
+    pub fn scale(&self, column: usize) -> f64 {
+        self.scale.get(column).copied().unwrap_or_else(|| self.variance(column))
+    }
+
+    /// Its root, 1 where that is 0.
     pub fn deviation(&self, column: usize) -> f64 {
-        let variance = self.variance(column);
+        let variance = self.scale(column);
         if variance > 0.0 { variance.sqrt() } else { 1.0 }
     }
 
     /// Set up the problem of a target and some columns, given by their numbers in a record.
     ///
-    /// `ridge` is on columns of unit variance, with `scale` false on the columns as they are.
+    /// `ridge` is on columns of unit variance, with `scale` false on the columns as they are. A
+    /// column that comes twice is the same.
     pub fn set_up(&mut self, gram: &Gram, target: usize, at: &[usize], ridge: f64, scale: bool) {
         let root = gram.weight.sqrt();
         self.target_mean = gram.mean(target);
@@ -295,23 +370,11 @@ impl Linear {
             }
             self.target.push(gram.comoment(a, target) * own / (self.target_spread * root));
         }
-    }
-
-    /// Take columns for the same, each with the first that it is the same as; none if that is
-    /// empty.
-    pub fn share(&mut self, same: &[usize]) {
-        self.same.clear();
-        self.same.extend_from_slice(same);
-        let width = self.width();
-        for (i, first) in same.iter().enumerate() {
-            let others = same.iter().enumerate().filter(|&(j, other)| j != i && other == first);
-            for (j, _) in others {
-                self.correlations[i * width + j] += self.ridge[i];
-            }
-        }
+        first_of_same(at, &mut self.same);
     }
 
     fn clear(&mut self) {
+        self.rows = None;
         self.constant.clear();
         let vectors = [
             &mut self.correlations,
@@ -322,5 +385,18 @@ impl Linear {
             &mut self.mean,
         ];
         vectors.into_iter().for_each(Vec::clear);
+    }
+}
+
+/// Write the place of the first of the same among some numbers; nothing where all differ.
+pub fn first_of_same(numbers: &[usize], same: &mut Vec<usize>) {
+    same.clear();
+    if numbers.is_sorted_by(|a, b| a < b) {
+        return;
+    }
+    let mut first = HashMap::with_capacity(numbers.len());
+    same.extend(numbers.iter().enumerate().map(|(at, number)| *first.entry(number).or_insert(at)));
+    if first.len() == numbers.len() {
+        same.clear();
     }
 }

@@ -11,11 +11,14 @@
 //! rounding of what was taken from it: with `w` the column's coefficients on those before,
 //! that errs by some `eps (1 + w'w)`.
 //!
-//! A column that lies in several groups is as many columns here, the same with its ridge
-//! (`Linear::share`): one that is selected leaves the others aliased.
+//! K responses share U: b has K rows, and a row of z K coordinates. What is explained, gained or
+//! lost is the sum over them.
 //!
-//! The twin of `dbselect/linear/state.py`. Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1
-//! and section 3; the paper solves anew for every candidate.
+//! A column that lies in several groups is as many columns here, the same with its ridge
+//! (`Linear::same`): one that is selected leaves the others aliased.
+//!
+//! Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3; the paper solves anew for every
+//! candidate.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -23,7 +26,9 @@ use std::ops::Range;
 use crate::kernel::possible::{LEAST_LEFT, LEFT_ROUNDING};
 use crate::linear::algebra::dense::{dot, reflect, subtract_combination};
 use crate::linear::algebra::elimination::{eliminate, eliminate_column};
-use crate::linear::algebra::panels::{subtract_products, subtract_shares, subtract_triangle};
+use crate::linear::algebra::panels::{
+    subtract_columns, subtract_products, subtract_shares, subtract_triangle,
+};
 use crate::linear::problem::Linear;
 
 /// Share of its own variance below which a column is aliased: conditional variances carry an
@@ -46,6 +51,8 @@ pub const ROUNDING_SHARE: f64 = 1e-15;
 const TOLD_SHARE: f64 = 1e-3;
 /// Rows of M that are computed at once, so that those before are read so much less often.
 const ROWS_AT_ONCE: usize = 16;
+/// Columns of several groups that are added at once, for the same reason.
+const COLUMNS_AT_ONCE: usize = 64;
 /// The place of a column that has no row in U.
 const NO_ROW: usize = usize::MAX;
 
@@ -125,7 +132,7 @@ impl Inverse {
 pub struct Buffers {
     held: Vec<Held>,
     waiting: Vec<bool>,
-    /// The gradient.
+    /// The gradient, a row for each response.
     b: Vec<f64>,
     /// What must be left of the variance of each column.
     floor: Vec<f64>,
@@ -139,6 +146,7 @@ pub struct Buffers {
     support: Vec<usize>,
     place: Vec<usize>,
     u: Vec<f64>,
+    /// K coordinates for each row of U.
     z: Vec<f64>,
     /// M, rows of D doubles, of which row k has k + 1; as many as were asked for.
     m: Vec<f64>,
@@ -183,8 +191,14 @@ impl<'p> State<'p> {
     /// A state without selected groups; group g has the columns from `starts[g]` on.
     pub fn new(problem: &'p Linear, starts: &'p [usize], buffers: Buffers) -> State<'p> {
         let mut state = State { problem, starts, own: buffers };
-        let (size, width) = (state.size(), problem.width());
-        let own = &mut state.own;
+        state.clear();
+        state
+    }
+
+    /// Select no group.
+    fn clear(&mut self) {
+        let (size, width, problem) = (self.size(), self.problem.width(), self.problem);
+        let own = &mut self.own;
         own.held.clear();
         own.support.clear();
         own.u.clear();
@@ -200,10 +214,9 @@ impl<'p> State<'p> {
         own.floor.clear();
         // A constant column is aliased whatever the ridge.
         own.floor.extend((0..width).map(|j| {
-            if problem.constant[j] { f64::INFINITY } else { RANK_SHARE * problem.variance(j) }
+            if problem.constant[j] { f64::INFINITY } else { RANK_SHARE * problem.scale(j) }
         }));
-        state.own_blocks();
-        state
+        self.own_blocks();
     }
 
     /// Make the blocks anew, given no row of U.
@@ -214,13 +227,14 @@ impl<'p> State<'p> {
         block_starts.clear();
         for columns in starts.windows(2).map(|bounds| bounds[0]..bounds[1]) {
             block_starts.push(blocks.len());
-            for j in columns.clone() {
-                blocks.extend_from_slice(&problem.row(j)[columns.clone()]);
-                let diagonal = blocks.len() - (columns.end - j);
-                blocks[diagonal] += problem.ridge[j];
-            }
+            problem.append_block(columns, blocks);
         }
         *given = 0;
+    }
+
+    /// The state of a problem that gave these arrays back.
+    pub fn resumed(problem: &'p Linear, starts: &'p [usize], buffers: Buffers) -> State<'p> {
+        State { problem, starts, own: buffers }
     }
 
     /// Give the memory back.
@@ -248,7 +262,7 @@ impl<'p> State<'p> {
         &self.own.waiting
     }
 
-    /// The gradient.
+    /// The gradient, a row for each response.
     pub fn gradient(&self) -> &[f64] {
         &self.own.b
     }
@@ -264,7 +278,7 @@ impl<'p> State<'p> {
         (place != NO_ROW).then_some(place)
     }
 
-    /// Coordinates of the target: `z'z` is explained, `w = M'z`.
+    /// Coordinates of the target, of K responses K for each row of U: `z'z` is explained, `w = M'z`.
     pub fn coordinates(&self) -> &[f64] {
         &self.own.z
     }
@@ -287,7 +301,7 @@ impl<'p> State<'p> {
     }
 
     /// What is left of each column's variance, given the first rows of U.
-    fn left(&self, rows: usize) -> Vec<f64> {
+    pub fn left(&self, rows: usize) -> Vec<f64> {
         let width = self.problem.width();
         let mut left: Vec<f64> = (0..width).map(|j| self.problem.variance(j)).collect();
         for row in self.own.u[..rows * width].chunks_exact(width) {
@@ -298,7 +312,6 @@ impl<'p> State<'p> {
 
     /// The covariance of some columns given the selected ones, row by row.
     pub fn conditional(&self, columns: &[usize]) -> Vec<f64> {
-        let width = self.problem.width();
         let mut found = Vec::with_capacity(columns.len() * columns.len());
         for &i in columns {
             found.extend(columns.iter().map(|&j| match i == j {
@@ -306,15 +319,22 @@ impl<'p> State<'p> {
                 false => self.problem.row(i)[j],
             }));
         }
-        let mut own = Vec::with_capacity(columns.len());
-        for row in self.own.u[..self.own.support.len() * width].chunks_exact(width) {
-            own.clear();
-            own.extend(columns.iter().map(|&j| row[j]));
-            for (found, share) in found.chunks_exact_mut(own.len()).zip(&own) {
-                found.iter_mut().zip(&own).for_each(|(x, u)| *x -= share * u);
-            }
-        }
+        self.take_explained(columns, &mut found);
         found
+    }
+
+    /// Take from the covariance of some columns what the selected ones explain of it.
+    pub fn take_explained(&self, columns: &[usize], covariance: &mut [f64]) {
+        if !columns.is_empty() {
+            subtract_products(covariance, &self.factor_at(columns), columns.len(), 0);
+        }
+    }
+
+    /// U at some columns, row by row.
+    pub fn factor_at(&self, columns: &[usize]) -> Vec<f64> {
+        let width = self.problem.width();
+        let rows = self.own.u[..self.own.support.len() * width].chunks_exact(width.max(1));
+        rows.flat_map(|row| columns.iter().map(|&j| row[j])).collect()
     }
 
     /// Whether less than nothing is left of a column, as of no rows' columns; O(D |S|).
@@ -348,8 +368,9 @@ impl<'p> State<'p> {
         let trace = |column: usize| {
             let own = self.problem.variance(column);
             let share = (left[column] / own).max(ROUNDING_SHARE);
-            let slope = self.own.b[column];
-            Trace { column, share, gain: slope * slope / own / share }
+            let slopes = self.own.b[column..].iter().step_by(left.len());
+            let square: f64 = slopes.map(|slope| slope * slope).sum();
+            Trace { column, share, gain: square / own / share }
         };
         let worst = dependent.into_iter().map(trace).max_by(|a, b| a.gain.total_cmp(&b.gain));
         worst.filter(|trace| trace.gain > TOLD_SHARE)
@@ -442,6 +463,7 @@ impl<'p> State<'p> {
     /// Write gain(g | S) of each of the J groups; 0 for the selected ones.
     pub fn gains(&mut self, gains: &mut Vec<f64>) {
         self.descend();
+        let width = self.problem.width().max(1);
         let Buffers { waiting, blocks, block_starts, b, floor, scratch, .. } = &mut self.own;
         gains.clear();
         for (group, waits) in waiting.iter().enumerate() {
@@ -449,23 +471,30 @@ impl<'p> State<'p> {
                 (self.starts[group]..self.starts[group + 1], block_starts[group]);
             let gain = match columns.len() {
                 _ if !waits => 0.0,
+                0 => 0.0,
                 1 if blocks[start] > floor[columns.start] => {
-                    b[columns.start] * b[columns.start] * (1.0 / blocks[start])
+                    let slopes = b[columns.start..].iter().step_by(width);
+                    slopes.map(|b| b * b).sum::<f64>() * (1.0 / blocks[start])
                 }
                 1 => 0.0,
                 size => {
-                    // b rides along as one more row: elimination turns it into L^-1 b.
+                    // b rides along as K more rows: elimination turns them into L^-1 b.
                     scratch.rows.clear();
                     scratch.rows.extend_from_slice(&blocks[start..start + size * size]);
-                    scratch.rows.extend_from_slice(&b[columns.clone()]);
+                    for b in b.chunks_exact(width) {
+                        scratch.rows.extend_from_slice(&b[columns.clone()]);
+                    }
                     eliminate(
                         &mut scratch.rows,
                         &floor[columns],
                         &mut scratch.inverse,
                         &mut scratch.below,
                     );
-                    let last = &scratch.rows[size * size..];
-                    last.iter().zip(&scratch.inverse).map(|(x, inverse)| x * x * inverse).sum()
+                    let last = scratch.rows[size * size..].chunks_exact(size);
+                    let squared = |row: &[f64]| -> f64 {
+                        row.iter().zip(&scratch.inverse).map(|(x, inverse)| x * x * inverse).sum()
+                    };
+                    last.map(squared).sum()
                 }
             };
             gains.push(gain);
@@ -474,30 +503,56 @@ impl<'p> State<'p> {
 
     /// Select a group and return its gain.
     pub fn add(&mut self, group: usize) -> f64 {
-        let (width, columns) = (self.problem.width(), self.columns(group));
+        self.add_all(&[group])
+    }
+
+    /// Select several groups and return what they gain together.
+    pub fn add_all(&mut self, groups: &[usize]) -> f64 {
+        let (mut gain, mut first, mut width) = (0.0, 0, 0);
+        for (at, &group) in groups.iter().enumerate() {
+            let size = self.columns(group).len();
+            if at > first && width + size > COLUMNS_AT_ONCE {
+                gain += self.add_at_once(&groups[first..at]);
+                (first, width) = (at, 0);
+            }
+            width += size;
+        }
+        if first < groups.len() { gain + self.add_at_once(&groups[first..]) } else { gain }
+    }
+
+    /// Select several groups in one step.
+    fn add_at_once(&mut self, groups: &[usize]) -> f64 {
+        let (width, responses) = (self.problem.width(), self.problem.responses());
+        let columns: Vec<usize> = groups.iter().flat_map(|&group| self.columns(group)).collect();
         let rank = self.own.support.len();
         self.own.u.truncate(rank * width);
-        for j in columns.clone() {
-            self.own.u.extend_from_slice(self.problem.row(j));
-            let diagonal = (rank + j - columns.start) * width + j;
-            self.own.u[diagonal] += self.problem.ridge[j];
-        }
+        self.problem.append_rows(&columns, &mut self.own.u);
         let (rows, new) = self.own.u.split_at_mut(rank * width);
-        subtract_products(new, rows, width, columns.start);
-        self.factor(columns.clone());
-        self.forward(columns.clone());
+        subtract_columns(new, rows, width, &columns);
+        self.factor(&columns);
+        self.forward(&columns);
         let new_rank = self.own.scratch.kept.len();
-        let Buffers { support, place, u, z, b, scratch, .. } = &mut self.own;
+        let Buffers { support, place, u, z, b, scratch, held, waiting, .. } = &mut self.own;
         for (row, &k) in scratch.kept.iter().enumerate() {
-            support.push(columns.start + k);
-            place[columns.start + k] = rank + row;
+            support.push(columns[k]);
+            place[columns[k]] = rank + row;
         }
         u.truncate((rank + new_rank) * width);
-        subtract_combination(b, &u[rank * width..], width, &z[rank..]);
-        self.own.waiting[group] = false;
-        self.own.held.push(Held { group, start: rank, rank: new_rank });
+        descend_gradient(b, &u[rank * width..], width, &z[rank * responses..]);
+        let (mut kept, mut start, mut end) = (scratch.kept.iter().peekable(), rank, 0);
+        for &group in groups {
+            end += self.starts[group + 1] - self.starts[group];
+            let mut own = 0;
+            while kept.next_if(|&&k| k < end).is_some() {
+                own += 1;
+            }
+            waiting[group] = false;
+            held.push(Held { group, start, rank: own });
+            start += own;
+        }
         self.own.inverse.losses.clear();
-        dot(&self.own.z[rank..], &self.own.z[rank..])
+        let new = &self.own.z[rank * responses..];
+        dot(new, new)
     }
 
     /// Take from the blocks of the groups that wait what rows of U explain that they lack.
@@ -508,10 +563,10 @@ impl<'p> State<'p> {
         *given = new.end;
         for row in u[new.start * width..new.end * width].chunks_exact(width) {
             for (group, start) in block_starts.iter().enumerate() {
-                if !waiting[group] {
+                let own = &row[self.starts[group]..self.starts[group + 1]];
+                if !waiting[group] || own.is_empty() {
                     continue;
                 }
-                let own = &row[self.starts[group]..self.starts[group + 1]];
                 let block = &mut blocks[*start..start + own.len() * own.len()];
                 for (i, block) in block.chunks_exact_mut(own.len()).enumerate() {
                     for (x, other) in block[..=i].iter_mut().zip(own) {
@@ -526,35 +581,35 @@ impl<'p> State<'p> {
     ///
     /// Leaves the lower triangle in `scratch.factor`, and in `scratch.kept` which columns,
     /// counted from the first, are not aliased.
-    fn factor(&mut self, columns: Range<usize>) {
-        self.copy_block(columns.clone());
+    fn factor(&mut self, columns: &[usize]) {
+        self.copy_block(columns);
         let Scratch { factor, floor, inverse, below, kept, .. } = &mut self.own.scratch;
         floor.clear();
-        floor.extend_from_slice(&self.own.floor[columns.clone()]);
+        floor.extend(columns.iter().map(|&j| self.own.floor[j]));
         eliminate(factor, floor, inverse, below);
         kept.clear();
         kept.extend((0..columns.len()).filter(|&k| inverse[k] > 0.0));
         let is_doubtful = |&k: &usize| {
             let share = (factor[k * columns.len() + k] * inverse[k].sqrt())
-                / self.problem.deviation(columns.start + k);
+                / self.problem.deviation(columns[k]);
             share * share <= DOUBTFUL_SHARE
         };
         if kept.iter().any(is_doubtful) {
-            self.eliminate_certain(columns.clone());
+            self.eliminate_certain(columns);
         }
         let Scratch { factor, inverse, .. } = &mut self.own.scratch;
-        for row in factor.chunks_exact_mut(columns.len()) {
+        for row in factor.chunks_exact_mut(columns.len().max(1)) {
             row.iter_mut().zip(&*inverse).for_each(|(x, inverse)| *x *= inverse.sqrt());
         }
     }
 
     /// Copy the conditional block of new columns, whose rows follow those of U.
-    fn copy_block(&mut self, columns: Range<usize>) {
+    fn copy_block(&mut self, columns: &[usize]) {
         let (width, rank) = (self.problem.width(), self.own.support.len());
         let Buffers { u, scratch, .. } = &mut self.own;
         scratch.factor.clear();
         for row in u[rank * width..].chunks_exact(width) {
-            scratch.factor.extend_from_slice(&row[columns.clone()]);
+            scratch.factor.extend(columns.iter().map(|&j| row[j]));
         }
     }
 
@@ -563,8 +618,8 @@ impl<'p> State<'p> {
     /// What is left of the last column of a triangular factor R of unit-variance columns, as a
     /// share of 1 + w'w, is `1 / |R^-1 e|^2`, e the last unit vector: a row of M. Each column
     /// is judged when it comes, so that one that goes costs nothing but its row.
-    fn eliminate_certain(&mut self, columns: Range<usize>) {
-        self.copy_block(columns.clone());
+    fn eliminate_certain(&mut self, columns: &[usize]) {
+        self.copy_block(columns);
         self.invert();
         let (width, size) = (self.problem.width(), columns.len());
         let rank = self.own.support.len();
@@ -577,13 +632,13 @@ impl<'p> State<'p> {
             let mut one_over = if pivot > floor[k] { 1.0 / pivot } else { 0.0 };
             if one_over > 0.0 {
                 shares.clear();
-                shares.extend((0..rank).map(|i| u[i * width + columns.start + k]));
+                shares.extend((0..rank).map(|i| u[i * width + columns[k]]));
                 let root = |&other: &usize| factor[k * size + other] * inverse[other].sqrt();
                 shares.extend(kept.iter().map(root));
                 append_inverse(m, width, shares, pivot.sqrt());
                 kept.push(k);
                 let own = &m[(rank + kept.len() - 1) * width..][..rank + kept.len()];
-                let new = kept.iter().map(|&other| columns.start + other);
+                let new = kept.iter().map(|&other| columns[other]);
                 let length: f64 = own
                     .iter()
                     .zip(support.iter().copied().chain(new))
@@ -602,13 +657,13 @@ impl<'p> State<'p> {
     }
 
     /// Turn the rows of new columns into rows of U, and append their coordinates.
-    fn forward(&mut self, columns: Range<usize>) {
+    fn forward(&mut self, columns: &[usize]) {
         let (width, size) = (self.problem.width(), columns.len());
-        let rank = self.own.support.len();
+        let (rank, responses) = (self.own.support.len(), self.problem.responses());
         let Buffers { u, z, b, scratch, .. } = &mut self.own;
         let Scratch { factor, kept, shares, .. } = scratch;
         let new = &mut u[rank * width..];
-        z.truncate(rank);
+        z.truncate(rank * responses);
         for (row, &k) in kept.iter().enumerate() {
             new.copy_within(k * width..(k + 1) * width, row * width);
             let (before, rest) = new.split_at_mut(row * width);
@@ -618,8 +673,9 @@ impl<'p> State<'p> {
             subtract_combination(own, before, width, shares);
             let pivot = factor[k * size + k];
             own.iter_mut().for_each(|x| *x /= pivot);
-            let coordinate = (b[columns.start + k] - dot(shares, &z[rank..])) / pivot;
-            z.push(coordinate);
+            let mut left: Vec<f64> = b[columns[k]..].iter().step_by(width).copied().collect();
+            subtract_combination(&mut left, &z[rank * responses..], responses, shares);
+            z.extend(left.iter().map(|left| left / pivot));
         }
     }
 
@@ -650,20 +706,23 @@ impl<'p> State<'p> {
         &self.own.m
     }
 
-    /// Write w(S) on unit-variance columns, one coefficient for each row of U.
+    /// Write w(S) on unit-variance columns, one coefficient for each row of U; of K responses one
+    /// after the other.
     pub fn coefficients(&mut self, coef: &mut Vec<f64>) {
         self.invert();
-        let width = self.problem.width();
+        let (width, responses) = (self.problem.width(), self.problem.responses());
+        let rank = self.own.support.len();
         coef.clear();
-        coef.resize(self.own.support.len(), 0.0);
-        for (row, z) in self.own.m.chunks_exact(width).zip(&self.own.z) {
-            coef.iter_mut().zip(row).for_each(|(w, m)| *w += z * m);
+        coef.resize(responses * rank, 0.0);
+        let rows = self.own.m.chunks_exact(width.max(1)).zip(self.own.z.chunks_exact(responses));
+        for (row, z) in rows {
+            for (coef, z) in coef.chunks_exact_mut(rank).zip(z) {
+                coef.iter_mut().zip(row).for_each(|(w, m)| *w += z * m);
+            }
         }
     }
 
     /// Bound the condition number of C_SS by the square of that of its factor, in the 1-norm.
-    ///
-    /// Python has LAPACK's estimate of the same, which is up to some times less.
     pub fn condition(&mut self) -> f64 {
         self.invert();
         let width = self.problem.width();
@@ -720,14 +779,15 @@ impl<'p> State<'p> {
         coef: &[f64],
         stand_in: &[&Dependence],
     ) -> Option<f64> {
-        let width = self.problem.width();
+        let (width, responses) = (self.problem.width(), self.problem.responses());
+        let rank = self.own.support.len();
         let Buffers { inverse: sums, held, scratch, floor: floors, .. } = &mut self.own;
         let held = held[at];
         let size = held.rank;
         let Scratch { rows, floor, inverse, below, .. } = scratch;
         rows.clear();
         rows.extend(sums.blocks[block].iter().map(|x| -x));
-        rows.extend_from_slice(&coef[held.rows()]);
+        coef.chunks_exact(rank).for_each(|coef| rows.extend_from_slice(&coef[held.rows()]));
         stand_in.iter().for_each(|one| rows.extend(sums.weights(one.at, width, held.rows())));
         floor.clear();
         floor.resize(size, 0.0);
@@ -737,7 +797,7 @@ impl<'p> State<'p> {
             .chunks_exact(size)
             .map(|row| row.iter().zip(&*inverse).map(|(x, inverse)| x * inverse.sqrt()).collect())
             .collect();
-        let (rest, others) = below.split_first_mut()?;
+        let (rest, others) = below.split_at_mut(responses);
         for (k, one) in stand_in.iter().enumerate() {
             let (before, from) = others.split_at_mut(k);
             let own = &mut from[0];
@@ -748,9 +808,9 @@ impl<'p> State<'p> {
             } else if left <= DOUBTFUL_SHARE * self.problem.variance(one.column) {
                 return None;
             }
-            leave(rest, own);
+            rest.iter_mut().for_each(|rest| leave(rest, own));
         }
-        Some(dot(rest, rest))
+        Some(rest.iter().map(|rest| dot(rest, rest)).sum())
     }
 
     /// Give a selected group back and return its loss.
@@ -765,12 +825,30 @@ impl<'p> State<'p> {
         // What follows from U is computed anew.
         self.own.b.copy_from_slice(&self.problem.target);
         let (width, Buffers { b, u, z, .. }) = (self.problem.width(), &mut self.own);
-        subtract_combination(b, u, width, z);
+        descend_gradient(b, u, width, z);
         self.own_blocks();
         for other in again {
             self.add(other);
         }
+        if self.is_doubtful() {
+            let held: Vec<usize> = self.own.held.iter().map(|held| held.group).collect();
+            self.clear();
+            held.into_iter().for_each(|group| {
+                self.add(group);
+            });
+        }
         before - self.explained()
+    }
+
+    /// Whether rounding may be all that is left of a selected column now that others are gone.
+    fn is_doubtful(&mut self) -> bool {
+        self.invert();
+        let Buffers { m, support, .. } = &self.own;
+        let deviations: Vec<f64> = support.iter().map(|&j| self.problem.deviation(j)).collect();
+        m.chunks_exact(self.problem.width().max(1)).enumerate().any(|(k, row)| {
+            let own = row[..=k].iter().zip(&deviations);
+            own.map(|(entry, unit)| (entry * unit).powi(2)).sum::<f64>() * RANK_ROUNDING > 1.0
+        })
     }
 
     /// Rotate the rows of a group to the end of U and drop them.
@@ -780,7 +858,7 @@ impl<'p> State<'p> {
         };
         self.invert();
         self.own.inverse.clear();
-        let width = self.problem.width();
+        let (width, responses) = (self.problem.width(), self.problem.responses());
         let Buffers { held, waiting, support, place, u, z, m, scratch, .. } = &mut self.own;
         let Held { start, rank: size, .. } = held.remove(position);
         waiting[group] = true;
@@ -804,22 +882,32 @@ impl<'p> State<'p> {
             v[0] += sign * length;
             reflect(u, width, width, row, &v, &mut scratch.shares);
             reflect(m, width, rank, row, &v, &mut scratch.shares);
-            reflect(z, 1, 1, row, &v, &mut scratch.shares);
+            reflect(z, responses, responses, row, &v, &mut scratch.shares);
             if u[row * width + column] < 0.0 {
                 // The diagonal is positive.
                 let own = row * width..(row + 1) * width;
                 u[own.clone()].iter_mut().chain(&mut m[own]).for_each(|x| *x = -*x);
-                z[row] = -z[row];
+                z[row * responses..(row + 1) * responses].iter_mut().for_each(|x| *x = -*x);
             }
         }
         let left = rank - size;
         u.truncate(left * width);
         m.truncate(left * width);
-        z.truncate(left);
+        z.truncate(left * responses);
         for (k, row) in m.chunks_exact_mut(width).enumerate().skip(start) {
             row.copy_within(start + size..rank, start);
             row[k + 1..rank].fill(0.0);
         }
+    }
+}
+
+/// Take from the gradient of each response what rows of U explain of it, of which it has the
+/// coordinates.
+fn descend_gradient(b: &mut [f64], rows: &[f64], width: usize, z: &[f64]) {
+    let responses = b.len().checked_div(width).unwrap_or_default();
+    for (k, b) in b.chunks_exact_mut(width.max(1)).enumerate() {
+        let shares: Vec<f64> = z.iter().skip(k).step_by(responses).copied().collect();
+        subtract_combination(b, rows, width, &shares);
     }
 }
 
@@ -857,7 +945,7 @@ fn finish_inverse(row: &mut [f64], diagonal: f64) {
 mod tests {
     use super::*;
     use crate::kernel::rank_update::triangle;
-    use crate::linear::problem::Gram;
+    use crate::linear::problem::{Gram, first_of_same};
     use crate::testing::Lcg;
 
     /// The problem of the last of some columns, of random rows; `spoil` changes a row.
@@ -951,6 +1039,102 @@ mod tests {
         for (group, other) in [(1, 2), (2, 1)] {
             let after = holding(&problem, &STARTS, &[other]).explained();
             assert_near(&[losses[group]], &[before - after], 1e-14);
+        }
+    }
+
+    #[test]
+    fn several_responses_are_the_sum_of_each_alone() {
+        let alone: Vec<Linear> = [1.0, -2.0, 0.5]
+            .iter()
+            .map(|share| problem(7, 0.1, |row| row[7] += share * row[3] * row[1] + row[5]))
+            .collect();
+        let target = alone.iter().flat_map(|one| one.target.clone()).collect();
+        let joint = Linear { target, ..alone[0].clone() };
+        let mut state = holding(&joint, &STARTS, &[]);
+        let mut each: Vec<State> = alone.iter().map(|one| holding(one, &STARTS, &[])).collect();
+        let sum_of = |each: &mut [State], write: fn(&mut State, &mut Vec<f64>)| {
+            let mut sums = [0.0; 4];
+            for state in each {
+                let mut own = Vec::new();
+                write(state, &mut own);
+                sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
+            }
+            sums
+        };
+        for (group, adds) in [(2, true), (0, true), (3, true), (0, false), (1, true)] {
+            let change =
+                |state: &mut State| if adds { state.add(group) } else { state.remove(group) };
+            let expected: f64 = each.iter_mut().map(change).sum();
+            let (mut gains, mut losses, mut coef) = (Vec::new(), Vec::new(), Vec::new());
+            assert_near(&[change(&mut state)], &[expected], 1e-13);
+            state.gains(&mut gains);
+            assert_near(&gains, &sum_of(&mut each, |state, own| state.gains(own)), 1e-13);
+            state.losses(&mut losses);
+            assert_near(&losses, &sum_of(&mut each, |state, own| state.losses(own)), 1e-13);
+            state.coefficients(&mut coef);
+            let parts = coef.chunks_exact(state.support().len());
+            for ((one, part), b) in each.iter_mut().zip(parts).zip(state.gradient().chunks(7)) {
+                let mut own = Vec::new();
+                one.coefficients(&mut own);
+                assert_near(part, &own, 1e-12);
+                assert_near(b, one.gradient(), 1e-13);
+            }
+        }
+    }
+
+    #[test]
+    fn groups_added_at_once_are_those_added_one_by_one() {
+        let dependent = |row: &mut [f64]| row[3] = 2.0 * row[0] - row[2];
+        for ridge in [0.0, 0.3] {
+            let problem = problem(7, ridge, dependent);
+            let mut once = holding(&problem, &STARTS, &[]);
+            once.add(3);
+            let gain = once.add_all(&[0, 2, 1]);
+            let before = holding(&problem, &STARTS, &[3]).explained();
+            let mut each = holding(&problem, &STARTS, &[3, 0, 2, 1]);
+            assert_near(&[gain], &[each.explained() - before], 1e-14);
+            assert_eq!((once.support(), once.aliased()), (each.support(), each.aliased()));
+            let rows = |state: &State| -> Vec<_> { state.held().iter().map(Held::rows).collect() };
+            assert_eq!(rows(&once), rows(&each));
+            let (mut found, mut expected) = (Vec::new(), Vec::new());
+            once.losses(&mut found);
+            each.losses(&mut expected);
+            assert_near(&found, &expected, 1e-13);
+        }
+    }
+
+    #[test]
+    fn a_column_of_two_groups_counts_once_and_stays_while_one_has_it() {
+        for ridge in [0.0, 0.3] {
+            let apart = problem(7, ridge, |_| ());
+            // Groups of columns 0 and 1, of 1 and 2, and of 2.
+            let at = [0, 1, 1, 2, 2];
+            let pick = |values: &[f64]| at.iter().map(|&j| values[j]).collect::<Vec<f64>>();
+            let mut shared = Linear {
+                correlations: at.iter().flat_map(|&i| pick(apart.row(i))).collect(),
+                target: pick(&apart.target),
+                ridge: pick(&apart.ridge),
+                constant: vec![false; 5],
+                ..Linear::default()
+            };
+            first_of_same(&at, &mut shared.same);
+            let ends = [0, 1, 2, 3, 4, 5, 6, 7];
+            let explained = |columns: &[usize]| holding(&apart, &ends, columns).explained();
+            let mut state = holding(&shared, &[0, 2, 4, 5], &[0, 1]);
+            let (mut gains, mut losses) = (Vec::new(), Vec::new());
+            assert_near(&[state.explained()], &[explained(&[0, 1, 2])], 1e-14);
+            state.gains(&mut gains);
+            state.losses(&mut losses);
+            assert_near(&gains, &[0.0; 3], 1e-14);
+            let lost = [0, 2].map(|gone| {
+                let rest: Vec<usize> = [0, 1, 2].into_iter().filter(|&j| j != gone).collect();
+                explained(&[0, 1, 2]) - explained(&rest)
+            });
+            assert_near(&losses, &[lost[0], lost[1], 0.0], 1e-13);
+            assert!(state.aliased().is_empty());
+            state.remove(0);
+            assert_near(&[state.explained()], &[explained(&[1, 2])], 1e-14);
+            assert_eq!(state.support(), [2, 3]);
         }
     }
 

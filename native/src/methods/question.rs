@@ -155,7 +155,6 @@ impl Asker {
         let Asker { raw, problem, .. } = self;
         let gram = if intercept { *gram } else { raw.of(gram)? };
         problem.set_up(&gram, target, &plan.at, ridge, scale);
-        problem.share(&plan.groups.same);
         let setting = Setting { fields: &request.fields, plan, gram, target, problem };
         request.method.choose(&setting, Buffers::default(), goes_on)
     }

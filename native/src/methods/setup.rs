@@ -188,6 +188,11 @@ impl<M: Limited> Request<M> {
             columns.iter().enumerate().map(|(j, name)| (name.as_str(), j)).collect();
         let at = groups.members.iter().filter_map(|name| numbers.get(name.as_str()).copied());
         let at = at.collect();
+        self.plan_of(target, groups, at)
+    }
+
+    /// The plan for groups, whose members have the numbers `at` in a record.
+    pub fn plan_of(&self, target: Target, groups: Groups, at: Vec<usize>) -> Result<Plan, Error> {
         let (budget, max_groups) = self.method.limits();
         let first = groups.numbers(&self.fields.always)?;
         let start = self.method.start(&groups, &first)?;

@@ -51,7 +51,6 @@ impl Workspace {
         let target = plan.target.usable(gram, intercept)?;
         let gram = &if intercept { *gram } else { self.raw.of(gram)? };
         self.problem.set_up(gram, target, &plan.at, ridge, scale);
-        self.problem.share(&plan.groups.same);
         self.sequence.begin(&self.problem);
         let buffers = std::mem::take(&mut self.buffers);
         let Workspace { problem, criterion, refiner, scores, coef, sequence, .. } = self;

@@ -30,6 +30,13 @@ vectorised! {
 }
 
 vectorised! {
+    /// As `subtract_products`, where the share of row k in row i is its double at `columns[i]`.
+    pub fn subtract_columns(x: &mut [f64], rows: &[f64], width: usize, columns: &[usize]) {
+        take(x, rows, width, |_| width, |k, i| rows[k * width + columns[i]]);
+    }
+}
+
+vectorised! {
     /// As `subtract_products`, of the rows of a lower triangle: row k has k + 1 doubles, and
     /// then zeros. The share of row k in row i stands in row k of `shares`, at `columns[i]`.
     pub fn subtract_triangle(
@@ -203,6 +210,12 @@ mod tests {
                 let term = |k: usize| rows[k * width + first + i] * rows[k * width + j];
                 let expected = x[at] - (0..count).map(term).sum::<f64>();
                 assert!((found - expected).abs() < 1e-13 * (1 + count) as f64);
+            }
+            let columns: Vec<usize> = (first..width).take(size).collect();
+            let mut by_columns = x.clone();
+            if columns.len() == size {
+                subtract_columns(&mut by_columns, &rows, width, &columns);
+                assert_eq!(by_columns, found);
             }
         }
     }

@@ -8,9 +8,9 @@
 //! x+ = P(u - gradient(u) / L)
 //! ```
 //!
-//! The twin of `dbselect/selection/penalised/descent.py`, which has it for families and several
-//! responses, and says where and why it departs from its source: Xiang, Yang, Ye (2014),
-//! Algorithms 1 and 2, Table 1; Foucart (2011) for the least squares on a support that stays.
+//! `dbselect/selection/penalised/descent.py` has it for families, and says where and why it departs
+//! from its source: Xiang, Yang, Ye (2014), Algorithms 1 and 2, Table 1; Foucart (2011) for the
+//! least squares on a support that stays.
 
 use super::projection::{Groups, Limits, support};
 use crate::linear::algebra::dense::dot;
@@ -88,6 +88,8 @@ pub struct Descent {
     pub history: Vec<f64>,
     /// Whether it ended because steps no longer changed f.
     pub converged: bool,
+    /// Step lengths tried, each with a projection.
+    pub projections: usize,
 }
 
 impl Descent {
@@ -188,6 +190,7 @@ impl<'p> LeastSquares<'p> {
         let (mut before, mut best) = (now.clone(), now.clone());
         let mut history = vec![now.value];
         let (mut momentum, mut same, mut is_solved) = ((0.0, 1.0), 0, false);
+        let mut projections = 0;
         for _ in 0..max_iter {
             let ahead = variant.is_accelerated().then(|| self.ahead(&before, &now, momentum));
             momentum = (momentum.1, (1.0 + f64::sqrt(1.0 + 4.0 * momentum.1 * momentum.1)) / 2.0);
@@ -196,8 +199,10 @@ impl<'p> LeastSquares<'p> {
                 _ => curvature(&before, &now),
             };
             let u = ahead.as_ref().unwrap_or(&now);
-            let Some(after) = self.step(starts, u, first, limits, variant) else {
-                return Descent { x: best.x, history, converged: true };
+            let (after, tried) = self.step(starts, u, first, limits, variant);
+            projections += tried;
+            let Some(after) = after else {
+                return Descent { x: best.x, history, converged: true, projections };
             };
             let is_same = after.x.iter().zip(&now.x).all(|(a, b)| (*a != 0.0) == (*b != 0.0));
             same = if is_same { same + 1 } else { 0 };
@@ -215,10 +220,10 @@ impl<'p> LeastSquares<'p> {
                 best = now.clone();
             }
             if (now.value - last).abs() <= tol * now.value.abs() {
-                return Descent { x: best.x, history, converged: true };
+                return Descent { x: best.x, history, converged: true, projections };
             }
         }
-        Descent { x: best.x, history, converged: false }
+        Descent { x: best.x, history, converged: false, projections }
     }
 
     /// The minimum on the support of a point, or the point where that is no lower.
@@ -230,7 +235,7 @@ impl<'p> LeastSquares<'p> {
         }
     }
 
-    /// The first good enough point; none if only rounding is left to gain.
+    /// The first good enough point, none if only rounding is left to gain, and how many were tried.
     fn step(
         &self,
         starts: &[usize],
@@ -238,11 +243,13 @@ impl<'p> LeastSquares<'p> {
         mut curvature: f64,
         limits: Limits,
         variant: Variant,
-    ) -> Option<Point> {
+    ) -> (Option<Point>, usize) {
+        let mut tried = 0;
         // Doubling passes between the largest curvature and twice that.
         while 2.0 * GROWTH * self.ceiling > curvature {
             let down = u.x.iter().zip(&u.gradient).map(|(x, slope)| x - slope / curvature);
             let after = self.at(projected(down.collect(), starts, limits));
+            tried += 1;
             let (mut length, mut height, mut slope) = (0.0, 0.0, 0.0);
             for j in 0..u.x.len() {
                 let step = after.x[j] - u.x[j];
@@ -258,11 +265,11 @@ impl<'p> LeastSquares<'p> {
                 _ => height <= 0.5 * curvature * length,
             };
             if is_enough {
-                return Some(after);
+                return (Some(after), tried);
             }
             curvature *= GROWTH;
         }
-        None
+        (None, tried)
     }
 
     /// `x_m + (a_(m-1) - 1) / a_m (x_m - x_(m-1))` (Algorithm 2).
