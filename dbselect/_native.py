@@ -7,7 +7,9 @@ import json
 import math
 import numbers
 import weakref
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -156,6 +158,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "fault": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER),
     "left": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER, _POINTER),
     "least_squares": (_POINTER, _POINTER, _DOUBLE, _FLAG, _FLAG, _FLAG, *_ARRAY),
+    "refined": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
     "student_beyond": (None, _INT, _POINTER, _SIZE, _POINTER),
     "student_within": (_DOUBLE, _INT, _DOUBLE),
     "knockoffs": (
@@ -178,7 +181,6 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "linear_read": (_POINTER, _POINTER, ctypes.c_uint8, _POINTER),
     "linear_factor": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
     "linear_conditional": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
-    "linear_correct": (_POINTER, _POINTER, _POINTER),
     "arrived_new": (_POINTER, _POINTER, _TEXT, _POINTER),
     "arrived_row": (_POINTER, _POINTER, _TEXT, _SIZE, _DOUBLE, _POINTER),
     "arrived_free": (None, _POINTER),
@@ -383,26 +385,39 @@ class RowDesign:
         return found
 
 
-def least_squares(
-    rows: int,
-    weight: float,
-    moments: tuple[_Vector, _Vector, _Vector],
-    ridge: float,
-    scale: bool,
-    intercept: bool,
-    has_factor: bool,
-) -> dict[str, _Vector]:
-    """Fit D >= 1 columns to a target, which is the last of D + 1 columns of a record, and varies.
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Those of D >= 1 columns and a target, which is the last and varies, over some rows."""
 
-    `moments` are means, what rounding took from them, both (D + 1,), and comoments, (D + 1, D + 1).
-    Returns the fields of `LeastSquares`, flat; RecordError for comoments that no rows can have.
-    """
-    mean, mean_low, comoment = moments
-    lower = comoment[np.tri(len(mean), dtype=bool)]
-    parts = [np.ascontiguousarray(part) for part in (mean, mean_low, lower)]
-    given = _Moments(len(mean) - 1, rows, weight, *(part.ctypes.data for part in parts))
-    found = _array("least_squares", ctypes.byref(given), ridge, scale, intercept, has_factor)
-    return _vectors(found)
+    rows: int
+    weight: float
+    mean: _Vector  # shape (D + 1,)
+    mean_low: _Vector  # shape (D + 1,), what rounding took from the means
+    comoment: npt.NDArray[np.float64]  # shape (D + 1, D + 1)
+
+    def least_squares(
+        self, ridge: float, scale: bool, intercept: bool, has_factor: bool
+    ) -> dict[str, _Vector]:
+        """Return the fields of `LeastSquares`, flat; RecordError for what no rows can have."""
+        with self._given() as given:
+            return _vectors(_array("least_squares", given, ridge, scale, intercept, has_factor))
+
+    def refine(self, ranks: _Index, coef: npt.NDArray[np.float64]) -> None:
+        """Refine M models on columns and target of unit variance, (M, D), in place.
+
+        Model i has the first `ranks[i]` columns; none depends on others.
+        """
+        ranks = np.ascontiguousarray(ranks, np.uintp)
+        with self._given() as given:
+            _run("refined", given, ranks, len(ranks), coef)
+
+    @contextmanager
+    def _given(self) -> Iterator[Any]:
+        """Give them as the library takes them, while it needs them."""
+        lower = self.comoment[np.tri(len(self.mean), dtype=bool)]
+        parts = [np.ascontiguousarray(part) for part in (self.mean, self.mean_low, lower)]
+        places = (part.ctypes.data for part in parts)
+        yield ctypes.byref(_Moments(len(self.mean) - 1, self.rows, self.weight, *places))
 
 
 def student_beyond(free: float, statistics: _Vector) -> _Vector:
@@ -556,10 +571,6 @@ class Selection:
         """Take from the covariance of some columns what the selected ones explain, in place."""
         columns = np.ascontiguousarray(columns, np.uintp)
         _run("linear_conditional", self._handle, columns, len(columns), covariance)
-
-    def correct(self, residuals: _Vector) -> None:
-        """Turn residuals of all prefixes, (groups + 1, rank), into corrections, in place."""
-        _run("linear_correct", self._handle, residuals)
 
 
 def knockoff_copies(

@@ -196,14 +196,6 @@ class LinearState:
         responses = len(np.atleast_2d(self.problem.c))
         return self._state.read(RESPONSE_GAINS, (len(self._lists[0]), responses))
 
-    def corrections(self, residuals: Matrix) -> Matrix:
-        """Return ``C_SS^-1 r`` for the residuals of every prefix; shape (groups added + 1, D)."""
-        support, corrections = self._lists[2], np.zeros(residuals.shape)
-        own = np.ascontiguousarray(residuals[:, support])
-        self._state.correct(own)
-        corrections[:, support] = own
-        return corrections
-
     def degrees(self) -> float:
         """Return tr(C_SS^-1 G_SS), the effective number of columns; the rank at ridge 0."""
         return self._number(DEGREES)

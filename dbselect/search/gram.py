@@ -10,9 +10,8 @@ import numpy as np
 from dbselect.engine.linear_state import LinearState
 from dbselect.linear.condition import check_held, may_leak, warn_of_leak
 from dbselect.linear.inference import FittedRows, through_origin
-from dbselect.linear.least_squares import least_squares
+from dbselect.linear.least_squares import least_squares, refined
 from dbselect.linear.problem import Index, Linear, check_filled, check_usable, linear
-from dbselect.linear.refine import prefix_residuals
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import groups_of, numbers_of
 from dbselect.record.level_group import shares_of
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 #: Condition numbers between which the coefficients of all prefixes are refined: below,
 #: they keep ten of sixteen digits without that; above, a correction has no digit right.
 REFINED_CONDITIONS = (1e6, 1e14)
-#: Each round brings back 16 - log10(condition) digits, and two are all that the Gram has.
-REFINED_ROUNDS = 2
 
 
 @dataclass(eq=False)
@@ -123,7 +120,7 @@ class GramSearch(Search):
                     replace(step, gain=float(gain), explained=float(explained))
                     for step, gain, explained in zip(steps, gains[:, k], reached, strict=True)
                 ],
-                coef=_refined(self, target, own, coef[:, k]), aliased=self.state.aliased,
+                coef=_refined(self, target, coef[:, k]), aliased=self.state.aliased,
                 stop=stop, condition=condition,
             )  # fmt: skip
         return JointSequence(rule, responses)
@@ -151,9 +148,9 @@ class GramSearch(Search):
         coef = state.coef() * (own.target_spread / own.spread)
         if self.call.problem.ridge == 0 and not state.apart:
             kept = [members[j] for j in state.support]
-            refined = least_squares(self.gram, self.target, kept)
-            if not refined.is_aliased.any():
-                coef[state.support] = refined.coef
+            alone = least_squares(self.gram, self.target, kept)
+            if not alone.is_aliased.any():
+                coef[state.support] = alone.coef
         at = np.concatenate([np.empty(0, np.intp), *(self.groups.positions[g] for g in state.held)])
         found = self.parts_of(self.target, own, coef, at, state.held, state.explained)
         return found | {"aliased": tuple(members[j] for j in state.aliased)}
@@ -217,17 +214,15 @@ def gram_search(
 
 def prefix_coefficients(search: GramSearch) -> Matrix:
     """Return the coefficients of all prefixes, (steps + 1, D), refined if nearly dependent."""
-    return _refined(search, search.target, search.linear, search.state.coefficients())
+    return _refined(search, search.target, search.state.coefficients())
 
 
-def _refined(search: GramSearch, target: str, own: Linear, coef: Matrix) -> Matrix:
+def _refined(search: GramSearch, target: str, coef: Matrix) -> Matrix:
     lowest, highest = REFINED_CONDITIONS
     if search.call.problem.ridge or not lowest <= search.state.condition() <= highest:
         return coef
-    units = own.target_spread / own.spread
-    # From the comoments to correlations.
-    unit = 1.0 / (search.gram.weight * own.target_spread * own.spread)
-    for _ in range(REFINED_ROUNDS):
-        left = prefix_residuals(search.gram, target, search.groups.members, coef * units)
-        coef = coef + search.state.corrections(left * unit)
-    return coef
+    support = search.state.support
+    columns = [search.groups.members[j] for j in support]
+    found = coef.copy()
+    found[:, support] = refined(search.gram, target, columns, coef[:, support])
+    return found

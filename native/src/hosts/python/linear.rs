@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::guard;
-use crate::linear::prefixes::{correct_prefixes, degrees, prefix_coefficients, response_gains};
+use crate::linear::prefixes::{degrees, prefix_coefficients, response_gains};
 use crate::linear::problem::{Linear, Rows, first_of_same};
 use crate::linear::state::{Buffers, State};
 
@@ -603,27 +603,5 @@ pub unsafe extern "C" fn dbselect_linear_conditional(
         };
         let at: Vec<usize> = columns.iter().map(|&j| state.setting.first[j]).collect();
         state.with(|own| own.take_explained(&at, covariance))
-    })
-}
-
-/// Turn residuals of the models of all prefixes, at the columns of the rows of U, into
-/// corrections. Null comes back, or an error text for `dbselect_text_free`.
-///
-/// # Safety
-/// `state` comes from here and lives; `residuals` holds a double for each row of U, once for each
-/// selected group and once more.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dbselect_linear_correct(
-    state: *const Selection,
-    residuals: *mut f64,
-) -> *mut c_char {
-    guard(|| {
-        // SAFETY: see the caller's promise.
-        let state = unsafe { &*state };
-        state.with(|own| {
-            let count = (own.held().len() + 1) * own.support().len();
-            // SAFETY: see the caller's promise.
-            correct_prefixes(own, unsafe { slice::from_raw_parts_mut(residuals, count) });
-        })
     })
 }
