@@ -32,6 +32,9 @@ _Index = npt.NDArray[np.intp]
 #: The library's letters for policies; what is an error is known when all rows are read.
 _LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n", "zero": "z"}
 
+#: The number of the stop of an interrupted walk.
+_INTERRUPTED = 6
+
 #: The largest whole number that the library reads; more means no more to a limit.
 _MOST = 2**63 - 1
 
@@ -56,6 +59,17 @@ class _Turn(ctypes.Structure):
 _OnTurn = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Turn))
 
 
+class _Moments(ctypes.Structure):
+    """Moments of D columns and a target, where they are."""
+
+    _fields_ = (
+        ("width", ctypes.c_size_t),
+        ("rows", ctypes.c_int64),
+        ("weight", ctypes.c_double),
+        *((name, ctypes.c_void_p) for name in ("mean", "mean_low", "comoment")),
+    )
+
+
 class _Penalised(ctypes.Structure):
     """What is minimised, where its numbers are."""
 
@@ -65,6 +79,18 @@ class _Penalised(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("norm", "absolute", "square", "penalties")),
         ("n_penalties", ctypes.c_size_t),
         ("ratio", ctypes.c_double),
+    )
+
+
+class _Grouped(ctypes.Structure):
+    """A Gram and groups of its columns, where their numbers are."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("mean", "mean_low", "comoment")),
+        *((name, ctypes.c_void_p) for name in ("members", "columns", "starts", "costs")),
+        *((name, ctypes.c_size_t) for name in ("width", "target", "n_members", "n_groups")),
+        *((name, ctypes.c_int64) for name in ("rows", "skipped")),
+        ("weight", ctypes.c_double),
     )
 
 
@@ -133,11 +159,15 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "project": (_POINTER, *_VECTOR, _POINTER),
     "support_table": (_POINTER, *_VECTOR, *_ARRAY),
     "sets": (_POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _INT, _POINTER, _POINTER),
-    "search": (_POINTER, _POINTER, _POINTER, _OnTurn, *_ARRAY),
+    "search": (_POINTER, _POINTER, _POINTER, *_ARRAY),
+    "walk": (_POINTER, _POINTER, _TEXT, _OnTurn, *_ARRAY),
     "answer": (_POINTER, _POINTER, _POINTER, _OnTurn, *_ARRAY),
     "check": (_POINTER, _POINTER, _TEXT, *_ARRAY),
     "fault": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER),
     "left": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER, _POINTER),
+    "least_squares": (_POINTER, _POINTER, _DOUBLE, _FLAG, _FLAG, _FLAG, *_ARRAY),
+    "student_beyond": (None, _INT, _POINTER, _SIZE, _POINTER),
+    "student_within": (_DOUBLE, _INT, _DOUBLE),
     "penalised_path": (_POINTER, _POINTER, _OnTurn, *_ARRAY),
     "penalised_degrees": (_POINTER, _POINTER, _POINTER, _POINTER),
     "knockoffs": (
@@ -365,6 +395,41 @@ class RowDesign:
         return found
 
 
+def least_squares(
+    rows: int,
+    weight: float,
+    moments: tuple[_Vector, _Vector, _Vector],
+    ridge: float,
+    scale: bool,
+    intercept: bool,
+    has_factor: bool,
+) -> dict[str, _Vector]:
+    """Fit D >= 1 columns to a target, which is the last of D + 1 columns of a record, and varies.
+
+    `moments` are means, what rounding took from them, both (D + 1,), and comoments, (D + 1, D + 1).
+    Returns the fields of `LeastSquares`, flat; RecordError for comoments that no rows can have.
+    """
+    mean, mean_low, comoment = moments
+    lower = comoment[np.tri(len(mean), dtype=bool)]
+    parts = [np.ascontiguousarray(part) for part in (mean, mean_low, lower)]
+    given = _Moments(len(mean) - 1, rows, weight, *(part.ctypes.data for part in parts))
+    found = _array("least_squares", ctypes.byref(given), ridge, scale, intercept, has_factor)
+    return _vectors(found)
+
+
+def student_beyond(free: float, statistics: _Vector) -> _Vector:
+    """Return how often |t| of >= 1 degrees of freedom is as large by chance; of inf the normal."""
+    statistics = np.ascontiguousarray(statistics, np.float64)
+    beyond = np.empty(len(statistics))
+    _call("student_beyond", int(min(free, _MOST)), statistics, len(statistics), beyond)
+    return beyond
+
+
+def student_within(free: float, probability: float) -> float:
+    """Return what |t| of >= 1 degrees of freedom is within with a probability, 0 to 1."""
+    return float(_call("student_within", int(min(free, _MOST)), probability))
+
+
 #: Reads rows of the correlations of some columns, shape (k, D).
 ReadRows = Callable[[_Index], _Vector]
 
@@ -557,7 +622,7 @@ def penalised_path(
     found = _array("penalised_path", ctypes.byref(given), _OnTurn(turns.send))
     if raised:
         raise raised.pop()
-    return {field.name: to_numpy(found.field(field.name)[0].values) for field in found.type}
+    return _vectors(found)
 
 
 def penalised_degrees(asked: Penalised, penalties: _Vector, w: _Vector) -> _Vector:
@@ -595,46 +660,50 @@ def knockoff_select(statistics: _Vector, q: float) -> tuple[_Vector, _Vector, An
     return found[:, 0], found[:, 1], found[:, 2] > 0
 
 
-def search(
-    records: pa.Array,
+def walk(
+    gram: Any,
+    target: int,
+    members: _Index,
+    groups: tuple[_Index, _Index, _Vector],
     method: str,
-    target: str,
     given: Mapping[str, Any],
-    turn: Callable[[int, bool, float], None] | None = None,
-) -> pa.StructArray:
+    turn: Callable[[int, bool, float], None],
+) -> _Vector:
+    """Search one Gram by numbers, as `search` does; without any if it cannot be searched.
+
+    `target` and `members`, (D,), are columns of the Gram; `groups` has positions in `members`,
+    group by group, where those of each begin, and the last end, and costs. In `given` the names of
+    groups are their numbers. `turn` is called after each step with the number of the group, whether
+    it was added, and the share explained; when it raises a KeyboardInterrupt, the answer has the
+    steps so far. The numbers are in the order that `written` of the library says.
+    """
+    arrays = (gram.mean, gram.mean_low, gram.comoment, members, *groups)
+    grouped = _Grouped(
+        *(array.ctypes.data for array in arrays), len(gram.mean), target, len(members),
+        len(groups[2]), gram.rows, gram.skipped, gram.weight,
+    )  # fmt: skip
+    raised: list[BaseException] = []
+    turns = _turns(turn, raised)
+    next(turns)
+    request = _request(method, "target", given)
+    found = to_numpy(_array("walk", ctypes.byref(grouped), request, _OnTurn(turns.send)))
+    # An interrupt that came too late to end the search, or of one that is refused, is raised.
+    is_ended = len(found) > 0 and found[1] == _INTERRUPTED
+    if raised and not (is_ended and isinstance(raised[0], KeyboardInterrupt)):
+        raise raised.pop()
+    return found
+
+
+def search(records: pa.Array, method: str, target: str, given: Mapping[str, Any]) -> pa.StructArray:
     """Search every Gram record of an array, without the GIL, on all cores, in O(D^3) each.
 
-    Groups in `given` are lists of names and globs by name. Of one record `turn` is called after
-    each step with the number of the group, whether it was added, and the share explained; when it
-    raises a KeyboardInterrupt, the answer has the steps so far and the stop ``"INTERRUPTED"``.
+    Groups in `given` are lists of names and globs by name.
 
     Returns a row for each record: ``sequence``, steps as in SQL; ``status``, null, or why there is
     none; ``stop`` and ``choices``, why it ended and among which groups each step chose, by name;
     ``aliased``, columns that depend on columns before them; ``condition``, of those selected.
     """
-    found, raised = _asked("search", records, _request(method, target, given), turn)
-    if raised:
-        # An interrupt that came too late for that, or of a record that is refused, is raised.
-        is_ended = found.field("stop")[0].as_py() == "INTERRUPTED"
-        if not (is_ended and isinstance(raised[0], KeyboardInterrupt)):
-            raise raised.pop()
-    return found
-
-
-def _asked(
-    function: str,
-    records: pa.Array,
-    request: str,
-    turn: Callable[[int, bool, float], None] | None,
-) -> tuple[pa.StructArray, list[BaseException]]:
-    """Return what the library answers, and what the turns raised."""
-    raised: list[BaseException] = []
-    on_turn = _OnTurn()  # a null pointer: nothing is called
-    if turn is not None:
-        turns = _turns(turn, raised)
-        next(turns)
-        on_turn = _OnTurn(turns.send)
-    return _array(function, _Stream(_batch(records)), request, on_turn), raised
+    return _array("search", _Stream(_batch(records)), _request(method, target, given))
 
 
 def _turns(
@@ -671,7 +740,14 @@ def answers(
     ``found``, as SQL returns it; ``status``; ``condition``; ``trace``, the column left out as
     dependent that may explain much; and ``notes``, as of the method's ``Choice::choose``.
     """
-    found, raised = _asked("answer", records, _request(method, target, given), turn)
+    raised: list[BaseException] = []
+    on_turn = _OnTurn()  # a null pointer: nothing is called
+    if turn is not None:
+        turns = _turns(turn, raised)
+        next(turns)
+        on_turn = _OnTurn(turns.send)
+    request = _request(method, target, given)
+    found = _array("answer", _Stream(_batch(records)), request, on_turn)
     if raised:
         raise raised.pop()
     return found
@@ -787,6 +863,11 @@ def _array(name: str, *given: Any) -> Any:
     addresses = ctypes.addressof(array), ctypes.addressof(schema)
     _run(name, *given, *addresses)
     return pa.Array._import_from_c(*addresses)
+
+
+def _vectors(found: pa.StructArray) -> dict[str, _Vector]:
+    """Return the lists of numbers of one row, by name."""
+    return {field.name: to_numpy(found.field(field.name)[0].values) for field in found.type}
 
 
 def _numbers(name: str, *given: Any) -> _Index:

@@ -1,6 +1,6 @@
 """What is selected of a linear problem, and what every other group would add.
 
-The numbers are the compiled library's, `native/src/search/linear/state.rs`: a new group costs
+The numbers are the compiled library's, `native/src/linear/state.rs`: a new group costs
 O(D |S| |g|), a full sequence O(D^3). Memory is that of U, 8 D^2 bytes at most, and as much for the
 coefficients; correlations are not copied.
 

@@ -13,7 +13,7 @@ from dbselect.errors import (
     RecordError,
     warn_caller,
 )
-from dbselect.record.gram import Vector
+from dbselect.record.gram import Gram, Vector
 
 #: Condition number of the selected columns' correlations above which coefficients
 #: keep fewer than six of sixteen digits.
@@ -57,6 +57,16 @@ def warn_of(condition: float) -> None:
         )
 
 
+def may_leak(gram: Gram, target: str) -> bool:
+    """Whether a column may explain so much of the target, as far as its comoments show."""
+    if gram.rows < LEAK_ROWS:
+        return False
+    at, spread = gram.columns.index(target), np.sqrt(np.diagonal(gram.comoment))
+    # The target is such a column of itself; constant ones may be, by rounding.
+    near = abs(gram.comoment[at]) >= LEAK_SHARE * spread[at] * spread
+    return bool(np.count_nonzero(near) > 1)
+
+
 def warn_of_leak(correlations: Vector, names: Sequence[str], target: str, rows: int) -> None:
     """Warn where one column explains nearly all of the target; correlations have shape (D,)."""
     shares = correlations**2
@@ -80,12 +90,16 @@ def warn_of_dropped(state: LinearState, names: Sequence[str], *, is_linear: bool
     gain = squares / share
     worst = int(gain.argmax())
     if gain[worst] > TOLD_SHARE:
-        whole = "the target's variance" if is_linear else "the null deviance"
-        cure = "use fit(exact=True), or give" if is_linear else "give"
-        warn_caller(
-            f"column '{names[columns[worst]]}' nearly depends on the others: {share[worst]:.0e} of "
-            "its variance is its own, too little for doubles, so it gets coefficient 0, although "
-            f"it may explain {min(gain[worst], 1.0):.3f} of {whole}; {cure} the difference as a "
-            "column of its own",
-            DependenceWarning,
-        )
+        warn_of_trace(names[columns[worst]], share[worst], gain[worst], is_linear=is_linear)
+
+
+def warn_of_trace(name: str, share: float, gain: float, *, is_linear: bool = True) -> None:
+    """Warn of a column with coefficient 0 that may explain much by a share of its variance."""
+    whole = "the target's variance" if is_linear else "the null deviance"
+    cure = "use fit(exact=True), or give" if is_linear else "give"
+    warn_caller(
+        f"column '{name}' nearly depends on the others: {share:.0e} of its variance is its own, "
+        f"too little for doubles, so it gets coefficient 0, although it may explain "
+        f"{min(gain, 1.0):.3f} of {whole}; {cure} the difference as a column of its own",
+        DependenceWarning,
+    )

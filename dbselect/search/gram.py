@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dbselect.engine.linear_state import LinearState
-from dbselect.linear.condition import check_held, warn_of_leak
+from dbselect.linear.condition import check_held, may_leak, warn_of_leak
 from dbselect.linear.inference import FittedRows, through_origin
+from dbselect.linear.least_squares import least_squares
 from dbselect.linear.problem import Index, Linear, check_filled, check_usable, linear
-from dbselect.linear.refine import prefix_residuals, refined
+from dbselect.linear.refine import prefix_residuals
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import groups_of, numbers_of
 from dbselect.record.level_group import shares_of
@@ -44,10 +45,16 @@ class GramSearch(Search):
     """A linear problem on its Gram matrix."""
 
     gram: Gram  # of the rows; through the origin where the models are
-    # the problem on unit-variance columns; of several responses also for one in a list
-    linear: Linear
     # whether a walk only adds groups, so that the models of all prefixes are known at its end
     adds_only: bool = False
+    is_joint: bool = False  # whether there is a list of responses, even of one
+
+    @cached_property
+    def linear(self) -> Linear:
+        """The problem on unit-variance columns; the compiled library has one of its own."""
+        problem = self.call.problem
+        target = problem.targets if self.is_joint else self.target
+        return linear(self.gram, target, self.groups.members, problem.ridge, problem.scale)
 
     @cached_property
     def state(self) -> LinearState:
@@ -58,11 +65,6 @@ class GramSearch(Search):
     def target(self) -> str:
         """The column to predict, the first of several."""
         return self.call.problem.targets[0]
-
-    @property
-    def is_joint(self) -> bool:
-        """Whether there is a list of responses, even of one."""
-        return self.linear.c.ndim > 1
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
         """Return what a rule maximises per unit of cost."""
@@ -148,8 +150,10 @@ class GramSearch(Search):
         own, members = self.linear, self.groups.members
         coef = state.coef() * (own.target_spread / own.spread)
         if self.call.problem.ridge == 0 and not state.apart:
-            support = {members[j]: float(coef[j]) for j in state.support}
-            coef[state.support] = list(refined(self.gram, self.target, support).values())
+            kept = [members[j] for j in state.support]
+            refined = least_squares(self.gram, self.target, kept)
+            if not refined.is_aliased.any():
+                coef[state.support] = refined.coef
         at = np.concatenate([np.empty(0, np.intp), *(self.groups.positions[g] for g in state.held)])
         found = self.parts_of(self.target, own, coef, at, state.held, state.explained)
         return found | {"aliased": tuple(members[j] for j in state.aliased)}
@@ -203,12 +207,11 @@ def gram_search(
     )
     groups = replace(groups, unused=(*groups.unused, *unread))
     first = numbers_of(problem.always, groups)
-    joint = several and isinstance(problem.target, list | tuple)
-    responses: Any = targets if joint else targets[0]
-    own = linear(gram, responses, groups.members, problem.ridge, problem.scale)
-    if problem.intercept and not joint:
-        warn_of_leak(own.c, groups.members, targets[0], gram.rows)
-    return GramSearch(call, groups, first, gram, own, adds_only)
+    is_joint = several and isinstance(problem.target, list | tuple)
+    search = GramSearch(call, groups, first, gram, adds_only, is_joint)
+    if problem.intercept and not is_joint and may_leak(gram, targets[0]):
+        warn_of_leak(search.linear.c, groups.members, targets[0], gram.rows)
+    return search
 
 
 def prefix_coefficients(search: GramSearch) -> Matrix:

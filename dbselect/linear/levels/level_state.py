@@ -271,4 +271,3 @@ class LevelState(LinearState):
             found, own = float(levels @ solved), own - self._beside.of(support).T @ solved
         along = own @ inverse
         return found + float(along @ along)
-

@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::pattern::Pattern;
+use crate::linear::groups::Groups;
+use crate::linear::problem::{Gram, Linear, Raw};
+use crate::methods::PREDICT_AVAILABLE;
+use crate::methods::given::{Given, read_choice};
+use crate::methods::options::{Fields, refused};
+use crate::methods::question::Setting;
+use crate::methods::setup::Plan;
+use crate::methods::value::Value;
 use crate::record::gram::Record;
 use crate::record::terms::{self, Terms};
-use crate::search::error::Error;
-use crate::search::given::{Given, read_choice};
-use crate::search::groups::Groups;
-use crate::search::methods::PREDICT_AVAILABLE;
-use crate::search::methods::question::Setting;
-use crate::search::options::{Fields, refused};
-use crate::search::problem::{Gram, Linear, Raw};
-use crate::search::setup::Plan;
-use crate::search::value::Value;
+use crate::words::error::Error;
 
 /// Patterns that are kept of a predictor; of more, all are solved anew.
 pub const MOST_PATTERNS: usize = 4096;

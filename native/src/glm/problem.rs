@@ -11,7 +11,7 @@
 //! The twin of `dbselect/glm/expansion.py`. Source: McCullagh, Nelder (1989), section 2.5.
 
 use super::rows::{Predictor, Rows};
-use crate::search::problem::Linear;
+use crate::linear::problem::Linear;
 
 /// Coefficients.
 #[derive(Clone, Debug, Default)]

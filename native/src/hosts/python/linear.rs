@@ -8,11 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::guard;
-use crate::search::linear::prefixes::{
-    correct_prefixes, degrees, prefix_coefficients, response_gains,
-};
-use crate::search::linear::state::{Buffers, State};
-use crate::search::problem::{Linear, Rows, first_of_same};
+use crate::linear::prefixes::{correct_prefixes, degrees, prefix_coefficients, response_gains};
+use crate::linear::problem::{Linear, Rows, first_of_same};
+use crate::linear::state::{Buffers, State};
 
 /// Why a call ends that reads rows which Python does not bring.
 const UNREAD: &str = "rows of the Gram were not read";

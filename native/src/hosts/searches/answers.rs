@@ -11,7 +11,7 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Fields};
 
 use super::NO_ROWS;
-use crate::search::groups::Groups;
+use crate::linear::groups::Groups;
 use crate::search::sequence::Sequence;
 use crate::search::steps::{Action, Choice, Stop};
 

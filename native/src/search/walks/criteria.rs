@@ -10,10 +10,10 @@
 //! The twin of `dbselect/selection/criteria.py` and `rounding.py`. Source: Hu, Grubb, Bagnell,
 //! Hebert (2016), Algorithms 1 and 2, sections 2 and 5.5.
 
-use crate::search::algebra::eigen::{EIGENVALUE_SHARE, inverse_root};
-use crate::search::linear::state::State;
-use crate::search::options::Rule;
-use crate::search::problem::Linear;
+use crate::linear::algebra::eigen::{EIGENVALUE_SHARE, inverse_root};
+use crate::linear::problem::Linear;
+use crate::linear::state::State;
+use crate::methods::options::Rule;
 use crate::search::steps::ROUNDING_GAIN;
 
 /// A squared correlation below this is rounding: correlations err by some 1e-15.

@@ -3,8 +3,8 @@
 //! The twin of `dbselect/selection/removal.py`.
 
 use super::ties::first_of_the_best;
-use crate::search::linear::state::State;
-use crate::search::options::Usefulness;
+use crate::linear::state::State;
+use crate::methods::options::Usefulness;
 use crate::search::steps::{Action, Choice, Step};
 
 /// Losses below this share of the target's variance are rounding, so that they tie.
