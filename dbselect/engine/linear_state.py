@@ -217,6 +217,8 @@ class LinearState:
 
 def explained(C: Matrix, c: Vector, scale: Vector) -> float:
     """Return ``c' C^-1 c`` of the columns that keep more than rounding of their `scale`."""
+    if not len(c):
+        return 0.0
     none = np.zeros(len(c))
     problem = LinearProblem(
         [np.arange(len(c))], c[None], none, none, np.diagonal(C), none > 0,

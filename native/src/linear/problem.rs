@@ -292,7 +292,7 @@ impl Linear {
                 elsewhere.read(columns, &mut rows[start..]);
             }
         }
-        for (row, &column) in rows[start..].chunks_exact_mut(width).zip(columns) {
+        for (row, &column) in rows[start..].chunks_exact_mut(width.max(1)).zip(columns) {
             match self.same.get(column) {
                 None => row[column] += self.ridge[column],
                 Some(first) => {
