@@ -14,9 +14,9 @@ FOR ?= 60
 SEED ?= 0
 
 # What Miri reads: modules that call no host and hold no vectors of a processor.
-PURE := hosts::duckdb::states::slot $(addprefix kernel::,chunk distinct fold possible) \
-	$(addprefix record::,gram inputs levels prefix sequences state terms) \
-	$(addprefix search::,linear::state algebra::twofold sets::convolution sets::leaps)
+PURE := hosts::duckdb::states::slot $(addprefix kernel::,chunk fold possible state) \
+	$(addprefix record::,distinct gram inputs levels prefix sequences terms) \
+	$(addprefix linear::,state algebra::twofold) $(addprefix search::sets::,convolution leaps)
 
 .PHONY: help setup lock lint type browser postgres mysql java rust test test-more test-far docs fuzz numbers faults sanitize miri bench reproduce demo wasm wheel matrix
 

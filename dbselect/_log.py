@@ -49,7 +49,7 @@ class Steps:
     start: float = field(default_factory=time.monotonic)
     last: float = field(default_factory=time.monotonic)
 
-    def step(self, steps: int = 1) -> None:
+    def update(self, steps: int = 1) -> None:
         """Count some steps."""
         self.done += steps
         now = time.monotonic()

@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import itertools
 import json
 import math
 import numbers
@@ -31,6 +32,9 @@ _Index = npt.NDArray[np.intp]
 #: The library's letters for policies; what is an error is known when all rows are read.
 _LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n", "zero": "z"}
 
+#: The number of the stop of an interrupted walk.
+_INTERRUPTED = 6
+
 #: The largest whole number that the library reads; more means no more to a limit.
 _MOST = 2**63 - 1
 
@@ -55,6 +59,17 @@ class _Turn(ctypes.Structure):
 _OnTurn = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Turn))
 
 
+class _Moments(ctypes.Structure):
+    """Moments of D columns and a target, where they are."""
+
+    _fields_ = (
+        ("width", ctypes.c_size_t),
+        ("rows", ctypes.c_int64),
+        ("weight", ctypes.c_double),
+        *((name, ctypes.c_void_p) for name in ("mean", "mean_low", "comoment")),
+    )
+
+
 class _Penalised(ctypes.Structure):
     """What is minimised, where its numbers are."""
 
@@ -65,6 +80,50 @@ class _Penalised(ctypes.Structure):
         ("n_penalties", ctypes.c_size_t),
         ("ratio", ctypes.c_double),
     )
+
+
+class _Grouped(ctypes.Structure):
+    """A Gram and groups of its columns, where their numbers are."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("mean", "mean_low", "comoment")),
+        *((name, ctypes.c_void_p) for name in ("members", "columns", "starts", "costs")),
+        *((name, ctypes.c_size_t) for name in ("width", "target", "n_members", "n_groups")),
+        *((name, ctypes.c_int64) for name in ("rows", "skipped")),
+        ("weight", ctypes.c_double),
+    )
+
+
+class _Linear(ctypes.Structure):
+    """A linear problem and its groups, where its numbers are."""
+
+    _fields_ = (
+        *((name, ctypes.c_size_t) for name in ("width", "responses")),
+        ("correlations", ctypes.c_void_p),
+        ("on_need", ctypes.c_void_p),
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                "blocks", "variances", "scale", "target", "ridge", "unit", "constant", "members",
+                "starts",
+            )
+        ),
+        ("groups", ctypes.c_size_t),
+    )  # fmt: skip
+
+
+class _Needed(ctypes.Structure):
+    """Rows that are needed, where to write them, and whether they are there: not unless set."""
+
+    _fields_ = (
+        ("columns", ctypes.POINTER(ctypes.c_size_t)),
+        ("count", ctypes.c_size_t),
+        ("rows", ctypes.POINTER(ctypes.c_double)),
+        ("is_read", ctypes.c_bool),
+    )
+
+
+_OnNeed = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Needed))
 
 
 @cache
@@ -100,11 +159,15 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "project": (_POINTER, *_VECTOR, _POINTER),
     "support_table": (_POINTER, *_VECTOR, *_ARRAY),
     "sets": (_POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _INT, _POINTER, _POINTER),
-    "search": (_POINTER, _POINTER, _POINTER, _OnTurn, *_ARRAY),
+    "search": (_POINTER, _POINTER, _POINTER, *_ARRAY),
+    "walk": (_POINTER, _POINTER, _TEXT, _OnTurn, *_ARRAY),
     "answer": (_POINTER, _POINTER, _POINTER, _OnTurn, *_ARRAY),
     "check": (_POINTER, _POINTER, _TEXT, *_ARRAY),
     "fault": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER),
     "left": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER, _POINTER),
+    "least_squares": (_POINTER, _POINTER, _DOUBLE, _FLAG, _FLAG, _FLAG, *_ARRAY),
+    "student_beyond": (None, _INT, _POINTER, _SIZE, _POINTER),
+    "student_within": (_DOUBLE, _INT, _DOUBLE),
     "penalised_path": (_POINTER, _POINTER, _OnTurn, *_ARRAY),
     "penalised_degrees": (_POINTER, _POINTER, _POINTER, _POINTER),
     "knockoffs": (
@@ -118,6 +181,16 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "design_take": (_DOUBLE, _POINTER, _POINTER),
     "design_covariance": (None, _POINTER, _POINTER),
     "design_free": (None, _POINTER),
+    "linear_new": (_POINTER, _POINTER, _POINTER),
+    "linear_copy": (_POINTER, _POINTER, _POINTER),
+    "linear_free": (None, _POINTER),
+    "linear_add": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
+    "linear_remove": (_POINTER, _POINTER, _SIZE, _POINTER),
+    "linear_selected": (_POINTER, _POINTER, _POINTER),
+    "linear_read": (_POINTER, _POINTER, ctypes.c_uint8, _POINTER),
+    "linear_factor": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
+    "linear_conditional": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
+    "linear_correct": (_POINTER, _POINTER, _POINTER),
     "arrived_new": (_POINTER, _POINTER, _TEXT, _POINTER),
     "arrived_row": (_POINTER, _POINTER, _TEXT, _SIZE, _DOUBLE, _POINTER),
     "arrived_free": (None, _POINTER),
@@ -322,6 +395,185 @@ class RowDesign:
         return found
 
 
+def least_squares(
+    rows: int,
+    weight: float,
+    moments: tuple[_Vector, _Vector, _Vector],
+    ridge: float,
+    scale: bool,
+    intercept: bool,
+    has_factor: bool,
+) -> dict[str, _Vector]:
+    """Fit D >= 1 columns to a target, which is the last of D + 1 columns of a record, and varies.
+
+    `moments` are means, what rounding took from them, both (D + 1,), and comoments, (D + 1, D + 1).
+    Returns the fields of `LeastSquares`, flat; RecordError for comoments that no rows can have.
+    """
+    mean, mean_low, comoment = moments
+    lower = comoment[np.tri(len(mean), dtype=bool)]
+    parts = [np.ascontiguousarray(part) for part in (mean, mean_low, lower)]
+    given = _Moments(len(mean) - 1, rows, weight, *(part.ctypes.data for part in parts))
+    found = _array("least_squares", ctypes.byref(given), ridge, scale, intercept, has_factor)
+    return _vectors(found)
+
+
+def student_beyond(free: float, statistics: _Vector) -> _Vector:
+    """Return how often |t| of >= 1 degrees of freedom is as large by chance; of inf the normal."""
+    statistics = np.ascontiguousarray(statistics, np.float64)
+    beyond = np.empty(len(statistics))
+    _call("student_beyond", int(min(free, _MOST)), statistics, len(statistics), beyond)
+    return beyond
+
+
+def student_within(free: float, probability: float) -> float:
+    """Return what |t| of >= 1 degrees of freedom is within with a probability, 0 to 1."""
+    return float(_call("student_within", int(min(free, _MOST)), probability))
+
+
+#: Reads rows of the correlations of some columns, shape (k, D).
+ReadRows = Callable[[_Index], _Vector]
+
+
+class LinearProblem:
+    """A linear problem on D columns, of K responses, and J groups, as the library takes it.
+
+    `target` has shape (K, D); `ridge`, `unit`, `variances`, the diagonal of the correlations, and
+    `constant` have shape (D,). `correlations` is (D, D); without it `read_rows` brings rows, and
+    `blocks` are the correlations within each group, one group after the other. `scale` are
+    variances by which rounding is judged, by default those of C.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[_Index],
+        target: _Vector,
+        ridge: _Vector,
+        unit: _Vector,
+        variances: _Vector,
+        constant: npt.NDArray[np.bool_],
+        *,
+        correlations: _Vector | None = None,
+        blocks: _Vector | None = None,
+        read_rows: ReadRows | None = None,
+        scale: _Vector | None = None,
+    ) -> None:
+        doubles = [
+            None if part is None else np.ascontiguousarray(part, np.float64)
+            for part in (correlations, blocks, variances, scale, target, ridge, unit)
+        ]
+        columns = np.concatenate([np.empty(0, np.intp), *members]).astype(np.uintp)
+        starts = np.cumsum([0, *map(len, members)], dtype=np.uintp)
+        self.width, self.members = len(ridge), members
+        self._raised: list[BaseException] = []
+        reading = None if read_rows is None else _OnNeed(self._reading(read_rows).send)
+        constant = np.ascontiguousarray(constant, np.bool_)
+        places = [
+            None if part is None else part.ctypes.data
+            for part in (*doubles, constant, columns, starts)
+        ]
+        function = ctypes.cast(reading, ctypes.c_void_p) if reading else None
+        self._given = _Linear(
+            self.width, len(target), places[0], function, *places[1:], len(members)
+        )
+        self._kept = doubles, constant, columns, starts, reading
+
+    def _reading(self, read_rows: ReadRows) -> Generator[None, Any, None]:
+        """Write rows whenever they are needed, and keep what that raises (as `_turns`)."""
+        generator = _writing(self.width, read_rows, self._raised)
+        next(generator)
+        return generator
+
+    def state(self) -> "Selection":
+        """Return the state without selected groups."""
+        handle = ctypes.c_void_p()
+        _run("linear_new", ctypes.byref(self._given), ctypes.byref(handle))
+        return Selection(self, handle)
+
+    def run(self, name: str, *given: Any) -> None:
+        """Call a function that may read rows; raise what reading them raised."""
+        try:
+            _run(name, *given)
+        finally:
+            if self._raised:
+                raise self._raised.pop()
+
+
+def _writing(
+    width: int, read_rows: ReadRows, raised: list[BaseException]
+) -> Generator[None, Any, None]:
+    while True:
+        try:
+            while True:
+                needed = (yield).contents
+                columns = np.ctypeslib.as_array(needed.columns, (needed.count,)).astype(np.intp)
+                into = np.ctypeslib.as_array(needed.rows, (needed.count, width))
+                into[:] = read_rows(columns)
+                needed.is_read = True
+        except GeneratorExit:
+            return
+        except BaseException as error:  # none can pass through the library
+            raised.append(error)
+
+
+class Selection:
+    """The selected groups of a linear problem, by a handle that is freed with it."""
+
+    def __init__(self, problem: LinearProblem, handle: ctypes.c_void_p) -> None:
+        self._problem, self._handle = problem, handle
+        weakref.finalize(self, _library().dbselect_linear_free, handle)
+
+    def copy(self) -> "Selection":
+        """Return a copy that changes alone."""
+        handle = ctypes.c_void_p()
+        _run("linear_copy", self._handle, ctypes.byref(handle))
+        return Selection(self._problem, handle)
+
+    def add(self, groups: Sequence[int]) -> float:
+        """Select some groups and return what they gain; nothing changes if reading rows fails."""
+        gain, numbers = ctypes.c_double(), np.array(groups, np.uintp)
+        self._problem.run("linear_add", self._handle, numbers, len(groups), ctypes.byref(gain))
+        return gain.value
+
+    def remove(self, group: int) -> float:
+        """Give a group back and return its loss; nothing changes if reading rows fails."""
+        loss = ctypes.c_double()
+        self._problem.run("linear_remove", self._handle, group, ctypes.byref(loss))
+        return loss.value
+
+    def selected(self) -> tuple[list[int], list[int], list[int], list[int]]:
+        """Return the groups, where the rows of U of each end, and columns of rows and aliased."""
+        members = self._problem.members
+        found = np.empty(3 + 2 * len(members) + sum(map(len, members)), np.uintp)
+        _run("linear_selected", self._handle, found)
+        ends = np.cumsum([3, found[0], found[0], found[1], found[2]], dtype=np.intp).tolist()
+        held, of_rows, support, aliased = (
+            found[start:end].tolist() for start, end in itertools.pairwise(ends)
+        )
+        return held, of_rows, support, aliased
+
+    def read(self, what: int, shape: tuple[int, ...]) -> _Vector:
+        """Return numbers of it, by the table of `dbselect_linear_read` in the library."""
+        found = np.zeros(shape)
+        self._problem.run("linear_read", self._handle, what, found)
+        return found
+
+    def factor(self, columns: _Index, rank: int) -> _Vector:
+        """Return U, of so many rows, at some columns."""
+        columns = np.ascontiguousarray(columns, np.uintp)
+        found = np.empty((rank, len(columns)))
+        _run("linear_factor", self._handle, columns, len(columns), found)
+        return found
+
+    def take_explained(self, columns: _Index, covariance: _Vector) -> None:
+        """Take from the covariance of some columns what the selected ones explain, in place."""
+        columns = np.ascontiguousarray(columns, np.uintp)
+        _run("linear_conditional", self._handle, columns, len(columns), covariance)
+
+    def correct(self, residuals: _Vector) -> None:
+        """Turn residuals of all prefixes, (groups + 1, rank), into corrections, in place."""
+        _run("linear_correct", self._handle, residuals)
+
+
 class Penalised:
     """A quadratic on D columns in J groups, and a penalty of 1.
 
@@ -370,7 +622,7 @@ def penalised_path(
     found = _array("penalised_path", ctypes.byref(given), _OnTurn(turns.send))
     if raised:
         raise raised.pop()
-    return {field.name: to_numpy(found.field(field.name)[0].values) for field in found.type}
+    return _vectors(found)
 
 
 def penalised_degrees(asked: Penalised, penalties: _Vector, w: _Vector) -> _Vector:
@@ -408,46 +660,50 @@ def knockoff_select(statistics: _Vector, q: float) -> tuple[_Vector, _Vector, An
     return found[:, 0], found[:, 1], found[:, 2] > 0
 
 
-def search(
-    records: pa.Array,
+def walk(
+    gram: Any,
+    target: int,
+    members: _Index,
+    groups: tuple[_Index, _Index, _Vector],
     method: str,
-    target: str,
     given: Mapping[str, Any],
-    turn: Callable[[int, bool, float], None] | None = None,
-) -> pa.StructArray:
+    turn: Callable[[int, bool, float], None],
+) -> _Vector:
+    """Search one Gram by numbers, as `search` does; without any if it cannot be searched.
+
+    `target` and `members`, (D,), are columns of the Gram; `groups` has positions in `members`,
+    group by group, where those of each begin, and the last end, and costs. In `given` the names of
+    groups are their numbers. `turn` is called after each step with the number of the group, whether
+    it was added, and the share explained; when it raises a KeyboardInterrupt, the answer has the
+    steps so far. The numbers are in the order that `written` of the library says.
+    """
+    arrays = (gram.mean, gram.mean_low, gram.comoment, members, *groups)
+    grouped = _Grouped(
+        *(array.ctypes.data for array in arrays), len(gram.mean), target, len(members),
+        len(groups[2]), gram.rows, gram.skipped, gram.weight,
+    )  # fmt: skip
+    raised: list[BaseException] = []
+    turns = _turns(turn, raised)
+    next(turns)
+    request = _request(method, "target", given)
+    found = to_numpy(_array("walk", ctypes.byref(grouped), request, _OnTurn(turns.send)))
+    # An interrupt that came too late to end the search, or of one that is refused, is raised.
+    is_ended = len(found) > 0 and found[1] == _INTERRUPTED
+    if raised and not (is_ended and isinstance(raised[0], KeyboardInterrupt)):
+        raise raised.pop()
+    return found
+
+
+def search(records: pa.Array, method: str, target: str, given: Mapping[str, Any]) -> pa.StructArray:
     """Search every Gram record of an array, without the GIL, on all cores, in O(D^3) each.
 
-    Groups in `given` are lists of names and globs by name. Of one record `turn` is called after
-    each step with the number of the group, whether it was added, and the share explained; when it
-    raises a KeyboardInterrupt, the answer has the steps so far and the stop ``"INTERRUPTED"``.
+    Groups in `given` are lists of names and globs by name.
 
     Returns a row for each record: ``sequence``, steps as in SQL; ``status``, null, or why there is
     none; ``stop`` and ``choices``, why it ended and among which groups each step chose, by name;
     ``aliased``, columns that depend on columns before them; ``condition``, of those selected.
     """
-    found, raised = _asked("search", records, _request(method, target, given), turn)
-    if raised:
-        # An interrupt that came too late for that, or of a record that is refused, is raised.
-        is_ended = found.field("stop")[0].as_py() == "INTERRUPTED"
-        if not (is_ended and isinstance(raised[0], KeyboardInterrupt)):
-            raise raised.pop()
-    return found
-
-
-def _asked(
-    function: str,
-    records: pa.Array,
-    request: str,
-    turn: Callable[[int, bool, float], None] | None,
-) -> tuple[pa.StructArray, list[BaseException]]:
-    """Return what the library answers, and what the turns raised."""
-    raised: list[BaseException] = []
-    on_turn = _OnTurn()  # a null pointer: nothing is called
-    if turn is not None:
-        turns = _turns(turn, raised)
-        next(turns)
-        on_turn = _OnTurn(turns.send)
-    return _array(function, _Stream(_batch(records)), request, on_turn), raised
+    return _array("search", _Stream(_batch(records)), _request(method, target, given))
 
 
 def _turns(
@@ -484,7 +740,14 @@ def answers(
     ``found``, as SQL returns it; ``status``; ``condition``; ``trace``, the column left out as
     dependent that may explain much; and ``notes``, as of the method's ``Choice::choose``.
     """
-    found, raised = _asked("answer", records, _request(method, target, given), turn)
+    raised: list[BaseException] = []
+    on_turn = _OnTurn()  # a null pointer: nothing is called
+    if turn is not None:
+        turns = _turns(turn, raised)
+        next(turns)
+        on_turn = _OnTurn(turns.send)
+    request = _request(method, target, given)
+    found = _array("answer", _Stream(_batch(records)), request, on_turn)
     if raised:
         raise raised.pop()
     return found
@@ -600,6 +863,11 @@ def _array(name: str, *given: Any) -> Any:
     addresses = ctypes.addressof(array), ctypes.addressof(schema)
     _run(name, *given, *addresses)
     return pa.Array._import_from_c(*addresses)
+
+
+def _vectors(found: pa.StructArray) -> dict[str, _Vector]:
+    """Return the lists of numbers of one row, by name."""
+    return {field.name: to_numpy(found.field(field.name)[0].values) for field in found.type}
 
 
 def _numbers(name: str, *given: Any) -> _Index:

@@ -16,7 +16,11 @@ from typing import Any
 import duckdb
 import polars as pl
 import pytest
-from economy import pytest_collection_modifyitems, pytest_runtest_call  # noqa: F401
+from economy import (  # noqa: F401
+    pytest_collection_modifyitems,
+    pytest_runtest_call,
+    pytest_terminal_summary,
+)
 from hypothesis import settings
 
 import dbselect as ds

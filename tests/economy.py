@@ -1,24 +1,24 @@
-"""What `make test` leaves to `make test-more`, and that the tests it runs are quick.
+"""What `make test` leaves to `make test-more`, and how quick the tests it runs are.
 
 A test marked `sample(n)` runs n of the cases of its parameters in `make test`, such that they
 hold as many pairs of values as n cases can; the others are slow.
+
+A run ends with the slowest tests that are not marked. It is a report, never a failure: seconds are
+those of the machine as it is now, and the first test to need a module imports it.
 """
 
 import os
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from heapq import nlargest
 from itertools import combinations
 from typing import Any
 
 import pytest
 
-#: Seconds of processors, of the test's own process and of those that it starts, where `paced`
-#: takes `PACE`; a slower machine has more.
-MOST_SECONDS = 1.0
-PACE = 0.02
-#: The same of started processes alone, of a test that is not marked as `system`.
-MOST_OF_OTHERS = 0.1
+#: How many tests the report names.
+SLOWEST = 10
+#: Seconds of processors of a test, and those of the processes it started; workers send them so.
+SECONDS = "seconds of processors"
 
 Pair = tuple[tuple[str, int], ...]
 
@@ -57,35 +57,27 @@ def sampled(cases: list[set[Pair]], n: int) -> Iterator[int]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterable[Any]:
-    """Fail a test that is not marked as what it is: slow, or with processes of its own."""
+    """Time a test that is not marked as slow or with processes of its own."""
     if any(item.get_closest_marker(name) for name in ("slow", "system", "far")):
         return (yield)
     began = os.times()
-    result = yield
-    own, others = since(began)
-    if others > MOST_OF_OTHERS:
-        pytest.fail("it starts a process: mark it as system", pytrace=False)
-    if own > MOST_SECONDS and (again := repeated(item)) > MOST_SECONDS * max(1, paced() / PACE):
-        pytest.fail(f"it takes {again:.1f} s of processors: mark it as slow", pytrace=False)
-    return result
+    try:
+        return (yield)
+    finally:
+        ended = os.times()
+        seconds = sum(ended[:2]) - sum(began[:2]), sum(ended[2:4]) - sum(began[2:4])
+        item.user_properties.append((SECONDS, seconds))
 
 
-def since(began: os.times_result) -> tuple[float, float]:
-    """Return the seconds of processors since then, of this process and of those it started."""
-    now = os.times()
-    return sum(now[:2]) - sum(began[:2]), sum(now[2:4]) - sum(began[2:4])
-
-
-def repeated(item: pytest.Item) -> float:
-    """Return the seconds of a second run, which imports nothing and finds caches filled."""
-    began = os.times()
-    with suppress(Exception):  # the first run has left its files
-        item.runtest()
-    return since(began)[0]
-
-
-def paced() -> float:
-    """Return the seconds that a fixed piece of work takes on this machine, as it is now."""
-    began = time.process_time()
-    sum(n * n for n in range(300_000))
-    return time.process_time() - began
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the slowest of the tests that were timed, of all workers."""
+    timed = [
+        (sum(seconds), seconds[1], report.nodeid)
+        for report in terminalreporter.getreports("passed")
+        for name, seconds in report.user_properties
+        if name == SECONDS
+    ]
+    if timed:
+        terminalreporter.section("slowest unmarked tests, seconds of processors (of processes)")
+    for seconds, others, nodeid in nlargest(SLOWEST, timed):
+        terminalreporter.line(f"{seconds:6.2f} ({others:.2f}) {nodeid}")

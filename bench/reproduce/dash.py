@@ -13,8 +13,8 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression, lars_path_gram
 
 import dbselect as ds
+from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import linear
-from dbselect.linear.state import State
 from dbselect.selection.dash import LITERAL, PRACTICE, DashAsk, best_guess
 from reproduce.claims import Claim, said
 from reproduce.page import Study, lines, prose, spread, table
@@ -189,7 +189,7 @@ def departures(study: Study) -> Iterator[dict[str, str]]:
     for seed in seeds:
         gram = gram_of(*regression(seed, D1))
         names = names_of(D1[0])
-        state = State(linear(gram, "y", names, 0.0), [np.array([j]) for j in range(D1[0])])
+        state = LinearState(linear(gram, "y", names, 0.0), [np.array([j]) for j in range(D1[0])])
         starts[seed] = state, {k: ds.greedy(gram, "y", k=k).explained for k in ks}
     for name, practice in practices.items():
         told = {"left out": name}

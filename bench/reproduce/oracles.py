@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 import dbselect as ds
+from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import linear
-from dbselect.linear.state import State
 from dbselect.selection.dash import DashAsk, best_guess
 from reproduce.claims import said
 from reproduce.dash import D1, gram_of, names_of, regression, timed
@@ -28,7 +28,7 @@ def makespan(batches: Iterable[int], workers: int) -> float:
     return WAIT * sum(math.ceil(batch / workers) for batch in batches)
 
 
-def dash_batches(state: State, k: int, seed: int, **guess: float) -> tuple[list[int], float]:
+def dash_batches(state: LinearState, k: int, seed: int, **guess: float) -> tuple[list[int], float]:
     """Return how many queries each round of DASH asks, and the value it reaches."""
     batches = [] if guess else [state.size + 1]
 
@@ -41,7 +41,7 @@ def dash_batches(state: State, k: int, seed: int, **guess: float) -> tuple[list[
     return batches, run.objective.value
 
 
-def greedy_batches(state: State, k: int) -> tuple[list[int], float]:
+def greedy_batches(state: LinearState, k: int) -> tuple[list[int], float]:
     """Return the same of greedy: every candidate, k times."""
     state = state.copy()
     for _ in range(k):
@@ -49,7 +49,7 @@ def greedy_batches(state: State, k: int) -> tuple[list[int], float]:
     return [state.size - held for held in range(k)], state.value
 
 
-def lazy_batches(state: State, k: int, workers: int) -> tuple[list[int], float]:
+def lazy_batches(state: LinearState, k: int, workers: int) -> tuple[list[int], float]:
     """Return the same of lazy greedy, which asks the most promising candidates, a batch at a time.
 
     What a candidate gained last is taken for a bound, as if f were submodular.
@@ -105,7 +105,7 @@ def slow(study: Study) -> Iterator[str]:
         for seed in seeds:
             names = names_of(D1[0])
             problem = linear(gram_of(*regression(seed, D1)), "y", names, 0.0)
-            state = State(problem, [np.array([j]) for j in range(D1[0])])
+            state = LinearState(problem, [np.array([j]) for j in range(D1[0])])
             parts["greedy"].append(greedy_batches(state, k))
             parts["DASH"].append(dash_batches(state, k, seed))
             parts["one guess"].append(dash_batches(state, k, seed, opt=1.0, alpha=0.5))

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import dbselect as ds
+from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import linear
-from dbselect.linear.state import State
 from dbselect.selection.dash import LITERAL, DashAsk, best_guess
 from reproduce.claims import said
 from reproduce.origin import through_origin
@@ -202,7 +202,7 @@ def sampling(rng: np.random.Generator) -> Iterator[tuple[str, float]]:
     yield "Qian, Lemma 15", min(lemma) + 1e-12
     names = [f"x{j}" for j in range(width)]
     gram = ds.gram(np.column_stack([X, y]), columns=[*names, "y"])
-    state = State(linear(gram, "y", names, 0.0), [np.array([j]) for j in range(width)])
+    state = LinearState(linear(gram, "y", names, 0.0), [np.array([j]) for j in range(width)])
     best = max(F[S] for S in F if len(S) == k)
     ask = DashAsk(k, rounds=k, opt=best, alpha=gamma**2, practice=LITERAL, epsilon=EPSILON)
     run = best_guess(state, ask)

@@ -32,9 +32,9 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+from dbselect.engine.linear_state import LinearState
 from dbselect.glm.expansion import Coefficients, Expansion, Secant, secant, secant_step
 from dbselect.linear.problem import Index, Linear
-from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector
 
 #: A predicted decrease below this share of the null deviance is rounding.
@@ -102,7 +102,7 @@ class GlmProblem:
         """Return the standard deviation of what coefficients add to the predictors."""
         return float(np.sqrt(max(np.sum(coef * (self.correlation @ coef)), 0.0)))
 
-    def predicted(self, model: Expansion, state: State) -> float:
+    def predicted(self, model: Expansion, state: LinearState) -> float:
         """Return what the next step should explain, as a share of the null deviance."""
         return state.explained + model.settled * self.weight / self.null_deviance
 
@@ -111,7 +111,7 @@ class GlmProblem:
         """What a coefficient is in the units of the linear problem, per unit."""
         return float(np.sqrt(self.null_deviance / self.weight))
 
-    def state(self, at: Coefficients, model: Expansion, groups: Sequence[int]) -> State:
+    def state(self, at: Coefficients, model: Expansion, groups: Sequence[int]) -> LinearState:
         """Return the linear problem near a point, with some groups selected."""
         repeat = self.free
         ridge = np.repeat(self.ridge, repeat)
@@ -127,7 +127,7 @@ class GlmProblem:
             0.0,
             self.scale,
         )
-        state = State(local, [self.wide(columns) for columns in self.members])
+        state = LinearState(local, [self.wide(columns) for columns in self.members])
         if groups:
             state.add_all(groups)
         return state
@@ -153,7 +153,7 @@ class GlmFit:
     # base, model: coefficients of the last pass used, and the expansion there
     base: Coefficients
     model: Expansion
-    state: State  # the linear problem near `base`, the groups selected
+    state: LinearState  # the linear problem near `base`, the groups selected
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +221,7 @@ class _Descent:
     # base, model, state: where it is, and the expansion and the linear problem there
     base: Coefficients
     model: Expansion
-    state: State
+    state: LinearState
 
     def run(self) -> Fitting:
         """Take steps to the end."""
@@ -385,7 +385,7 @@ def _run(
             proceed(number, answer)
 
 
-def _step(problem: GlmProblem, model: Expansion, state: State) -> Coefficients:
+def _step(problem: GlmProblem, model: Expansion, state: LinearState) -> Coefficients:
     """Return the Newton step on the selected groups."""
     flat = state.coef() * problem.scale
     return Coefficients(model.start - model.follow @ flat, flat.reshape(-1, problem.free))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from dbselect.engine.linear_state import LinearState
 from dbselect.glm.newton import GlmFit, GlmProblem, Read, best_of, completed, extended, solved
 from dbselect.linear.problem import Index
-from dbselect.linear.state import State
 from dbselect.record.gram import Matrix, Vector
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class GlmState:
         return self.fit.explained
 
     @property
-    def local(self) -> State:
+    def local(self) -> LinearState:
         """The linear problem near the fit: its gains are score tests, its `b` the gradient."""
         return self.fit.state
 

@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy.linalg
 
-from dbselect.linear.problem import RANK_SHARE, Index, Linear, blocks_of, by_size, inverse_root
-from dbselect.linear.state import State, shares_columns
+from dbselect.engine.linear_state import RANK_SHARE, LinearState, by_size, shares_columns
+from dbselect.linear.problem import Index, Linear, blocks_of, inverse_root
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.steps import BUDGET_SLACK, ROUNDING_GAIN
 
@@ -43,7 +43,7 @@ def upper_bounds(
     problem: Linear, members: Sequence[Index], costs: Vector, order: Sequence[int], budgets: Vector
 ) -> Vector:
     """Return the most that groups within each budget explain, as shares, (B,); O(D^3 + J^2 B)."""
-    state = State(problem, members)
+    state = LinearState(problem, members)
     taken = set(order)
     chain = [*order, *(group for group in range(len(members)) if group not in taken)]
     every = -(-len(chain) // CHECKPOINTS)
@@ -87,7 +87,7 @@ def submodularity(problem: Linear, members: Sequence[Index]) -> float | None:
     count = len(members)
     if count > MOST_ENUMERATED:
         return None
-    states, value = [State(problem, members)], np.zeros(1)
+    states, value = [LinearState(problem, members)], np.zeros(1)
     for group in range(count):
         more = [state.copy() for state in states]
         value = np.append(value, [v + s.add(group) for v, s in zip(value, more, strict=True)])
@@ -115,7 +115,7 @@ def _even_ridge(problem: Linear, buckets: Sequence[tuple[Index, Matrix]]) -> Vec
     return ridge
 
 
-def _conditional_eigenvalue(state: State, groups: Sequence[int]) -> float:
+def _conditional_eigenvalue(state: LinearState, groups: Sequence[int]) -> float:
     """Return mu: the groups not selected, given the selected ones, each whitened."""
     columns = np.concatenate([state.members[group] for group in groups])
     C = state.conditional(columns)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dbselect.engine.linear_state import LinearState
 from dbselect.errors import (
     ConditionWarning,
     DependenceWarning,
@@ -12,8 +13,7 @@ from dbselect.errors import (
     RecordError,
     warn_caller,
 )
-from dbselect.linear.state import State
-from dbselect.record.gram import Vector
+from dbselect.record.gram import Gram, Vector
 
 #: Condition number of the selected columns' correlations above which coefficients
 #: keep fewer than six of sixteen digits.
@@ -22,11 +22,6 @@ CONDITION_LIMIT = 1e10
 ROUNDING_SHARE = 1e-15
 #: Share of the target's variance above which its possible loss is reported.
 TOLD_SHARE = 1e-3
-#: Share of its variance that a column must have beyond those before it for the rest of others
-#: to be checked: there, rounding of the sixth digit stays below `LEFT_ROUNDING`.
-LEAST_LEFT = 1e-2
-#: By how much less than nothing may be left of a column, as a share of its variance.
-LEFT_ROUNDING = 1e-2
 #: Share of the target's variance that a column seldom explains alone unless it is made of it, and
 #: rows below which an example without noise does so.
 LEAK_SHARE, LEAK_ROWS = 0.99, 100
@@ -37,7 +32,7 @@ IMPOSSIBLE = (
 )
 
 
-def check_held(state: State, names: Sequence[str]) -> float:
+def check_held(state: LinearState, names: Sequence[str]) -> float:
     """Refuse impossible columns, warn of lost digits, return the condition number of S."""
     check_possible(state)
     condition = state.condition()
@@ -46,14 +41,9 @@ def check_held(state: State, names: Sequence[str]) -> float:
     return condition
 
 
-def check_possible(state: State) -> None:
+def check_possible(state: LinearState) -> None:
     """Raise RecordError where less than nothing is left of a column given the selected ones."""
-    variance, support = state.variance, state.support
-    pivots = state.factor[np.arange(len(support)), support] ** 2
-    near = np.flatnonzero(pivots <= LEAST_LEFT * variance[support])
-    rows = state.factor[: near[0] if near.size else len(support)]
-    left = variance - np.einsum("sd,sd->d", rows, rows)
-    if (left < -LEFT_ROUNDING * variance).any():
+    if state.is_indefinite:
         raise RecordError(IMPOSSIBLE)
 
 
@@ -65,6 +55,16 @@ def warn_of(condition: float) -> None:
             f"about {max(0, 16 - math.log10(condition)):.0f} of 16 digits",
             ConditionWarning,
         )
+
+
+def may_leak(gram: Gram, target: str) -> bool:
+    """Whether a column may explain so much of the target, as far as its comoments show."""
+    if gram.rows < LEAK_ROWS:
+        return False
+    at, spread = gram.columns.index(target), np.sqrt(np.diagonal(gram.comoment))
+    # The target is such a column of itself; constant ones may be, by rounding.
+    near = abs(gram.comoment[at]) >= LEAK_SHARE * spread[at] * spread
+    return bool(np.count_nonzero(near) > 1)
 
 
 def warn_of_leak(correlations: Vector, names: Sequence[str], target: str, rows: int) -> None:
@@ -79,7 +79,7 @@ def warn_of_leak(correlations: Vector, names: Sequence[str], target: str, rows: 
         )
 
 
-def warn_of_dropped(state: State, names: Sequence[str], *, is_linear: bool = True) -> None:
+def warn_of_dropped(state: LinearState, names: Sequence[str], *, is_linear: bool = True) -> None:
     """Warn where a column depends on selected ones, and may explain much by what is its own."""
     columns, left, squares = state.dependent()
     if not len(columns) or state.problem.ridge[columns].any():
@@ -90,12 +90,16 @@ def warn_of_dropped(state: State, names: Sequence[str], *, is_linear: bool = Tru
     gain = squares / share
     worst = int(gain.argmax())
     if gain[worst] > TOLD_SHARE:
-        whole = "the target's variance" if is_linear else "the null deviance"
-        cure = "use fit(exact=True), or give" if is_linear else "give"
-        warn_caller(
-            f"column '{names[columns[worst]]}' nearly depends on the others: {share[worst]:.0e} of "
-            "its variance is its own, too little for doubles, so it gets coefficient 0, although "
-            f"it may explain {min(gain[worst], 1.0):.3f} of {whole}; {cure} the difference as a "
-            "column of its own",
-            DependenceWarning,
-        )
+        warn_of_trace(names[columns[worst]], share[worst], gain[worst], is_linear=is_linear)
+
+
+def warn_of_trace(name: str, share: float, gain: float, *, is_linear: bool = True) -> None:
+    """Warn of a column with coefficient 0 that may explain much by a share of its variance."""
+    whole = "the target's variance" if is_linear else "the null deviance"
+    cure = "use fit(exact=True), or give" if is_linear else "give"
+    warn_caller(
+        f"column '{name}' nearly depends on the others: {share:.0e} of its variance is its own, "
+        f"too little for doubles, so it gets coefficient 0, although it may explain "
+        f"{min(gain, 1.0):.3f} of {whole}; {cure} the difference as a column of its own",
+        DependenceWarning,
+    )

@@ -5,8 +5,7 @@ For ``y = X w + e`` with e independent of variance s2, on n rows, X of rank r::
     s2 = RSS / (n - r)          var(w) = s2 (X'X)^-1          t = w / se ~ t(n - r)
 
 With row weights X'X and RSS are weighted, e of a row has variance s2 / weight, and n is
-the number of rows, as in statsmodels' WLS. The intercept rides on the comoment C = L L':
-its entry of (X'X)^-1 is 1 / weight + mean' C^-1 mean.
+the number of rows, as in statsmodels' WLS.
 
 Source: Seber, Lee (2003), Linear Regression Analysis, chapters 3, 4 and 10.2.
 """
@@ -16,11 +15,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
-import scipy
-import scipy.linalg
 
+from dbselect import _native
 from dbselect.errors import ArgumentError, DataError
-from dbselect.linear.refine import near_unit, residual_share
+from dbselect.linear.least_squares import LeastSquares, least_squares
 from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Gram, Matrix, Vector
 
@@ -52,13 +50,6 @@ class FittedRows:
         "what is computed of a Gram"
     )
 
-    def deviations(self, target: str, coefficients: Mapping[str, float]) -> Deviations:
-        """Return standard errors of least-squares coefficients; ArgumentError with a ridge."""
-        self.check_least_squares()
-        if self.known is not None:
-            return self.known
-        return _deviations(self.moments, target, dict(coefficients), self.intercept)
-
     def check_least_squares(self) -> None:
         """Raise ArgumentError for a model with a ridge."""
         if self.ridge:
@@ -72,6 +63,23 @@ class FittedRows:
         if self.gram is None:
             raise ArgumentError(self.without)
         return self.gram if self.intercept else through_origin(self.gram)
+
+    def fitted(self, target: str, columns: Sequence[str], *, has_factor: bool) -> LeastSquares:
+        """Return least squares on columns none of which depends on others, as of a model on these.
+
+        ArgumentError without a Gram, DataError if they depend.
+        """
+        if self.gram is None:
+            raise ArgumentError(self.without)
+        found = least_squares(
+            self.gram, target, columns, intercept=self.intercept, has_factor=has_factor
+        )
+        if found.is_aliased.any():
+            raise DataError(
+                "the columns are too nearly dependent for standard errors from a Gram; "
+                "fit them on the table with exact=True"
+            )
+        return found
 
 
 def through_origin(gram: Gram) -> Gram:
@@ -87,62 +95,6 @@ def through_origin(gram: Gram) -> Gram:
     return replace(gram, mean=zeros, mean_low=zeros, comoment=raw)
 
 
-def _deviations(
-    gram: Gram, target: str, coefficients: dict[str, float], intercept: bool
-) -> Deviations:
-    variance, free = noise(gram, target, coefficients, intercept)
-    roots, alone = _roots(gram, target, list(coefficients), intercept)
-    errors = np.sqrt(variance * ((roots**2).sum(axis=0) + alone))
-    terms = [INTERCEPT, *coefficients] if intercept else list(coefficients)
-    return Deviations(dict(zip(terms, errors.tolist(), strict=True)), free)
-
-
-def covariance(
-    gram: Gram, target: str, coefficients: Mapping[str, float], intercept: bool
-) -> tuple[list[str], Matrix]:
-    """Return the terms, the intercept first, and the covariance of their coefficients."""
-    variance, _ = noise(gram, target, coefficients, intercept)
-    roots, alone = _roots(gram, target, list(coefficients), intercept)
-    terms = [INTERCEPT, *coefficients] if intercept else list(coefficients)
-    return terms, variance * (roots.T @ roots + np.diag(alone))
-
-
-def noise(
-    gram: Gram, target: str, coefficients: Mapping[str, float], intercept: bool
-) -> tuple[float, int]:
-    """Return RSS / (n - rank), NaN if no rows are left, and n - rank."""
-    free = gram.rows - len(coefficients) - intercept
-    y = gram.position(target, "target")
-    left = residual_share(gram, target, dict(coefficients)) * float(gram.comoment[y, y])
-    return (left / free if free > 0 else np.nan), free
-
-
-def _roots(gram: Gram, target: str, columns: list[str], intercept: bool) -> tuple[Matrix, Vector]:
-    """Return R and v with ``(X'X)^-1 = R'R + diag(v)``, the column of the intercept first."""
-    C, _, unit = near_unit(gram, target, columns)
-    roots = inverse_factor(C) * unit
-    if not intercept:
-        return roots, np.zeros(len(columns))
-    at = [gram.position(name, "columns") for name in columns]
-    lever = -roots @ gram.mean[at]
-    alone = np.append(1.0 / gram.weight, np.zeros(len(columns)))
-    return np.column_stack([lever, roots]), alone
-
-
-def inverse_factor(C: Matrix) -> Matrix:
-    """Return L^-1 with ``L L' = C``."""
-    if not len(C):
-        return C
-    try:
-        factor = scipy.linalg.cholesky(C, lower=True)
-    except scipy.linalg.LinAlgError:
-        raise DataError(
-            "the columns are too nearly dependent for standard errors from a Gram; "
-            "fit them on the table with exact=True"
-        ) from None
-    return np.asarray(scipy.linalg.solve_triangular(factor, np.eye(len(C)), lower=True))
-
-
 def tests(estimates: Mapping[str, float], deviations: Deviations) -> pl.DataFrame:
     """Return term, estimate, std_error, statistic and p_value; NULL where not defined."""
     known = deviations.free > 0
@@ -151,7 +103,7 @@ def tests(estimates: Mapping[str, float], deviations: Deviations) -> pl.DataFram
     errors = errors if known else np.full(len(values), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = values / errors
-    p_value = 2.0 * scipy.special.stdtr(max(deviations.free, 1), -np.abs(statistic))
+    p_value = _native.student_beyond(max(deviations.free, 1), statistic)
     table = {"estimate": values, "std_error": errors, "statistic": statistic, "p_value": p_value}
     return pl.DataFrame(
         {"term": list(estimates)} | table, schema_overrides={"term": pl.String}
@@ -167,7 +119,7 @@ def with_ends(summary: pl.DataFrame, quantile: float) -> pl.DataFrame:
 
 def t_quantile(level: float, free: float) -> float:
     """Return what Student's t is within with a probability; NaN without degrees of freedom."""
-    return float(scipy.special.stdtrit(free, 0.5 + 0.5 * level)) if free > 0 else np.nan
+    return _native.student_within(free, level) if free > 0 else np.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,9 +160,9 @@ class Whitening:
         )
 
 
-def whitening(gram: Gram, target: str, columns: Sequence[str], *, intercept: bool) -> Whitening:
-    """Return the coordinates of the rows of a Gram; DataError if columns are nearly dependent."""
-    C, _, unit = near_unit(gram, target, columns)
-    at = [gram.position(name, "columns") for name in columns]
-    constant = float(gram.weight**-0.5) if intercept else None
-    return Whitening(tuple(columns), inverse_factor(C) * unit, gram.mean[at], constant)
+def whitening(gram: Gram, found: LeastSquares) -> Whitening:
+    """Return the coordinates of the rows of a Gram, by a model of its columns with its factor."""
+    at = [gram.position(name, "columns") for name in found.columns]
+    constant = float(gram.weight**-0.5) if found.has_intercept else None
+    mean = gram.mean[at] if found.has_intercept else np.zeros(len(at))
+    return Whitening(found.columns, found.inverse_factor, mean, constant)

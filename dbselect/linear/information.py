@@ -29,7 +29,7 @@ import numpy.typing as npt
 import polars as pl
 import scipy
 
-from dbselect.linear.state import State
+from dbselect.engine.linear_state import LinearState
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.steps import ROUNDING_GAIN, Step
 
@@ -141,7 +141,7 @@ def gaussian_loss(rows: int, rss: Vector) -> Vector:
 def fits_of(
     gram: Gram,
     target: str,
-    state: State,
+    state: LinearState,
     records: Sequence[Step],
     r2: Vector,
     has_intercept: bool,

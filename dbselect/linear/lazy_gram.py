@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dbselect.engine.linear_state import LinearState, by_size
 from dbselect.linear.levels.level_state import LevelState
 from dbselect.linear.levels.levels import ByLevel
-from dbselect.linear.problem import Index, Linear, by_size
-from dbselect.linear.state import State
+from dbselect.linear.problem import Index, Linear
 from dbselect.record.gram import Matrix, Vector
 
 #: Columns whose rows are read together, where the search needs fewer.
@@ -208,7 +208,7 @@ class WideLinear(Linear):
         return blocks
 
 
-class WideState(State):
+class WideState(LinearState):
     """What is selected of a `WideLinear`, which reads rows for several groups at once."""
 
     problem: Any

@@ -14,7 +14,7 @@ Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,9 +29,6 @@ from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.moments.fills import NO_SHARE
 from dbselect.record.rows import row_counts
 
-#: Share of its own variance below which a column is aliased: conditional variances
-#: carry an error of some 1e-15 for a small w, so what is left still has three digits.
-RANK_SHARE = 1e-12
 #: A column is constant where its deviation is below this share of its mean, the rounding of
 #: the means of constant blocks; or of what rounding took from the mean, where a record knows it.
 CONSTANT_SHARE = 16 * np.finfo(np.float64).eps
@@ -92,6 +89,11 @@ class Linear:
     def variances(self) -> Vector:
         """The diagonal of G; shape (D,)."""
         return np.diagonal(self.G)
+
+    @property
+    def scale(self) -> Vector | None:
+        """Variances by which rounding is judged; None: those of the columns. Shape (D,)."""
+        return None
 
     def rows(self, columns: Index) -> Matrix:
         """Return the rows of G of some columns, a copy; shape (k, D)."""
@@ -236,15 +238,6 @@ def scaled(
     c = products * inverse / (target_spread * np.sqrt(weight))
     unit = np.ones_like(mean) if scale else spread
     return Linear(G, c, ridge / unit**2, unit, spread, constant, mean, target_mean, target_spread)
-
-
-def by_size(members: Sequence[Index]) -> Iterator[tuple[Index, Index]]:
-    """Yield the groups of each size together: numbers, shape (B,), and columns, (B, size)."""
-    sizes = np.array([len(columns) for columns in members])
-    for size in np.unique(sizes):
-        groups = np.flatnonzero(sizes == size)
-        columns = np.concatenate([members[group] for group in groups.tolist()])
-        yield groups, columns.reshape(len(groups), size)
 
 
 def blocks_of(problem: Linear, columns: Index) -> Matrix:

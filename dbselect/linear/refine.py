@@ -5,39 +5,16 @@ A Cholesky solution of ``C w = c`` loses log10(condition) of 16 digits. Each rou
     r = c - C w  (as if in twice the digits)        w <- w + C^-1 r
 
 brings back most of what the solver lost; what the rounding of C itself costs stays
-lost. A product of doubles is the sum of two doubles (Dekker 1971, after Veltkamp), and
-``math.fsum`` adds doubles without rounding (Shewchuk 1997). O(D^2) a round.
+lost. O(D^2) a round.
 
 Source: Higham (2002), Accuracy and Stability of Numerical Algorithms, section 12.
 """
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.linalg
 
 from dbselect.record.gram import Gram, Matrix, Vector
-from dbselect.record.moments.products import two_products
-
-#: Rounds; with condition numbers below 1e10 each brings six digits or more.
-ROUNDS = 3
-
-
-def refined(gram: Gram, target: str, coefficients: dict[str, float]) -> dict[str, float]:
-    """Return coefficients of independent columns at ridge 0 with the digits that a solver lost."""
-    C, c, unit = near_unit(gram, target, list(coefficients))
-    factor = scipy.linalg.cho_factor(C, lower=True)
-    w = np.array(list(coefficients.values())) / unit
-    before = np.inf
-    for _ in range(ROUNDS):
-        step = scipy.linalg.cho_solve(factor, residual(C, c, w))
-        length = float(np.abs(step).max(initial=0.0))
-        # A step that is not much shorter than the last one is rounding.
-        if not length < 0.5 * before:
-            break
-        w, before = w + step, length
-    return dict(zip(coefficients, (w * unit).tolist(), strict=True))
 
 
 def prefix_residuals(gram: Gram, target: str, columns: Sequence[str], coef: Matrix) -> Matrix:
@@ -68,22 +45,3 @@ def near_unit(gram: Gram, target: str, columns: Sequence[str]) -> tuple[Matrix, 
     unit = np.ldexp(1.0, -exponent)
     C = gram.comoment[np.ix_(at, at)] * unit * unit[:, None]
     return C, gram.comoment[at, y] * unit, unit
-
-
-def residual(C: Matrix, c: Vector, w: Vector) -> Vector:
-    """Return c - C w, rounded once; shape (D,)."""
-    product, rest = two_products(C, w)
-    terms = np.hstack([c[:, None], -product, -rest])
-    return np.array([math.fsum(row) for row in terms.tolist()])
-
-
-def residual_share(gram: Gram, target: str, coefficients: dict[str, float]) -> float:
-    """Return RSS / TSS of coefficients near those of least squares; 0 to 1."""
-    C, c, unit = near_unit(gram, target, list(coefficients))
-    y = gram.position(target, "target")
-    total = float(gram.comoment[y, y])
-    w = np.array(list(coefficients.values())) / unit
-    # RSS = yy - w'c - w'(c - C w): the last term is small.
-    product, rest = two_products(c, w)
-    left = math.fsum([total, *(-product).tolist(), *(-rest).tolist()])
-    return min(1.0, max(0.0, (left - float(w @ residual(C, c, w))) / total))

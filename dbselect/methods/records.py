@@ -46,10 +46,10 @@ def answer_type(method: str) -> pa.DataType:
     """Return the type of what a method answers for a record, as the library answers no record."""
     known = OF_RECORDS[method].known
     required = {name: 1 for name, option in known.items() if option.default is REQUIRED}
-    ask, name = (_native.answers, "found")
+    none = pa.array([], RECORD_TYPE)
     if OF_RECORDS[method].returns == "sequence":
-        ask, name = (_native.search, "sequence")
-    return ask(pa.array([], RECORD_TYPE), method, "y", required).field(name).type
+        return _native.search(none, method, "y", required).field("sequence").type
+    return _native.answers(none, method, "y", required).field("found").type
 
 
 def answered(

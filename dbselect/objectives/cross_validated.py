@@ -1,13 +1,12 @@
 """The cross-validated score of an estimator on some columns, on the same folds for all."""
 
-import hashlib
-import pickle
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dbselect.errors import ArgumentError, ColumnError, EngineError, shown, unknown
+from dbselect.objectives.fingerprint import fingerprint
 from dbselect.options.kinds import FOLDS_OF_SKLEARN, is_whole
 from dbselect.record.foreign import in_memory, is_frame, is_of, native
 from dbselect.record.gram import Vector
@@ -24,7 +23,7 @@ class CrossValidated:
     folds: list[Any]  # (train, test) of each
     scoring: Any  # as of ``cross_val_score``
     columns: list[str]  # names of the columns of X
-    name: str  # made of all of these
+    name: str | None  # made of the content of all of these; None where one has none
 
     @property
     def label(self) -> str:
@@ -103,10 +102,6 @@ def scorer_of(estimator: Any, X: Any, y: Any, cv: Any, scoring: Any) -> CrossVal
         FOLDS_OF_SKLEARN.check("cv", cv)
     splitter = check_cv(cv, y, classifier=is_classifier(estimator))
     folds = list(splitter.split(np.zeros((len(y), 1)), y))
-    digest = hashlib.sha256()
-    # The text of a long pipeline as a whole is cut.
-    asked = {name: repr(value) for name, value in estimator.get_params().items()}
-    for part in (asked, repr(scoring), X, y, folds):
-        digest.update(pickle.dumps(part))
-    name = f"{type(estimator).__name__}-{digest.hexdigest()[:16]}"
+    key = fingerprint(estimator, scoring, X, y, folds)
+    name = None if key is None else f"{type(estimator).__name__}-{key}"
     return CrossValidated(estimator, X, y, folds, scoring, columns, name)

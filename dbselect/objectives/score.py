@@ -131,7 +131,8 @@ class Score(SetFunction):
         """Return the cross-validated score of a scikit-learn estimator, pipelines among them.
 
         No columns are scored as ``DummyClassifier(strategy="prior")`` or ``DummyRegressor()``. In
-        the cache the score has a name made of the estimator, the rows, the folds and the scoring.
+        the cache the score has a name made of the content of the estimator, the rows, the folds
+        and the scoring: the code of functions, what it closes over, the version of packages.
 
         Parameters
         ----------
@@ -142,7 +143,7 @@ class Score(SetFunction):
             that all sets have the same folds
         groups : name -> columns or globs; default: each column
         costs : name -> cost > 0; default: 1 each
-        options : `cache`, `executor`, `noise` and `check`, as of `Score`
+        options : `cache`, `name`, `executor`, `noise` and `check`, as of `Score`
 
         Raises
         ------
@@ -164,7 +165,7 @@ class Score(SetFunction):
         scorer = scorer_of(estimator, X, y, cv, scoring)
         each = {column: [column] for column in scorer.columns}
         about = groups_of(scorer.columns, each if groups is None else groups, costs, sharing=True)
-        found = cls(scorer, about.columns, **{"name": scorer.name, **options})
+        found = cls(scorer, about.columns, **_named(scorer, options))
         found.about = about
         return found
 
@@ -322,6 +323,19 @@ class Score(SetFunction):
             self._empty[0] = answer
         found: Vector = self._empty[0]
         return found
+
+
+def _named(scorer: CrossValidated, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a score with its name in the cache; without a name there is no cache."""
+    if scorer.name is not None or "name" in options:
+        return {"name": scorer.name, **options}
+    if options.get("cache") is not None:
+        warn_caller(
+            f"cache is not used: another process could not recognise {scorer.label}, which holds "
+            "an object without content to compare; give name=",
+            ScoreWarning,
+        )
+    return {"name": "", **options, "cache": None}
 
 
 def std_error(after: Vector, before: Vector) -> float:

@@ -6,7 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from dbselect.linear.problem import RANK_SHARE, Index, Linear
+from dbselect.engine.linear_state import RANK_SHARE
+from dbselect.linear.problem import Index, Linear
 from dbselect.record.gram import Matrix, Vector
 
 

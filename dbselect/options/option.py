@@ -63,9 +63,12 @@ def checked_options(table: type[T], method: str, options: Mapping[str, Any]) -> 
     check_known(method, options, known)
     found: dict[str, Any] = {}
     for name, option in known.items():
-        if name not in options and option.default is REQUIRED:
+        if name in options:
+            found[name] = option.checked(name, options[name])
+        elif option.default is REQUIRED:
             raise OptionError(f"{method} needs option '{name}', which has no default")
-        found[name] = option.checked(name, options.get(name, option.default))
+        else:
+            found[name] = option.default
     return cast(T, found)
 
 

@@ -1,4 +1,4 @@
-"""The options of every method, once; a test compares them with ``native/src/search/options.rs``."""
+"""The options of every method, once; a test compares them with native/src/methods/options.rs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict

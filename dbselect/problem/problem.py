@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -109,7 +108,7 @@ class Problem:
     def __post_init__(self) -> None:
         self._set("family", parse(self.family))
         for name, option in options_of(ProblemOptions).items():
-            if name != "family":
+            if name != "family" and getattr(self, name) is not option.default:
                 self._set(name, option.checked(name, getattr(self, name)))
         check_combination(parse(self.family), vars(self))
         self._set("always", tuple(self.always))
@@ -216,11 +215,14 @@ class Problem:
 
     def changed(self) -> dict[str, Any]:
         """Return the fields not at their defaults, without source, target, groups and costs."""
-        known = options_of(ProblemOptions)
-        own = {name: getattr(self, name) for name in known}
-        own["family"] = str(parse(self.family))
-        found = {name: v for name, v in own.items() if not is_default(known[name], v)}
-        return found if "family" not in found else found | {"family": parse(self.family)}
+        found = {}
+        for name, option in options_of(ProblemOptions).items():
+            value = getattr(self, name)
+            if value is not option.default and not is_default(
+                option, str(value) if name == "family" else value
+            ):
+                found[name] = value
+        return found
 
     def replace(self, **changes: Any) -> Self:
         """Return the problem with some other fields.
@@ -233,9 +235,8 @@ class Problem:
 
     def without_rows(self) -> Self:
         """Return the problem without its source, as results keep it."""
-        found = copy(self)  # its fields are checked
-        found._set("source", None)
-        found._set("_read", {})
+        found = object.__new__(type(self))  # its fields are checked
+        vars(found).update(vars(self), source=None, _read={})
         return found
 
     anytime_sequence = anytime_sequence

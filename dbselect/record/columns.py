@@ -86,7 +86,7 @@ def _flatten(name: str, path: tuple[str | int, ...], type_: pa.DataType) -> Iter
 
 def field_of(column: str) -> str:
     """Top-level field of a flattened column: ``demo.age`` and ``demo[1]`` lie in ``demo``."""
-    return re.split(r"[.\[]", column, maxsplit=1)[0] or column
+    return column.partition(".")[0].partition("[")[0] or column
 
 
 def with_indicators(

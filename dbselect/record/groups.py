@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -65,16 +66,23 @@ class Groups:
         return list(dict.fromkeys(name for columns in self.columns.values() for name in columns))
 
     @cached_property
+    def places(self) -> tuple[npt.NDArray[np.intp], list[int]]:
+        """Positions in `members`, group by group, and where each group begins, and the last ends.
+
+        A column that lies in several groups comes as often.
+        """
+        starts = [0, *accumulate(map(len, self.columns.values()))]
+        if starts[-1] == len(self.members):
+            return np.arange(starts[-1], dtype=np.intp), starts
+        number = {name: at for at, name in enumerate(self.members)}
+        each = [number[name] for columns in self.columns.values() for name in columns]
+        return np.array(each, np.intp), starts
+
+    @cached_property
     def positions(self) -> list[npt.NDArray[np.intp]]:
         """Positions of the columns of each group in `members`."""
-        sizes = [len(columns) for columns in self.columns.values()]
-        if sum(sizes) == len(self.members):
-            return np.split(np.arange(sum(sizes), dtype=np.intp), np.cumsum(sizes)[:-1])
-        places = {name: at for at, name in enumerate(self.members)}
-        return [
-            np.array([places[name] for name in columns], dtype=np.intp)
-            for columns in self.columns.values()
-        ]
+        places, starts = self.places
+        return [places[start:end] for start, end in pairwise(starts)]
 
     def only(self, kept: Sequence[int]) -> "Groups":
         """Return some of the groups, in the order given."""

@@ -11,6 +11,7 @@ from dbselect.record.columns import SUFFIX, match
 POLICIES = ("skip", "error", "mean", "indicator")
 #: Those that keep the row.
 FILLS = ("mean", "indicator")
+_POLICY = one_of(POLICIES)
 
 
 def policies_of(null_policy: Any, columns: Sequence[str]) -> list[str]:
@@ -18,7 +19,7 @@ def policies_of(null_policy: Any, columns: Sequence[str]) -> list[str]:
     given = null_policy if isinstance(null_policy, Mapping) else {"*": null_policy}
     policies = dict.fromkeys(columns, "skip")
     for pattern, policy in given.items():
-        one_of(POLICIES).check("null_policy", policy)
+        _POLICY.check("null_policy", policy)
         means = columns if pattern == "*" else match([pattern], columns, "null_policy")
         policies.update(dict.fromkeys(means, policy))
     for name, policy in policies.items():

@@ -1,6 +1,8 @@
 """Diagnostics of a least-squares model from its record; tests and intervals are without ridge."""
 
+import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,14 +14,12 @@ from dbselect.errors import ArgumentError, DataError, warn_of_choice
 from dbselect.linear.inference import (
     FittedRows,
     Whitening,
-    covariance,
-    noise,
     t_quantile,
     whitening,
 )
 from dbselect.linear.information import Fits, criteria
+from dbselect.linear.least_squares import LeastSquares
 from dbselect.linear.problem import TARGET, numbered
-from dbselect.linear.refine import residual_share
 from dbselect.options.kinds import SHARE
 from dbselect.pages.summary import test_text
 from dbselect.record.columns import match
@@ -126,8 +126,7 @@ class Diagnosed(FittedModel):
         ------
         ArgumentError : the model has a ridge, knows no rows, or was fitted with ``exact=True``
         """
-        fit = self._least_squares
-        return float(noise(fit.moments, self.target, self._kept, fit.intercept)[0] ** 0.5)
+        return math.sqrt(self._fitted.variance)
 
     def covariance(self) -> pl.DataFrame:
         """Return the covariance of the coefficients, whose diagonal has the standard errors.
@@ -153,8 +152,9 @@ class Diagnosed(FittedModel):
         fit = self._least_squares
         if fit.chosen:
             warn_of_choice()
-        terms, found = covariance(fit.moments, self.target, self._kept, fit.intercept)
-        return pl.DataFrame({"term": terms} | dict(zip(terms, found, strict=True)))
+        white = self._white
+        found = self._fitted.variance * (white.back @ white.back.T)
+        return pl.DataFrame({"term": white.terms} | dict(zip(white.terms, found, strict=True)))
 
     @property
     def aic(self) -> float | None:
@@ -299,10 +299,9 @@ class Diagnosed(FittedModel):
         )
         if fit.chosen:
             warn_of_choice()
-        own = {name: self.coefficients[name] for name in white.columns}
-        variance, free = noise(fit.moments, self.target, own, fit.intercept)
+        variance = self._fitted.variance
         place = (white.constant or 0.0) ** 2 + (found[:, 1:] ** 2).sum(axis=1)
-        quantile = t_quantile(level, free)
+        quantile = t_quantile(level, self._fitted.free)
         mean, of_mean = found[:, 0], np.sqrt(variance * place)
         of_row = np.sqrt(variance * (1.0 + place))
         return pl.DataFrame(
@@ -325,17 +324,22 @@ class Diagnosed(FittedModel):
         """The coefficients of the columns that are not aliased."""
         return {name: own for name, own in self.coefficients.items() if name not in self.aliased}
 
+    @cached_property
+    def _fitted(self) -> LeastSquares:
+        """Least squares on the columns that are not aliased."""
+        return self._least_squares.fitted(self.target, list(self._kept), has_factor=False)
+
     @property
     def _criteria(self) -> dict[str, float | None]:
-        fit, kept = self._least_squares, self._kept
-        gram, none = fit.moments, float(fit.intercept)
+        found, gram = self._fitted, self._known.moments
         y = gram.position(self.target, "target")
-        left = residual_share(gram, self.target, kept)
-        degrees = none + len(kept)
+        total, degrees = float(gram.comoment[y, y]), float(len(found.terms))
+        left = found.left / total
         alone = Fits(
-            rows=gram.rows, total=float(gram.comoment[y, y]), left=np.array([left]),
-            degrees=np.array([degrees]), sizes=np.ones(1), n_groups=1, n_columns=len(kept),
-            left_all=left, degrees_all=degrees, degrees_none=none,
+            rows=gram.rows, total=total, left=np.array([left]),
+            degrees=np.array([degrees]), sizes=np.ones(1), n_groups=1,
+            n_columns=len(found.columns), left_all=left, degrees_all=degrees,
+            degrees_none=float(found.has_intercept),
         )  # fmt: skip
         return criteria(alone).row(0, named=True)
 
@@ -375,7 +379,9 @@ class Diagnosed(FittedModel):
     def _white(self) -> Whitening:
         """Coordinates in which the columns are orthonormal; those that depend have none."""
         fit = self._known
-        return whitening(fit.moments, self.target, list(self._kept), intercept=fit.intercept)
+        found = fit.fitted(self.target, list(self._kept), has_factor=True)
+        assert fit.gram is not None
+        return whitening(fit.gram, found)
 
     def _with_coordinates(self, white: Whitening) -> LinearPredictors:
         """Return the prediction of a row, then its coordinates but for the constant one."""
@@ -389,18 +395,11 @@ class Diagnosed(FittedModel):
     def _standardized(self) -> pl.Series:
         """Return coefficients in deviations, which are about 0 through the origin."""
         fit = self._known
-        own = np.full(len(self.columns), np.nan)
-        if fit.gram is not None:
-            gram = fit.moments
-            at = [gram.position(name, "columns") for name in self.columns]
-            spread = np.sqrt(np.diagonal(gram.comoment))
-            own[:] = list(self.coefficients.values())
-            total = spread[gram.position(self.target, "target")]
-            own *= spread[at] / total if total else np.nan
-            own[[name in self.aliased for name in self.columns]] = np.nan
-        elif fit.known is not None:
-            spread_of = fit.known.spread
-            own[:] = [w * spread_of.get(name, np.nan) for name, w in self.coefficients.items()]
+        if fit.known is None:
+            unit = dict(zip(self._fitted.columns, self._fitted.units.tolist(), strict=True))
+        else:
+            unit = dict(fit.known.spread)
+        own = [w * unit.get(name, math.nan) for name, w in self.coefficients.items()]
         values = np.append(np.nan, own) if fit.intercept else own
         return pl.Series("standardized", values, pl.Float64).fill_nan(None)
 

@@ -106,7 +106,11 @@ class Model(Diagnosed, StoredFields, Predicting):
     @cached_property
     def _deviations(self) -> Deviations:
         """The standard errors, by the rows of the fit."""
-        return self._known.deviations(self.target, self._kept)
+        known = self._least_squares.known
+        if known is not None:
+            return known
+        found = self._fitted
+        return Deviations(dict(zip(found.terms, found.errors.tolist(), strict=True)), found.free)
 
     def _quantile(self, level: float) -> float:
         return t_quantile(level, self._deviations.free)

@@ -197,10 +197,10 @@ class ScoreSequence(StoredFields, Prefixes[Any]):
 
     @property
     def useful(self) -> npt.NDArray[np.bool_]:
-        """Whether each step changed the score by more than its noise; shape (steps + 1,)."""
+        """Whether each step changed the score beyond its noise, a group taken for the better."""
         limits = np.nan_to_num(self.noise * self.std_error[1:])
         beyond = [
-            is_useful(step.gain) and abs(step.gain) > most
+            is_useful(step.gain) and (step.gain if step.action == "add" else abs(step.gain)) > most
             for step, most in zip(self.records, limits.tolist(), strict=True)
         ]
         return np.array([True, *beyond])

@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from dbselect.engine.linear_state import LinearState
 from dbselect.errors import DataError, DbselectError
 from dbselect.linear import information
 from dbselect.linear.inference import FittedRows
 from dbselect.linear.information import step_tests
 from dbselect.linear.problem import Linear, linear
-from dbselect.linear.state import State
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.level_group import shares_of
@@ -125,9 +125,9 @@ class Sequence(Prefixes[Model]):
             call=self.call,
         )
 
-    def _state(self) -> State:
+    def _state(self) -> LinearState:
         """Return the state of the search, without selected groups."""
-        return State(self.linear, self.positions)
+        return LinearState(self.linear, self.positions)
 
     def _fitted_rows(self, step: int) -> FittedRows:
         return FittedRows(self.gram, self.ridge, self._was_chosen(step), self.problem.intercept)

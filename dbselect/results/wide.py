@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from dbselect.engine.linear_state import LinearState
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.linear import information
 from dbselect.linear.inference import FittedRows
 from dbselect.linear.levels.beside_levels import beside_levels, fitted_rows_of
 from dbselect.linear.levels.level_state import LevelState
 from dbselect.linear.problem import Linear
-from dbselect.linear.state import State
 from dbselect.record.level_group import LEVEL_GROUP_TYPE, LevelGroup, shares_of
 from dbselect.results import store
 from dbselect.results.sequence import Sequence
@@ -101,7 +101,7 @@ class WideSequence(Sequence):
             return super()._shares()
         return shares_of(self.gram, self.by_level, self.groups.columns[self.by_level.group])
 
-    def _state(self) -> State:
+    def _state(self) -> LinearState:
         if self.by_level is None:
             return super()._state()
         number = self.groups.number(self.by_level.group, "levels")

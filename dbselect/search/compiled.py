@@ -11,9 +11,8 @@ from dbselect import _native
 from dbselect._arrow import to_numpy
 from dbselect.linear.condition import warn_of, warn_of_dropped
 from dbselect.linear.problem import TARGET, numbered
-from dbselect.record.gram import Matrix
 from dbselect.record.steps import Choice, Step, Stop, held_after
-from dbselect.results.sequence import Sequence, build
+from dbselect.results.sequence import Sequence
 from dbselect.selection.criteria import RULES
 from dbselect.selection.penalised.descent import FORWARD_START, Descent
 from dbselect.sources.progress import Turn
@@ -21,10 +20,16 @@ from dbselect.sources.progress import Turn
 if TYPE_CHECKING:
     from dbselect.search.gram import GramSearch
 
-#: Methods that the library has.
-METHODS = ("anytime_sequence", "foba", "backward", "floating", "step")
 #: Fields of a problem that it takes, beside the groups; the others are about rows.
 _FIELDS = ("ridge", "scale", "intercept", "seed")
+#: Reasons and choices as the library numbers them.
+STOPS = (
+    Stop.EXHAUSTED, Stop.BUDGET, Stop.MAX_GROUPS, Stop.MAX_STEPS, Stop.THRESHOLD, Stop.EMPTY,
+    Stop.INTERRUPTED, Stop.SATURATED,
+)  # fmt: skip
+CHOICES = tuple(Choice)
+#: Methods that the library has.
+METHODS = ("anytime_sequence", "foba", "backward", "floating", "step")
 
 
 def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence | None:
@@ -33,30 +38,43 @@ def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence |
     It searches where the library lacks the method or the rule, as for several responses, or refuses
     the record: the error is then Python's. Warns of columns that are nearly dependent at the end.
     """
-    call, groups, own = search.call, search.groups, search.linear
+    call, groups, gram = search.call, search.groups, search.gram
     if not _is_for_library(search):
         return None
 
     def turned(group: int, is_added: bool, explained: float) -> None:
         turn(("" if is_added else "-") + groups.names[group], explained)
 
-    found = _native.search(*_asked(search), turned)
-    if found.field("status")[0].is_valid:
+    number = {name: at for at, name in enumerate(gram.columns)}
+    members = np.array([number[name] for name in groups.members], np.intp)
+    columns, starts = groups.places
+    found = _native.walk(
+        gram, number[search.target], members, (columns, np.array(starts, np.intp), groups.costs),
+        call.method, _given(search), turned,
+    )  # fmt: skip
+    if not len(found):
         return None
-    condition = found.field("condition")[0].as_py()
+    count, stop, condition, begun, has_trace, n_aliased = found[:6].tolist()
+    n_models, start = int(count), 6 + int(n_aliased)
+    end = start + 9 * n_models
+    kinds, coef = found[start:end].reshape(9, n_models), found[end:].reshape(n_models, -1)
     # An elimination begins with all groups, and every prefix may be asked for.
     begins_full = call.method == "backward"
-    warn_of(found.field("begun")[0].as_py() if begins_full else condition)
-    aliased = [int(column) for column in found.field("aliased")[0].as_py()]
-    records, coef = _steps(found, len(groups.members))
-    if found.field("trace")[0].as_py():
+    warn_of(begun if begins_full else condition)
+    steps = kinds[:6, 1:].T.tolist()
+    records = [
+        Step("add" if added else "remove", int(group), score, gain, explained, CHOICES[int(among)])
+        for added, group, score, gain, explained, among in steps
+    ]
+    if has_trace:
         # A state measures how near to dependent they are.
         search.state.add_all(range(len(groups.costs)) if begins_full else held_after(records))
         warn_of_dropped(search.state, groups.members)
-    return build(
-        search.gram, own, call=call, target=search.target, groups=groups, rule=rule,
-        records=records, coef=coef * (own.spread / own.target_spread), aliased=aliased,
-        stop=Stop[found.field("stop")[0].as_py()], condition=condition,
+    return Sequence(
+        gram, search.target, groups, rule, records, explained=kinds[4], spent=kinds[6], r2=kinds[7],
+        intercept=kinds[8], coef=coef,
+        aliased=tuple(groups.members[int(at)] for at in found[6:start]),
+        stop=STOPS[int(stop)], condition=condition, call=call,
     )  # fmt: skip
 
 
@@ -118,38 +136,21 @@ def _asked(search: "GramSearch") -> tuple[pa.StructArray, str, str, dict[str, An
     columns = {str(g): list(map(str, at)) for g, at in enumerate(positions)}
     is_each_alone = positions == [[at] for at in range(len(groups.members))]
     costs = groups.costs.tolist()
-    fields = {name: value for name, value in call.problem.changed().items() if name in _FIELDS}
     # What has its default, as groups of one column each or costs of 1, is left to the library.
     request = {
         "groups": None if is_each_alone else columns,
         "costs": {str(g): cost for g, cost in enumerate(costs)} if {*costs} != {1.0} else None,
-        "always": [str(group) for group in search.first] or None,
-        **fields,
-        **call.options,
+        **_given(search),
     }
-    if request.get("start") is not None:
-        request["start"] = [str(groups.number(name, "start")) for name in request["start"]]
     return numbered(search.gram, groups.members, search.target), call.method, TARGET, request
 
 
-def _steps(found: pa.StructArray, width: int) -> tuple[list[Step], Matrix]:
-    """Return the steps of one sequence, and the coefficients after each, in the table's units."""
-    steps = found.field("sequence").values
-    choices = found.field("choices").values
-    among = [Choice[name] for name in choices.dictionary.to_pylist()]
-    given = (
-        steps.field(name)[1:].to_pylist()
-        for name in ("action", "group", "score", "gain", "explained")
-    )
-    records = [
-        Step(action, int(group), score, gain, explained, among[choice])
-        for action, group, score, gain, explained, choice in zip(
-            *given, choices.indices.to_pylist(), strict=True
-        )
-    ]
-    models = steps.field("coefficients")
-    ends = to_numpy(models.offsets)
-    columns = to_numpy(models.keys.cast(pa.int64()))
-    own = np.zeros((len(steps), width))
-    own[np.repeat(np.arange(len(steps)), np.diff(ends)), columns] = to_numpy(models.items)
-    return records, own
+def _given(search: "GramSearch") -> dict[str, Any]:
+    """Return fields and options that are not at their defaults, groups by their numbers."""
+    call = search.call
+    fields = {name: value for name, value in call.problem.changed().items() if name in _FIELDS}
+    first = [str(group) for group in search.first] or None
+    given = {"always": first, **fields, **call.options}
+    if given.get("start") is not None:
+        given["start"] = [str(search.groups.number(name, "start")) for name in given["start"]]
+    return given

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dbselect.linear.blas import SMALL_SQUARE
-from dbselect.linear.condition import check_held, warn_of_leak
+from dbselect.engine.linear_state import LinearState
+from dbselect.linear.condition import check_held, may_leak, warn_of_leak
 from dbselect.linear.inference import FittedRows, through_origin
+from dbselect.linear.least_squares import least_squares
 from dbselect.linear.problem import Index, Linear, check_filled, check_usable, linear
-from dbselect.linear.refine import prefix_residuals, refined
-from dbselect.linear.state import State
+from dbselect.linear.refine import prefix_residuals
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import groups_of, numbers_of
 from dbselect.record.level_group import shares_of
@@ -45,30 +45,26 @@ class GramSearch(Search):
     """A linear problem on its Gram matrix."""
 
     gram: Gram  # of the rows; through the origin where the models are
-    # the problem on unit-variance columns; of several responses also for one in a list
-    linear: Linear
     # whether a walk only adds groups, so that the models of all prefixes are known at its end
     adds_only: bool = False
+    is_joint: bool = False  # whether there is a list of responses, even of one
 
     @cached_property
-    def state(self) -> State:
+    def linear(self) -> Linear:
+        """The problem on unit-variance columns; the compiled library has one of its own."""
+        problem = self.call.problem
+        target = problem.targets if self.is_joint else self.target
+        return linear(self.gram, target, self.groups.members, problem.ridge, problem.scale)
+
+    @cached_property
+    def state(self) -> LinearState:
         """The selected groups; the compiled library has a state of its own."""
-        return State(self.linear, self.groups.positions)
+        return LinearState(self.linear, self.groups.positions)
 
     @property
     def target(self) -> str:
         """The column to predict, the first of several."""
         return self.call.problem.targets[0]
-
-    @property
-    def is_joint(self) -> bool:
-        """Whether there is a list of responses, even of one."""
-        return self.linear.c.ndim > 1
-
-    @property
-    def is_small(self) -> bool:
-        """Whether products are of few numbers."""
-        return len(self.groups.members) <= SMALL_SQUARE
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
         """Return what a rule maximises per unit of cost."""
@@ -88,7 +84,7 @@ class GramSearch(Search):
 
     def restored(self, steps: Sequence[Step]) -> None:
         """Make the steps again on a state without selected groups."""
-        fresh = State(self.linear, self.groups.positions)
+        fresh = LinearState(self.linear, self.groups.positions)
         for step in steps:
             (fresh.add if step.action == "add" else fresh.remove)(step.group)
         self.state = fresh
@@ -143,19 +139,21 @@ class GramSearch(Search):
         problem = self.call.problem
         return FittedRows(self.gram, problem.ridge, chosen, problem.intercept)
 
-    def model(self, state: State) -> Model:
+    def model(self, state: LinearState) -> Model:
         """Return the model on the selected groups of a state."""
         check_held(state, self.groups.members)
         chosen = 0 < len(state.held) < len(self.groups.names)
         return Model(**self.parts(state), fit=self.fitted_rows(chosen))
 
-    def parts(self, state: State) -> dict[str, Any]:
+    def parts(self, state: LinearState) -> dict[str, Any]:
         """Return the parts of the model on the selected groups of a state, but for its rows."""
         own, members = self.linear, self.groups.members
         coef = state.coef() * (own.target_spread / own.spread)
         if self.call.problem.ridge == 0 and not state.apart:
-            support = {members[j]: float(coef[j]) for j in state.support}
-            coef[state.support] = list(refined(self.gram, self.target, support).values())
+            kept = [members[j] for j in state.support]
+            refined = least_squares(self.gram, self.target, kept)
+            if not refined.is_aliased.any():
+                coef[state.support] = refined.coef
         at = np.concatenate([np.empty(0, np.intp), *(self.groups.positions[g] for g in state.held)])
         found = self.parts_of(self.target, own, coef, at, state.held, state.explained)
         return found | {"aliased": tuple(members[j] for j in state.aliased)}
@@ -209,12 +207,11 @@ def gram_search(
     )
     groups = replace(groups, unused=(*groups.unused, *unread))
     first = numbers_of(problem.always, groups)
-    joint = several and isinstance(problem.target, list | tuple)
-    responses: Any = targets if joint else targets[0]
-    own = linear(gram, responses, groups.members, problem.ridge, problem.scale)
-    if problem.intercept and not joint:
-        warn_of_leak(own.c, groups.members, targets[0], gram.rows)
-    return GramSearch(call, groups, first, gram, own, adds_only)
+    is_joint = several and isinstance(problem.target, list | tuple)
+    search = GramSearch(call, groups, first, gram, adds_only, is_joint)
+    if problem.intercept and not is_joint and may_leak(gram, targets[0]):
+        warn_of_leak(search.linear.c, groups.members, targets[0], gram.rows)
+    return search
 
 
 def prefix_coefficients(search: GramSearch) -> Matrix:

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from dbselect._lazy import load
+from dbselect.engine.linear_state import LinearState
 from dbselect.errors import ArgumentError
-from dbselect.linear.state import State
 from dbselect.objectives.cross_validated import CrossValidated
 from dbselect.objectives.score import Score
 from dbselect.record.foreign import in_memory
@@ -28,9 +28,9 @@ _TARGET = "target of the score"
 class Lead:
     """Which groups to ask, by their gain in a linear model."""
 
-    state: State  # of the linear model, its groups those of the score
+    state: LinearState  # of the linear model, its groups those of the score
     share: float  # of the largest gain per cost that a group has to reach
-    _none: State = field(init=False)
+    _none: LinearState = field(init=False)
 
     def __post_init__(self) -> None:
         self._none = self.state.copy()

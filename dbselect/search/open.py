@@ -29,8 +29,10 @@ def asked(
     """Check what a method is asked, and return its options and the call that its result keeps."""
     known = checked_options(table, method, options)
     refuse(problem, method)
-    check_slow(problem.source, method, cast(Mapping[str, Any], known))
-    return known, call_of(problem, method, changed(table, cast(Mapping[str, Any], known)))
+    checked = cast(Mapping[str, Any], known)
+    check_slow(problem.source, method, checked)
+    given = changed(table, {name: checked[name] for name in options})
+    return known, call_of(problem, method, given)
 
 
 def call_of(problem: "Problem", method: str, options: Mapping[str, Any]) -> Call:

@@ -99,22 +99,23 @@ class Search(ABC):
     ) -> AnySequence:
         """Run a walk and return its sequence; where it is ended from within, the steps so far."""
         steps: list[Step] = []
-        with self.progress(total, unit, callback) as turn, one_thread(self.is_small):
+        with self.progress(total, unit, callback) as turn:
             found: AnySequence | None = self.compiled(rule, turn)
             if found is not None:
                 return found
-            kept = [self.kept()]
 
             def record(step: Step) -> None:
                 kept.append(self.kept())
                 steps.append(self.named(step))
                 turn(name_of(step, self.groups), step.explained)
 
-            try:
-                stop = walk(record)
-            except (KeyboardInterrupt, Ended) as ended:
-                stop = ended.stop if isinstance(ended, Ended) else Stop.INTERRUPTED
-                self.restored(steps)
+            with one_thread(self.is_small):
+                kept = [self.kept()]
+                try:
+                    stop = walk(record)
+                except (KeyboardInterrupt, Ended) as ended:
+                    stop = ended.stop if isinstance(ended, Ended) else Stop.INTERRUPTED
+                    self.restored(steps)
         sequence: AnySequence = self.sequence(rule, steps, kept[: len(steps) + 1], stop)
         return sequence
 

@@ -108,9 +108,11 @@ def check_slow(source: Any, method: str, options: Mapping[str, Any]) -> None:
         return
     for name in OF_SCORES:
         value = options.get(name)
+        if value is None:
+            continue
         own = method == "best_within" and name == "time_limit"
         apart = is_objective(source) and "k" in options and name != "shortlist"
-        if value is not None and not (own or apart):
+        if not (own or apart):
             raise ArgumentError(
                 f"{name} is {shown(value)}; it is for objectives whose answers are slow, as "
                 "dbselect.objectives.Score makes one"

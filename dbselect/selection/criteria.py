@@ -25,16 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from dbselect.engine.linear_state import LinearState, by_size
 from dbselect.linear.bounds import gamma
-from dbselect.linear.problem import (
-    EIGENVALUE_SHARE,
-    Index,
-    Linear,
-    blocks_of,
-    by_size,
-    inverse_root,
-)
-from dbselect.linear.state import State
+from dbselect.linear.problem import EIGENVALUE_SHARE, Index, Linear, blocks_of, inverse_root
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.steps import ROUNDING_GAIN
 
@@ -51,19 +44,19 @@ def above(values: Matrix, rounding: float) -> Matrix:
     return np.asarray(np.where(values > rounding, values, 0.0))
 
 
-def forward_regression(_: State) -> Criterion:
+def forward_regression(_: LinearState) -> Criterion:
     """CS-G-FR: the exact gain."""
     return lambda state: above(state.gains(), ROUNDING_GAIN)
 
 
-def orthogonal_matching_pursuit(state: State) -> Criterion:
+def orthogonal_matching_pursuit(state: LinearState) -> Criterion:
     """CS-G-OMP: the gradient, whitened within the group."""
     whiteners = [
         (groups, columns, _whitened(state.problem, columns)) for groups, columns in state.blocked
     ]
     apart = state.apart
 
-    def criterion(state: State) -> Vector:
+    def criterion(state: LinearState) -> Vector:
         scores = np.zeros(len(state.members))
         for groups, columns, root in whiteners:
             for b in state.b:
@@ -78,21 +71,21 @@ def orthogonal_matching_pursuit(state: State) -> Criterion:
     return criterion
 
 
-def unwhitened(state: State) -> Criterion:
+def unwhitened(state: LinearState) -> Criterion:
     """CS-G-OMP without whitening: the gradient as it is, in the caller's scaling."""
     return _of_gradient(state, lambda squares: squares.sum(axis=1))
 
 
-def single(state: State) -> Criterion:
+def single(state: LinearState) -> Criterion:
     """CS-G-OMP by the best single column of each group."""
     return _of_gradient(state, lambda squares: squares.max(axis=1))
 
 
-def _of_gradient(state: State, summary: Callable[[Matrix], Vector]) -> Criterion:
+def _of_gradient(state: LinearState, summary: Callable[[Matrix], Vector]) -> Criterion:
     buckets = list(by_size(state.members))
     unit = state.problem.unit
 
-    def criterion(state: State) -> Vector:
+    def criterion(state: LinearState) -> Vector:
         scores = np.zeros(len(state.members))
         # A selected column keeps a gradient of its ridge, and is no candidate.
         squares = above(state.b**2, ROUNDING_GRADIENT).sum(axis=0) * unit**2
@@ -139,7 +132,7 @@ class OnGlm(Enum):
 class Rule:
     """A criterion, what it means for the guarantee, its other forms, and its cost limit."""
 
-    criterion: Callable[[State], Criterion]  # state -> criterion
+    criterion: Callable[[LinearState], Criterion]  # state -> criterion
     # problem, columns of each group -> the constant of Theorem 3.2
     gamma: Callable[[Linear, Sequence[Index]], float]
     # its form for a generalised linear model; None: it has none

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.linear.state import State
+from dbselect.engine.linear_state import LinearState
 from dbselect.objectives.contract import Objective
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
@@ -24,7 +24,7 @@ def by_loss(state: Objective) -> Vector:
     return np.where(losses > ROUNDING_LOSS, losses, 0.0)
 
 
-def by_coefficient(state: State) -> Vector:
+def by_coefficient(state: LinearState) -> Vector:
     """Return the length of each group's coefficients on unit-variance columns."""
     squares = state.coef() ** 2
     return np.sqrt([squares[columns].sum() for columns in state.members])

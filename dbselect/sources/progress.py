@@ -1,7 +1,8 @@
 """Progress of a scan or a search: a bar on a terminal, and the callback."""
 
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,25 +71,28 @@ def turns(
 
 
 class _Bar(tqdm):  # type: ignore[misc]
-    """A progress bar, whose steps the log has wherever no terminal shows it."""
+    """A progress bar, whose steps the log has as well."""
 
     def __init__(self, steps: Steps, **options: Any) -> None:
         self._steps = steps
         super().__init__(**options)
 
     def update(self, n: float = 1) -> Any:
-        self._steps.step(int(n))
+        self._steps.update(int(n))
         return super().update(n)
 
 
-def progress(total: int | None, unit: str = "rows") -> Any:
-    """Return a progress bar of some rows, or turns of a search, for terminals only."""
+def progress(total: int | None, unit: str = "rows", title: str | None = None) -> Any:
+    """Count some rows, or turns of a search, by a bar on a terminal, and in the log."""
+    steps = Steps("reading" if unit == "rows" else "searching", total, unit)
+    if sys.stderr is None or not sys.stderr.isatty():
+        return nullcontext(steps)
     return _Bar(
-        Steps("reading" if unit == "rows" else "searching", total, unit),
+        steps,
+        desc=title,
         total=total,
         unit=f" {unit}",
         unit_scale=True,
         delay=PROGRESS_DELAY,
-        disable=None,
         leave=False,
     )

@@ -313,7 +313,7 @@ def _records(
     failures: list[Unread] = []
     steps = Steps(f"refresh of {parts.shown}", len(wanted), "parts")
     for found in parts.records(wanted):
-        steps.step(1 if isinstance(found, Unread) else found[PART].n_unique())
+        steps.update(1 if isinstance(found, Unread) else found[PART].n_unique())
         if not isinstance(found, Unread):
             journal.add(found)
             yield found

@@ -222,7 +222,7 @@ pub fn search(records: &ArrayRef, request: &str) -> Result<StructArray, String> 
     let (mut records, request) = (one_field(records), Texts::new(&[request.to_string()]));
     // SAFETY: the stream is alive, the request a text, the structures empty.
     let found = array(|array, schema| unsafe {
-        native::dbselect_search(&mut records, request.at[0], None, array, schema)
+        native::dbselect_search(&mut records, request.at[0], array, schema)
     })?;
     Ok(found.as_any().downcast_ref::<StructArray>().expect("answers").clone())
 }

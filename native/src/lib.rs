@@ -4,10 +4,13 @@
 //! |---|---|
 //! | `kernel` | rows of numbers to centred moments; it knows no engine |
 //! | `record` | the Gram record: how a table becomes one, what is read of it, to and from Arrow |
+//! | `linear` | the linear model of one record: state, least squares, bounds, inference |
 //! | `search` | which groups of columns buy most prediction: searches on one record |
+//! | `methods` | what each method takes and returns, and how a record is asked |
 //! | `arrived` | prediction from whatever groups of a row are there |
 //! | `glm` | generalised linear models of rows in memory |
 //! | `hosts` | entry points for DuckDB, Polars, Python and WebAssembly |
+//! | `words` | what errors say |
 //! | `memory` | how many bytes the library holds |
 
 // Pages ask for searches alone.
@@ -17,8 +20,11 @@ pub mod arrived;
 pub mod glm;
 pub mod hosts;
 pub mod kernel;
+pub mod linear;
 pub mod memory;
+pub mod methods;
 pub mod record;
 pub mod search;
 #[cfg(test)]
 mod testing;
+pub mod words;

@@ -7,9 +7,11 @@ import polars as pl
 import pytest
 
 import dbselect as ds
-from dbselect.linear.elimination import RANK_ROUNDING
+from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import Linear, linear
-from dbselect.linear.state import State
+
+#: What is left of a variance, as a share of 1 + w'w, that the library takes for rounding.
+RANK_ROUNDING = 1e-14
 
 
 def smooth(columns: int, decay: float, rows: int = 300) -> pl.DataFrame:
@@ -40,7 +42,7 @@ def test_of_nearly_dependent_columns_those_are_kept_that_exact_numbers_tell_apar
     table = smooth(36, 1.2)
     problem = linear(ds.gram(table), "y", table.columns[:-1])
     order = [*range(12, 36), *range(12)]
-    state = State(problem, [np.arange(12, 36), np.arange(12)])
+    state = LinearState(problem, [np.arange(12, 36), np.arange(12)])
     state.add(0)
     state.add(1)
     kept = state.support

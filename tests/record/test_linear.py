@@ -12,8 +12,8 @@ from problems import EPS, Problem, random_problem, rounding
 from reference import Table
 
 import dbselect as ds
+from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import linear
-from dbselect.linear.state import State
 from dbselect.selection.criteria import RULES
 
 penalties = pytest.mark.parametrize(
@@ -21,10 +21,10 @@ penalties = pytest.mark.parametrize(
 )
 
 
-def state_of(problem: Problem) -> State:
+def state_of(problem: Problem) -> LinearState:
     table = problem.table
     members = [np.array(columns) for columns in problem.groups.values()]
-    return State(linear(problem.gram, "y", table.names, table.ridge, table.scale), members)
+    return LinearState(linear(problem.gram, "y", table.names, table.ridge, table.scale), members)
 
 
 def one_group(table: Table) -> ds.results.Sequence:

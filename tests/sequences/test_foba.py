@@ -10,8 +10,8 @@ from problems import Problem, random_problem
 from reference import Table
 
 import dbselect as ds
+from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import linear
-from dbselect.linear.state import State
 from dbselect.record.steps import Stop
 
 WALK = 1e-10
@@ -183,7 +183,7 @@ def test_adding_and_removing_restores_the_state(ridge):
     gram = problem.gram
     members = [np.array(columns) for columns in problem.groups.values()]
     linear_problem = linear(gram, "y", problem.table.names, ridge)
-    state = State(linear_problem, members)
+    state = LinearState(linear_problem, members)
     for turn in range(1500):
         group = int(rng.integers(len(members)))
         if group in state.held:
@@ -192,7 +192,7 @@ def test_adding_and_removing_restores_the_state(ridge):
             state.add(group)
         if turn % 50:
             continue
-        fresh = State(linear_problem, members)
+        fresh = LinearState(linear_problem, members)
         for held in state.held:
             fresh.add(held)
         for quantity in ("explained", "b"):
@@ -214,7 +214,7 @@ def test_losses_are_refit_differences(dependent):
         X[:, last[0]] = X[:, first[0]] + X[:, first[1]]
         problem = problem.with_table(X=X)
     groups = list(problem.groups.values())
-    state = State(
+    state = LinearState(
         linear(problem.gram, "y", problem.table.names), [np.array(group) for group in groups]
     )
     held = [4, 1, 5, 2]

@@ -18,8 +18,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_squared_error, r2_score
 
 import dbselect as ds
+from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import linear
-from dbselect.linear.state import State
 from dbselect.record.steps import Stop
 from dbselect.results import joint
 from dbselect.selection.criteria import RULES
@@ -249,7 +249,7 @@ def test_losses_of_a_group_are_refits_and_removal_restores(seed, asked):
     columns = [name for names in problem.names.values() for name in names]
     linear_problem = linear(responses.gram, responses.names, columns, table.ridge, table.scale)
     ends = np.cumsum([len(names) for names in problem.names.values()])
-    state = State(linear_problem, np.split(np.arange(ends[-1]), ends[:-1]))
+    state = LinearState(linear_problem, np.split(np.arange(ends[-1]), ends[:-1]))
     order = np.random.default_rng(seed).permutation(len(ends)).tolist()
     state.add_all(order[:4])
     names = list(problem.groups)

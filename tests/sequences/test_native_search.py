@@ -19,8 +19,8 @@ from problems import EPS, random_problem, rounding
 
 import dbselect as ds
 from dbselect import _native
+from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import unusable
-from dbselect.linear.state import State
 from dbselect.record.steps import STEP_TYPE
 from dbselect.search.compiled import METHODS
 from dbselect.search.gram import GramSearch
@@ -165,7 +165,7 @@ def moves(rng: np.random.Generator, names: list[str]) -> dict[str, Any]:
 def tolerance(asked: Asked, sequence: ds.results.Sequence) -> float:
     """Return how far numbers may be apart: `EXACT`, or what the worst condition makes of it."""
     problem = sequence.linear
-    state = State(problem, sequence.positions)
+    state = LinearState(problem, sequence.positions)
     condition = 1.0
     for step in sequence.records:
         (state.add if step.action == "add" else state.remove)(step.group)

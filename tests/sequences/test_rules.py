@@ -14,8 +14,8 @@ from problems import Problem, random_problem, rounding
 from reference import Table
 
 import dbselect as ds
+from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import linear
-from dbselect.linear.state import State
 from dbselect.selection.criteria import RULES
 
 penalties = pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_criterion_equals_definition_whatever_is_held(rule, asked, weighted):
     problem = random_problem(rng, weighted=weighted, **asked)
     table, groups = problem.table, list(problem.groups.values())
     members = [np.array(columns) for columns in groups]
-    state = State(linear(problem.gram, "y", table.names, table.ridge, table.scale), members)
+    state = LinearState(linear(problem.gram, "y", table.names, table.ridge, table.scale), members)
     criterion = RULES[rule].criterion(state)
     held, waiting = [], list(range(len(groups)))
     for number in rng.permutation(len(groups)).tolist():

@@ -124,13 +124,13 @@ def test_what_a_callback_raises_ends_the_call(name):
 @pytest.mark.parametrize("name", ["linear", "foba", "backward", "floating", "step"])
 def test_a_callback_does_not_change_the_engine(name, monkeypatch):
     searched = []
-    library = _native.search
+    library = _native.walk
 
     def counted(*arguments, **options):
         searched.append(name)
         return library(*arguments, **options)
 
-    monkeypatch.setattr(_native, "search", counted)
+    monkeypatch.setattr(_native, "walk", counted)
     call = SEQUENCES[name][0]
     with_callback, without = call(callback=lambda _: None), call()
     assert len(searched) == 2

@@ -3,6 +3,8 @@
 import inspect
 import itertools
 import re
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -17,6 +19,7 @@ from polars.testing import assert_frame_equal
 from sklearn.datasets import load_breast_cancer
 from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -24,6 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import dbselect as ds
 from dbselect.errors import ArgumentError, ScoreError, ScoreWarning
+from dbselect.objectives.fingerprint import fingerprint
 from dbselect.record.steps import Stop
 from dbselect.search.lead import lead_of
 
@@ -358,6 +362,77 @@ def test_answers_are_kept_from_run_to_run(tmp_path):
     assert rows.filter(score="").height == asked
     with pytest.warns(ScoreWarning, match="when asked again"):
         ds.backward(score_of(lambda columns: 2 * function(columns), cache=cache, check=True))
+
+
+def made(sign: float):
+    """Return a metric by a name that others have, too."""
+
+    def metric(y, predicted):
+        return sign * float(np.abs(y - predicted).mean())
+
+    return make_scorer(metric)
+
+
+def test_metrics_of_one_name_do_not_share_answers(tmp_path):
+    cache, (X, y) = tmp_path / "of", table()
+    values = []
+    for sign in (1.0, -1.0, -1.0):
+        score = ds.objectives.Score.of(
+            LinearRegression(), X, y, cv=2, scoring=made(sign), cache=cache
+        )
+        values.append(float(score.folds([0]).mean()))
+    assert values[0] == -values[1]
+    assert values[1] == values[2]
+    assert score.queries == 0
+    weights = np.ones((2, 1_500))
+    weights[1, -1] = 2.0  # what a repr of the array would leave out
+    names = [fingerprint(Weighted(each)) for each in (*weights, weights[0].copy())]
+    assert names[0] == names[2] != names[1]
+
+
+class Weighted(LinearRegression):
+    def __init__(self, weights=None):
+        super().__init__()
+        self.weights = weights
+
+
+@pytest.mark.system
+def test_a_function_within_an_estimator_has_one_name_in_every_process():
+    code = (
+        "from sklearn.preprocessing import FunctionTransformer\n"
+        "from dbselect.objectives.fingerprint import fingerprint\n"
+        "scale = {0}\n"
+        "def f(X): return scale * X\n"
+        "print(fingerprint(FunctionTransformer(f)))"
+    )
+    names = [
+        subprocess.run([sys.executable, "-c", code.format(n)], capture_output=True, check=True)
+        for n in (2, 2, 3)
+    ]
+    first, again, other = (one.stdout.strip() for one in names)
+    assert first == again != other
+    assert len(first) == 16
+
+
+def test_without_content_to_compare_a_score_has_no_cache(tmp_path):
+    X, y = table()
+    model = Weighted(threading.Lock())
+    with pytest.warns(ScoreWarning, match="cache is not used: .* give name="):
+        score = ds.objectives.Score.of(model, X, y, cv=2, scoring="r2", cache=tmp_path / "of")
+    assert score.answers.cache is None
+    named = ds.objectives.Score.of(model, X, y, cv=2, cache=tmp_path / "of", name="mine")
+    assert named.answers.name == "mine"
+    assert named.answers.cache is not None
+
+
+def test_a_group_that_does_harm_is_not_useful():
+    values = {frozenset(): 0.5, frozenset("c"): 0.2}
+    score = ds.objectives.Score(
+        lambda columns: values[frozenset(columns)] + np.array([0.0, 0.01, 0.02]), {"v": ["c"]}
+    )
+    steps = ds.anytime_sequence(score, max_groups=1).steps
+    assert steps["gain"].to_list()[1] == pytest.approx(-0.3)
+    assert steps["useful"].to_list() == [True, False]
 
 
 def test_a_crash_of_the_process_loses_no_answer(tmp_path):

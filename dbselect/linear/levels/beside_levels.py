@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from dbselect.engine.linear_state import LinearState
 from dbselect.linear.inference import Deviations, FittedRows
 from dbselect.linear.levels.level_state import LevelState
 from dbselect.linear.levels.levels import ByLevel
 from dbselect.linear.problem import Index, Linear, linear
-from dbselect.linear.state import State
 from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups
@@ -99,7 +99,7 @@ def beside_levels(
 
 
 def fitted_rows_of(
-    gram: Gram, names: Sequence[str], state: State, ridge: float, chosen: bool
+    gram: Gram, names: Sequence[str], state: LinearState, ridge: float, chosen: bool
 ) -> FittedRows:
     """Return the rows of the model of a state; of levels, which no Gram has, with its errors."""
     if not (isinstance(state, LevelState) and state.is_within):

@@ -15,17 +15,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from dbselect.linear.elimination import factored
+from dbselect.engine.linear_state import DEPENDENT_WEIGHT, LinearState, explained
 from dbselect.linear.levels.levels import ByLevel, LevelBlock, WithinLevels
-from dbselect.linear.problem import RANK_SHARE, Index
-from dbselect.linear.state import DEPENDENT_WEIGHT, HeldGroup, State
+from dbselect.linear.problem import Index
 from dbselect.record.gram import Matrix, Vector
 
 
-class LevelState(State):
-    """A state whose group numbered `group` is levels, of a problem with ``by_level``."""
+class LevelState(LinearState):
+    """A state whose group numbered `group` is levels, of a problem with ``by_level``.
+
+    The library's state has all groups but the levels, of the whole problem or of that within them.
+    """
 
     problem: Any
 
@@ -35,6 +36,7 @@ class LevelState(State):
         self._levels = LevelBlock.of(problem, members[group])
         self._within: WithinLevels | None = None
         self._unsettled: WithinLevels | None = None
+        self._held: list[int] = []
         super().__init__(problem, members)
 
     @property
@@ -51,6 +53,11 @@ class LevelState(State):
         return [(self._group, LevelBlock.of(self._whole, self._levels.columns, ridge=False))]
 
     @property
+    def held(self) -> list[int]:
+        """The selected groups."""
+        return list(self._held)
+
+    @property
     def whole(self) -> Any:
         """The problem of all columns, whatever is held."""
         return self._whole
@@ -63,10 +70,8 @@ class LevelState(State):
     @property
     def explained(self) -> float:
         """F of the selected groups, as a share of the target's variance."""
-        if not self.is_within:
-            return super().explained
-        within: WithinLevels = self.problem
-        return min(float((self._z**2).sum()) + within.explained, 1.0)
+        levels = self.problem.explained if self.is_within else 0.0
+        return min(super().explained + levels, 1.0)
 
     @property
     def rank(self) -> int:
@@ -77,8 +82,9 @@ class LevelState(State):
     def aliased(self) -> list[int]:
         """The columns of the selected groups that depend on columns before them."""
         of_levels = self._levels.columns[~self._levels.kept].tolist()
-        each = [of_levels if own.group == self._group else own.aliased for own in self._held]
-        return [column for own in each for column in own]
+        aliased = {*super().aliased, *of_levels}
+        held = (column for group in self._held for column in self.members[group].tolist())
+        return [column for column in held if column in aliased]
 
     def gains(self) -> Vector:
         """Return gain(g | S) of each of the J groups; 0 for the selected ones.
@@ -89,10 +95,10 @@ class LevelState(State):
         if self.is_within:
             return gains
         columns = self._levels.columns
-        U, c = self._U[:, columns], self._whole.c[columns]
+        U, c = self.factor(columns), self._whole.c[columns]
         solved = self._levels.solve(U.T)
-        z, floor = self._z[0], np.full(len(U), RANK_SHARE)
-        within = _explained(np.eye(len(U)) - U @ solved, z - c @ solved, floor)
+        (z,) = self.coordinates()
+        within = explained(np.eye(len(U)) - U @ solved, z - c @ solved, np.ones(len(U)))
         gain = float(c @ self._levels.solve(c)) + within - float(z @ z)
         gains[self._group] = max(gain, 0.0)
         return gains
@@ -106,14 +112,16 @@ class LevelState(State):
 
     def _without_levels(self) -> float:
         """Return F of the selected groups but the levels."""
-        columns = np.array([*self.support, *self._idle], dtype=np.intp)
+        columns = np.array([*self.support, *super().aliased], dtype=np.intp)
+        columns = columns[~self._whole.constant[columns]]
         C = self._whole.block(columns)
         C[np.diag_indices_from(C)] += self._whole.ridge[columns]
-        return _explained(C, self._whole.c[columns], self._floor[columns])
+        return explained(C, self._whole.c[columns], np.diagonal(C))
 
     def add_all(self, groups: Sequence[int]) -> float:
         """Select several groups at once and return what they gain together."""
         if self._group not in groups:
+            self._held += groups
             return super().add_all(groups)
         before = self.explained
         self._select([*self.held, *groups])
@@ -122,22 +130,33 @@ class LevelState(State):
     def remove(self, group: int) -> float:
         """Give a selected group back and return its loss."""
         if group != self._group:
-            return super().remove(group)
+            loss = super().remove(group)
+            # Groups that depended on it were added anew, behind the others.
+            order = super().held
+            places = [self._held.index(other) for other in order]
+            falls = (at for at in range(1, len(order)) if places[at] < places[at - 1])
+            end = next(falls, len(order))
+            stay = {self._group, *order[:end]}
+            self._held = [other for other in self._held if other in stay] + order[end:]
+            return loss
         before = self.explained
         self._select([other for other in self.held if other != group])
         return before - self.explained
 
+    def copy(self) -> Self:
+        """Return a state that changes alone."""
+        copied = super().copy()
+        copied._held = list(self._held)
+        return copied
+
     def _select(self, held: Sequence[int]) -> None:
         """Select some groups in place of all."""
         self.problem = self._inside() if self._group in held else self._whole
-        self._variance = self.problem.variances + self.problem.ridge
-        self._losses = None
-        self._clear()
-        for group in held:
-            if group == self._group:
-                self._held.append(HeldGroup(group, [], []))
-            else:
-                super().add_all([group])
+        others = [own for own in held if own != self._group]
+        members = list(self.members)
+        members[self._group] = np.empty(0, np.intp)
+        self._select_of(members, others)
+        self._held = list(held)
 
     def _inside(self) -> WithinLevels:
         if self._within is None:
@@ -167,7 +186,7 @@ class LevelState(State):
         before = self.held[: self.held.index(self._group)]
         free = LevelState(self._whole, self.members, self._group)
         free._select(before)
-        lost = sorted({*self._idle} & {*free.support})
+        lost = sorted({*super().aliased} & {*free.support})
         if not lost:
             return self
         settled = self.copy()
@@ -184,7 +203,7 @@ class LevelState(State):
         columns, support = np.array(lost), np.array(self.support, dtype=np.intp)
         between = self._beside.of(columns)
         if len(support):
-            weights = self._inverse_factor() @ self._U[:, columns]
+            weights = self.inverse_factor() @ self.factor(columns)
             between -= self._beside.of(support) @ weights
         rest = self._levels.solve(between)
         rest /= np.maximum(np.abs(rest).max(axis=0), np.finfo(float).tiny)
@@ -232,8 +251,8 @@ class LevelState(State):
 
     def inverse_diagonal(self) -> Vector:
         """Return the diagonal of C_SS^-1, 0 for columns that are not in it; shape (D,)."""
-        found = np.zeros(len(self._variance))
-        inverse, support = self._inverse_factor(), np.array(self.support, dtype=np.intp)
+        found = np.zeros(len(self.variance))
+        inverse, support = self.inverse_factor(), np.array(self.support, dtype=np.intp)
         found[support] = np.einsum("ij,ij->i", inverse, inverse)
         if self.is_within:
             along = self._levels.solve(self._beside.of(support)) @ inverse
@@ -243,7 +262,7 @@ class LevelState(State):
 
     def lever(self, x: Vector) -> float:
         """Return x' C_SS^-1 x; x has shape (D,)."""
-        inverse, support = self._inverse_factor(), np.array(self.support, dtype=np.intp)
+        inverse, support = self.inverse_factor(), np.array(self.support, dtype=np.intp)
         own = x[support]
         found = 0.0
         if self.is_within:
@@ -252,10 +271,3 @@ class LevelState(State):
             found, own = float(levels @ solved), own - self._beside.of(support).T @ solved
         along = own @ inverse
         return found + float(along @ along)
-
-
-def _explained(C: Matrix, c: Vector, floor: Vector) -> float:
-    """Return ``c' C^-1 c`` of the columns that are not aliased."""
-    factor, kept = factored(C, floor)
-    z = solve_triangular(factor, c[kept], lower=True) if kept.any() else c[kept]
-    return float(z @ z)

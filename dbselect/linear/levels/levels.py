@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.linear.problem import RANK_SHARE, Index, Linear
+from dbselect.engine.linear_state import RANK_SHARE
+from dbselect.linear.problem import Index, Linear
 from dbselect.record.gram import Matrix, Vector
 
 #: Share of the rows' weight below which no row is without a level: shares add up to 1 then, up
@@ -191,9 +192,9 @@ class WithinLevels(Linear):
         return np.asarray(self.left)
 
     @property
-    def deviation(self) -> Vector:
-        """That of the whole: by it rounding is judged, and the whole is what rounds."""
-        return np.asarray(self.whole.deviation)
+    def scale(self) -> Vector:
+        """The variances of the whole, which is what rounds."""
+        return np.asarray(self.whole.variances + self.whole.ridge)
 
     def rows(self, columns: Index) -> Matrix:
         """Return the rows of G of some columns that are no levels; shape (k, D)."""

@@ -10,10 +10,12 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, shown
 from dbselect.glm.named import family_of
-from dbselect.linear.condition import check_held
-from dbselect.linear.exact import ExactFit, least_squares
+from dbselect.linear.condition import warn_of, warn_of_leak, warn_of_trace
+from dbselect.linear.exact import ExactFit
+from dbselect.linear.exact import least_squares as exact_least_squares
 from dbselect.linear.inference import Deviations, FittedRows, through_origin
-from dbselect.linear.problem import check_filled, constant_target
+from dbselect.linear.least_squares import least_squares
+from dbselect.linear.problem import check_filled, check_usable, constant_target
 from dbselect.options.kinds import COLUMNS
 from dbselect.options.option import shows
 from dbselect.options.table import FitOptions
@@ -23,11 +25,11 @@ from dbselect.record.formulas import translate
 from dbselect.record.gram import Gram
 from dbselect.record.groups import Groups, groups_of
 from dbselect.record.inputs import inputs_of
+from dbselect.record.level_group import shares_of
 from dbselect.record.missing import features_of
 from dbselect.results.call import Call
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
-from dbselect.search.gram import gram_search
 from dbselect.search.open import asked
 from dbselect.search.passes import fitted_in_passes
 from dbselect.search.table import (
@@ -199,24 +201,40 @@ def _linear(problem: "Problem", columns: Sequence[str] | None, call: Call) -> Mo
     ]
     if columns is not None:
         named = match(columns, gram.columns, "columns")
-        used = [name for name in named if name in features]
-        features = with_indicators(used, features, named)
+        own = [name for name in named if name in features]
+        features = with_indicators(own, features, named)
     if not features:
         raise ColumnError("columns is empty; at least one column besides the target is needed")
     check_filled(gram, [target])
-    if problem.groups is not None and columns is None:
-        features = _groups(problem, features, gram.terms).members
-    rows = gram if problem.intercept else through_origin(gram)
-    own = problem.replace(
-        source=rows.select([target, *features]), intercept=True, weight=None, null_policy="skip",
-        rows=None, terms=None, always=(), gram="full",
-        groups=_groups(problem, features, gram.terms).columns,
+    groups = _groups(problem, features, gram.terms)
+    used = gram.select([target, *groups.members])
+    moments = used if problem.intercept else through_origin(used)
+    check_usable(moments, [target])
+    found = least_squares(
+        used, target, groups.members,
+        ridge=problem.ridge, scale=problem.scale, intercept=problem.intercept,
     )  # fmt: skip
-    search = gram_search(own, call)
-    search.state.add_all(range(search.state.size))
-    check_held(search.state, search.groups.members)
-    rows_of_fit = FittedRows(gram, problem.ridge, intercept=problem.intercept)
-    return Model(**search.parts(search.state), fit=rows_of_fit)
+    warn_of_leak(found.correlations, groups.members, target, gram.rows)
+    warn_of(found.condition)
+    if found.trace is not None:
+        name = groups.members[found.trace.column]
+        warn_of_trace(name, found.trace.share, found.trace.gain)
+    terms = used.terms.of(groups.members).with_shares(shares_of(moments))
+    return Model(
+        target=target,
+        intercept=found.intercept,
+        coefficients=found.coefficients,
+        groups=groups.names,
+        spent=groups.spent(range(len(groups.names))),
+        explained=found.explained,
+        r2=found.r2,
+        aliased=tuple(name for name in groups.members if name not in found.kept),
+        rows=gram.rows,
+        skipped=gram.skipped,
+        fit=FittedRows(gram, problem.ridge, intercept=problem.intercept),
+        terms=terms,
+        call=call,
+    )
 
 
 def _gram(problem: "Problem", columns: Sequence[str] | None) -> Gram:
@@ -252,7 +270,7 @@ def _exact(problem: "Problem", columns: list[str] | None, call: Call) -> Model:
     sums: ExactSums = exact_sums(table, problem.targets[0], read, problem.weight)
     intercept = problem.intercept
     first = 0 if intercept else 1
-    found = least_squares(
+    found = exact_least_squares(
         sums.products[first:, first:], sums.exponent[first:], sums.scale, intercept,
         sums.per_one[first:],
     )  # fmt: skip

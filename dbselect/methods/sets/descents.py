@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from dbselect.engine.linear_state import LinearState
 from dbselect.errors import ArgumentError, ConvergenceWarning, warn_caller
 from dbselect.glm.deviance import Deviance
 from dbselect.glm.newton import extended, solved
 from dbselect.glm.newton import start as start_fit
 from dbselect.linear.condition import check_held
 from dbselect.linear.problem import Linear
-from dbselect.linear.state import State
 from dbselect.objectives.smooth import Correlated, LeastSquares
 from dbselect.options.kinds import one_of
 from dbselect.options.names import StartName
@@ -140,20 +140,20 @@ def polished(problem: Correlated, descents: Sequence[Descent], within: Within) -
     columns = list(np.arange(len(problem.G))[:, None])
     ends, supports = [], set()
     for descent in descents:
-        state = State(problem.problem, columns)
+        state = LinearState(problem.problem, columns)
         for column in np.flatnonzero(lengths(descent.x)).tolist():
             state.add(column)
         if (support := frozenset(state.held)) not in supports:
             supports.add(support)
             ends.append((descent, *polish(state, within)))
-    state = State(problem.problem, columns)
+    state = LinearState(problem.problem, columns)
     forward(state, within)
     least = _lowest(descents)
     ends.append((replace(least, start=FORWARD_START), *polish(state, within)))
     return [_after(problem, *end) for end in ends]
 
 
-def _after(problem: LeastSquares, descent: Descent, state: State, exchanges: int) -> Descent:
+def _after(problem: LeastSquares, descent: Descent, state: LinearState, exchanges: int) -> Descent:
     """Return a descent that ends at a state, which may have another support."""
     if not exchanges and descent.start != FORWARD_START:
         return replace(descent, exchanges=0)
@@ -268,7 +268,7 @@ def _model(search: GramSearch, refit: bool, descent: Descent) -> Model | JointMo
     aliased: tuple[str, ...] = ()
     at = np.flatnonzero(lengths(x))
     if refit:
-        state = State(search.linear, [at])
+        state = LinearState(search.linear, [at])
         state.add(0)
         check_held(state, members)
         x, aliased = state.coef(), tuple(members[j] for j in state.aliased)

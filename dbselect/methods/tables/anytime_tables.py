@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 import numpy as np
 from tqdm import tqdm
 
+from dbselect.engine.linear_state import LinearState
 from dbselect.errors import ArgumentError, DataError, GroupError
 from dbselect.linear.inference import through_origin
 from dbselect.linear.problem import linear, unusable
-from dbselect.linear.state import State
 from dbselect.methods.tables.candidates import (
     Candidates,
     CandidateTable,
@@ -267,9 +267,11 @@ class _Search:
             state.add(0)
         return float(RULES["fr"].criterion(state)(state)[-1])
 
-    def _state(self, gram: Gram, groups: Groups) -> State:
+    def _state(self, gram: Gram, groups: Groups) -> LinearState:
         ridge, scale, rows = self._problem.ridge, self._problem.scale, self._moments(gram)
-        return State(linear(rows, self._target, groups.members, ridge, scale), groups.positions)
+        return LinearState(
+            linear(rows, self._target, groups.members, ridge, scale), groups.positions
+        )
 
     def _moments(self, gram: Gram) -> Gram:
         return gram if self._problem.intercept else through_origin(gram)

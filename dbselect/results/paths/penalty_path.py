@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
+from dbselect.engine.linear_state import LinearState
 from dbselect.errors import ArgumentError, DataError, DbselectError
 from dbselect.linear.information import Fits, criteria
 from dbselect.linear.problem import Linear
-from dbselect.linear.state import State
 from dbselect.options.kinds import BUDGET, COUNT, check_at
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
@@ -283,7 +283,7 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
 
     def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
         at = self.gram.position(self.target, "target")
-        state = State(self.linear, self.groups.positions)
+        state = LinearState(self.linear, self.groups.positions)
         state.add_all(range(len(self.groups.names)))
         fits = Fits(
             rows=self.rows,

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from dbselect import _native
+from dbselect.engine.linear_state import shares_columns
 from dbselect.linear.problem import TARGET, numbered
-from dbselect.linear.state import shares_columns
 from dbselect.record.groups import numbers_of
 from dbselect.record.steps import longest_within
 from dbselect.results.heights import cost_of_height, flat_from

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dbselect.linear.state import State
+from dbselect.engine.linear_state import LinearState
 
 #: Groups of which overlap is computed, each against each other: J states of one group.
 MOST_GROUPS = 300
@@ -20,7 +20,7 @@ def worth_of_groups(sequence: Any) -> pl.DataFrame:
     the largest share of a group's gain that another takes.
     """
     groups = sequence.groups
-    state = State(sequence.linear, groups.positions)
+    state = LinearState(sequence.linear, groups.positions)
     alone = np.asarray(state.gains())
     whole = state.copy()
     whole.add_all(list(range(len(groups.names))))
@@ -43,7 +43,7 @@ def worth_of_groups(sequence: Any) -> pl.DataFrame:
     return pl.DataFrame(table, schema_overrides=types).sort("gain per cost", descending=True)
 
 
-def _partners(state: State, alone: Any) -> tuple[Any, Any]:
+def _partners(state: LinearState, alone: Any) -> tuple[Any, Any]:
     """Return for each group the other that takes most of its gain, and how much."""
     count = len(alone)
     partner, share = np.zeros(count, dtype=int), np.zeros(count)

@@ -15,7 +15,7 @@ from dbselect.linear.condition import check_held
 from dbselect.linear.lazy_gram import LazyGram, WideLevelState, WideState, each_once
 from dbselect.linear.levels.beside_levels import beside_levels, fitted_rows_of
 from dbselect.linear.levels.level_state import LevelState
-from dbselect.linear.problem import Index, linear
+from dbselect.linear.problem import Index
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups, numbers_of
 from dbselect.record.level_group import LevelGroup, shares_of
@@ -124,12 +124,12 @@ class LazySearch(Search):
         gram = self.table.gram([*columns, target], comoment)
         asked = self.call.problem
         if len(others) == len(chosen):
-            own = linear(gram, target, groups.members, asked.ridge, asked.scale)
-            return GramSearch(self.call, groups, [], gram, own), None
+            return GramSearch(self.call, groups, [], gram), None
         assert self.levels is not None
         levels = self._level_group(at, is_read=is_read)
         beside: Any = beside_levels(gram, target, groups, levels, asked.ridge, asked.scale)
-        search = GramSearch(self.call, groups, [], gram, beside)
+        search = GramSearch(self.call, groups, [], gram)
+        search.linear = beside
         number = groups.number(levels.group, "groups")
         search.state = LevelState(beside, groups.positions, number)
         return search, levels

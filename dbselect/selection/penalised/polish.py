@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import Index
-from dbselect.linear.state import State
 from dbselect.selection.exchange import LEAST_RISE, first_rise
 from dbselect.selection.ties import Mask, best_first, first_of_the_best
 
@@ -48,7 +48,7 @@ class Within:
         return fitting
 
 
-def forward(state: State, within: Within, among: Sequence[int] | None = None) -> int:
+def forward(state: LinearState, within: Within, among: Sequence[int] | None = None) -> int:
     """Add columns, of some groups, as long as one fits and gains; return how many."""
     allowed = True if among is None else np.isin(within.group, among)
     added = 0
@@ -61,7 +61,7 @@ def forward(state: State, within: Within, among: Sequence[int] | None = None) ->
         added += 1
 
 
-def polish(state: State, within: Within) -> tuple[State, int]:
+def polish(state: LinearState, within: Within) -> tuple[LinearState, int]:
     """Return the state that no single change improves, and how many led there; O(D s1^2) a turn."""
     turns = 0
     while True:
@@ -71,12 +71,12 @@ def polish(state: State, within: Within) -> tuple[State, int]:
         state, turns = better, turns + 1
 
 
-def _filled(state: State, within: Within) -> State | None:
+def _filled(state: LinearState, within: Within) -> LinearState | None:
     filled = state.copy()
     return filled if forward(filled, within) else None
 
 
-def _exchanged(state: State, within: Within) -> State | None:
+def _exchanged(state: LinearState, within: Within) -> LinearState | None:
     best, found = 0.0, None
     for out in state.held:
         without = state.copy()
@@ -93,7 +93,7 @@ def _exchanged(state: State, within: Within) -> State | None:
     return without
 
 
-def _regrouped(state: State, within: Within) -> State | None:
+def _regrouped(state: LinearState, within: Within) -> LinearState | None:
     best, found = state.value, None
     held = np.unique(within.group[state.held])
     for out in held:

@@ -86,8 +86,7 @@ def gather(
             gathered.load(part)
         return
     lock = Lock()  # batches are added on several threads, and the bar is one
-    with progress(table.rows) as bar:
-        bar.set_description(title, refresh=False)
+    with progress(table.rows, title=title) as bar:
 
         def add(batch: Any) -> None:
             gathered.add(batch)

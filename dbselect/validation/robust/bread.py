@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import scipy.linalg
 
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.glm.newton import Status
-from dbselect.linear.inference import inverse_factor
 from dbselect.linear.problem import no_rows
 from dbselect.pages.short import listed
 from dbselect.record.columns import INTERCEPT, leaves
@@ -155,7 +155,14 @@ def whitener(sums: MeatSums, wanted: SandwichPlan) -> tuple[Matrix, Matrix]:
     if wanted.back is not None:
         return np.eye(len(wanted.terms)), wanted.back
     unit = np.diagonal(sums.information) ** -0.5
-    inverse = inverse_factor(sums.information * unit * unit[:, None]) * unit
+    try:
+        factor = scipy.linalg.cholesky(sums.information * unit * unit[:, None], lower=True)
+    except scipy.linalg.LinAlgError:
+        raise DataError(
+            "the columns are too nearly dependent for standard errors from a Gram; "
+            "fit them on the table with exact=True"
+        ) from None
+    inverse = scipy.linalg.solve_triangular(factor, np.diag(unit), lower=True)
     return inverse, inverse.T
 
 

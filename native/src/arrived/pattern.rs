@@ -3,18 +3,18 @@
 use std::borrow::Cow;
 
 use crate::kernel::possible::INDEFINITE;
-use crate::search::algebra::student::Student;
-use crate::search::error::Error;
-use crate::search::given::Given;
-use crate::search::groups::Groups;
-use crate::search::linear::state::{Buffers, State};
-use crate::search::methods::answer::{Cell, Found};
-use crate::search::methods::chosen::Chosen;
-use crate::search::methods::question::{Choice, Setting};
-use crate::search::options::refused_by;
+use crate::linear::algebra::student::Student;
+use crate::linear::groups::Groups;
+use crate::linear::state::{Buffers, State};
+use crate::methods::answer::{Cell, Found};
+use crate::methods::chosen::Chosen;
+use crate::methods::given::Given;
+use crate::methods::options::refused_by;
+use crate::methods::question::{Choice, Setting};
+use crate::methods::setup::Limited;
 use crate::search::sets::exchange::GoesOn;
-use crate::search::setup::Limited;
 use crate::search::steps::{ROUNDING_GAIN, fits, is_possible};
+use crate::words::error::Error;
 
 /// A pattern: groups that are there.
 #[derive(Clone, Debug)]
@@ -170,11 +170,11 @@ impl Choice for Available {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linear::problem::{Gram, Linear};
+    use crate::methods::PATTERNS;
+    use crate::methods::given::read_choice;
+    use crate::methods::value::Value;
     use crate::record::terms::Terms;
-    use crate::search::given::read_choice;
-    use crate::search::methods::PATTERNS;
-    use crate::search::problem::{Gram, Linear};
-    use crate::search::value::Value;
 
     /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; and y = 3, 4, 6, 9.
     const GRAM: Gram = Gram {

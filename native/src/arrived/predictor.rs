@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::pattern::Pattern;
+use crate::linear::groups::Groups;
+use crate::linear::problem::{Gram, Linear, Raw};
+use crate::methods::PREDICT_AVAILABLE;
+use crate::methods::given::{Given, read_choice};
+use crate::methods::options::{Fields, refused};
+use crate::methods::question::Setting;
+use crate::methods::setup::Plan;
+use crate::methods::value::Value;
 use crate::record::gram::Record;
 use crate::record::terms::{self, Terms};
-use crate::search::error::Error;
-use crate::search::given::{Given, read_choice};
-use crate::search::groups::Groups;
-use crate::search::methods::PREDICT_AVAILABLE;
-use crate::search::methods::question::Setting;
-use crate::search::options::{Fields, refused};
-use crate::search::problem::{Gram, Linear, Raw};
-use crate::search::setup::Plan;
-use crate::search::value::Value;
+use crate::words::error::Error;
 
 /// Patterns that are kept of a predictor; of more, all are solved anew.
 pub const MOST_PATTERNS: usize = 4096;
@@ -116,7 +116,6 @@ impl Predictor {
         };
         let mut problem = Linear::default();
         problem.set_up(&gram, at, &plan.at, fields.ridge, fields.scale);
-        problem.share(&plan.groups.same);
         let (mean, mean_low) = (gram.mean.to_vec(), gram.mean_low.to_vec());
         let comoment = gram.comoment.to_vec();
         let json = record.terms.of_model(&record.columns, |at| whole.mean(at));

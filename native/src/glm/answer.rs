@@ -14,13 +14,13 @@ use super::request::Request;
 use super::rows::Rows;
 use super::sequence::search;
 use super::stored::sequence;
+use crate::linear::columns::{INTERCEPT, check_intercept, match_columns};
+use crate::linear::groups::groups_of;
+use crate::methods::answer::{Cell, Type};
+use crate::methods::setup::check_first;
 use crate::record::kept::Kept;
 use crate::record::rows::check_distinct;
-use crate::search::error::Error;
-use crate::search::groups::groups_of;
-use crate::search::linear::columns::{INTERCEPT, check_intercept, match_columns};
-use crate::search::methods::answer::{Cell, Type};
-use crate::search::setup::check_first;
+use crate::words::error::Error;
 
 /// A generalised linear model.
 pub static FIT_GLM: Type = Type::Struct(&[

@@ -6,12 +6,12 @@ use super::link::LARGEST_LOG;
 use super::request::Request;
 use super::rows::Roles;
 use crate::kernel::chunk::{Missing, mark_nan};
+use crate::linear::columns::{is_meant, position};
 use crate::record::kept::{Column as KeptColumn, Shape, Values};
 use crate::record::rows::{Column, terms_of};
 use crate::record::terms::Terms;
-use crate::search::error::Error;
-use crate::search::linear::columns::{is_meant, position};
-use crate::search::nearest::unknown;
+use crate::words::error::Error;
+use crate::words::nearest::unknown;
 
 /// What is kept of rows of some columns for a request.
 #[derive(Debug)]

@@ -12,9 +12,9 @@ use super::newton::{Fit, Status};
 use super::problem::{Point, Problem};
 use super::request::Request;
 use super::rows::Rows;
-use crate::search::algebra::dense::dot;
-use crate::search::linear::state::{Buffers, CONDITION_LIMIT, State};
-use crate::search::problem::{Gram, Linear, Raw, Target};
+use crate::linear::algebra::dense::dot;
+use crate::linear::problem::{Gram, Linear, Raw, Target};
+use crate::linear::state::{Buffers, CONDITION_LIMIT, State};
 
 /// Share of the deviance that a step of the intercept would explain, below which it is settled.
 const SETTLED: f64 = 1e-14;

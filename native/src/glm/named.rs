@@ -4,7 +4,7 @@
 
 use super::family::{Family, Kind};
 use super::link::{LINKS, Link};
-use crate::search::error::{Error, listed, shown};
+use crate::words::error::{Error, listed, shown};
 
 /// Families with their links, the default first.
 const FAMILIES: [(&str, &[&str]); 7] = [

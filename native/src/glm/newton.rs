@@ -10,8 +10,8 @@
 
 use super::problem::{Expansion, Point, Problem};
 use super::secant::{Secant, secant, secant_step};
-use crate::search::algebra::dense::dot;
-use crate::search::linear::state::{Buffers, State};
+use crate::linear::algebra::dense::dot;
+use crate::linear::state::{Buffers, State};
 
 /// A predicted decrease below this share of the null deviance is rounding.
 const ROUNDING_SHARE: f64 = 1e-15;

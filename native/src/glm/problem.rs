@@ -11,7 +11,7 @@
 //! The twin of `dbselect/glm/expansion.py`. Source: McCullagh, Nelder (1989), section 2.5.
 
 use super::rows::{Predictor, Rows};
-use crate::search::problem::Linear;
+use crate::linear::problem::Linear;
 
 /// Coefficients.
 #[derive(Clone, Debug, Default)]
@@ -160,10 +160,9 @@ impl Problem<'_> {
             spread: vec![1.0; size],
             constant: columns.iter().map(|&j| self.linear.constant[j]).collect(),
             mean: vec![0.0; size],
-            same: Vec::new(),
-            target_mean: 0.0,
             target_spread: scale,
             ridge,
+            ..Linear::default()
         }
     }
 

@@ -1,13 +1,13 @@
 //! What is asked of rows: a family, a target, and options by the names that users give.
 
 use super::family::Family;
+use crate::linear::groups::{Costs, GroupColumns};
+use crate::methods::given::Given;
+use crate::methods::options::{Fields, refused, refused_by};
+use crate::methods::value::Value;
+use crate::methods::{Kind, Method};
 use crate::record::kept::MAX_BYTES;
-use crate::search::error::Error;
-use crate::search::given::Given;
-use crate::search::groups::{Costs, GroupColumns};
-use crate::search::methods::{Kind, Method};
-use crate::search::options::{Fields, refused, refused_by};
-use crate::search::value::Value;
+use crate::words::error::Error;
 
 use super::{answer, stored};
 

@@ -18,8 +18,8 @@
 //! (1995), Statistica Sinica 5; Nocedal, Wright (2006), chapter 6 and procedure 18.2.
 
 use super::problem::{Expansion, Point};
-use crate::search::algebra::cholesky::{cholesky, solve};
-use crate::search::algebra::dense::dot;
+use crate::linear::algebra::cholesky::{cholesky, solve};
+use crate::linear::algebra::dense::dot;
 
 /// Least curvature along a step, as a share of what is expected there.
 const LEAST_SHARE: f64 = 0.05;

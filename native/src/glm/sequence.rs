@@ -13,7 +13,7 @@ use super::model::{Precision, Start, in_units, precision};
 use super::newton::Fit;
 use super::problem::{Expansion, Point};
 use super::request::Request;
-use crate::search::groups::Groups;
+use crate::linear::groups::Groups;
 use crate::search::steps::{Action, Choice, Step, Stop, fits};
 use crate::search::walks::ties::first_of_the_best;
 

@@ -12,10 +12,10 @@ use super::model::Start;
 use super::request::Request;
 use super::rows::Rows;
 use super::sequence::{Prefix, Sequence};
-use crate::search::groups::Groups;
-use crate::search::methods::answer::{Cell, Type};
+use crate::linear::groups::Groups;
+use crate::methods::answer::{Cell, Type};
+use crate::methods::value::Value;
 use crate::search::steps::{Choice, Stop};
-use crate::search::value::Value;
 
 /// A step, and what else it has.
 macro_rules! step_type {

@@ -13,10 +13,10 @@ use arrow_schema::{DataType, Field, Fields};
 use crate::arrived::pattern::Pattern;
 use crate::arrived::predictor::Predictor;
 use crate::arrived::rows::{Arrivals, Found};
+use crate::methods::value::Value;
 use crate::record::gram::Record;
 use crate::record::inputs::{Column, Kind, MissingColumns, Rows, Unknown, fields_of};
 use crate::record::prefix::Case;
-use crate::search::value::Value;
 
 /// What is asked beside records and rows.
 pub struct Asked {

@@ -8,10 +8,13 @@
 
 pub mod arrived;
 pub mod designs;
+pub mod fits;
 pub mod knockoffs;
+pub mod linear;
 pub mod penalised;
 pub mod states;
 pub mod turns;
+pub mod walks;
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char};
@@ -30,19 +33,19 @@ use arrow_array::{
 use arrow_buffer::{ArrowNativeType, OffsetBuffer, ToByteSlice};
 use arrow_schema::{DataType, Field};
 
-use self::turns::{OnTurn, calling, following};
+use self::turns::{OnTurn, following};
 use crate::hosts::searches::request::{read_question, read_request};
 use crate::hosts::searches::{answer_records, check_records, search_records};
 use crate::kernel::accumulator::{Accumulator, CHUNK_ROWS, scatter_and};
 use crate::kernel::block::{ROWS_AHEAD, prefetch};
 use crate::kernel::chunk::{Labels, Missing};
-use crate::kernel::distinct::distinct;
 use crate::kernel::fold;
 use crate::kernel::gaps::{self, Place as Slot, Policy};
 use crate::kernel::moments::Left;
 use crate::kernel::possible::fault;
 use crate::record::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_records};
 use crate::record::categories::{Category, Layout, LevelSums, Listed};
+use crate::record::distinct::distinct;
 use crate::record::gram::{Names, Record, check_overflow};
 use crate::record::keys::Keys;
 use crate::record::rows::Plain;
@@ -50,7 +53,6 @@ use crate::record::terms::{self, Terms};
 use crate::search::draws::Draws;
 use crate::search::sets::exchange::GoesOn;
 use crate::search::sets::projection::{Best, Count, Groups, Limits, Table, support};
-use crate::search::steps::Turn;
 
 /// A pass over a table that is still under way.
 pub struct Reader {
@@ -793,18 +795,17 @@ fn support_table<C: Count + ArrowNativeType>(
 }
 
 /// Write the sequences of the records in the first field of a stream to `array` and `schema`:
-/// a row for each, as `search_records` says. `request` is JSON as `read_request` takes it. `on_turn`
-/// may be null; of one record it is called after every step. The stream is consumed and released.
+/// a row for each, as `search_records` says. `request` is JSON as `read_request` takes it. The
+/// stream is consumed and released.
 /// Null comes back, or an error text for `dbselect_text_free`: the class of the error and a sentence.
 ///
 /// # Safety
 /// `records` is a live Arrow C stream, and `request` a NUL-terminated string; `array` and `schema`
-/// are writable and hold nothing; `on_turn` keeps the promise of `turns::calling` until this call returns.
+/// are writable and hold nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_search(
     records: *mut FFI_ArrowArrayStream,
     request: *const c_char,
-    on_turn: Option<OnTurn>,
     array: *mut FFI_ArrowArray,
     schema: *mut FFI_ArrowSchema,
 ) -> *mut c_char {
@@ -812,10 +813,7 @@ pub unsafe extern "C" fn dbselect_search(
         // SAFETY: see the caller's promise.
         let (records, request) = unsafe { (only_batch(records)?, CStr::from_ptr(request)) };
         let request = read_request(&request.to_string_lossy())?;
-        // SAFETY: see the caller's promise.
-        let mut turn = on_turn.map(|on_turn| unsafe { calling(on_turn) });
-        let turn = turn.as_mut().map(|turn| turn as &mut Turn);
-        let found = search_records(records.column(0), &request, turn)?;
+        let found = search_records(records.column(0), &request)?;
         // SAFETY: see the caller's promise.
         unsafe { export(&found, array, schema) }
     })
@@ -826,7 +824,7 @@ pub unsafe extern "C" fn dbselect_search(
 /// is not known, and group 0. All else is as in `dbselect_search`.
 ///
 /// # Safety
-/// As `dbselect_search`.
+/// As `dbselect_search`; `on_turn` keeps the promise of `turns::calling` until this call returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_answer(
     records: *mut FFI_ArrowArrayStream,

@@ -10,17 +10,17 @@ use std::slice;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
+use crate::linear::bounds::upper_bounds;
+use crate::linear::problem::Gram;
+use crate::methods::Method;
+use crate::methods::given::read_request;
+use crate::methods::setup::{Plan, Request};
+use crate::methods::value::Value;
 use crate::record::gram::{RawRecord, Record};
-use crate::search::error::Error;
-use crate::search::given::read_request;
-use crate::search::linear::bounds::upper_bounds;
-use crate::search::methods::Method;
-use crate::search::problem::Gram;
 use crate::search::run::Workspace;
 use crate::search::sequence::Sequence;
-use crate::search::setup::{Plan, Request};
 use crate::search::steps::{Action, Stop, to_the_end};
-use crate::search::value::Value;
+use crate::words::error::Error;
 
 /// Memory for a text of some bytes.
 #[unsafe(no_mangle)]

@@ -16,8 +16,8 @@ use crate::kernel::chunk::{Chunk, Labels, Screened};
 use crate::kernel::few::Few;
 use crate::kernel::gaps::Filled;
 use crate::kernel::moments::{MOST_COUNTED, Moments, SETTLED_ROWS};
+use crate::kernel::state::{State, Words};
 use crate::kernel::sums::Sums;
-use crate::record::state::{State, Words};
 
 /// Rows handed over at a time: they stay in the caches until the kernel has them,
 /// and the merge with what came before is little work beside theirs.

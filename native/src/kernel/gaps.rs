@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use crate::kernel::chunk::{Screened, zeros};
 use crate::kernel::moments::Moments;
+use crate::kernel::state::state;
 use crate::record::gram::{Names, Record};
-use crate::record::state::state;
 use crate::record::terms::Terms;
 
 /// What the name of an indicator adds to that of its column.

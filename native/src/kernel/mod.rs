@@ -11,16 +11,15 @@
 //! | `gaps` | missing values filled, and indicators of where they were |
 //! | `accumulator` | rows of one group or of many, buffered, to moments |
 //! | `few` | the first rows of a group among many |
-//! | `distinct` | how often each value of a column occurs |
 //! | `fold` | which fold a key lies in |
 //! | `possible` | which comoments rows can have |
+//! | `state` | the sums of a pass so far, as bytes for another process |
 //! | `threads` | work in pieces on all cores |
 //! | `units` | numbers of more digits than a double has |
 
 pub mod accumulator;
 pub mod block;
 pub mod chunk;
-pub mod distinct;
 pub(crate) mod few;
 pub mod fold;
 pub mod gaps;
@@ -28,6 +27,7 @@ pub mod moments;
 pub mod possible;
 pub mod rank_update;
 pub(crate) mod simd;
+pub(crate) mod state;
 pub mod sums;
 pub mod threads;
 pub mod units;

@@ -10,8 +10,8 @@
 
 use crate::kernel::rank_update::triangle;
 use crate::kernel::simd::vectorised;
+use crate::kernel::state::state;
 use crate::kernel::sums::Sums;
-use crate::record::state::state;
 
 /// Share of a column's variation that rounding may take away too much when rows
 /// are removed: stored means are rounded, which costs digits far from zero.

@@ -16,9 +16,9 @@ use crate::kernel::gaps::{Filled, Place, Policy};
 use crate::kernel::moments::{MOST_COUNTED, Moments};
 use crate::kernel::rank_update::LANES;
 use crate::kernel::simd::vectorised;
+use crate::kernel::state::state;
 use crate::record::arrow::Leaf;
 use crate::record::levels::Levels;
-use crate::record::state::state;
 
 /// Rows after which the center is first set to the mean; a first row may lie far off.
 const FIRST_RECENTRING: u64 = 32;

@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `levels` | which level of a category a value is |
+//! | `distinct` | how often each value of a column occurs |
 //! | `categories` | sums by level, for columns of zeros and ones |
 //! | `texts` | categories whose levels are found while the rows arrive |
 //! | `rows` | rows of numbers and texts in, one record a group out |
@@ -11,7 +12,6 @@
 //! | `terms` | how the columns of a table became those of a record |
 //! | `gram` | the Gram record: names and moments, checked |
 //! | `beside` | columns that are constant over the rows of a record |
-//! | `state` | the sums of a pass so far, as bytes for another process |
 //! | `keys` | numbers for the keys of rows |
 //! | `inputs` | what a sequence reads of a row of the raw table |
 //! | `prefix` | which prefix of a sequence a row can be predicted with |
@@ -22,6 +22,7 @@
 pub mod arrow;
 pub mod beside;
 pub mod categories;
+pub mod distinct;
 pub mod expression;
 pub mod gram;
 pub mod inputs;
@@ -32,6 +33,5 @@ mod packed;
 pub mod prefix;
 pub mod rows;
 pub mod sequences;
-pub(crate) mod state;
 pub mod terms;
 pub mod texts;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::kernel::chunk::Missing;
 use crate::record::inputs::{Column, Inputs, MissingColumns, Model, Rows, Unknown};
 use crate::record::terms::Terms;
-use crate::search::nearest;
+use crate::words::nearest;
 
 /// One prefix of a sequence, as stored: its model and its price.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,11 +2,7 @@
 //!
 //! The twin of `dbselect/search/gram.py`: from a record to a sequence.
 
-use super::error::listed;
-use super::options::{AnytimeOptions, BackwardOptions, Fields, Rule, Usefulness};
-use super::problem::{Gram, Linear, Raw};
 use super::sequence::Sequence;
-use super::setup::{Method, Plan, Request};
 use super::steps::{Action, Choice, Interrupted, Record, Step, Stop, Turn, is_possible};
 use super::walks::backward::{self, backward_search};
 use super::walks::criteria::Criterion;
@@ -15,8 +11,12 @@ use super::walks::foba::foba;
 use super::walks::greedy::{self, greedy_search};
 use super::walks::step::{Judge, step};
 use crate::kernel::possible::INDEFINITE;
-use crate::search::linear::refine::{Refiner, is_refined};
-use crate::search::linear::state::{Buffers, State, Trace};
+use crate::linear::problem::{Gram, Linear, Raw};
+use crate::linear::refine::{Refiner, is_refined};
+use crate::linear::state::{Buffers, State, Trace};
+use crate::methods::options::{AnytimeOptions, BackwardOptions, Fields, Rule, Usefulness};
+use crate::methods::setup::{Method, Plan, Request};
+use crate::words::error::listed;
 
 /// The memory of a search.
 #[derive(Debug, Default)]
@@ -51,7 +51,6 @@ impl Workspace {
         let target = plan.target.usable(gram, intercept)?;
         let gram = &if intercept { *gram } else { self.raw.of(gram)? };
         self.problem.set_up(gram, target, &plan.at, ridge, scale);
-        self.problem.share(&plan.groups.same);
         self.sequence.begin(&self.problem);
         let buffers = std::mem::take(&mut self.buffers);
         let Workspace { problem, criterion, refiner, scores, coef, sequence, .. } = self;
@@ -257,8 +256,8 @@ fn recorder(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::methods::options::{AnytimeOptions, FloatingOptions, FobaOptions, StepOptions};
     use crate::record::terms::Terms;
-    use crate::search::options::{AnytimeOptions, FloatingOptions, FobaOptions, StepOptions};
     use crate::search::steps::to_the_end;
 
     /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; and y = 2 a + b / 2 + 1/2.

@@ -3,10 +3,10 @@
 //! The twin of `dbselect/results/sequence.py`, in one stretch of memory that serves the next
 //! search.
 
-use super::groups::Groups;
-use super::problem::Linear;
 use super::steps::{Action, Step, Stop, fits};
-use crate::search::linear::state::{State, Trace};
+use crate::linear::groups::Groups;
+use crate::linear::problem::Linear;
+use crate::linear::state::{State, Trace};
 
 /// Groups in the order in which they buy prediction, with a model for each prefix.
 ///

@@ -2,7 +2,7 @@
 //!
 //! The twin of `dbselect/record/steps.py`.
 
-use crate::search::linear::state::State;
+use crate::linear::state::State;
 
 /// A gain below this share of the target's variance is rounding, not explanation.
 pub const ROUNDING_GAIN: f64 = 1e-14;

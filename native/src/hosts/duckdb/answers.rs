@@ -5,9 +5,9 @@ use super::asked::{Asked, Plans};
 use super::grams::Grams;
 use super::scalar_guard;
 use super::vectors::{ListEntry, Vector, write_text};
-use crate::search::methods::Method;
-use crate::search::methods::answer::{Cell, Type};
-use crate::search::methods::question::{Asker, Question};
+use crate::methods::Method;
+use crate::methods::answer::{Cell, Type};
+use crate::methods::question::{Asker, Question};
 
 /// A method that returns no sequence; NULL if the record is unusable.
 pub unsafe extern "C" fn answer(info: Handle, chunk: Handle, out: Handle) {

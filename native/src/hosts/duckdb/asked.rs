@@ -9,11 +9,11 @@ use super::api::{self, Handle};
 use super::grams::Grams;
 use super::values::Values;
 use super::vectors::{Vector, bytes, text};
+use crate::methods::Method;
+use crate::methods::value::Value;
 use crate::record::gram::Names;
 use crate::record::terms::Terms;
-use crate::search::error::Error;
-use crate::search::methods::Method;
-use crate::search::value::Value;
+use crate::words::error::Error;
 
 /// The method, target and options for each record of a chunk.
 pub struct Asked<'c> {

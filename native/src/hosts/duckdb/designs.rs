@@ -6,8 +6,8 @@ use super::scalar_guard;
 use super::table::leaves;
 use super::values::Values;
 use super::vectors::{ListEntry, Vector};
+use crate::methods::answer::{Cell, Type};
 use crate::search::design::candidates::{Asked, Candidates};
-use crate::search::methods::answer::{Cell, Type};
 
 const NAME: &str = "a_optimal";
 /// Places of rows in their list.

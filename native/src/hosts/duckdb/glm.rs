@@ -21,11 +21,11 @@ use crate::glm::intake::Intake;
 use crate::glm::request::Request;
 use crate::kernel::chunk::Missing;
 use crate::kernel::threads::cores;
+use crate::methods::Method;
+use crate::methods::answer::Cell;
+use crate::methods::value::Value;
 use crate::record::kept::{self, Kept};
 use crate::record::rows::Column;
-use crate::search::methods::Method;
-use crate::search::methods::answer::Cell;
-use crate::search::value::Value;
 
 /// What an aggregate state points to, from its first row on.
 #[derive(Clone)]

@@ -7,8 +7,8 @@ use super::api::Handle;
 use super::records::Records;
 use super::vectors::{ListEntry, Vector, bytes};
 use crate::kernel::rank_update::triangle;
+use crate::linear::problem::Gram;
 use crate::record::gram::Record;
-use crate::search::problem::Gram;
 
 /// The records of a chunk, field by field.
 pub struct Grams {

@@ -58,12 +58,12 @@ use vectors::Vector;
 
 use crate::kernel::fold;
 use crate::kernel::gaps::impute;
+use crate::linear::select::select;
+use crate::methods::answer::ARRIVED;
+use crate::methods::options;
+use crate::methods::{METHODS, Method};
 use crate::record::gram::Record;
 use crate::record::rows::Group;
-use crate::search::linear::select::select;
-use crate::search::methods::answer::ARRIVED;
-use crate::search::methods::{METHODS, Method};
-use crate::search::options;
 
 /// Register the functions; DuckDB calls this when it loads the extension.
 ///

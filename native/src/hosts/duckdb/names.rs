@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString};
 
 use super::api::{self, Handle};
 use crate::glm::request::METHODS as OF_ROWS;
-use crate::search::methods::{METHODS, Method, PREDICT_AVAILABLE};
+use crate::methods::{METHODS, Method, PREDICT_AVAILABLE};
 
 /// An error if the name is somebody's: a database in a file, one in memory without our macros,
 /// or a schema of the database that is open.

@@ -15,7 +15,7 @@ use super::vectors::{Text, Vector, View};
 use crate::kernel::chunk::Missing;
 use crate::record::inputs::{Column, MissingColumns, Rows, Unknown};
 use crate::record::prefix::{self, Plan, Prediction};
-use crate::search::nearest;
+use crate::words::nearest;
 
 /// `anytime_predict(sequence, row [, budget] [, options])`; NULL without a sequence.
 pub unsafe extern "C" fn anytime_predict(info: Handle, chunk: Handle, out: Handle) {

@@ -7,12 +7,12 @@ use super::grams::Grams;
 use super::scalar_guard;
 use super::sequences::write_sequence;
 use super::vectors::{Vector, write_text};
+use crate::linear::problem::Target;
+use crate::methods::Method;
+use crate::methods::given::read_request;
+use crate::methods::setup::Request;
 use crate::record::gram::Names;
-use crate::search::given::read_request;
-use crate::search::methods::Method;
-use crate::search::problem::Target;
 use crate::search::run::Workspace;
-use crate::search::setup::Request;
 use crate::search::steps::to_the_end;
 
 /// A search, such as `anytime_sequence(record, target [, options])`; empty if the record is

@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::api::type_id;
 use super::types::STEP_FIELDS;
 use super::vectors::{ListEntry, Text, Vector, View, bytes, text, write_text, write_texts};
+use crate::linear::groups::Groups;
 use crate::record::inputs::Rows;
 use crate::record::prefix::{Prediction, Step};
-use crate::search::groups::Groups;
 use crate::search::sequence::Sequence;
 use crate::search::steps::Action;
 

@@ -3,8 +3,8 @@
 use std::ffi::{CStr, CString, c_char};
 
 use super::api::{self, Handle, type_id};
+use crate::methods::answer::Type;
 use crate::record::gram::{FIELDS, OPTIONAL};
-use crate::search::methods::answer::Type;
 
 /// A logical type that is destroyed when it goes out of scope.
 pub struct LogicalType(Handle);

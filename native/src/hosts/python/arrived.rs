@@ -17,7 +17,7 @@ use crate::kernel::chunk::Missing;
 use crate::record::arrow::read_record;
 use crate::record::inputs::{Column, Kind, MissingColumns, Rows};
 use crate::record::texts::{Texts, Values};
-use crate::search::nearest;
+use crate::words::nearest;
 
 /// Sets of names of rows that are known to be right.
 const MOST_SHAPES: usize = 1024;

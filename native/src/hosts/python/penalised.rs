@@ -152,7 +152,8 @@ pub unsafe extern "C" fn dbselect_penalised_degrees(
     })
 }
 
-fn list(values: Vec<f64>) -> ArrayRef {
+/// One row of numbers.
+pub(super) fn list(values: Vec<f64>) -> ArrayRef {
     let field = Arc::new(Field::new_list_field(DataType::Float64, false));
     let ends = OffsetBuffer::from_lengths([values.len()]);
     Arc::new(LargeListArray::new(field, ends, Arc::new(Float64Array::from(values)), None))

@@ -11,8 +11,8 @@ use arrow_array::{Array, LargeBinaryArray, RecordBatch, RecordBatchReader, Struc
 
 use super::{Met, Reader, Sums, export, guard};
 use crate::kernel::moments::MOST_COUNTED;
+use crate::kernel::state::{self, hash_of_texts, state, torn};
 use crate::record::categories::Layout;
-use crate::record::state::{self, hash_of_texts, state, torn};
 
 state!(Sums { numbers, levels, absent }..Sums::default());
 

@@ -11,7 +11,7 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Fields};
 
 use super::NO_ROWS;
-use crate::search::groups::Groups;
+use crate::linear::groups::Groups;
 use crate::search::sequence::Sequence;
 use crate::search::steps::{Action, Choice, Stop};
 
@@ -22,7 +22,6 @@ pub struct Answers {
     stop: Vec<i8>,
     is_sequence: Vec<bool>,
     condition: Vec<f64>,
-    begun: Vec<f64>,
     trace: Texting,
     aliased_ends: Ends,
     aliased: Texting,
@@ -122,7 +121,6 @@ impl Answers {
         self.status.push(reason)?;
         self.stop.push(0);
         self.condition.push(0.0);
-        self.begun.push(0.0);
         self.trace.push("")?;
         self.push_ends(false)
     }
@@ -144,7 +142,6 @@ impl Answers {
         self.status.push("")?;
         self.stop.push(sequence.stop as i8);
         self.condition.push(sequence.condition);
-        self.begun.push(sequence.begun);
         self.trace.push(sequence.trace.map_or("", |trace| &groups.members[trace.column]))?;
         for &column in &sequence.aliased {
             self.aliased.push(&groups.members[column])?;
@@ -164,7 +161,6 @@ impl Answers {
         self.stop.extend(more.stop);
         self.is_sequence.extend(more.is_sequence);
         self.condition.extend(more.condition);
-        self.begun.extend(more.begun);
         self.trace.append(more.trace)?;
         self.aliased_ends.append(more.aliased_ends)?;
         self.aliased.append(more.aliased)?;
@@ -186,14 +182,13 @@ impl Answers {
         let is_not: NullBuffer = self.is_sequence.iter().map(|is| !is).collect();
         let stop = dictionary(Int8Array::new(self.stop.into(), is()), &Stop::NAMES);
         let choices = dictionary(Int8Array::from(self.choices), &Choice::NAMES);
-        let fields: [(&str, ArrayRef); 8] = [
+        let fields: [(&str, ArrayRef); 7] = [
             ("sequence", list(self.ends, Arc::new(self.steps.finish()))),
             ("status", Arc::new(self.status.finish(Some(is_not)))),
             ("stop", stop),
             ("choices", list(self.choice_ends, choices)),
             ("aliased", list(self.aliased_ends, Arc::new(self.aliased.finish(None)))),
             ("condition", Arc::new(Float64Array::new(self.condition.into(), is()))),
-            ("begun", Arc::new(Float64Array::new(self.begun.into(), is()))),
             ("trace", Arc::new(self.trace.finish(None))),
         ];
         structs(fields)

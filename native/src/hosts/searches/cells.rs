@@ -9,7 +9,7 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{Field, Fields};
 
 use super::answers::{Ends, Texting, maps};
-use crate::search::methods::answer::{Cell, Type};
+use crate::methods::answer::{Cell, Type};
 
 /// An array in the making.
 pub struct Cells {

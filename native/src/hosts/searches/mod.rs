@@ -22,44 +22,31 @@ use self::cells::Cells;
 use self::plans::{Planned, Plans};
 use self::records::{Columns, Views};
 use crate::kernel::threads::in_pieces;
+use crate::linear::problem::{Gram, Target};
+use crate::methods::answer::{Cell, Found, Type};
+use crate::methods::question::{Asker, Question};
+use crate::methods::setup::Request;
 use crate::record::arrow::read_record;
 use crate::record::terms::Terms;
-use crate::search::error::Error;
-use crate::search::methods::answer::{Cell, Found, Type};
-use crate::search::methods::question::{Asker, Question};
-use crate::search::problem::{Gram, Target};
 use crate::search::run::Workspace;
 use crate::search::sets::exchange::GoesOn;
-use crate::search::setup::Request;
-use crate::search::steps::{Turn, to_the_end};
+use crate::search::steps::to_the_end;
+use crate::words::error::Error;
 
 /// Search every record of an array, on all cores if there is much to do.
 ///
 /// The answer has a row for each: `sequence`, a list of steps, empty where there is none;
 /// `status`, why there is none; and of those that there are `stop`, `choices` of the steps
-/// from 1 on, `aliased` columns, the `condition` of the columns selected in the end and of those
-/// that an elimination has `begun` with, and the aliased column whose `trace` may explain much,
-/// empty if there is none.
-///
-/// `turn` is called after every step and returns whether to go on; the array then has one
-/// record, as steps of many come from many threads at once.
-pub fn search_records(
-    records: &ArrayRef,
-    request: &Request,
-    turn: Option<&mut Turn>,
-) -> Result<StructArray, String> {
+/// from 1 on, `aliased` columns, the `condition` of the columns selected, and the aliased column
+/// whose `trace` may explain much, empty if there is none.
+pub fn search_records(records: &ArrayRef, request: &Request) -> Result<StructArray, String> {
     request.check()?;
-    check_followed(records, turn.is_some())?;
     let Some(records) = Records::of(records)? else {
         return Ok(Answers::none(records.len())?.finish());
     };
     let views = records.columns.views()?;
-    let pieces = match turn {
-        Some(turn) => vec![records.search(&views, 0..1, request, turn)],
-        None => in_pieces(records.rows.len(), views.work(), |rows| {
-            records.search(&views, rows, request, &mut to_the_end)
-        }),
-    };
+    let pieces =
+        in_pieces(records.rows.len(), views.work(), |rows| records.search(&views, rows, request));
     let mut all = Answers::default();
     for piece in pieces {
         all.append(piece?)?;
@@ -82,7 +69,10 @@ pub fn answer_records(
     returns: &'static Type,
     goes_on: Option<&mut GoesOn>,
 ) -> Result<StructArray, String> {
-    check_followed(records, goes_on.is_some())?;
+    let count = records.len();
+    if goes_on.is_some() && count != 1 {
+        return Err(format!("ArgumentError: turn follows one record; there are {count}"));
+    }
     let mut all = Told::new(returns);
     let Some(records) = Records::of(records)? else {
         (0..records.len()).try_for_each(|_| all.push(Err(NO_ROWS.to_string())))?;
@@ -97,16 +87,6 @@ pub fn answer_records(
     };
     pieces.into_iter().try_for_each(|piece| all.append(piece?))?;
     Ok(all.finish())
-}
-
-/// Refuse to follow the turns of many records, which come from many threads at once.
-fn check_followed(records: &ArrayRef, is_followed: bool) -> Result<(), String> {
-    match records.len() {
-        count if is_followed && count != 1 => {
-            Err(format!("ArgumentError: turn follows one record; there are {count}"))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Say of every record of an array why it cannot be searched for a target; NULL if it can.
@@ -214,7 +194,6 @@ impl<'r> Records<'r> {
         views: &Views,
         rows: Range<usize>,
         request: &Request,
-        turn: &mut Turn,
     ) -> Result<Answers, String> {
         let mut found = Answers::default();
         let mut workspace = Workspace::default();
@@ -225,7 +204,7 @@ impl<'r> Records<'r> {
             |record| match record {
                 Ok((planned, gram)) => {
                     let searched = planned.plan.plan(gram)?.and_then(|plan| {
-                        Ok((workspace.search(request, plan, gram, turn)?, &plan.groups))
+                        Ok((workspace.search(request, plan, gram, &mut to_the_end)?, &plan.groups))
                     });
                     match searched {
                         Ok((sequence, groups)) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::records::Columns;
 use crate::record::terms::{self, Terms};
-use crate::search::error::Error;
+use crate::words::error::Error;
 
 /// The columns of a record, and its terms as it has them.
 type Key = (Vec<String>, Option<String>);

@@ -9,8 +9,8 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
 use crate::kernel::rank_update::triangle;
+use crate::linear::problem::Gram;
 use crate::record::arrow::{Leaf, Place, field, leaf};
-use crate::search::problem::Gram;
 
 /// What a search of few columns costs, as the cube of a width: some microseconds.
 const LEAST_WORK: f64 = 1e3;

@@ -3,12 +3,12 @@
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use crate::search::given;
-use crate::search::methods::Method;
-use crate::search::methods::answer::Type;
-use crate::search::methods::question::Question;
-use crate::search::setup::Request;
-use crate::search::value::Value;
+use crate::methods::Method;
+use crate::methods::answer::Type;
+use crate::methods::given;
+use crate::methods::question::Question;
+use crate::methods::setup::Request;
+use crate::methods::value::Value;
 
 /// The name of the only entry of an object that means a number which JSON lacks.
 const NOT_FINITE: &str = "\0";

@@ -2,10 +2,10 @@
 
 use super::greedy::Greedy;
 use super::posterior::Posterior;
-use crate::search::algebra::dense::dot;
-use crate::search::error::{Error, shown};
-use crate::search::options::refused;
-use crate::search::value::Value;
+use crate::linear::algebra::dense::dot;
+use crate::methods::options::refused;
+use crate::methods::value::Value;
+use crate::words::error::{Error, shown};
 
 /// Largest size of a value: fourth powers times the square of a variance stay finite.
 const LARGEST: f64 = 1e60;

@@ -11,9 +11,9 @@
 //! Source: Potter's update, in Bierman (1977), Factorization Methods for Discrete Sequential
 //! Estimation.
 
-use crate::search::algebra::cholesky::cholesky;
-use crate::search::algebra::dense::{dot, subtract_combination};
-use crate::search::algebra::factor::largest_eigenvalue;
+use crate::linear::algebra::cholesky::cholesky;
+use crate::linear::algebra::dense::{dot, subtract_combination};
+use crate::linear::algebra::factor::largest_eigenvalue;
 
 /// Share added to the largest eigenvalue: the digits of x'Px that the root keeps where
 /// s |x|^2 / beta2 reaches 1e16.
@@ -140,7 +140,7 @@ impl Posterior {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::algebra::cholesky::inverse;
+    use crate::linear::algebra::cholesky::inverse;
     use crate::testing::Lcg;
 
     /// P after some rows, by the definition.

@@ -6,8 +6,8 @@
 
 use super::posterior::Posterior;
 use crate::kernel::simd::vectorised;
-use crate::search::algebra::dense::dot;
-use crate::search::algebra::panels::subtract_shares;
+use crate::linear::algebra::dense::dot;
+use crate::linear::algebra::panels::subtract_shares;
 
 /// Rows taken that products may lag behind, as a share of the columns: to follow L rows costs
 /// 6 L d a row, and new products 4 d^2.

@@ -21,8 +21,8 @@
 
 use std::ops::Range;
 
-use crate::search::algebra::dense::dot;
-use crate::search::algebra::factor::{Factor, largest_eigenvalue};
+use crate::linear::algebra::dense::dot;
+use crate::linear::algebra::factor::{Factor, largest_eigenvalue};
 use crate::search::draws::Draws;
 
 /// A sweep over all blocks that changes no entry by more than this is the last.

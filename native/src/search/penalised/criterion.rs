@@ -18,9 +18,9 @@
 
 use std::f64::consts::PI;
 
-use crate::search::error::Error;
-use crate::search::options::choice;
-use crate::search::value::Value;
+use crate::methods::options::choice;
+use crate::methods::value::Value;
+use crate::words::error::Error;
 
 /// Shares of the target's variance below this are rounding: a perfect fit counts as it.
 const SMALLEST_SHARE: f64 = 1e-14;

@@ -7,8 +7,8 @@
 //! Fadili, Peyre, Dossal (2017), Annals of the Institute of Statistical Mathematics 69.
 
 use super::quadratic::{Penalty, Quadratic};
-use crate::search::algebra::dense::dot;
-use crate::search::algebra::factor::{Factor, largest_eigenvalue};
+use crate::linear::algebra::dense::dot;
+use crate::linear::algebra::factor::{Factor, largest_eigenvalue};
 
 /// Added to a Hessian without an inverse, as a share of the columns' variances: a thousand times
 /// the rounding of G, and what it takes from degrees of freedom is below the sixth digit.

@@ -27,9 +27,9 @@
 
 use super::curvature::Curvature;
 use super::quadratic::{Penalty, Quadratic, Violations, shrunk};
-use crate::search::algebra::dense::dot;
-use crate::search::algebra::eigen::EIGENVALUE_SHARE;
-use crate::search::algebra::factor::Factor;
+use crate::linear::algebra::dense::dot;
+use crate::linear::algebra::eigen::EIGENVALUE_SHARE;
+use crate::linear::algebra::factor::Factor;
 use crate::search::walks::ties::first_of_the_best;
 
 /// Violations below this, in correlations, count as none: three digits below what callers

@@ -6,13 +6,13 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::search::algebra::dense::dot;
-use crate::search::error::Error;
-use crate::search::groups::Groups;
-use crate::search::linear::columns::match_columns;
-use crate::search::linear::state::{Buffers, State};
-use crate::search::nearest::unknown;
-use crate::search::problem::Linear;
+use crate::linear::algebra::dense::dot;
+use crate::linear::columns::match_columns;
+use crate::linear::groups::Groups;
+use crate::linear::problem::Linear;
+use crate::linear::state::{Buffers, State};
+use crate::words::error::Error;
+use crate::words::nearest::unknown;
 
 /// Factor of a column that has no coefficient to adapt to: it enters nowhere on a path.
 const NEVER: f64 = 1e12;

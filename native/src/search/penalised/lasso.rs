@@ -12,18 +12,18 @@ use super::factors::{Factors, Pilot};
 use super::path::{Grid, Path};
 use super::quadratic::{Penalty, Quadratic};
 use crate::kernel::possible::INDEFINITE;
-use crate::search::error::Error;
-use crate::search::given::Given;
-use crate::search::groups::Groups;
-use crate::search::linear::state::{Buffers, State};
-use crate::search::methods::answer::{Cell, Found};
-use crate::search::methods::chosen::Chosen;
-use crate::search::methods::question::{Choice, Setting};
-use crate::search::options::{refused, refused_by};
-use crate::search::problem::Linear;
+use crate::linear::groups::Groups;
+use crate::linear::problem::Linear;
+use crate::linear::state::{Buffers, State};
+use crate::methods::answer::{Cell, Found};
+use crate::methods::chosen::Chosen;
+use crate::methods::given::Given;
+use crate::methods::options::{refused, refused_by};
+use crate::methods::question::{Choice, Setting};
+use crate::methods::setup::{Limited, Plan};
+use crate::methods::value::Value;
 use crate::search::sets::exchange::GoesOn;
-use crate::search::setup::{Limited, Plan};
-use crate::search::value::Value;
+use crate::words::error::Error;
 
 /// What is penalised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

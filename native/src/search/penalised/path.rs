@@ -28,7 +28,7 @@
 use super::curvature::condition;
 use super::descent::{Descent, Effort};
 use super::quadratic::{Penalty, Quadratic, Violations, shrunk};
-use crate::search::linear::state::CONDITION_LIMIT;
+use crate::linear::state::CONDITION_LIMIT;
 use crate::search::walks::ties::first_of_the_best;
 
 /// Steps to a reach, which rise to it, quadratically: the last ones change nothing.
@@ -247,7 +247,7 @@ fn unpenalised(quadratic: &Quadratic, weights: &Penalty, descent: &mut Descent) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::algebra::dense::dot;
+    use crate::linear::algebra::dense::dot;
     use crate::search::penalised::curvature::degrees;
     use crate::testing::Lcg;
 

@@ -13,9 +13,9 @@ use std::cell::OnceCell;
 use std::ops::Range;
 
 use crate::kernel::possible::LEFT_ROUNDING;
-use crate::search::algebra::dense::{dot, subtract_combination};
-use crate::search::algebra::eigen::eigen;
-use crate::search::algebra::factor::Factor;
+use crate::linear::algebra::dense::{dot, subtract_combination};
+use crate::linear::algebra::eigen::eigen;
+use crate::linear::algebra::factor::Factor;
 
 /// What is added to the quadratic, >= 0 throughout.
 #[derive(Clone, Debug)]

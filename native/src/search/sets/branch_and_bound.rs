@@ -28,9 +28,9 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use super::exchange::{GoesOn, Limits, improve, prefer_cheaper};
-use crate::search::linear::groupwise::Groupwise;
-use crate::search::linear::relaxation::{Tangent, Undecided};
-use crate::search::linear::state::State;
+use crate::linear::state::State;
+use crate::search::sets::groupwise::Groupwise;
+use crate::search::sets::relaxation::{Tangent, Undecided};
 use crate::search::steps::BUDGET_SLACK;
 
 /// Sets nearer than this share of the target's variance are ties: what they explain is known to

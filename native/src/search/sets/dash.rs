@@ -18,8 +18,8 @@
 use std::collections::HashMap;
 
 use super::exchange::GoesOn;
+use crate::linear::state::State;
 use crate::search::draws::Draws;
-use crate::search::linear::state::State;
 use crate::search::walks::ties::{TIE_SHARE, best_first, first_of_the_best};
 
 /// The alphas that are guessed.
@@ -371,8 +371,8 @@ fn powers(largest: f64, least: f64, epsilon: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::linear::state::Buffers;
-    use crate::search::problem::Linear;
+    use crate::linear::problem::Linear;
+    use crate::linear::state::Buffers;
 
     /// Independent columns that explain 1/2, 1/4, 1/8, ... of the target.
     fn problem(width: usize) -> Linear {

@@ -13,7 +13,7 @@
 //! The twin of `dbselect/selection/exchange.py` and `dbselect/methods/sets/exchange.py`. Source:
 //! Miller (2002), Subset Selection in Regression, section 3.3; Fedorov (1972) for designs.
 
-use crate::search::linear::state::State;
+use crate::linear::state::State;
 use crate::search::steps::fits;
 use crate::search::walks::removal::held_cost;
 use crate::search::walks::ties::{LEAST_RISE, first_of_the_best};
@@ -240,8 +240,8 @@ fn from_above(state: &mut State, limits: &Limits) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::linear::state::Buffers;
-    use crate::search::problem::{Gram, Linear};
+    use crate::linear::problem::{Gram, Linear};
+    use crate::linear::state::Buffers;
     use crate::testing::moments;
 
     /// Columns a, b, c = a + b but for a little, and the target a + b.

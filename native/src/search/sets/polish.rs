@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 
 use super::exchange::first_rise;
 use super::projection::Limits;
-use crate::search::linear::state::State;
+use crate::linear::state::State;
 use crate::search::walks::ties::{LEAST_RISE, best_first, first_of_the_best};
 
 /// Groups that are tried in the place of another: those with the best single columns.

@@ -13,20 +13,20 @@ use super::polish::{Within, forward, polish};
 use super::projection::Limits;
 use super::thresholding::{Descent, LeastSquares, Settings, Variant};
 use crate::kernel::possible::INDEFINITE;
-use crate::search::algebra::dense::dot;
-use crate::search::error::Error;
-use crate::search::given::Given;
-use crate::search::groups::Groups;
-use crate::search::linear::state::{Buffers, State};
-use crate::search::methods::answer::Found;
-use crate::search::methods::chosen::Chosen;
-use crate::search::methods::question::{Choice, Setting};
-use crate::search::options::refused;
-use crate::search::problem::Linear;
-use crate::search::setup::{Limited, Plan};
+use crate::linear::algebra::dense::dot;
+use crate::linear::groups::Groups;
+use crate::linear::problem::Linear;
+use crate::linear::state::{Buffers, State};
+use crate::methods::answer::Found;
+use crate::methods::chosen::Chosen;
+use crate::methods::given::Given;
+use crate::methods::options::refused;
+use crate::methods::question::{Choice, Setting};
+use crate::methods::setup::{Limited, Plan};
+use crate::methods::value::Value;
 use crate::search::steps::is_possible;
-use crate::search::value::Value;
 use crate::search::walks::ties::LEAST_RISE;
+use crate::words::error::Error;
 
 /// Columns times the square of most columns up to which exchanges are tried: a turn of them takes
 /// a second there.

@@ -13,13 +13,13 @@
 //! Algorithms 1 and 2, Table 1; Foucart (2011) for the least squares on a support that stays.
 
 use super::projection::{Groups, Limits, support};
-use crate::search::algebra::dense::dot;
-use crate::search::algebra::factor::Factor;
-use crate::search::error::Error;
-use crate::search::options::choice;
-use crate::search::problem::Linear;
-use crate::search::value::Value;
+use crate::linear::algebra::dense::dot;
+use crate::linear::algebra::factor::Factor;
+use crate::linear::problem::Linear;
+use crate::methods::options::choice;
+use crate::methods::value::Value;
 use crate::search::walks::ties::levelled;
+use crate::words::error::Error;
 
 /// Lambdas of the ridge solutions to start from, around 1, the variance of a column.
 const START_RIDGES: [f64; 3] = [0.1, 1.0, 10.0];

@@ -8,8 +8,8 @@
 //! The twin of `dbselect/selection/backward.py`. Source: Zhang (2008), section 2.
 
 use super::removal::{held_cost, least_useful, removal};
-use crate::search::linear::state::State;
-use crate::search::options::Usefulness;
+use crate::linear::state::State;
+use crate::methods::options::Usefulness;
 use crate::search::steps::{Interrupted, Record, Stop, fits};
 
 /// What bounds the removals.

@@ -10,10 +10,10 @@
 //! The twin of `dbselect/selection/criteria.py` and `rounding.py`. Source: Hu, Grubb, Bagnell,
 //! Hebert (2016), Algorithms 1 and 2, sections 2 and 5.5.
 
-use crate::search::algebra::eigen::{EIGENVALUE_SHARE, inverse_root};
-use crate::search::linear::state::State;
-use crate::search::options::Rule;
-use crate::search::problem::Linear;
+use crate::linear::algebra::eigen::{EIGENVALUE_SHARE, inverse_root};
+use crate::linear::problem::Linear;
+use crate::linear::state::State;
+use crate::methods::options::Rule;
 use crate::search::steps::ROUNDING_GAIN;
 
 /// A squared correlation below this is rounding: correlations err by some 1e-15.
@@ -65,15 +65,18 @@ impl Criterion {
         scores.clear();
         let mut roots = &self.roots[..];
         for group in 0..state.size() {
-            let b = &state.gradient()[state.columns(group)];
-            let (root, rest) = roots.split_at(b.len() * b.len());
+            let columns = state.columns(group);
+            let (root, rest) = roots.split_at(columns.len() * columns.len());
             roots = rest;
-            self.white.clear();
-            self.white.resize(b.len(), 0.0);
-            for (row, b) in root.chunks_exact(b.len()).zip(b) {
-                self.white.iter_mut().zip(row).for_each(|(white, x)| *white += x * b);
+            let mut score = 0.0;
+            for b in state.gradient().chunks_exact(state.problem.width()) {
+                self.white.clear();
+                self.white.resize(columns.len(), 0.0);
+                for (row, b) in root.chunks_exact(columns.len()).zip(&b[columns.clone()]) {
+                    self.white.iter_mut().zip(row).for_each(|(white, x)| *white += x * b);
+                }
+                score += self.white.iter().map(|white| white * white).sum::<f64>();
             }
-            let score: f64 = self.white.iter().map(|white| white * white).sum();
             let waits = state.waiting()[group];
             scores.push(if waits { above(score, ROUNDING_WHITENED) } else { 0.0 });
         }
@@ -84,8 +87,10 @@ impl Criterion {
 fn of_gradient(state: &State, scores: &mut Vec<f64>, add: impl Fn(f64, f64) -> f64) {
     scores.clear();
     let square = |j: usize| {
-        let (b, unit) = (state.gradient()[j], state.problem.unit[j]);
-        above(b * b, ROUNDING_GRADIENT) * (unit * unit)
+        let (slopes, unit) = (state.gradient()[j..].iter(), state.problem.unit[j]);
+        let squares =
+            slopes.step_by(state.problem.width()).map(|b| above(b * b, ROUNDING_GRADIENT));
+        squares.sum::<f64>() * (unit * unit)
     };
     scores.extend((0..state.size()).map(|group| {
         let waits = state.waiting()[group];

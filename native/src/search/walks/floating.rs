@@ -17,9 +17,9 @@ use std::collections::HashMap;
 use super::criteria::Criterion;
 use super::foba::{Allowance, Limits, foba_search};
 use super::ties::LEAST_RISE;
-use crate::search::linear::state::State;
-use crate::search::options::{FloatingOptions, Usefulness};
-use crate::search::setup::Plan;
+use crate::linear::state::State;
+use crate::methods::options::{FloatingOptions, Usefulness};
+use crate::methods::setup::Plan;
 use crate::search::steps::{Record, Stop, fits};
 
 /// What every set seen so far cost and explained.

@@ -19,9 +19,9 @@
 use super::criteria::Criterion;
 use super::removal::{held_cost, least_useful, removal};
 use super::ties::first_of_the_best;
-use crate::search::linear::state::State;
-use crate::search::options::{FobaOptions, Usefulness};
-use crate::search::setup::Plan;
+use crate::linear::state::State;
+use crate::methods::options::{FobaOptions, Usefulness};
+use crate::methods::setup::Plan;
 use crate::search::steps::{
     Action, Choice, Interrupted, ROUNDING_GAIN, Record, Step, Stop, fits, is_possible,
 };

@@ -13,7 +13,7 @@
 
 use super::criteria::Criterion;
 use super::ties::first_of_the_best;
-use crate::search::linear::state::State;
+use crate::linear::state::State;
 use crate::search::steps::{Action, Choice, Interrupted, Record, Step, Stop, fits};
 
 /// What bounds a greedy search.

@@ -3,8 +3,8 @@
 //! The twin of `dbselect/selection/removal.py`.
 
 use super::ties::first_of_the_best;
-use crate::search::linear::state::State;
-use crate::search::options::Usefulness;
+use crate::linear::state::State;
+use crate::methods::options::Usefulness;
 use crate::search::steps::{Action, Choice, Step};
 
 /// Losses below this share of the target's variance are rounding, so that they tie.
@@ -49,9 +49,10 @@ fn by_coefficient(state: &mut State, lengths: &mut Vec<f64>) {
     let mut coef = Vec::new();
     state.coefficients(&mut coef);
     lengths.resize(state.size(), 0.0);
+    let rank = state.support().len().max(1);
     for held in state.held() {
-        let squares = coef[held.rows()].iter().map(|w| w * w);
-        lengths[held.group] = squares.sum::<f64>().sqrt();
+        let own = coef.chunks_exact(rank).flat_map(|coef| &coef[held.rows()]);
+        lengths[held.group] = own.map(|w| w * w).sum::<f64>().sqrt();
     }
 }
 

@@ -16,10 +16,10 @@
 use std::f64::consts::PI;
 
 use super::removal::held_cost;
-use crate::search::linear::state::State;
-use crate::search::options::{Direction, Information, StepOptions};
-use crate::search::problem::Gram;
-use crate::search::setup::Plan;
+use crate::linear::problem::Gram;
+use crate::linear::state::State;
+use crate::methods::options::{Direction, Information, StepOptions};
+use crate::methods::setup::Plan;
 use crate::search::steps::{Action, Choice, Interrupted, ROUNDING_GAIN, Record, Step, Stop, fits};
 
 /// Falls of a criterion below this are rounding; R's `step` has the same.

@@ -14,9 +14,9 @@ use super::{OPTIONS, Told, Treatment};
 use crate::arrived::pattern::Pattern;
 use crate::arrived::predictor::Predictor;
 use crate::arrived::rows::{Arrivals, Found};
+use crate::methods::PREDICT_AVAILABLE;
 use crate::record::inputs::{Column, Kind, MissingColumns, Rows};
 use crate::record::prefix::Case;
-use crate::search::methods::PREDICT_AVAILABLE;
 
 /// Predictors matched to the columns of a table that a thread keeps.
 const MOST_KEPT: usize = 64;

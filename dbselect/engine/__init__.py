@@ -1,0 +1,1 @@
+"""What the compiled library computes of one linear model."""

@@ -1,0 +1,263 @@
+"""What is selected of a linear problem, and what every other group would add.
+
+The numbers are the compiled library's, `native/src/linear/state.rs`: a new group costs
+O(D |S| |g|), a full sequence O(D^3). Memory is that of U, 8 D^2 bytes at most, and as much for the
+coefficients; correlations are not copied.
+
+Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dbselect._native import LinearProblem
+from dbselect.record.gram import Matrix, Vector
+
+Index = npt.NDArray[np.intp]
+
+#: Share of its own variance below which a column is aliased: conditional variances
+#: carry an error of some 1e-15 for a small w, so what is left still has three digits.
+RANK_SHARE = 1e-12
+#: Weight in an aliased column below which a column that goes leaves the other aliased: its
+#: square stays below RANK_SHARE even where a hundred of them add up.
+DEPENDENT_WEIGHT = 1e-7
+
+#: Numbers of a state: see `dbselect_linear_read`.
+GAINS, LOSSES, GRADIENT, LEFT, COEF, COEFFICIENTS, RESPONSE_GAINS = range(7)
+EXPLAINED, DEGREES, CONDITION, INDEFINITE, INVERSE, COORDINATES = range(7, 13)
+
+
+class LinearState:
+    """The selected groups and what every other would add, of a `linear.problem.Linear`.
+
+    A problem without a dense G brings ``rows`` as they are needed, and ``blocks`` of groups.
+    """
+
+    def __init__(self, problem: Any, members: Sequence[Index]) -> None:
+        self.problem = problem
+        self.members = members
+        self._select([])
+
+    def _select(self, held: Sequence[int]) -> None:
+        """Select some groups in place of all."""
+        self._select_of(self.members, held)
+
+    def _select_of(self, members: Sequence[Index], held: Sequence[int]) -> None:
+        self._state = _problem_of(self.problem, members).state()
+        self._changed()
+        for group in held:
+            self._state.add([group])
+
+    def _changed(self) -> None:
+        self._selected: tuple[list[int], list[int], list[int], list[int]] | None = None
+
+    @property
+    def _lists(self) -> tuple[list[int], list[int], list[int], list[int]]:
+        if self._selected is None:
+            self._selected = self._state.selected()
+        return self._selected
+
+    def _number(self, what: int) -> float:
+        return float(self._state.read(what, (1,))[0])
+
+    @property
+    def blocked(self) -> Iterable[tuple[Index, Index]]:
+        """The groups whose own block is made, those of each size together (`by_size`)."""
+        return by_size(self.members)
+
+    @property
+    def apart(self) -> Sequence[tuple[int, Any]]:
+        """The groups whose own block is not made, each with what replaces it."""
+        return []
+
+    @property
+    def size(self) -> int:
+        """J, the number of groups."""
+        return len(self.members)
+
+    @property
+    def held(self) -> list[int]:
+        """The selected groups."""
+        return list(self._lists[0])
+
+    @property
+    def support(self) -> list[int]:
+        """The columns of the selected groups that are not aliased, one for each row of U."""
+        return list(self._lists[2])
+
+    @property
+    def aliased(self) -> list[int]:
+        """The columns of the selected groups that depend on columns before them."""
+        return list(self._lists[3])
+
+    @property
+    def variance(self) -> Vector:
+        """The diagonal of C; shape (D,)."""
+        return np.asarray(self.problem.variances + self.problem.ridge)
+
+    @property
+    def b(self) -> Matrix:
+        """The gradient of each response; shape (K, D)."""
+        return self._state.read(GRADIENT, np.atleast_2d(self.problem.c).shape)
+
+    @property
+    def explained(self) -> float:
+        """F of the selected groups, as a share of the target's variance."""
+        return min(self._number(EXPLAINED), 1.0)  # the sum may round to more
+
+    @property
+    def value(self) -> float:
+        """What every search maximises: `explained`."""
+        return self.explained
+
+    @property
+    def is_indefinite(self) -> bool:
+        """Whether less than nothing is left of a column, as of no rows' columns."""
+        return bool(self._number(INDEFINITE))
+
+    def gains(self) -> Vector:
+        """Return gain(g | S) of each of the J groups; 0 for the selected ones."""
+        return self._state.read(GAINS, (self.size,))
+
+    def losses(self) -> Vector:
+        """Return loss(g | S), 0 if not held, less what aliased columns replace; O(|S|^2)."""
+        return self._state.read(LOSSES, (self.size,))
+
+    def factor(self, columns: Index) -> Matrix:
+        """Return U at some columns, a row for each column of `support`."""
+        return self._state.factor(columns, len(self._lists[2]))
+
+    def conditional(self, columns: Index) -> Matrix:
+        """Return the covariance of some columns given the selected ones; shape (k, k)."""
+        C = np.ascontiguousarray(self.problem.block(columns))
+        C[np.diag_indices_from(C)] += self.problem.ridge[columns]
+        self._state.take_explained(columns, C)
+        return C
+
+    def add(self, group: int) -> float:
+        """Select a group and return its gain."""
+        return self.add_all([group])
+
+    def add_all(self, groups: Sequence[int]) -> float:
+        """Select several groups at once and return what they gain together."""
+        self._changed()
+        return self._state.add(groups)
+
+    def remove(self, group: int) -> float:
+        """Give a selected group back and return its loss."""
+        self._changed()
+        return self._state.remove(group)
+
+    def dependent(self) -> tuple[Index, Vector, Vector]:
+        """Return dependent columns, and as shares what is left of each and its squared gradient."""
+        left, variance = self._state.read(LEFT, self.variance.shape), self.variance
+        depends = left <= RANK_SHARE * variance
+        depends[self._lists[3]] = True
+        depends &= (variance > 0) & ~self.problem.constant
+        depends[self._lists[2]] = False
+        columns = np.flatnonzero(depends)
+        own = variance[columns]
+        return columns, left[columns] / own, (self.b[:, columns] ** 2).sum(axis=0) / own
+
+    def settled(self) -> Self:
+        """Return the state that aliases of dependent columns the last ones."""
+        return self
+
+    def copy(self) -> Self:
+        """Return a state that changes alone."""
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made._state = self._state.copy()
+        return made
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_state": None, "_selected": self.held}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__dict__.update(kept)
+        self._select(kept["_selected"])
+
+    def coef(self) -> Vector:
+        """Return w(S) on unit-variance columns; shape (D,), of several responses (K, D)."""
+        return self._state.read(COEF, self.problem.c.shape)
+
+    def coefficients(self) -> Matrix:
+        """Return w(S) after none, one, two, ... groups; shape (groups + 1, D), or (.., K, D)."""
+        return self._state.read(COEFFICIENTS, (len(self._lists[0]) + 1, *self.problem.c.shape))
+
+    def response_gains(self) -> Matrix:
+        """Return the gain of each response by each group added so far; shape (groups added, K)."""
+        responses = len(np.atleast_2d(self.problem.c))
+        return self._state.read(RESPONSE_GAINS, (len(self._lists[0]), responses))
+
+    def corrections(self, residuals: Matrix) -> Matrix:
+        """Return ``C_SS^-1 r`` for the residuals of every prefix; shape (groups added + 1, D)."""
+        support, corrections = self._lists[2], np.zeros(residuals.shape)
+        own = np.ascontiguousarray(residuals[:, support])
+        self._state.correct(own)
+        corrections[:, support] = own
+        return corrections
+
+    def degrees(self) -> float:
+        """Return tr(C_SS^-1 G_SS), the effective number of columns; the rank at ridge 0."""
+        return self._number(DEGREES)
+
+    def condition(self) -> float:
+        """Bound the condition number of C_SS, in the 1-norm."""
+        return self._number(CONDITION)
+
+    def inverse_factor(self) -> Matrix:
+        """Return ``L'^-1``, upper triangular."""
+        rank = len(self._lists[2])
+        return self._state.read(INVERSE, (rank, rank)).T
+
+    def coordinates(self) -> Matrix:
+        """Return the coordinates of each response, whose squares are explained; shape (K, |S|)."""
+        responses = len(np.atleast_2d(self.problem.c))
+        return self._state.read(COORDINATES, (len(self._lists[2]), responses)).T
+
+
+def explained(C: Matrix, c: Vector, scale: Vector) -> float:
+    """Return ``c' C^-1 c`` of the columns that keep more than rounding of their `scale`."""
+    none = np.zeros(len(c))
+    problem = LinearProblem(
+        [np.arange(len(c))], c[None], none, none, np.diagonal(C), none > 0,
+        correlations=C, scale=scale,
+    )  # fmt: skip
+    return problem.state().add([0])
+
+
+def shares_columns(members: Sequence[Index]) -> bool:
+    """Whether a column lies in two of some groups."""
+    return bool(np.bincount(np.concatenate([np.empty(0, np.intp), *members])).max(initial=0) > 1)
+
+
+def by_size(members: Sequence[Index]) -> Iterator[tuple[Index, Index]]:
+    """Yield the groups of each size together: numbers, shape (B,), and columns, (B, size)."""
+    sizes = np.array([len(columns) for columns in members])
+    for size in np.unique(sizes):
+        groups = np.flatnonzero(sizes == size)
+        columns = np.concatenate([members[group] for group in groups.tolist()])
+        yield groups, columns.reshape(len(groups), size)
+
+
+def _problem_of(problem: Any, members: Sequence[Index]) -> LinearProblem:
+    target = np.atleast_2d(problem.c)
+    numbers = target, problem.ridge, problem.unit, problem.variances, problem.constant
+    if len(problem.G) == len(problem.ridge):
+        return LinearProblem(members, *numbers, correlations=problem.G, scale=problem.scale)
+    own: list[Any] = [np.empty(0)] * len(members)
+    for groups, columns in by_size(members):
+        blocks = problem.blocks(columns) if columns.shape[1] else np.empty((len(groups), 0, 0))
+        for group, block in zip(groups.tolist(), blocks, strict=True):
+            own[group] = block.ravel()
+    blocks = np.concatenate([np.empty(0), *own])
+    return LinearProblem(
+        members, *numbers, blocks=blocks, read_rows=problem.rows, scale=problem.scale
+    )

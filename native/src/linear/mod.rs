@@ -1,0 +1,27 @@
+//! The linear model of one record: what is selected, what it is worth, and how certain that is.
+//!
+//! | module | what |
+//! |---|---|
+//! | `algebra` | dense algebra and distributions |
+//! | `problem`, `groups` | the linear problem, and the groups of its columns |
+//! | `columns`, `select` | which columns a name or a pattern means; a record cut to these |
+//! | `bounds` | what groups within a budget can explain at most |
+//! | `certain` | whether doubles tell what every set explains |
+//! | `state`, `refine` | what is selected, the last digits |
+//! | `fit`, `inference` | least squares on named columns, and how certain it is |
+//! | `prefixes` | the models on the way to a state |
+//! | `diagnosis` | how far columns depend on each other |
+
+pub mod algebra;
+pub mod bounds;
+pub mod certain;
+pub mod columns;
+mod diagnosis;
+pub mod fit;
+pub mod groups;
+pub mod inference;
+pub mod prefixes;
+pub mod problem;
+pub mod refine;
+pub mod select;
+pub mod state;

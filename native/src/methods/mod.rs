@@ -1,0 +1,255 @@
+//! The methods of a record: what each takes, and what it returns.
+//!
+//! A new one is a line here, its options in `options` and `given`, and a `Choice` that answers.
+//!
+//! | module | what |
+//! |---|---|
+//! | `value`, `given` | values that a door was given by name, read into a request |
+//! | `options` | the options of each method, checked |
+//! | `setup` | a request, matched to the columns of a record |
+//! | `question` | a method as it is asked of records |
+//! | `answer` | what a method returns, and its type |
+//! | `told` | fits as answers |
+//! | `best_within`, `dash`, `exchange` | sets of groups, asked and answered |
+//! | `chosen` | the model of a set of groups |
+
+pub mod answer;
+pub mod best_within;
+pub mod chosen;
+pub mod dash;
+pub mod exchange;
+pub mod given;
+pub mod options;
+pub mod question;
+pub mod setup;
+mod told;
+pub mod value;
+
+use self::answer::Type;
+use self::best_within::BestWithinOptions;
+use self::dash::DashOptions;
+use self::exchange::ExchangeOptions;
+use self::options::{
+    AnytimeOptions, BackwardOptions, Fields, FloatingOptions, FobaOptions, StepOptions,
+};
+use crate::glm::request::OF_ROWS;
+
+use crate::search::knockoffs::KnockoffOptions;
+use crate::search::penalised::lasso::LassoOptions;
+use crate::search::sets::sght::SghtOptions;
+
+/// A method of a Gram record and a target.
+#[derive(Debug)]
+pub struct Method {
+    /// Its name in every door.
+    pub name: &'static str,
+    /// What it does, and a call of it by named arguments.
+    pub about: &'static str,
+    /// Options that may stand before the others by their place.
+    pub places: &'static [&'static str],
+    /// Options beside groups, costs and fields.
+    pub own: &'static [&'static str],
+    /// What it runs on, and the type of what it returns.
+    pub kind: Kind,
+}
+
+/// What a method runs on.
+#[derive(Debug)]
+pub enum Kind {
+    /// Groups; it returns a sequence.
+    Sequence,
+    /// Groups.
+    Groups(&'static Type),
+    /// Least squares on named columns.
+    Columns(&'static Type),
+    /// Rows, which an aggregate keeps.
+    Rows(&'static Type),
+}
+
+impl Method {
+    /// The method of a name.
+    pub fn of(name: &str) -> Option<&'static Method> {
+        METHODS.iter().chain([&PATTERNS]).find(|method| method.name == name)
+    }
+
+    /// The names of all that it takes after the target.
+    pub fn options(&self) -> Vec<&'static str> {
+        let groups: &[&str] = match self.kind {
+            Kind::Columns(_) | Kind::Rows(_) => &[],
+            _ => &["groups", "costs"],
+        };
+        let fields = match self.kind {
+            Kind::Rows(_) => OF_ROWS,
+            Kind::Columns(_) if self.name != "fit" => Fields::OF_LEAST_SQUARES,
+            _ => Fields::NAMES,
+        };
+        [self.places, groups, self.own, fields].concat()
+    }
+}
+
+/// The models of patterns, and the gains of the groups that each lacks.
+pub static PATTERNS: Method = Method {
+    name: "patterns",
+    about: "The model of each of some sets of groups",
+    places: &[],
+    own: &["available"],
+    kind: Kind::Groups(&answer::PATTERNS),
+};
+
+/// Rows predicted from the groups that they have; an option of rows is read by the hosts.
+pub static PREDICT_AVAILABLE: Method = Method {
+    name: "predict_available",
+    about: "The prediction of a row from whatever groups it has, and which to buy next: \
+            dbselect.predict_available(g, 'y', {'a': 1.5}, costs := {'a': 1, 'b': 5})",
+    places: &[],
+    own: &["budget", "level", "handle_unknown", "missing_columns"],
+    kind: Kind::Groups(&answer::ARRIVED),
+};
+
+/// All methods, in the order of the documentation.
+pub static METHODS: [Method; 18] = [
+    Method {
+        name: "anytime_sequence",
+        about: "Groups of columns in the order in which they buy prediction, from a Gram record: \
+                dbselect.anytime_sequence(g, 'y', costs := {'a': 1, 'b': 5}, budget := 5)",
+        places: &[],
+        own: AnytimeOptions::NAMES,
+        kind: Kind::Sequence,
+    },
+    Method {
+        name: "foba",
+        about: "Groups added greedily, and given back where later ones made them dispensable: \
+                dbselect.foba(g, 'y', nu := 0.5)",
+        places: &[],
+        own: FobaOptions::NAMES,
+        kind: Kind::Sequence,
+    },
+    Method {
+        name: "backward",
+        about: "All groups, then without the least useful one, again and again: \
+                dbselect.backward(g, 'y', budget := 5)",
+        places: &[],
+        own: BackwardOptions::NAMES,
+        kind: Kind::Sequence,
+    },
+    Method {
+        name: "floating",
+        about: "Groups added greedily, and fewer again where these explain more than ever for the \
+                cost: dbselect.floating(g, 'y', max_groups := 5)",
+        places: &[],
+        own: FloatingOptions::NAMES,
+        kind: Kind::Sequence,
+    },
+    Method {
+        name: "step",
+        about: "The group added or removed that lowers AIC most, until none does, as R's step: \
+                dbselect.step(g, 'y', criterion := 'bic')",
+        places: &[],
+        own: StepOptions::NAMES,
+        kind: Kind::Sequence,
+    },
+    Method {
+        name: "exchange",
+        about: "k groups taken greedily, then exchanged one for another until none of that helps: \
+                dbselect.exchange(g, 'y', 3, costs := {'a': 1, 'b': 5}, budget := 5)",
+        places: &["k"],
+        own: ExchangeOptions::NAMES,
+        kind: Kind::Groups(&answer::MODEL),
+    },
+    Method {
+        name: "best_within",
+        about: "The groups that explain most for a budget, with proof or what none can exceed: \
+                dbselect.best_within(g, 'y', 5, costs := {'a': 1, 'b': 5})",
+        places: &["budget"],
+        own: BestWithinOptions::NAMES,
+        kind: Kind::Groups(&answer::PROOF),
+    },
+    Method {
+        name: "dash",
+        about: "k groups in few adaptive rounds, random sets of good ones at a time: \
+                dbselect.dash(g, 'y', 3, seed := 1)",
+        places: &["k"],
+        own: DashOptions::NAMES,
+        kind: Kind::Groups(&answer::MODEL),
+    },
+    Method {
+        name: "sght",
+        about: "A model on few columns in few groups, by hard thresholding: \
+                dbselect.sght(g, 'y', 10, 3)",
+        places: SghtOptions::PLACES,
+        own: SghtOptions::NAMES,
+        kind: Kind::Groups(&answer::MODEL),
+    },
+    Method {
+        name: "lasso",
+        about: "The lasso or the elastic net at a penalty, or where a criterion prefers it: \
+                dbselect.lasso(g, 'y', l1_ratio := 0.5)",
+        places: &[],
+        own: LassoOptions::NAMES,
+        kind: Kind::Groups(&answer::PENALISED),
+    },
+    Method {
+        name: "sparse_group_lasso",
+        about: "The sparse group lasso at a penalty, or where a criterion prefers it: \
+                dbselect.sparse_group_lasso(g, 'y', penalty := 0.1)",
+        places: &[],
+        own: LassoOptions::NAMES,
+        kind: Kind::Groups(&answer::PENALISED),
+    },
+    Method {
+        name: "knockoffs",
+        about: "Groups that a search prefers to copies of them, with a bound on the share of false \
+                ones: dbselect.knockoffs(g, 'y', q := 0.2)",
+        places: &[],
+        own: KnockoffOptions::NAMES,
+        kind: Kind::Groups(&answer::SELECTION),
+    },
+    Method {
+        name: "fit",
+        about: "Least squares on some columns of a Gram record: coefficients, r2, and what is \
+                dependent: dbselect.fit(g, 'y', ['a', 'b'])",
+        places: &["columns"],
+        own: &[],
+        kind: Kind::Columns(&answer::FIT),
+    },
+    Method {
+        name: "summary",
+        about: "The coefficients of least squares with standard errors, tests and intervals: \
+                dbselect.summary(g, 'y', ['a', 'b'], level := 0.9)",
+        places: &["columns"],
+        own: &["level"],
+        kind: Kind::Columns(&answer::SUMMARY),
+    },
+    Method {
+        name: "vif",
+        about: "By how much dependence on the other columns inflates the variance of each \
+                coefficient: dbselect.vif(g, 'y', ['a', 'b'])",
+        places: &["columns"],
+        own: &[],
+        kind: Kind::Columns(&answer::VIF),
+    },
+    Method {
+        name: "partial_correlations",
+        about: "The correlation of each column with the target, alone and given the others: \
+                dbselect.partial_correlations(g, 'y', ['a', 'b'])",
+        places: &["columns"],
+        own: &[],
+        kind: Kind::Columns(&answer::PARTIALS),
+    },
+    Method {
+        name: "condition_number",
+        about: "The condition number of the rows of some columns, each scaled to length 1: \
+                dbselect.condition_number(g, 'y', ['a', 'b'])",
+        places: &["columns"],
+        own: &[],
+        kind: Kind::Columns(&answer::NUMBER),
+    },
+    Method {
+        name: "f_test",
+        about: "The F test that the coefficients of some columns of a model are all 0: \
+                dbselect.f_test(g, 'y', ['b'], columns := ['a', 'b'])",
+        places: &["tested", "columns"],
+        own: &[],
+        kind: Kind::Columns(&answer::F_TEST),
+    },
+];
