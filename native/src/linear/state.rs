@@ -27,7 +27,7 @@ use crate::kernel::possible::{LEAST_LEFT, LEFT_ROUNDING};
 use crate::linear::algebra::dense::{dot, subtract_combination};
 use crate::linear::algebra::elimination::{eliminate, eliminate_column};
 use crate::linear::algebra::panels::{
-    subtract_columns, subtract_products, subtract_products_at, subtract_shares, subtract_triangle,
+    subtract_columns, subtract_columns_at, subtract_products, subtract_shares, subtract_triangle,
     subtract_wide_combination, subtract_wide_triangle,
 };
 use crate::linear::algebra::reflections::{BLOCK, Reflections};
@@ -557,8 +557,8 @@ impl<'p> State<'p> {
             held.push(Held { group, start, rank: own });
             start += own;
         }
-        self.own.inverse.coef.clear();
         self.own.inverse.losses.clear();
+        self.own.inverse.coef.clear();
         let new = &self.own.z[rank * responses..];
         dot(new, new)
     }
@@ -576,7 +576,7 @@ impl<'p> State<'p> {
             return subtract_wide_combination(new, rows, width, &shares);
         }
         let others: Vec<usize> = (0..width).filter(|&j| place[j] == NO_ROW).collect();
-        subtract_products_at(new, rows, width, columns, &others);
+        subtract_columns_at(new, rows, width, columns, &others);
         // Nothing is left of the columns that have a row.
         new.chunks_exact_mut(width).for_each(|row| support.iter().for_each(|&j| row[j] = 0.0));
     }
@@ -750,12 +750,14 @@ impl<'p> State<'p> {
         self.invert();
         let (width, responses) = (self.problem.width(), self.problem.responses());
         let Buffers { support, m, z, inverse, .. } = &mut self.own;
+        let rank = support.len();
         if inverse.coef.len() != z.len() {
             inverse.coef.clear();
             inverse.coef.resize(z.len(), 0.0);
-            for (k, coef) in inverse.coef.chunks_exact_mut(support.len()).enumerate() {
-                let shares: Vec<f64> = z.iter().skip(k).step_by(responses).map(|z| -z).collect();
-                subtract_lower(coef, m, width, &shares);
+            for (k, own) in inverse.coef.chunks_exact_mut(rank.max(1)).enumerate() {
+                let shares: Vec<f64> = z.iter().skip(k).step_by(responses).copied().collect();
+                subtract_lower(own, m, width, &shares);
+                own.iter_mut().for_each(|w| *w = -*w);
             }
         }
         coef.clear();
@@ -885,9 +887,11 @@ impl<'p> State<'p> {
         self.invert();
         let Buffers { m, support, .. } = &self.own;
         let deviations: Vec<f64> = support.iter().map(|&j| self.problem.deviation(j)).collect();
+        let mut own = Vec::with_capacity(support.len());
         m.chunks_exact(self.problem.width().max(1)).enumerate().any(|(k, row)| {
-            let own = row[..=k].iter().zip(&deviations);
-            own.map(|(entry, unit)| (entry * unit).powi(2)).sum::<f64>() * RANK_ROUNDING > 1.0
+            own.clear();
+            own.extend(row[..=k].iter().zip(&deviations).map(|(entry, unit)| entry * unit));
+            dot(&own, &own) * RANK_ROUNDING > 1.0
         })
     }
 
@@ -940,7 +944,7 @@ fn descend_gradient(b: &mut [f64], rows: &[f64], width: usize, z: &[f64]) {
     let responses = b.len().checked_div(width).unwrap_or_default();
     for (k, b) in b.chunks_exact_mut(width.max(1)).enumerate() {
         let shares: Vec<f64> = z.iter().skip(k).step_by(responses).copied().collect();
-        subtract_combination(b, rows, width, &shares);
+        subtract_wide_combination(b, rows, width, &shares);
     }
 }
 

@@ -87,26 +87,22 @@ const WORTH_THREADS: usize = 4_000_000;
 /// Columns of a part, so that its rows stay in a second cache and every core gets some.
 const PART: usize = 256;
 
-/// As `subtract_columns`, at some columns of all rows alone, `at`: on all cores where that is worth
-/// it.
-pub fn subtract_products_at(
+/// As `subtract_columns`, at some columns of all rows alone: on all cores where that is worth it.
+pub fn subtract_columns_at(
     x: &mut [f64],
     rows: &[f64],
     width: usize,
     columns: &[usize],
     at: &[usize],
 ) {
-    let of_row = |row: &[f64]| columns.iter().map(|&j| row[j]).collect::<Vec<f64>>();
-    let packed: Vec<f64> = rows.chunks_exact(width).flat_map(of_row).collect();
-    let shares = Shares { at: &packed, down: columns.len() };
-    let work = columns.len() * (rows.len() / width) * at.len();
+    let shares = gathered(rows, width, columns);
     let answer = |at: &[usize]| {
         let mut own = gathered(x, width, at);
-        take_at(&mut own, rows, width, shares, at);
+        take_at(&mut own, rows, width, &shares, at);
         own
     };
     let parts = at.chunks(PART);
-    let found: Vec<Vec<f64>> = match work < WORTH_THREADS {
+    let found: Vec<Vec<f64>> = match shares.len() * at.len() < WORTH_THREADS {
         true => parts.clone().map(answer).collect(),
         false => of_each(parts.clone().collect(), answer),
     };
@@ -136,30 +132,21 @@ pub fn subtract_wide_triangle(
     if size < TILE || size * count * count / 2 < WORTH_THREADS {
         return subtract_triangle(x, rows, width, shares, columns);
     }
-    let of_row = |k: usize| columns.iter().map(move |column| shares[k * width + column]);
-    let packed: Vec<f64> = (0..count).flat_map(of_row).collect();
+    let packed = gathered(&shares[..count * width], width, columns);
     let parts = (0..count).step_by(PART).map(|from| from..(from + PART).min(count)).collect();
     let found = of_each(parts, |part: Range<usize>| {
         let at: Vec<usize> = part.clone().collect();
         let mut own = gathered(x, width, &at);
         // Rows before the part have nothing in it.
-        let shares = Shares { at: &packed[part.start * size..], down: size };
-        take_at(&mut own, &rows[part.start * width..], width, shares, &at);
+        take_at(&mut own, &rows[part.start * width..], width, &packed[part.start * size..], &at);
         (at, own)
     });
     found.into_iter().for_each(|(at, own)| scatter(x, width, &at, &own));
 }
 
-/// Where the share of row k in row i stands: at `k * down + i`.
-#[derive(Clone, Copy)]
-struct Shares<'s> {
-    at: &'s [f64],
-    down: usize,
-}
-
-/// Some columns of rows.
-fn gathered(x: &[f64], width: usize, at: &[usize]) -> Vec<f64> {
-    x.chunks_exact(width).flat_map(|row| at.iter().map(move |&j| row[j])).collect()
+/// Some columns of rows, row by row.
+fn gathered(rows: &[f64], width: usize, columns: &[usize]) -> Vec<f64> {
+    rows.chunks_exact(width).flat_map(|row| columns.iter().map(move |&j| row[j])).collect()
 }
 
 /// Write some columns of rows back.
@@ -171,14 +158,15 @@ fn scatter(x: &mut [f64], width: usize, at: &[usize], own: &[f64]) {
 
 vectorised! {
     /// Take combinations of rows at some columns from rows that have these columns alone.
-    fn take_at(x: &mut [f64], rows: &[f64], width: usize, shares: Shares, at: &[usize]) {
+    fn take_at(x: &mut [f64], rows: &[f64], width: usize, shares: &[f64], at: &[usize]) {
+        let size = x.len() / at.len().max(1);
         // All columns of a row at once: what lies beside them comes from memory with them.
         let mut memory = vec![[0.0; LANES]; ROWS * at.len().div_ceil(LANES)];
         let mut packed = Packed { stretches: &mut memory, count: 0 };
         for (rows, first) in rows.chunks(ROWS * width).zip((0..).step_by(ROWS)) {
             packed.gather(rows, width, at);
             for (x, i) in x.chunks_mut(TILE * at.len()).zip((0..).step_by(TILE)) {
-                let share = |k: usize, row: usize| shares.at[(first + k) * shares.down + i + row];
+                let share = |k: usize, row: usize| shares[(first + k) * size + i + row];
                 packed.take(x, at.len(), 0..at.len(), share);
             }
         }
@@ -356,8 +344,8 @@ mod tests {
             let columns: Vec<usize> = (0..width).filter(|_| random.uniform() < 0.5).collect();
             let (mut all, mut some) = (x.clone(), x.clone());
             subtract_products(&mut all, &rows, width, 1);
-            let of_rows: Vec<usize> = (1..=size).collect();
-            subtract_products_at(&mut some, &rows, width, &of_rows, &columns);
+            let first: Vec<usize> = (1..=size).collect();
+            subtract_columns_at(&mut some, &rows, width, &first, &columns);
             for (at, some) in some.iter().enumerate() {
                 let is_there = columns.contains(&(at % width));
                 let expected = if is_there { all[at] } else { x[at] };
