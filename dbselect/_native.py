@@ -180,7 +180,9 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "linear_selected": (_POINTER, _POINTER, _POINTER),
     "linear_read": (_POINTER, _POINTER, ctypes.c_uint8, _POINTER),
     "linear_factor": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
-    "linear_conditional": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
+    "linear_bounds": (
+        _POINTER, _POINTER, _POINTER, _SIZE, _POINTER, _POINTER, _SIZE, _POINTER,
+    ),
     "arrived_new": (_POINTER, _POINTER, _TEXT, _POINTER),
     "arrived_row": (_POINTER, _POINTER, _TEXT, _SIZE, _DOUBLE, _POINTER),
     "arrived_free": (None, _POINTER),
@@ -567,10 +569,13 @@ class Selection:
         _run("linear_factor", self._handle, columns, len(columns), found)
         return found
 
-    def take_explained(self, columns: _Index, covariance: _Vector) -> None:
-        """Take from the covariance of some columns what the selected ones explain, in place."""
-        columns = np.ascontiguousarray(columns, np.uintp)
-        _run("linear_conditional", self._handle, columns, len(columns), covariance)
+    def bounds(self, order: Sequence[int], costs: _Vector, budgets: _Vector) -> _Vector:
+        """Return the most that groups within each budget explain, by the prefixes of an order."""
+        numbers, bounds = np.array(order, np.uintp), np.empty(len(budgets))
+        costs, budgets = (np.ascontiguousarray(each, np.float64) for each in (costs, budgets))
+        given = numbers, len(numbers), costs, budgets, len(budgets), bounds
+        _run("linear_bounds", self._handle, *given)
+        return bounds
 
 
 def knockoff_copies(

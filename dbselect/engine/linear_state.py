@@ -130,13 +130,6 @@ class LinearState:
         """Return U at some columns, a row for each column of `support`."""
         return self._state.factor(columns, len(self._lists[2]))
 
-    def conditional(self, columns: Index) -> Matrix:
-        """Return the covariance of some columns given the selected ones; shape (k, k)."""
-        C = np.ascontiguousarray(self.problem.block(columns))
-        C[np.diag_indices_from(C)] += self.problem.ridge[columns]
-        self._state.take_explained(columns, C)
-        return C
-
     def add(self, group: int) -> float:
         """Select a group and return its gain."""
         return self.add_all([group])
@@ -203,6 +196,23 @@ class LinearState:
     def condition(self) -> float:
         """Bound the condition number of C_SS, in the 1-norm."""
         return self._number(CONDITION)
+
+    def upper_bounds(self, order: Sequence[int], costs: Vector, budgets: Vector) -> Vector:
+        """Return the most that any groups within each budget explain, as shares, (B,).
+
+        For any selected groups S and any other groups T ::
+
+            F(S + T) - F(S) <= 1/mu sum_{g in T} gain(g | S)
+
+        with mu the least eigenvalue of the conditional covariance of everything unselected, after
+        each group's own block is whitened. The prefixes of an order are S, whatever is selected;
+        the least bound holds. Of groups that share columns, which are together worth less than one
+        by one, mu is 0: only F(all) is known. O(D^3 + J^2 B).
+
+        Source: Hu, Grubb, Bagnell, Hebert (2016), Lemmas 3.1, 3.3, 3.4, where S is empty in mu; Das
+        and Kempe (2011), Lemma 2.5.
+        """
+        return self._state.bounds(order, costs, budgets)
 
     def inverse_factor(self) -> Matrix:
         """Return ``L'^-1``, upper triangular."""

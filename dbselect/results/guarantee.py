@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from dbselect.engine.linear_state import LinearState
 from dbselect.errors import ArgumentError
-from dbselect.linear.bounds import submodularity, upper_bounds
+from dbselect.linear.bounds import submodularity
 from dbselect.linear.problem import Linear
 from dbselect.options.kinds import BUDGET, POSITIVE
 from dbselect.record.gram import Vector
@@ -101,9 +102,8 @@ def certified(
         if budget is None:
             raise ArgumentError("budgets has None; each must be a number >= 0")
     order = list(dict.fromkeys(step.group for step in records if step.action == "add"))
-    bounds = upper_bounds(
-        problem, groups.positions, groups.costs, order, np.array(limits, dtype=float)
-    )
+    state = LinearState(problem, groups.positions)
+    bounds = state.upper_bounds(order, groups.costs, np.array(limits, dtype=float))
     step = [longest_within(spent, budget) for budget in limits]
     # Rounding may take the bound below what is reached.
     bounds = np.maximum(bounds, explained[step])

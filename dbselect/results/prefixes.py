@@ -529,7 +529,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         Notes
         -----
         ``min over prefixes S of F(S) + knapsack(gains | S) / mu_S``, never above F(all);
-        see `linear.bounds`. O(D^3): some two times the search by rule ``fr``. Of several
+        see `LinearState.upper_bounds`. O(D^3): some two times the search by rule ``fr``. Of several
         responses the bounds hold together; those of ``responses[name].certificate()`` hold
         of one response alone.
 

@@ -197,7 +197,13 @@ fn searched(
             order.push(step.group);
         }
     }
-    let mut bounds = upper_bounds(workspace.problem(), &plan.groups, &order, &budgets);
+    let mut bounds = upper_bounds(
+        workspace.problem(),
+        &plan.groups.starts,
+        &plan.groups.costs,
+        &order,
+        &budgets,
+    );
     for (bound, budget) in bounds.iter_mut().zip(&budgets) {
         // Rounding may take the bound below what is reached.
         let step = found.serving(*budget);

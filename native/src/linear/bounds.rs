@@ -9,13 +9,12 @@
 //! fractional knapsack of the gains, over mu; and never more than F(all). Every prefix of a
 //! sequence gives such a bound, and the least one holds. Of groups that share columns mu is 0.
 //!
-//! The twin of `dbselect/linear/bounds.py`. Source: Hu, Grubb, Bagnell, Hebert (2016), Lemmas 3.1,
+//! Source: Hu, Grubb, Bagnell, Hebert (2016), Lemmas 3.1,
 //! 3.3, 3.4; Das and Kempe (2011), Lemma 2.5.
 
 use super::state::{Buffers, State};
 use crate::linear::algebra::eigen::inverse_root;
 use crate::linear::algebra::extremes::extremes;
-use crate::linear::groups::Groups;
 use crate::linear::problem::Linear;
 use crate::search::steps::{BUDGET_SLACK, fits};
 
@@ -24,28 +23,30 @@ const CHECKPOINTS: usize = 4;
 
 /// The most that any groups within each budget can explain, as a share of the target's variance.
 ///
-/// `order` numbers groups, whose prefixes serve as S; the others follow. O(D^3), and O(J B) a
+/// Group g has the columns from `starts[g]` on. `order` numbers groups, whose prefixes serve as S;
+/// the others follow. O(D^3), and O(J B) a
 /// group for the knapsacks of B budgets.
 pub fn upper_bounds(
     problem: &Linear,
-    groups: &Groups,
+    starts: &[usize],
+    costs: &[f64],
     order: &[usize],
     budgets: &[f64],
 ) -> Vec<f64> {
-    let mut state = State::new(problem, &groups.starts, Buffers::default());
-    let rest = (0..groups.names.len()).filter(|group| !order.contains(group));
+    let mut state = State::new(problem, starts, Buffers::default());
+    let rest = (0..costs.len()).filter(|group| !order.contains(group));
     let chain: Vec<usize> = order.iter().copied().chain(rest).collect();
     let every = chain.len().div_ceil(CHECKPOINTS);
     let mut bounds = vec![f64::INFINITY; budgets.len()];
     let (mut mu, mut gains) = (0.0_f64, Vec::new());
     for (position, &group) in chain.iter().enumerate() {
-        if groups.same.is_empty() && position % every == 0 {
+        if problem.same.is_empty() && position % every == 0 {
             mu = mu.max(least_eigenvalue(&state, &chain[position..]));
         }
         if mu > 0.0 {
             state.gains(&mut gains);
             let held = state.explained();
-            let ranked = ranked(&gains, &groups.costs);
+            let ranked = ranked(&gains, costs);
             for (bound, &budget) in bounds.iter_mut().zip(budgets) {
                 *bound = bound.min(held + knapsack(&ranked, budget) / mu);
             }
@@ -165,7 +166,7 @@ mod tests {
         let terms = Terms::default();
         let groups = groups_of(&features, Some(&given), Some(&costs), "y", &terms, true).unwrap();
         let budgets = [0.5, 1.0, 1.5, 2.5, 3.0, 4.5];
-        let bounds = upper_bounds(&problem, &groups, &[1, 0], &budgets);
+        let bounds = upper_bounds(&problem, &groups.starts, &groups.costs, &[1, 0], &budgets);
         for (budget, bound) in budgets.iter().zip(&bounds) {
             for set in 0..8_usize {
                 let chosen: Vec<usize> = (0..3).filter(|group| set >> group & 1 == 1).collect();

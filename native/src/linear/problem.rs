@@ -304,6 +304,17 @@ impl Linear {
         }
     }
 
+    /// C of some columns, row by row.
+    pub fn covariance(&self, columns: &[usize]) -> Vec<f64> {
+        let (mut row, mut covariance) = (Vec::new(), Vec::new());
+        for &column in columns {
+            row.clear();
+            self.append_rows(&[column], &mut row);
+            covariance.extend(columns.iter().map(|&other| row[other]));
+        }
+        covariance
+    }
+
     /// Append the block of C of the columns of a group.
     pub fn append_block(&self, columns: Range<usize>, blocks: &mut Vec<f64>) {
         let start = blocks.len();

@@ -42,6 +42,9 @@ pub const RANK_ROUNDING: f64 = 1e-14;
 /// Share of its own variance below which what is left of a column may be rounding: above, w'w
 /// would exceed 1e10, so that the columns before it are nearly dependent themselves.
 const DOUBTFUL_SHARE: f64 = 1e-4;
+/// By how much the coordinates may miss those of the coefficients before a state is made anew: a
+/// removal adds some 1e-16, and `RANK_SHARE` needs two digits of what is left.
+const DRIFT: f64 = 1e-14;
 /// Weight in an aliased column, both of unit variance, below which a column that goes leaves the
 /// other aliased: its square stays below `RANK_SHARE` even where a hundred of them add up.
 const DEPENDENT_WEIGHT: f64 = 1e-7;
@@ -320,22 +323,11 @@ impl<'p> State<'p> {
 
     /// The covariance of some columns given the selected ones, row by row.
     pub fn conditional(&self, columns: &[usize]) -> Vec<f64> {
-        let mut found = Vec::with_capacity(columns.len() * columns.len());
-        for &i in columns {
-            found.extend(columns.iter().map(|&j| match i == j {
-                true => self.problem.variance(i),
-                false => self.problem.row(i)[j],
-            }));
-        }
-        self.take_explained(columns, &mut found);
-        found
-    }
-
-    /// Take from the covariance of some columns what the selected ones explain of it.
-    pub fn take_explained(&self, columns: &[usize], covariance: &mut [f64]) {
+        let mut covariance = self.problem.covariance(columns);
         if !columns.is_empty() {
-            subtract_products(covariance, &self.factor_at(columns), columns.len(), 0);
+            subtract_products(&mut covariance, &self.factor_at(columns), columns.len(), 0);
         }
+        covariance
     }
 
     /// U at some columns, row by row.
@@ -882,17 +874,34 @@ impl<'p> State<'p> {
         before - self.explained()
     }
 
-    /// Whether rounding may be all that is left of a selected column now that others are gone.
+    /// Whether rounding may be all that is left of a selected column now that others are gone, or
+    /// rotations have cost digits of one of which little is left.
     fn is_doubtful(&mut self) -> bool {
-        self.invert();
-        let Buffers { m, support, .. } = &self.own;
+        let (width, responses) = (self.problem.width(), self.problem.responses());
+        let Buffers { u, support, .. } = &self.own;
+        let is_near = |(row, &column): (usize, &usize)| {
+            u[row * width + column].powi(2) <= DOUBTFUL_SHARE * self.problem.scale(column)
+        };
+        if !support.iter().enumerate().any(is_near) {
+            return false;
+        }
+        let mut coef = Vec::new();
+        self.coefficients(&mut coef);
+        let Buffers { u, m, z, support, .. } = &self.own;
         let deviations: Vec<f64> = support.iter().map(|&j| self.problem.deviation(j)).collect();
-        let mut own = Vec::with_capacity(support.len());
-        m.chunks_exact(self.problem.width().max(1)).enumerate().any(|(k, row)| {
-            own.clear();
-            own.extend(row[..=k].iter().zip(&deviations).map(|(entry, unit)| entry * unit));
-            dot(&own, &own) * RANK_ROUNDING > 1.0
-        })
+        let is_rounding = |(k, row): (usize, &[f64])| {
+            let own = row[..=k].iter().zip(&deviations);
+            own.map(|(entry, unit)| (entry * unit).powi(2)).sum::<f64>() * RANK_ROUNDING > 1.0
+        };
+        let has_drifted = |(response, coef): (usize, &[f64])| {
+            let size = 1.0 + coef.iter().map(|w| w.abs()).sum::<f64>();
+            u.chunks_exact(width).take(support.len()).enumerate().any(|(k, row)| {
+                let own = support.iter().zip(coef).skip(k).map(|(&column, w)| row[column] * w);
+                (z[k * responses + response] - own.sum::<f64>()).abs() > DRIFT * size
+            })
+        };
+        m.chunks_exact(width).enumerate().any(is_rounding)
+            || coef.chunks_exact(support.len()).enumerate().any(has_drifted)
     }
 
     /// Rotate the rows of a group to the end of U and drop them.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::guard;
+use crate::linear::bounds::upper_bounds;
 use crate::linear::prefixes::{degrees, prefix_coefficients, response_gains};
 use crate::linear::problem::{Linear, Rows, first_of_same};
 use crate::linear::state::{Buffers, State};
@@ -582,26 +583,31 @@ pub unsafe extern "C" fn dbselect_linear_factor(
     })
 }
 
-/// Take from the covariance of `count` columns what the selected ones explain of it. Null comes
-/// back, or an error text for `dbselect_text_free`.
+/// Write the most that groups within each of some budgets explain, by the prefixes of `order`. Null
+/// comes back, or an error text for `dbselect_text_free`.
 ///
 /// # Safety
-/// `state` comes from here and lives; `columns` holds `count` numbers below D; `covariance` the
-/// square of that.
+/// `state` comes from here and lives; `order` holds `count` numbers of groups, `costs` a double for
+/// each group; `budgets` and `bounds` have `limits` doubles.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dbselect_linear_conditional(
+pub unsafe extern "C" fn dbselect_linear_bounds(
     state: *const Selection,
-    columns: *const usize,
+    order: *const usize,
     count: usize,
-    covariance: *mut f64,
+    costs: *const f64,
+    budgets: *const f64,
+    limits: usize,
+    bounds: *mut f64,
 ) -> *mut c_char {
     guard(|| {
         // SAFETY: see the caller's promise.
-        let (state, columns, covariance) = unsafe {
-            let covariance = slice::from_raw_parts_mut(covariance, count * count);
-            (&*state, numbers(columns, count), covariance)
-        };
-        let at: Vec<usize> = columns.iter().map(|&j| state.setting.first[j]).collect();
-        state.with(|own| own.take_explained(&at, covariance))
+        let Setting { problem, starts, groups, .. } = unsafe { &*(*state).setting };
+        // SAFETY: as above.
+        let (order, costs, budgets) =
+            unsafe { (numbers(order, count), numbers(costs, *groups), numbers(budgets, limits)) };
+        let found = upper_bounds(problem, starts, costs, order, budgets);
+        // SAFETY: as above.
+        unsafe { slice::from_raw_parts_mut(bounds, limits) }.copy_from_slice(&found);
+        Ok(())
     })
 }
