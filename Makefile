@@ -18,7 +18,7 @@ PURE := hosts::duckdb::states::slot $(addprefix kernel::,chunk fold possible sta
 	$(addprefix record::,distinct gram inputs levels prefix sequences terms) \
 	$(addprefix linear::,state algebra::twofold) $(addprefix search::sets::,convolution leaps)
 
-.PHONY: help setup lock lint type browser postgres mysql java rust test test-more test-far docs oracle fuzz numbers faults sanitize miri bench reproduce demo wasm wheel matrix
+.PHONY: help setup lock lint type browser postgres mysql java rust test test-more test-far docs fuzz numbers faults sanitize miri bench reproduce demo wasm wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -113,9 +113,6 @@ docs: export NO_MKDOCS_2_WARNING = 1
 docs: setup ## the documentation site, in dist/site; its links and what its examples print are checked
 	$(BIN)/mkdocs build --strict
 	$(BIN)/pytest tests/pages/test_site.py tests/pages/test_readme.py
-
-oracle: setup ## 10,000 random searches, the compiled library against Python: some minutes
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/oracle.py
 
 fuzz: setup ## random cases for the library and its doors, FOR=60 seconds each, from SEED=0 on
 	$(RUST) cargo run --profile trial --locked --quiet --manifest-path native/Cargo.toml --example fuzz -- $(FOR) $(SEED)

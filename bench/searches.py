@@ -1,6 +1,6 @@
 """Searches on a ready Gram, each beside one that does less."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -9,7 +9,6 @@ from problems import problem, redundant
 from rows import Row
 
 import dbselect as ds
-from dbselect.search import compiled as library
 
 
 def sequences() -> Iterator[Row]:
@@ -20,32 +19,6 @@ def sequences() -> Iterator[Row]:
         fr, omp = seconds(*rules)
         what = f"full fr sequence, D = {width} in {n_groups} groups"
         yield Row(what, fr, omp, "rule omp", most=1.5, limit=bar)
-
-
-def by(most_columns: int, search: Callable[[], object]) -> Callable[[], object]:
-    """Return a search of which the compiled library has Grams of so many columns at most."""
-
-    def run() -> object:
-        before, library.MOST_COLUMNS = library.MOST_COLUMNS, most_columns
-        try:
-            return search()
-        finally:
-            library.MOST_COLUMNS = before
-
-    return run
-
-
-def compiled() -> Iterator[Row]:
-    """Measure single searches by the compiled library against those by Python."""
-    sizes = ((20, 20), (100, 20), (100, 100), (500, 100), (2000, 200))
-    for width, n_groups in sizes:
-        gram, groups = problem(width, n_groups)
-        removing = (ds.foba, ds.backward) if width <= 500 else ()
-        for call in (ds.anytime_sequence, *removing):
-            search = partial(call, gram, "y", groups)
-            own, python = seconds(by(width, search), by(-1, search))
-            what = f"{call.__name__}, D = {width} in {n_groups} groups"
-            yield Row(what, own, python, "the same in Python", most=1.0)
 
 
 def responses() -> Iterator[Row]:
@@ -103,4 +76,4 @@ def _beside_forward(
     yield Row(f"backward, ridge {ridge:g}, {what}", backward, forward, base, most=5.0)
 
 
-PARTS = (sequences, compiled, responses, certificates, removals)
+PARTS = (sequences, responses, certificates, removals)

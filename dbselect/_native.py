@@ -7,7 +7,9 @@ import json
 import math
 import numbers
 import weakref
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -70,18 +72,6 @@ class _Moments(ctypes.Structure):
     )
 
 
-class _Penalised(ctypes.Structure):
-    """What is minimised, where its numbers are."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("products", "target", "starts")),
-        ("n_groups", ctypes.c_size_t),
-        *((name, ctypes.c_void_p) for name in ("norm", "absolute", "square", "penalties")),
-        ("n_penalties", ctypes.c_size_t),
-        ("ratio", ctypes.c_double),
-    )
-
-
 class _Grouped(ctypes.Structure):
     """A Gram and groups of its columns, where their numbers are."""
 
@@ -112,6 +102,20 @@ class _Linear(ctypes.Structure):
     )  # fmt: skip
 
 
+class _Greedy(ctypes.Structure):
+    """A greedy search, where its numbers are."""
+
+    _fields_ = (
+        ("rule", ctypes.c_char_p),
+        *((name, ctypes.c_void_p) for name in ("costs", "prices")),
+        ("n_prices", ctypes.c_size_t),
+        *((name, ctypes.c_void_p) for name in ("parts", "ends", "always")),
+        ("n_always", ctypes.c_size_t),
+        *((name, ctypes.c_double) for name in ("budget", "first_cost")),
+        ("max_groups", ctypes.c_size_t),
+    )
+
+
 class _Needed(ctypes.Structure):
     """Rows that are needed, where to write them, and whether they are there: not unless set."""
 
@@ -138,6 +142,8 @@ def library_path() -> Path:
 _POINTER, _TEXT, _SIZE, _INT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int64
 _FLAG, _DOUBLE = ctypes.c_bool, ctypes.c_double
 _TEXTS, _SIZES = (ctypes.POINTER(_TEXT), _SIZE), (ctypes.POINTER(_SIZE), _SIZE)
+#: The structures of the Arrow C data interface.
+_ArrowArray, _ArrowSchema = ctypes.c_char * 80, ctypes.c_char * 72
 #: Where an Arrow array and its type are written.
 _ARRAY = (_POINTER, _POINTER)
 _BYTES = (_TEXT, _SIZE)
@@ -166,10 +172,9 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "fault": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER),
     "left": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER, _POINTER),
     "least_squares": (_POINTER, _POINTER, _DOUBLE, _FLAG, _FLAG, _FLAG, *_ARRAY),
+    "refined": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
     "student_beyond": (None, _INT, _POINTER, _SIZE, _POINTER),
     "student_within": (_DOUBLE, _INT, _DOUBLE),
-    "penalised_path": (_POINTER, _POINTER, _OnTurn, *_ARRAY),
-    "penalised_degrees": (_POINTER, _POINTER, _POINTER, _POINTER),
     "knockoffs": (
         _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _SIZE, ctypes.c_uint8, _INT, _SIZE,
         _POINTER, _POINTER,
@@ -189,10 +194,10 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "linear_selected": (_POINTER, _POINTER, _POINTER),
     "linear_read": (_POINTER, _POINTER, ctypes.c_uint8, _POINTER),
     "linear_factor": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
+    "linear_greedy": (_POINTER, _POINTER, _POINTER, _OnTurn, _POINTER, _POINTER),
     "linear_bounds": (
         _POINTER, _POINTER, _POINTER, _SIZE, _POINTER, _POINTER, _SIZE, _POINTER,
     ),
-    "linear_correct": (_POINTER, _POINTER, _POINTER),
     "arrived_new": (_POINTER, _POINTER, _TEXT, _POINTER),
     "arrived_row": (_POINTER, _POINTER, _TEXT, _SIZE, _DOUBLE, _POINTER),
     "arrived_free": (None, _POINTER),
@@ -397,26 +402,39 @@ class RowDesign:
         return found
 
 
-def least_squares(
-    rows: int,
-    weight: float,
-    moments: tuple[_Vector, _Vector, _Vector],
-    ridge: float,
-    scale: bool,
-    intercept: bool,
-    has_factor: bool,
-) -> dict[str, _Vector]:
-    """Fit D >= 1 columns to a target, which is the last of D + 1 columns of a record, and varies.
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Those of D >= 1 columns and a target, which is the last and varies, over some rows."""
 
-    `moments` are means, what rounding took from them, both (D + 1,), and comoments, (D + 1, D + 1).
-    Returns the fields of `LeastSquares`, flat; RecordError for comoments that no rows can have.
-    """
-    mean, mean_low, comoment = moments
-    lower = comoment[np.tri(len(mean), dtype=bool)]
-    parts = [np.ascontiguousarray(part) for part in (mean, mean_low, lower)]
-    given = _Moments(len(mean) - 1, rows, weight, *(part.ctypes.data for part in parts))
-    found = _array("least_squares", ctypes.byref(given), ridge, scale, intercept, has_factor)
-    return _vectors(found)
+    rows: int
+    weight: float
+    mean: _Vector  # shape (D + 1,)
+    mean_low: _Vector  # shape (D + 1,), what rounding took from the means
+    comoment: npt.NDArray[np.float64]  # shape (D + 1, D + 1)
+
+    def least_squares(
+        self, ridge: float, scale: bool, intercept: bool, has_factor: bool
+    ) -> dict[str, _Vector]:
+        """Return the fields of `LeastSquares`, flat; RecordError for what no rows can have."""
+        with self._given() as given:
+            return _vectors(_array("least_squares", given, ridge, scale, intercept, has_factor))
+
+    def refine(self, ranks: _Index, coef: npt.NDArray[np.float64]) -> None:
+        """Refine M models on columns and target of unit variance, (M, D), in place.
+
+        Model i has the first `ranks[i]` columns; none depends on others.
+        """
+        ranks = np.ascontiguousarray(ranks, np.uintp)
+        with self._given() as given:
+            _run("refined", given, ranks, len(ranks), coef)
+
+    @contextmanager
+    def _given(self) -> Iterator[Any]:
+        """Give them as the library takes them, while it needs them."""
+        lower = self.comoment[np.tri(len(self.mean), dtype=bool)]
+        parts = [np.ascontiguousarray(part) for part in (self.mean, self.mean_low, lower)]
+        places = (part.ctypes.data for part in parts)
+        yield ctypes.byref(_Moments(len(self.mean) - 1, self.rows, self.weight, *places))
 
 
 def student_beyond(free: float, statistics: _Vector) -> _Vector:
@@ -566,6 +584,43 @@ class Selection:
         _run("linear_factor", self._handle, columns, len(columns), found)
         return found
 
+    def greedy(
+        self,
+        rule: str,
+        costs: _Vector,
+        turn: Callable[[int, bool, float], None],
+        *,
+        parts: tuple[_Vector, _Index, _Index] | None = None,
+        always: Sequence[int] = (),
+        budget: float | None = None,
+        first_cost: float | None = None,
+        max_groups: int | None = None,
+    ) -> tuple[_Vector, int, list[BaseException]]:
+        """Select groups, each the best for its cost; return steps, why it ended, what turns raised.
+
+        A step is a group, its score and gain, what is explained, and the number of the choice.
+        `parts` are prices, the parts of each group in turn, and where those of each begin and end.
+        """
+        raised: list[BaseException] = []
+        turns = _turns(turn, raised)
+        next(turns)
+        none = math.nan
+        prices, of_groups, ends = parts or (np.empty(0), np.empty(0), np.empty(1))
+        arrays = [np.ascontiguousarray(costs, np.float64), np.ascontiguousarray(prices, np.float64)]
+        arrays += [np.array(each, np.uintp) for each in (of_groups, ends[1:], always)]
+        own, of_parts, groups, of_ends, first = (each.ctypes.data for each in arrays)
+        given = _Greedy(
+            rule.encode(), own, of_parts if parts else None, len(prices), groups, of_ends, first,
+            len(always), none if budget is None else budget,
+            none if first_cost is None else first_cost,
+            np.iinfo(np.uintp).max if max_groups is None else max_groups,
+        )  # fmt: skip
+        steps, ended = np.empty((len(costs), 5)), np.empty(2, np.uintp)
+        self._problem.run(
+            "linear_greedy", self._handle, ctypes.byref(given), _OnTurn(turns.send), steps, ended
+        )
+        return steps[: int(ended[0])], int(ended[1]), raised
+
     def bounds(self, order: Sequence[int], costs: _Vector, budgets: _Vector) -> _Vector:
         """Return the most that groups within each budget explain, by the prefixes of an order."""
         numbers, bounds = np.array(order, np.uintp), np.empty(len(budgets))
@@ -573,69 +628,6 @@ class Selection:
         given = numbers, len(numbers), costs, budgets, len(budgets), bounds
         _run("linear_bounds", self._handle, *given)
         return bounds
-
-    def correct(self, residuals: _Vector) -> None:
-        """Turn residuals of all prefixes, (groups + 1, rank), into corrections, in place."""
-        _run("linear_correct", self._handle, residuals)
-
-
-class Penalised:
-    """A quadratic on D columns in J groups, and a penalty of 1.
-
-    `products`, (D, D), is positive semidefinite, and `target`, (D,), in its range; `starts`,
-    (J + 1,), is where the columns of each group begin, and the last end. `norm`, (J,), weighs each
-    group's norm, `square`, (J,), half its square, `absolute`, (D,), each column's absolute value.
-    """
-
-    def __init__(
-        self,
-        products: npt.NDArray[Any],
-        target: npt.NDArray[Any],
-        starts: npt.NDArray[Any],
-        norm: npt.NDArray[Any],
-        absolute: npt.NDArray[Any],
-        square: npt.NDArray[Any],
-    ) -> None:
-        numbers = (products, target, norm, absolute, square)
-        self.parts: list[Any] = [np.ascontiguousarray(part, np.float64) for part in numbers]
-        self.parts.insert(2, _starts(starts)[0])
-
-    def at(self, penalties: _Vector | None, count: int, ratio: float = 0.0) -> _Penalised:
-        """Return it as the library takes it, which keeps no array alive."""
-        addresses = [part.ctypes.data for part in self.parts]
-        addresses.insert(3, len(self.parts[2]) - 1)
-        grid = None if penalties is None else penalties.ctypes.data
-        return _Penalised(*addresses, grid, count, ratio)
-
-
-def penalised_path(
-    asked: Penalised, grid: _Vector | tuple[int, float], turn: Callable[[], object]
-) -> dict[str, _Vector]:
-    """Return the minimum at each of some falling penalties, and what describes it.
-
-    `grid` holds penalties, or how many and the last as a share of the first.
-    """
-    raised: list[BaseException] = []
-
-    def turned(_: int, __: bool, ___: float) -> None:
-        turn()
-
-    turns = _turns(turned, raised)
-    next(turns)
-    penalties = np.ascontiguousarray(grid, np.float64) if isinstance(grid, np.ndarray) else None
-    given = asked.at(None, *grid) if penalties is None else asked.at(penalties, len(penalties))
-    found = _array("penalised_path", ctypes.byref(given), _OnTurn(turns.send))
-    if raised:
-        raise raised.pop()
-    return _vectors(found)
-
-
-def penalised_degrees(asked: Penalised, penalties: _Vector, w: _Vector) -> _Vector:
-    """Return the degrees of freedom at each of L penalties with minima `w`, (L, D); shape (L,)."""
-    penalties, w = (np.ascontiguousarray(each, np.float64) for each in (penalties, w))
-    found, given = np.empty(len(penalties)), asked.at(penalties, len(penalties))
-    _run("penalised_degrees", ctypes.byref(given), w, found)
-    return found
 
 
 def knockoff_copies(
@@ -863,8 +855,7 @@ def _run(name: str, *given: Any) -> None:
 
 
 def _array(name: str, *given: Any) -> Any:
-    # The structures of the Arrow C data interface are 80 and 72 bytes long.
-    array, schema = ctypes.create_string_buffer(80), ctypes.create_string_buffer(72)
+    array, schema = _ArrowArray(), _ArrowSchema()
     addresses = ctypes.addressof(array), ctypes.addressof(schema)
     _run(name, *given, *addresses)
     return pa.Array._import_from_c(*addresses)

@@ -24,7 +24,6 @@ from economy import (  # noqa: F401
 from hypothesis import settings
 
 import dbselect as ds
-from dbselect.search import compiled
 
 # A commit passes or fails by what is in it: the examples of the suite are the same in each run.
 # `HYPOTHESIS_PROFILE=wander pytest` looks for new ones.
@@ -145,15 +144,3 @@ def as_source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callab
     """Turn a DataFrame into one kind of source of each engine."""
     with ExitStack() as stack:
         yield lambda frame: OPENERS[request.param](frame, tmp_path, stack)
-
-
-@pytest.fixture
-def python_searches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have Python search single Grams, however narrow they are, as an oracle of the library."""
-    monkeypatch.setattr(compiled, "MOST_COLUMNS", -1)
-
-
-@pytest.fixture(params=["library", "python"])
-def either_searches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a test twice: once the compiled library searches single Grams, once Python."""
-    monkeypatch.setattr(compiled, "MOST_COLUMNS", {"library": 10**6, "python": -1}[request.param])

@@ -7,7 +7,7 @@ coefficients; correlations are not copied.
 Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -189,14 +189,6 @@ class LinearState:
         responses = len(np.atleast_2d(self.problem.c))
         return self._state.read(RESPONSE_GAINS, (len(self._lists[0]), responses))
 
-    def corrections(self, residuals: Matrix) -> Matrix:
-        """Return ``C_SS^-1 r`` for the residuals of every prefix; shape (groups added + 1, D)."""
-        support, corrections = self._lists[2], np.zeros(residuals.shape)
-        own = np.ascontiguousarray(residuals[:, support])
-        self._state.correct(own)
-        corrections[:, support] = own
-        return corrections
-
     def degrees(self) -> float:
         """Return tr(C_SS^-1 G_SS), the effective number of columns; the rank at ridge 0."""
         return self._number(DEGREES)
@@ -204,6 +196,13 @@ class LinearState:
     def condition(self) -> float:
         """Bound the condition number of C_SS, in the 1-norm."""
         return self._number(CONDITION)
+
+    def greedy(
+        self, rule: str, costs: Vector, turn: Callable[[int, bool, float], None], **limits: Any
+    ) -> tuple[Matrix, int, list[BaseException]]:
+        """Select groups by a rule of the library, as `Selection.greedy` does."""
+        self._changed()
+        return self._state.greedy(rule, costs, turn, **limits)
 
     def upper_bounds(self, order: Sequence[int], costs: Vector, budgets: Vector) -> Vector:
         """Return the most that any groups within each budget explain, as shares, (B,).

@@ -18,7 +18,6 @@ from dbselect.glm.expansion import Coefficients
 from dbselect.glm.newton import GlmFit
 from dbselect.glm.refits import InMemory
 from dbselect.glm.state import Slope
-from dbselect.linear.problem import Index
 from dbselect.objectives.smooth import Point
 from dbselect.record.gram import Matrix, Vector
 
@@ -57,10 +56,6 @@ class Deviance:
     def bregman(self, u: Point, after: Point) -> float:
         """Return the Bregman divergence: how far f at a point lies above its tangent at u."""
         return float(after.value - u.value - np.vdot(u.gradient, after.x - u.x))
-
-    def least_on(self, support: Index) -> None:
-        """Return None: a minimum of the deviance takes a descent of its own."""
-        del support
 
     def point(self, x: Vector) -> tuple[Coefficients, float]:
         """Return the coefficients of a model on unit-variance columns, and its deviance."""

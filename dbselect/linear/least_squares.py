@@ -82,16 +82,14 @@ def least_squares(
 
     The record has rows, and its target varies. `has_factor`: the answer has `inverse_factor`.
     """
-    numbers = {name: number for number, name in enumerate(gram.columns)}
-    at = [numbers[name] for name in (*columns, target)]
-    moments = (gram.mean[at], gram.mean_low[at], gram.comoment[np.ix_(at, at)])
+    moments = _moments(gram, target, columns)
     if not columns:
         # The library fits one column at least; one that is 0 takes no part.
-        mean, mean_low, comoment = (np.pad(part, (1, 0)) for part in moments)
-        moments = (mean, mean_low, comoment)
-    found = _native.least_squares(
-        gram.rows, gram.weight, moments, ridge, scale, intercept, has_factor
-    )
+        parts = (
+            np.pad(part, (1, 0)) for part in (moments.mean, moments.mean_low, moments.comoment)
+        )
+        moments = _native.Moments(gram.rows, gram.weight, *parts)
+    found = moments.least_squares(ridge, scale, intercept, has_factor)
     width = len(columns)
     is_aliased = found["is_aliased"][:width] > 0
     rank = width - int(is_aliased.sum())
@@ -114,3 +112,22 @@ def least_squares(
         units=found["units"][:width],
         inverse_factor=found["inverse_factor"].reshape(size, size),
     )
+
+
+def refined(gram: Gram, target: str, columns: Sequence[str], coef: Matrix) -> Matrix:
+    """Return coefficients at ridge 0 with the digits that a solver lost; shape (M, D).
+
+    They are on columns and target of unit variance. Model i has columns up to its last coefficient;
+    none depends on others. O(D^3), and O(D^2) a model.
+    """
+    coef = np.ascontiguousarray(coef, np.float64).copy()
+    ranks = (np.arange(1, len(columns) + 1) * (coef != 0)).max(axis=1, initial=0)
+    _moments(gram, target, columns).refine(ranks, coef)
+    return coef
+
+
+def _moments(gram: Gram, target: str, columns: Sequence[str]) -> _native.Moments:
+    numbers = {name: number for number, name in enumerate(gram.columns)}
+    at = [numbers[name] for name in (*columns, target)]
+    comoment = gram.comoment[np.ix_(at, at)]
+    return _native.Moments(gram.rows, gram.weight, gram.mean[at], gram.mean_low[at], comoment)

@@ -256,13 +256,18 @@ def inverse_root(blocks: Matrix, floor: float = 0.0) -> Matrix:
     return np.asarray(vectors * scale[:, None])
 
 
-def numbered(gram: Gram, columns: Sequence[str], target: str) -> pa.StructArray:
-    """Return the record of some columns, called by their numbers from 0 on, and the target."""
+def numbered(gram: Gram, columns: Sequence[str], *targets: str) -> pa.StructArray:
+    """Return the record of some columns, called by their numbers from 0 on, and some targets.
+
+    The first is called `TARGET`, the others by its name and their numbers.
+    """
     number = {name: at for at, name in enumerate(gram.columns)}
-    at = np.array([number[name] for name in [*columns, target]])
-    lower = gram.comoment[np.ix_(at, at)][np.tri(len(at), dtype=bool)]
+    at = np.array([number[name] for name in [*columns, *targets]])
+    others = [f"{TARGET} {k}" for k in range(1, len(targets))]
+    comoment = gram.comoment[np.ix_(at, at)]
+    lower = np.concatenate([row[: i + 1] for i, row in enumerate(comoment)])
     fields = {
-        "columns": of_texts([*map(str, range(len(columns))), TARGET]),
+        "columns": of_texts([*map(str, range(len(columns))), TARGET, *others]),
         "mean": of_numpy(gram.mean[at]),
         "mean_low": of_numpy(gram.mean_low[at]),
         "comoment": of_numpy(lower),

@@ -53,6 +53,8 @@ def is_flag(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
+    if isinstance(value, float):  # as most are; the others ask their abstract class
+        return True
     if not isinstance(value, numbers.Real) or is_flag(value):
         return False
     try:

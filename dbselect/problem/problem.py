@@ -107,9 +107,10 @@ class Problem:
 
     def __post_init__(self) -> None:
         self._set("family", parse(self.family))
+        own = vars(self)
         for name, option in options_of(ProblemOptions).items():
-            if name != "family" and getattr(self, name) is not option.default:
-                self._set(name, option.checked(name, getattr(self, name)))
+            if name != "family" and own[name] is not option.default:
+                self._set(name, option.checked(name, own[name]))
         check_combination(parse(self.family), vars(self))
         self._set("always", tuple(self.always))
         if self.groups is not None:
@@ -215,9 +216,9 @@ class Problem:
 
     def changed(self) -> dict[str, Any]:
         """Return the fields not at their defaults, without source, target, groups and costs."""
-        found = {}
+        found, own = {}, vars(self)
         for name, option in options_of(ProblemOptions).items():
-            value = getattr(self, name)
+            value = own[name]
             if value is not option.default and not is_default(
                 option, str(value) if name == "family" else value
             ):

@@ -34,7 +34,7 @@ def check_policies(null_policy: Any) -> None:
     """Refuse a policy that there is not, whatever the columns are."""
     given = null_policy.values() if isinstance(null_policy, Mapping) else [null_policy]
     for policy in given:
-        policies_of(policy, [])
+        _POLICY.check("null_policy", policy)
 
 
 def check_missing(columns: Sequence[str], missing: Mapping[str, int]) -> None:

@@ -90,14 +90,14 @@ class Convergence:
     start : what won: the start of the descent by name, ``"given"``, or ``"forward"`` where
         forward steps and exchanges ended lower than the descent
     exchanges : whole changes of columns after the steps; None if none were tried
-    projections : step lengths tried, each with a projection; None where they were not counted
+    projections : step lengths tried, each with a projection
     """
 
     history: Vector
     converged: bool
     start: str
     exchanges: int | None
-    projections: int | None = None
+    projections: int
 
     @property
     def iterations(self) -> int:

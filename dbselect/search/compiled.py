@@ -1,7 +1,7 @@
-"""One Gram searched by the compiled library, where that is the faster way."""
+"""One Gram searched by the compiled library."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,21 +9,19 @@ import pyarrow as pa
 
 from dbselect import _native
 from dbselect._arrow import to_numpy
+from dbselect.errors import RecordError
 from dbselect.linear.condition import warn_of, warn_of_dropped
 from dbselect.linear.problem import TARGET, numbered
+from dbselect.record.gram import Vector
 from dbselect.record.steps import Choice, Step, Stop, held_after
+from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence
 from dbselect.selection.criteria import RULES
-from dbselect.selection.penalised.descent import FORWARD_START, Descent
+from dbselect.selection.penalised.descent import FORWARD_START, OWN_START, Chosen, Descent
 from dbselect.sources.progress import Turn
 
 if TYPE_CHECKING:
     from dbselect.search.gram import GramSearch
-
-#: Columns up to which one Gram goes to the compiled library. A call takes 0.1 to 0.5 of the time
-#: that it takes in Python at 20 to 100 columns, 0.3 at 500, 0.6 at 1,000; from 1,500 on both
-#: take about the same (0.7 to 1.2), BLAS may use more cores, and Ctrl-C ends a search in Python.
-MOST_COLUMNS = 1000
 
 #: Fields of a problem that it takes, beside the groups; the others are about rows.
 _FIELDS = ("ridge", "scale", "intercept", "seed")
@@ -37,11 +35,13 @@ CHOICES = tuple(Choice)
 METHODS = ("anytime_sequence", "foba", "backward", "floating", "step")
 
 
-def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence | None:
+def compiled_sequence(
+    search: "GramSearch", rule: str, turn: Turn
+) -> Sequence | JointSequence | None:
     """Return what the compiled library finds; None where Python is to search.
 
-    It searches where the library lacks the method or the rule, as for several responses, or refuses
-    the record: the error is then Python's. Warns of columns that are nearly dependent at the end.
+    It searches where the library lacks the method or the rule, or refuses the record: the error is
+    then Python's. Warns of columns that are nearly dependent at the end.
     """
     call, groups, gram = search.call, search.groups, search.gram
     if not _is_for_library(search):
@@ -50,6 +50,8 @@ def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence |
     def turned(group: int, is_added: bool, explained: float) -> None:
         turn(("" if is_added else "-") + groups.names[group], explained)
 
+    if search.is_joint or groups.brings:
+        return search.sequence(rule, *_greedy(search, turned))
     number = {name: at for at, name in enumerate(gram.columns)}
     members = np.array([number[name] for name in groups.members], np.intp)
     columns, starts = groups.places
@@ -59,45 +61,98 @@ def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence |
     )  # fmt: skip
     if not len(found):
         return None
-    count, stop, condition, has_trace, n_aliased = found[:5].tolist()
-    n_models, start = int(count), 5 + int(n_aliased)
+    count, stop, condition, begun, has_trace, n_aliased = found[:6].tolist()
+    n_models, start = int(count), 6 + int(n_aliased)
     end = start + 9 * n_models
     kinds, coef = found[start:end].reshape(9, n_models), found[end:].reshape(n_models, -1)
-    if call.method == "backward":
-        # It begins with all groups, and every prefix may be asked for.
-        search.state.add_all(range(len(groups.costs)))
-        search.check_held()
-    else:
-        warn_of(condition)
+    # An elimination begins with all groups, and every prefix may be asked for.
+    begins_full = call.method == "backward"
+    warn_of(begun if begins_full else condition)
     steps = kinds[:6, 1:].T.tolist()
     records = [
         Step("add" if added else "remove", int(group), score, gain, explained, CHOICES[int(among)])
         for added, group, score, gain, explained, among in steps
     ]
-    if has_trace and not search.state.held:
+    if has_trace:
         # A state measures how near to dependent they are.
-        search.state.add_all(held_after(records))
+        search.state.add_all(range(len(groups.costs)) if begins_full else held_after(records))
         warn_of_dropped(search.state, groups.members)
     return Sequence(
         gram, search.target, groups, rule, records, explained=kinds[4], spent=kinds[6], r2=kinds[7],
         intercept=kinds[8], coef=coef,
-        aliased=tuple(groups.members[int(at)] for at in found[5:start]),
+        aliased=tuple(groups.members[int(at)] for at in found[6:start]),
         stop=STOPS[int(stop)], condition=condition, call=call,
     )  # fmt: skip
 
 
-def compiled_choice(search: "GramSearch", turn: Turn) -> tuple[list[int], list[float]] | str:
-    """Return the groups chosen and how, for one response; or why the record is refused."""
+def _greedy(
+    search: "GramSearch", turned: Callable[[int, bool, float], None]
+) -> tuple[list[Step], list[Any], Stop]:
+    """Run a forward search on the state; return its steps, no coefficients, and why it ended."""
+    groups, options = search.groups, search.call.options
+    rule, first = options.get("rule", "fr"), options.get("c_min")
+    if RULES[rule].doubling and first is None:
+        first = groups.costs.min()
+    steps, stop, raised = search.state.greedy(
+        rule, groups.costs, turned, parts=groups.priced if groups.brings else None,
+        always=search.first, first_cost=first, budget=options.get("budget"),
+        max_groups=options.get("max_groups"),
+    )  # fmt: skip
+    if raised and not isinstance(raised[0], KeyboardInterrupt):
+        raise raised[0]
+    records = [
+        Step("add", int(group), score, gain, min(explained, 1.0), CHOICES[int(choice)])
+        for group, score, gain, explained, choice in steps.tolist()
+    ]
+    return records, [], STOPS[stop]
+
+
+def compiled_choice(search: "GramSearch", turn: Turn) -> tuple[list[int], list[float]]:
+    """Return the groups chosen and how, for one response."""
 
     def turned(_group: int, _is_added: bool, explained: float) -> None:
         turn(None, None if math.isnan(explained) else explained)
 
-    found = _native.answers(*_asked(search), turned)
-    status = found.field("status")[0]
-    if status.is_valid:
-        return str(status)
+    found = _answer(*_asked(search), turned)
     chosen = found.field("found").field("groups")[0].as_py()
     return list(map(int, chosen)), found.field("notes")[0].as_py()
+
+
+def _answer(*asked: Any) -> pa.StructArray:
+    """Return the answer of one record; RecordError if it is refused."""
+    found = _native.answers(*asked)
+    if (status := found.field("status")[0]).is_valid:
+        raise RecordError(str(status))
+    return found
+
+
+def compiled_path(
+    search: "GramSearch", method: str, options: Mapping[str, Any], turn: Callable[..., None]
+) -> tuple[dict[str, Any], float]:
+    """Return the minima at falling penalties, by name, and the condition of their columns.
+
+    Penalty factors are those of groups, ``"g0"`` on, and of columns, ``"0"`` on.
+    """
+    record, _, target, request = _asked(search)
+    groups = search.groups
+    given = {name: request[name] for name in _FIELDS if name in request}
+    positions = [list(map(str, at.tolist())) for at in groups.positions]
+    given["groups"] = {f"g{g}": columns for g, columns in enumerate(positions)}
+    given["costs"] = {f"g{g}": cost for g, cost in enumerate(groups.costs.tolist())}
+    if search.call.method != "group_lasso":
+        # Its order has the groups to take first, its penalty does not.
+        given["always"] = [f"g{g}" for g in search.first]
+    found = _answer(record, method, target, {**given, **options}, turn)
+    path = found.field("found")
+    values = {name: path.field(name)[0] for name in path.type.names}
+    preferred = values.pop("preferred").as_py()
+    numbers = {name: _numbers(each.values) for name, each in values.items()}
+    return {**numbers, "preferred": preferred}, found.field("condition")[0].as_py()
+
+
+def _numbers(values: pa.Array) -> Vector:
+    """Return numbers, of which those without a value are NULL."""
+    return to_numpy(values.fill_null(math.nan) if values.null_count else values)
 
 
 def compiled_descents(
@@ -105,40 +160,52 @@ def compiled_descents(
     limits: Iterable[tuple[int, int]],
     options: Mapping[str, Any],
     turn: Turn,
-) -> list[Descent] | None:
-    """Return where descents end within most columns and groups; None if the record is refused."""
+) -> list[Descent]:
+    """Return where descents end within most columns and groups.
+
+    A start is a name, or coefficients of columns by their numbers.
+    """
     record, _, target, asked = _asked(search)
     own = {name: asked.get(name) for name in ("groups", "ridge", "scale", "intercept")}
+    start = options["start"] if isinstance(options["start"], str) else OWN_START
+    width = len(search.groups.members)
+    if search.is_joint:
+        own["responses"] = {str(width + k): one for k, one in enumerate(search.linear.share)}
     ends = []
     for columns, groups in limits:
         within = {"max_columns": columns, "max_groups": groups}
-        found = _native.answers(record, "sght", target, {**own, **options, **within})
-        if found.field("status")[0].is_valid:
-            return None
+        found = _answer(record, "sght", target, {**own, **options, **within})
         notes = to_numpy(found.field("notes")[0].values)
-        converged, exchanges, polished, is_forward, count = notes[:5].tolist()
-        history, x = np.split(notes[5:], [int(count)])
+        converged, exchanges, polished, is_forward, projections, *counts = notes[:7].tolist()
+        aliased, history, x = np.split(notes[7:], np.cumsum(counts).astype(int))
         ends.append(
             Descent(
-                x, history, bool(converged), FORWARD_START if is_forward else "ridge",
+                x.reshape(-1, width) if search.is_joint else x, history, bool(converged),
+                FORWARD_START if is_forward else start,
                 None if math.isnan(polished) else polished,
                 None if math.isnan(exchanges) else int(exchanges),
+                int(projections), _chosen(found, aliased.astype(int).tolist()),
             )
         )  # fmt: skip
         turn(None, None)
     return ends
 
 
-def is_narrow(search: "GramSearch") -> bool:
-    """Whether a search is one for the library, where Python has the method, too."""
-    return len(search.groups.members) <= MOST_COLUMNS
+def _chosen(found: pa.StructArray, aliased: list[int]) -> Chosen:
+    """Return the model of one answer."""
+    model = {name: one.as_py() for name, one in found.field("found")[0].items()}
+    return Chosen(
+        [int(group) for group in model["groups"]],
+        {int(column): value for column, value in model["coefficients"]},
+        model["intercept"], model["explained"], model["r2"], aliased,
+        found.field("condition")[0].as_py(),
+    )  # fmt: skip
 
 
 def _is_for_library(search: "GramSearch") -> bool:
     call = search.call
     rule = RULES.get(call.options.get("rule", "fr"))
-    is_compiled = call.method in METHODS and rule is not None and rule.compiled
-    return is_compiled and is_narrow(search) and not (search.is_joint or search.groups.brings)
+    return call.method in METHODS and rule is not None and rule.compiled
 
 
 def _asked(search: "GramSearch") -> tuple[pa.StructArray, str, str, dict[str, Any]]:
@@ -151,11 +218,12 @@ def _asked(search: "GramSearch") -> tuple[pa.StructArray, str, str, dict[str, An
     costs = groups.costs.tolist()
     # What has its default, as groups of one column each or costs of 1, is left to the library.
     request = {
-        "groups": None if is_each_alone else columns,
+        "groups": None if is_each_alone and not search.is_joint else columns,
         "costs": {str(g): cost for g, cost in enumerate(costs)} if {*costs} != {1.0} else None,
         **_given(search),
     }
-    return numbered(search.gram, groups.members, search.target), call.method, TARGET, request
+    targets = call.problem.targets if search.is_joint else [search.target]
+    return numbered(search.gram, groups.members, *targets), call.method, TARGET, request
 
 
 def _given(search: "GramSearch") -> dict[str, Any]:
@@ -164,6 +232,6 @@ def _given(search: "GramSearch") -> dict[str, Any]:
     fields = {name: value for name, value in call.problem.changed().items() if name in _FIELDS}
     first = [str(group) for group in search.first] or None
     given = {"always": first, **fields, **call.options}
-    if given.get("start") is not None:
+    if not isinstance(given.get("start"), str | Mapping | None):
         given["start"] = [str(search.groups.number(name, "start")) for name in given["start"]]
     return given

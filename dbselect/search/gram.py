@@ -10,15 +10,14 @@ import numpy as np
 from dbselect.engine.linear_state import LinearState
 from dbselect.linear.condition import check_held, may_leak, warn_of_leak
 from dbselect.linear.inference import FittedRows, through_origin
-from dbselect.linear.least_squares import least_squares
+from dbselect.linear.least_squares import least_squares, refined
 from dbselect.linear.problem import Index, Linear, check_filled, check_usable, linear
-from dbselect.linear.refine import prefix_residuals
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import groups_of, numbers_of
 from dbselect.record.level_group import shares_of
 from dbselect.record.missing import features_of
 from dbselect.record.rows import clip_share, is_saturated
-from dbselect.record.steps import Step, Stop
+from dbselect.record.steps import Step, Stop, spent_after
 from dbselect.results.call import Call
 from dbselect.results.joint import JointSequence
 from dbselect.results.model import Model
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 #: Condition numbers between which the coefficients of all prefixes are refined: below,
 #: they keep ten of sixteen digits without that; above, a correction has no digit right.
 REFINED_CONDITIONS = (1e6, 1e14)
-#: Each round brings back 16 - log10(condition) digits, and two are all that the Gram has.
-REFINED_ROUNDS = 2
 
 
 @dataclass(eq=False)
@@ -111,7 +108,7 @@ class GramSearch(Search):
         share = self.linear.share
         gains = self.state.response_gains() / share
         coef = self.state.coefficients() / np.sqrt(share)[:, None]
-        stop = self._ended(stop, coef)
+        stop, spent = self._ended(stop, coef), spent_after(steps, self.groups)
         responses = {}
         for k, target in enumerate(self.call.problem.targets):
             own = self.linear.response(k)
@@ -120,10 +117,12 @@ class GramSearch(Search):
                 self.gram, own, call=self.call, target=target, groups=self.groups,
                 rule=f"{rule}, for several responses",
                 records=[
-                    replace(step, gain=float(gain), explained=float(explained))
-                    for step, gain, explained in zip(steps, gains[:, k], reached, strict=True)
+                    Step(step.action, step.group, step.score, gain, explained, step.choice)
+                    for step, gain, explained in zip(
+                        steps, gains[:, k].tolist(), reached.tolist(), strict=True
+                    )
                 ],
-                coef=_refined(self, target, own, coef[:, k]), aliased=self.state.aliased,
+                spent=spent, coef=_refined(self, target, coef[:, k]), aliased=self.state.aliased,
                 stop=stop, condition=condition,
             )  # fmt: skip
         return JointSequence(rule, responses)
@@ -151,9 +150,9 @@ class GramSearch(Search):
         coef = state.coef() * (own.target_spread / own.spread)
         if self.call.problem.ridge == 0 and not state.apart:
             kept = [members[j] for j in state.support]
-            refined = least_squares(self.gram, self.target, kept)
-            if not refined.is_aliased.any():
-                coef[state.support] = refined.coef
+            alone = least_squares(self.gram, self.target, kept)
+            if not alone.is_aliased.any():
+                coef[state.support] = alone.coef
         at = np.concatenate([np.empty(0, np.intp), *(self.groups.positions[g] for g in state.held)])
         found = self.parts_of(self.target, own, coef, at, state.held, state.explained)
         return found | {"aliased": tuple(members[j] for j in state.aliased)}
@@ -205,7 +204,8 @@ def gram_search(
     groups = groups_of(
         features, problem.groups, problem.costs, targets, gram.terms, sharing, adds_only
     )
-    groups = replace(groups, unused=(*groups.unused, *unread))
+    if unread:
+        groups = replace(groups, unused=(*groups.unused, *unread))
     first = numbers_of(problem.always, groups)
     is_joint = several and isinstance(problem.target, list | tuple)
     search = GramSearch(call, groups, first, gram, adds_only, is_joint)
@@ -216,17 +216,15 @@ def gram_search(
 
 def prefix_coefficients(search: GramSearch) -> Matrix:
     """Return the coefficients of all prefixes, (steps + 1, D), refined if nearly dependent."""
-    return _refined(search, search.target, search.linear, search.state.coefficients())
+    return _refined(search, search.target, search.state.coefficients())
 
 
-def _refined(search: GramSearch, target: str, own: Linear, coef: Matrix) -> Matrix:
+def _refined(search: GramSearch, target: str, coef: Matrix) -> Matrix:
     lowest, highest = REFINED_CONDITIONS
     if search.call.problem.ridge or not lowest <= search.state.condition() <= highest:
         return coef
-    units = own.target_spread / own.spread
-    # From the comoments to correlations.
-    unit = 1.0 / (search.gram.weight * own.target_spread * own.spread)
-    for _ in range(REFINED_ROUNDS):
-        left = prefix_residuals(search.gram, target, search.groups.members, coef * units)
-        coef = coef + search.state.corrections(left * unit)
-    return coef
+    support = search.state.support
+    columns = [search.groups.members[j] for j in support]
+    found = coef.copy()
+    found[:, support] = refined(search.gram, target, columns, coef[:, support])
+    return found

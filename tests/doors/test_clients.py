@@ -26,8 +26,6 @@ from dbselect.doors.extension import extension_path
 from dbselect.options.methods import OF_RECORDS, places_of
 from dbselect.results.store import write_sequences
 
-pytestmark = pytest.mark.usefixtures("python_searches")
-
 METHODS = ["anytime_sequence", "foba", "backward", "floating", "step"]
 #: Numbers of well-conditioned problems agree to so much.
 EXACT = 1e-11

@@ -13,7 +13,7 @@ import pytest
 from test_results import COSTS, FAMILIES, GROUPS, found, table
 
 import dbselect as ds
-from dbselect.search import compiled
+from dbselect.search.gram import GramSearch
 from dbselect.sources import progress
 
 #: Characters of a line that is read at once.
@@ -175,7 +175,7 @@ def test_a_search_shows_its_progress_on_a_terminal_only(monkeypatch, unit, termi
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr(progress, "PROGRESS_DELAY", 0)
     # What the compiled library searches is over before there would be a bar.
-    monkeypatch.setattr(compiled, "MOST_COLUMNS", 0)
+    monkeypatch.setattr(GramSearch, "compiled", lambda *_: None)
     SEARCHES[unit](table().select("x", "noise", "logs", "z", "y"))
     assert (f" {unit}" in screen.getvalue()) == terminal
 

@@ -440,7 +440,6 @@ def test_a_trace_is_told_of_single_records_and_of_many(method):
             ds.anytime_sequence_by(many[1:], "y")
 
 
-@pytest.mark.usefixtures("either_searches")
 def test_backward_elimination_warns_of_a_trace_before_it_goes():
     with pytest.warns(ds.errors.DependenceWarning, match="column 'x2' nearly depends"):
         ds.backward(nearly(1e-7), "y")

@@ -58,9 +58,7 @@ def test_of_nearly_dependent_columns_those_are_kept_that_exact_numbers_tell_apar
 
 
 @pytest.mark.filterwarnings("ignore::dbselect.errors.ConditionWarning")
-@pytest.mark.parametrize("limit", [1000, 0], ids=["compiled", "Python"])
-def test_a_group_of_hundreds_of_nearly_dependent_columns_is_fitted(monkeypatch, limit):
-    monkeypatch.setattr("dbselect.search.compiled.MOST_COLUMNS", limit)
+def test_a_group_of_hundreds_of_nearly_dependent_columns_is_fitted():
     table = smooth(600, 0.4)
     found = ds.anytime_sequence(table, "y", {"spectrum": table.columns[:-1]})
     X, y = table.drop("y").to_numpy(), table["y"].to_numpy()

@@ -14,8 +14,6 @@ from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import linear
 from dbselect.record.steps import Stop
 
-pytestmark = pytest.mark.usefixtures("either_searches")
-
 WALK = 1e-10
 
 
@@ -281,9 +279,7 @@ def test_coefficients_of_dependent_columns_are_refused_without_a_ridge():
     assert found.at(size=1).groups == ["a"]
 
 
-@pytest.mark.parametrize("most", [0, 1000])
-def test_elimination_of_dependent_columns_takes_the_smallest_loss_of_refits(monkeypatch, most):
-    monkeypatch.setattr("dbselect.search.compiled.MOST_COLUMNS", most)
+def test_elimination_of_dependent_columns_takes_the_smallest_loss_of_refits():
     for seed in range(4):
         rng = np.random.default_rng(seed)
         problem = random_problem(rng)
@@ -532,3 +528,24 @@ def test_a_family_searches_its_objective(search):
     assert found.spent[-1] <= 4.0
     with pytest.raises(ds.errors.SourceError, match="source is a Gram, which holds no rows"):
         search(ds.gram(frame), "y", family="binomial")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", [ds.anytime_sequence, ds.foba, ds.backward])
+def test_wide_searches_have_the_models_of_refits(call):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 420)) + 0.5 * rng.normal(size=(900, 1))
+    X[:, 47] = X[:, 3] - 2 * X[:, 211]
+    y = X @ rng.normal(size=420) + 20 * rng.normal(size=900)
+    names = [f"x{j}" for j in range(420)]
+    groups = {f"g{k}": names[k::40] for k in range(40)}
+    found = call(ds.gram(np.column_stack([X, y]), [*names, "y"]), "y", groups)
+    y -= y.mean()
+    for k in [*range(0, len(found.records), 7), len(found.records)]:
+        held = found.columns_held(k)
+        Z = X[:, [names.index(found.columns[j]) for j in held]]
+        Z = Z - Z.mean(axis=0)
+        left = y - Z @ np.linalg.lstsq(Z, y, rcond=1e-9)[0]
+        assert found.r2[k] == pytest.approx(1 - left @ left / (y @ y), abs=1e-11)
+        residual = y - Z @ found.coef[k, held]
+        assert residual @ residual == pytest.approx(left @ left, rel=1e-11)

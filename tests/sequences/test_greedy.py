@@ -14,8 +14,6 @@ from reference import Table
 import dbselect as ds
 from dbselect.record.steps import Stop
 
-pytestmark = pytest.mark.usefixtures("either_searches")
-
 #: Columns of `Sequence.steps`, as the design has them.
 STEPS = {
     "step": pl.Int64,

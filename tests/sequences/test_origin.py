@@ -63,7 +63,6 @@ def searched(name, gram, **options):
     )
 
 
-@pytest.mark.usefixtures("either_searches")
 @pytest.mark.parametrize("name", SEARCHES)
 def test_every_search_is_that_of_the_mirrored_rows(name):
     found, expected = searched(name, GRAM, **ORIGIN), searched(name, TWICE)
@@ -78,7 +77,6 @@ def test_every_search_is_that_of_the_mirrored_rows(name):
         np.testing.assert_allclose(found.coef, expected.coef, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.usefixtures("either_searches")
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
 def test_greedy_steps_are_those_of_refits(ridge):
     seq = ds.anytime_sequence(GRAM, "y", GROUPS, COSTS, ridge=ridge, **ORIGIN)
@@ -167,7 +165,6 @@ def test_degrees_have_no_intercept():
     )  # fmt: skip
 
 
-@pytest.mark.usefixtures("either_searches")
 def test_a_column_and_a_target_of_one_value_are_of_use():
     table = pl.DataFrame({"one": [2.0] * 4, "x": [1.0, 2, 3, 5], "y": [6.0] * 4, "zero": [0.0] * 4})
     seq = ds.anytime_sequence(table, "y", **ORIGIN)

@@ -21,8 +21,6 @@ from dbselect.record.gram import check_type
 from dbselect.results.store import write_sequences
 from dbselect.selection.criteria import RULES as ALL_RULES
 
-pytestmark = pytest.mark.usefixtures("python_searches")
-
 ERRORS = (ds.DbselectError, pl.exceptions.ComputeError, duckdb.Error)
 RULES = ["fr", "omp", "omp-unwhitened", "omp-single", "doubling"]
 PENALTIES = [{}, {"ridge": 0.2}, {"ridge": 0.2, "scale": False}]

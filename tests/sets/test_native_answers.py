@@ -1,20 +1,15 @@
-"""What the compiled library alone answers: designs, diagnostics and knockoffs against brute force.
-
-Thousands of random problems more: `make oracle`.
-"""
+"""What the compiled library alone answers: designs and diagnostics against brute force."""
 
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-import test_native_search as searches
 from problems import EPS
 from scipy import stats
 
 import dbselect as ds
 from dbselect import _native
-from dbselect.search import compiled
 
 #: Largest condition number of columns whose diagnostics are compared.
 MOST_CONDITION = 1e5
@@ -110,43 +105,6 @@ def assert_diagnostics(rng: np.random.Generator, widest: int) -> str:
     return "diagnostics"
 
 
-def assert_knockoffs(rng: np.random.Generator, widest: int) -> str:
-    """Compare the library's knockoffs with those whose searches are Python's."""
-    width = int(rng.integers(2, min(widest, 10) + 1))
-    rows = 2 * width + int(rng.integers(1, 100))
-    X = rng.normal(size=(rows, width)) + rng.choice([0, 1]) * rng.normal(size=(rows, 1))
-    if rng.random() < 0.3:
-        X[:, -1] = 2 * X[:, 0] - 1  # without a copy
-    y = X @ rng.normal(size=width) * rng.uniform(0, 1) + rng.normal(size=rows)
-    gram = searches.gram_of(rng, X, y)
-    given = searches.groups_and_costs(rng, width) | {
-        "q": float(rng.uniform(0.5, 0.95)), "seed": int(rng.integers(0, 1000)),
-        "search": str(rng.choice(["anytime_sequence", "foba", "step", "group_lasso"])),
-        "kind": str(rng.choice(["fixed", "second_order"])),
-    }  # fmt: skip
-    most = compiled.MOST_COLUMNS
-    compiled.MOST_COLUMNS = -1  # Python's own
-    try:
-        expected = ds.knockoffs(gram, "y", **given).table.to_dicts()
-    except (ds.errors.DataError, ds.errors.ArgumentError) as error:
-        expected = str(error)
-    finally:
-        compiled.MOST_COLUMNS = most
-    records = pl.DataFrame({"gram": [gram.to_struct()]})["gram"].to_arrow()
-    try:
-        answer = _native.answers(records, "knockoffs", "y", given)
-        status = answer.field("status")[0].as_py()
-    except ds.errors.ArgumentError as error:
-        status = str(error)
-    if isinstance(expected, str):
-        assert status == expected
-        return "knockoffs: none"
-    found = {row["group"]: row for row in answer.field("found")[0].as_py()}
-    if any(found[row["group"]] != pytest.approx(row) for row in expected):
-        return "knockoffs: rounding"  # of copies next to their originals
-    return "knockoffs"
-
-
 def test_designs_take_the_best_of_all_next_rows():
     for seed in range(8):
         assert_design(np.random.default_rng([seed, 1]), 12)
@@ -155,10 +113,3 @@ def test_designs_take_the_best_of_all_next_rows():
 def test_diagnostics_are_those_of_least_squares():
     became = [assert_diagnostics(np.random.default_rng([seed, 2]), 12) for seed in range(10)]
     assert became.count("diagnostics") > 5
-
-
-@pytest.mark.slow
-def test_knockoffs_are_those_of_searches_in_python():
-    became = [assert_knockoffs(np.random.default_rng([seed, 3]), 8) for seed in range(15)]
-    assert became.count("knockoffs") >= 5
-    assert became.count("knockoffs: rounding") <= 3

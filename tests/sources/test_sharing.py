@@ -44,7 +44,6 @@ def fitted(groups, ridge=0.0, scale=True):
     return {NAMES[j]: b for j, b in zip(at, coef, strict=True)}, 1 - left / (y @ y)
 
 
-@pytest.mark.usefixtures("either_searches")
 @pytest.mark.parametrize(
     "given",
     [{}, {"ridge": 0.3}, {"ridge": 0.3, "scale": False}, {"always": ["d"]}, {"budget": 4.0},
@@ -74,7 +73,6 @@ def test_greedy_search_is_that_of_refits_on_unions(given):
     assert seq.aliased == ()
 
 
-@pytest.mark.usefixtures("either_searches")
 @pytest.mark.parametrize("rule", ["omp", "omp-single", "omp-unwhitened", "doubling"])
 @pytest.mark.parametrize("ridge", [0.0, 0.2])
 def test_every_rule_sees_no_gradient_of_what_is_held(rule, ridge):
@@ -101,7 +99,6 @@ def test_every_rule_sees_no_gradient_of_what_is_held(rule, ridge):
         assert seq.explained[step + 1] == pytest.approx(fitted(held, ridge)[1], **OFF)
 
 
-@pytest.mark.usefixtures("either_searches")
 def test_a_column_is_listed_once_everywhere(connection, tmp_path):
     seq = ds.anytime_sequence(GRAM, "y", GROUPS, COSTS)
     assert sorted(seq.columns) == NAMES
@@ -208,7 +205,6 @@ def test_sql_says_so_too(connection):
         connection.execute("SELECT foba(gram(t), 'y', groups := {'a': ['x0'], 'b': ['x*']}) FROM t")
 
 
-@pytest.mark.usefixtures("either_searches")
 def test_dependent_columns_and_whole_copies_are_told_once():
     table = TABLE.with_columns(s=pl.col("x0") + pl.col("x1"))
     groups = {"a": ["x0", "x1", "s"], "b": ["s", "x2"], "c": ["x1", "x0"], "d": ["s"]}

@@ -2,10 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
-
-from dbselect.errors import ArgumentError
-from dbselect.methods.penalised.penalties import adapted, factors_of, found_path, selected
+from dbselect.methods.penalised.penalties import found_path, selected
 from dbselect.options.option import shows
 from dbselect.options.table import GroupLassoOptions, GroupLassoPathOptions, SparseGroupLassoOptions
 from dbselect.record.steps import Choice, Record, Step, Stop, fits
@@ -74,7 +71,7 @@ def group_lasso_path(
     [0.0, 0.667, 0.878]
     """
     known, call = asked(problem, "group_lasso_path", GroupLassoPathOptions, options)
-    return _path(gram_search(problem, call), known)
+    return _path(gram_search(problem, call), known)[0]
 
 
 @shows(SparseGroupLassoOptions)
@@ -120,7 +117,7 @@ def sparse_group_lasso(
     (['u', 'v'], ['a', 'b'])
     """
     known, call = asked(problem, "sparse_group_lasso", SparseGroupLassoOptions, options)
-    return selected(_path(gram_search(problem, call), known), known)
+    return selected(*_path(gram_search(problem, call), known), known)
 
 
 @shows(GroupLassoOptions)
@@ -168,7 +165,7 @@ def group_lasso(problem: "Problem", **options: Unpack[GroupLassoOptions]) -> Any
     known, call = asked(problem, "group_lasso", GroupLassoOptions, options)
     search = gram_search(problem, call, adds_only=True)
     check_first(search.groups, search.first, known["budget"])
-    found = _path(search, known).found
+    found, _ = found_path(search, "group_lasso_path", known)
     entered = dict(zip(found.entered, found.penalties[found.entered_at].tolist(), strict=True))
     state, costs = search.state, search.groups.costs
 
@@ -187,20 +184,6 @@ def group_lasso(problem: "Problem", **options: Unpack[GroupLassoOptions]) -> Any
     return sequence
 
 
-def _path(search: GramSearch, known: Any) -> GroupLassoPath:
-    groups, members = search.groups, search.groups.positions
-    # The order of `group_lasso` has the groups to take first, its penalty does not.
-    free = search.first if search.call.method != "group_lasso" else []
-    factors, ratio = factors_of(groups, known["penalty_factors"], free), float(known["l1_ratio"])
-    if factors.own and not ratio:
-        raise ArgumentError(
-            f"penalty_factors names column '{factors.own[0]}'; without l1_ratio only groups are "
-            "penalised"
-        )
-    columns = [at[[j]] for at in members for j in range(len(at))]
-    power, costs = known["adaptive"], groups.costs
-    norm = (1.0 - ratio) * factors.groups * costs * adapted(search, members, power)
-    absolute = ratio * factors.columns * adapted(search, columns, power)
-    weights = norm, absolute, np.zeros(len(members))
-    found = found_path(search, members, weights, known)
-    return GroupLassoPath(search.call, search.groups, search.gram, search.linear, found)
+def _path(search: GramSearch, known: Any) -> tuple[GroupLassoPath, int | None]:
+    found, preferred = found_path(search, "group_lasso_path", known)
+    return GroupLassoPath(search.call, search.groups, search.gram, search.linear, found), preferred

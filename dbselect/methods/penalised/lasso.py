@@ -2,10 +2,8 @@
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
-
 from dbselect.errors import ArgumentError
-from dbselect.methods.penalised.penalties import adapted, factors_of, found_path, selected
+from dbselect.methods.penalised.penalties import found_path, selected
 from dbselect.options.option import shows
 from dbselect.options.table import LassoOptions, LassoPathOptions
 from dbselect.results.call import Call
@@ -78,7 +76,7 @@ def lasso_path(problem: "Problem", **options: Unpack[LassoPathOptions]) -> Lasso
     [['a', 'b']]
     """
     known, call = asked(problem, "lasso_path", LassoPathOptions, options)
-    return _path(problem, call, known)
+    return _path(problem, call, known)[0]
 
 
 @shows(LassoOptions)
@@ -119,20 +117,15 @@ def lasso(problem: "Problem", **options: Unpack[LassoOptions]) -> Selected[Model
     1.0
     """
     known, call = asked(problem, "lasso", LassoOptions, options)
-    return selected(_path(problem, call, known), known)
+    return selected(*_path(problem, call, known), known)
 
 
-def _path(problem: "Problem", call: Call, known: Any) -> LassoPath:
-    ratio = float(known["l1_ratio"])
-    if not ratio:
+def _path(problem: "Problem", call: Call, known: Any) -> tuple[LassoPath, int | None]:
+    if not known["l1_ratio"]:
         raise ArgumentError(
             f"l1_ratio is {known['l1_ratio']!r}; it must be a number above 0 and at most 1, as a "
             "ridge alone takes no column out"
         )
     search = gram_search(problem, call)
-    factors = factors_of(search.groups, known["penalty_factors"], search.first).columns
-    members = [np.array([j]) for j in range(len(factors))]
-    norm = ratio * factors * adapted(search, members, known["adaptive"])
-    weights = norm, np.zeros(len(factors)), (1.0 - ratio) * factors
-    found = found_path(search, members, weights, known)
-    return LassoPath(call, search.groups, search.gram, search.linear, found)
+    found, preferred = found_path(search, "lasso_path", known)
+    return LassoPath(call, search.groups, search.gram, search.linear, found), preferred

@@ -1,119 +1,110 @@
 """What the penalised paths have in common: penalties, their factors, and the result."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from dbselect.errors import ArgumentError, ColumnError, ConvergenceWarning, unknown, warn_caller
 from dbselect.linear.condition import CONDITION_LIMIT, warn_of
-from dbselect.linear.problem import Index
 from dbselect.record.columns import match
-from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.results.model import Model
-from dbselect.results.paths.penalty_path import PenaltyPath
+from dbselect.results.paths.penalty_path import Path, PenaltyPath
 from dbselect.results.selected import Selected, Shrinkage
+from dbselect.search.compiled import compiled_path
 from dbselect.search.gram import GramSearch
-from dbselect.selection.penalised.path import Path, path
 from dbselect.sources.progress import progress
 
-#: Factor of a column that has no coefficient to adapt to: it enters nowhere on a path.
-NEVER = 1e12
 #: What the optimality conditions are promised to hold to, in correlations.
 PROMISED = 1e-8
+#: Options that the library takes as they are.
+_OF_LIBRARY = (
+    "penalties", "penalty", "criterion", "n_lambda", "l1_ratio", "lambda_min_ratio", "adaptive",
+)  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Factors:
-    """What penalties are multiplied by."""
+def found_path(search: GramSearch, method: str, known: Any) -> tuple[Path, int | None]:
+    """Return the path of a method, and the number of the penalty that `criterion` prefers."""
+    penalties, groups = known.get("penalties"), search.groups
+    options = {name: known[name] for name in _OF_LIBRARY if known.get(name) is not None}
+    factors = known["penalty_factors"] or {}
+    options["penalty_factors"] = factors_of(groups, factors, float(known["l1_ratio"]))
+    count = 1 if known.get("penalty") is not None else int(known["n_lambda"])
+    count = count if penalties is None else len(penalties)
+    with progress(count, "penalties") as bar:
+        values, condition = compiled_path(search, method, options, lambda *_: bar.update())
+    unit = values["unit"]
+    w = values["w"].reshape(-1, len(unit))
+    found = Path(
+        penalties=values["penalties"],
+        coef=w * unit,
+        spread=values["spread"],
+        intercept=values["intercept"],
+        lengths=values["lengths"].reshape(len(w), -1),
+        r2=values["r2"],
+        gap=values["gap"],
+        violation=values["violation"],
+        df=values["df"],
+        entered=values["entered"].astype(int).tolist(),
+        entered_at=values["entered_at"].astype(int).tolist(),
+        condition=condition,
+    )
+    _warn_of(found)
+    return found, values["preferred"]
 
-    columns: Vector  # shape (D,)
-    groups: Vector  # shape (J,)
-    own: list[str]  # columns whose factor is not that of their group
 
+def factors_of(groups: Groups, given: Mapping[str, float], ratio: float) -> dict[str, float]:
+    """Return factors by ``"g0"``, a group's number, and ``"0"``, a column's, these last.
 
-def factors_of(groups: Groups, given: Mapping[str, float] | None, always: Sequence[int]) -> Factors:
-    """Match factors, 1 by default: a column's name before a glob or a field, then its group."""
-    given = given or {}
-    members = groups.members
-    place = {name: j for j, name in enumerate(members)}
-    by_group, by_column = np.ones(len(groups.names)), np.ones(len(members))
-    apart: dict[str, None] = {}
+    A column's name goes before a glob or a field, that before its group.
+    """
+    place = {name: j for j, name in enumerate(groups.members)}
+    of_groups: dict[str, float] = {}
+    of_columns: dict[str, float] = {}
     for name, factor in given.items():
-        if name not in groups.columns:
-            continue
-        if name in place and groups.columns[name] != [name]:
-            raise ArgumentError(
-                f"penalty_factors names '{name}', which is a group and a column of another"
-            )
-        number = groups.number(name, "penalty_factors")
-        by_group[number] = factor
-        by_column[groups.positions[number]] = factor
+        if name in groups.columns:
+            if name in place and groups.columns[name] != [name]:
+                raise ArgumentError(
+                    f"penalty_factors names '{name}', which is a group and a column of another"
+                )
+            of_groups[f"g{groups.number(name, 'penalty_factors')}"] = factor
     rest = [name for name in given if name not in groups.columns]
-    for number in always:
-        by_group[number] = 0.0
-        by_column[groups.positions[number]] = 0.0
     for name in sorted(rest, key=place.__contains__):  # those named themselves last
         try:
-            columns = match([name], members, "penalty_factors")
+            columns = match([name], groups.members, "penalty_factors")
         except ColumnError:
             raise ColumnError(
-                f"penalty_factors names {unknown('column or group', name, members)}"
+                f"penalty_factors names {unknown('column or group', name, groups.members)}"
             ) from None
-        for column in columns:
-            by_column[place[column]] = given[name]
-            apart[column] = None
-    return Factors(by_column, by_group, list(apart))
+        if not ratio:
+            raise ArgumentError(
+                f"penalty_factors names column '{columns[0]}'; without l1_ratio only groups are "
+                "penalised"
+            )
+        of_columns |= {str(place[column]): given[name] for column in columns}
+    return of_groups | of_columns
 
 
-def adapted(search: GramSearch, members: Sequence[Index], power: float | None) -> Vector:
-    """Return ``1 / ||w_g||^power`` (Zou 2006; Wang, Leng 2008), (J,); `NEVER` if dependent."""
-    if power is None:
-        return np.ones(len(members))
-    state = search.state.copy()
-    state.add_all(range(state.size))
-    w = state.coef() / search.linear.unit
-    lengths = np.array([np.linalg.norm(w[at]) for at in members])
-    with np.errstate(divide="ignore", over="ignore"):
-        return np.asarray(np.minimum(lengths**-power, NEVER))
-
-
-def found_path(
-    search: GramSearch,
-    members: Sequence[Index],
-    weights: tuple[Vector, Vector, Vector],
-    known: Any,
-) -> Path:
-    """Return the path; `weights` are norm, absolute and square of a penalty of 1."""
-    if not (weights[0].any() or weights[1].any()):
-        raise ArgumentError("penalty_factors are 0 for all columns; a path penalises some")
-    one = known.get("penalty")
-    given = known.get("penalties") if one is None else [one]
-    count = int(known["n_lambda"]) if given is None else len(given)
-    grid = (count, float(known["lambda_min_ratio"])) if given is None else np.array(given, float)
-    with progress(count, "penalties") as bar:
-        found = path(search.linear, members, weights, grid, bar.update)
-    condition = found.condition
-    warn_of(condition)
+def _warn_of(found: Path) -> None:
+    """Warn of digits that are lost, and of a point short of its minimum."""
+    warn_of(found.condition)
     if (worst := float(found.violation.max())) > PROMISED:
         reason = (
             "the columns keep too few digits for penalties as small; raise lambda_min_ratio, or "
             "leave columns out"
-            if condition > CONDITION_LIMIT
+            if found.condition > CONDITION_LIMIT
             else "it takes too many steps; give fewer penalties, or leave columns out"
         )
         warn_caller(
             f"optimality conditions hold to {worst:.0e} only, in correlations: {reason}",
             ConvergenceWarning,
         )
-    return found
 
 
-def selected(found: PenaltyPath, known: Any) -> Selected[Model]:
+def selected(found: PenaltyPath, preferred: int | None, known: Any) -> Selected[Model]:
     """Return the model of the only penalty of a path, or the one that the criterion prefers."""
-    point = 0 if known["penalty"] is not None else found._preferred(known["criterion"])
+    point = 0 if known["penalty"] is not None else preferred
+    if point is None:
+        raise found._no_criterion(known["criterion"])
     model = found.model(point)
     names = found.groups.names
     how = Shrinkage(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
-from dbselect.errors import ArgumentError, ConditionWarning, RecordError, shown, warn_caller
+from dbselect.errors import ArgumentError, ConditionWarning, shown, warn_caller
 from dbselect.methods.sets.choose import choice_of
 from dbselect.objectives.contract import with_added
 from dbselect.objectives.score import Score
@@ -96,10 +96,7 @@ def best_within(
     check_first(search.groups, search.first, budget)
     begin = perf_counter()
     with turns(None, "questions", known["callback"]) as turn:
-        found = compiled_choice(search, turn)
-    if isinstance(found, str):
-        raise RecordError(found)
-    chosen, (nodes, is_sure, bound, proven) = found
+        chosen, (nodes, is_sure, bound, proven) = compiled_choice(search, turn)
     if not is_sure:
         warn_caller(
             "columns are so nearly dependent that doubles do not tell what every set of them "

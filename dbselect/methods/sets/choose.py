@@ -34,11 +34,11 @@ def choice_of(
     run: Callable[[Any, Limits], Run[Any]],
     limits_of: LimitsOf | None = None,
     *,
-    in_library: Callable[[GramSearch], Run[Any] | None] = lambda _: None,
+    in_library: Callable[[GramSearch], Run[Any]] | None = None,
     lazy: bool = False,
     sharing: bool = False,
 ) -> Selected[Any]:
-    """Return what a search for k candidates chose; `in_library` answers None where `run` is to."""
+    """Return what a search for k candidates chose: `in_library` of a record alone, else `run`."""
     search: Search | None = None
     source = problem.source
     if is_objective(source) and not isinstance(source, GlmObjective | Score):
@@ -66,9 +66,12 @@ def choice_of(
         if isinstance(search, LazySearch):
             raise ArgumentError("diversity is given; it needs gram='full'")
         start = Sum(start, diversity)
-    alone = search if isinstance(search, GramSearch) and diversity is None else None
     try:
-        result = (alone and in_library(alone)) or run(start, limits)
+        result = (
+            in_library(search)
+            if in_library and isinstance(search, GramSearch) and diversity is None
+            else run(start, limits)
+        )
     except (Ended, KeyboardInterrupt) as ended:
         if slow is None:
             raise

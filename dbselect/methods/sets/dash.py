@@ -96,11 +96,9 @@ def dash(problem: "Problem", **options: Unpack[DashOptions]) -> Selected[Any]:
             first = with_added(start, limits.first)
             return best_guess(first, ask, lambda value: turn(None, value))
 
-        def in_library(search: GramSearch) -> Run[Any] | None:
-            found = "" if known["literal"] else compiled_choice(search, turn)
-            if isinstance(found, str):
-                return None
-            chosen, (queries, guess, ease, stalled, completed, bound, *history) = found
+        def in_library(search: GramSearch) -> Run[Any]:
+            chosen, notes = compiled_choice(search, turn)
+            queries, guess, ease, stalled, completed, bound, *history = notes
             return Run(
                 with_added(search.state, chosen), history, int(queries), guess, ease,
                 int(stalled), int(completed), None if math.isnan(bound) else bound,

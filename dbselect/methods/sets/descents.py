@@ -14,15 +14,14 @@ from dbselect.errors import ArgumentError, ConvergenceWarning, warn_caller
 from dbselect.glm.deviance import Deviance
 from dbselect.glm.newton import extended, solved
 from dbselect.glm.newton import start as start_fit
-from dbselect.linear.condition import check_held
-from dbselect.linear.problem import Linear
-from dbselect.objectives.smooth import Correlated, LeastSquares
+from dbselect.linear.condition import check_held, warn_of, warn_of_dropped
 from dbselect.options.kinds import one_of
 from dbselect.options.names import StartName
 from dbselect.options.option import options_of
 from dbselect.options.table import DescentOptions
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
+from dbselect.record.level_group import shares_of
 from dbselect.record.rows import clip_share
 from dbselect.results.glm.build import model_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel
@@ -33,7 +32,7 @@ from dbselect.search.gram import GramSearch
 from dbselect.search.rows import GlmObjective, RowSearch, refitted
 from dbselect.selection.exchange import LEAST_RISE
 from dbselect.selection.penalised.descent import (
-    FORWARD_START,
+    OWN_START,
     STARTS,
     VARIANTS,
     Descent,
@@ -43,18 +42,9 @@ from dbselect.selection.penalised.descent import (
     restricted,
 )
 from dbselect.selection.penalised.layout import Layout
-from dbselect.selection.penalised.polish import Within, forward, polish
 from dbselect.selection.penalised.projection import tabulate
 from dbselect.selection.ties import levelled
 from dbselect.sources.progress import Turn
-
-#: Columns times the square of most columns up to which exchanges are tried: a turn of them takes
-#: a second there.
-POLISH_WORK = 1e8
-#: Options of a descent that the compiled library takes.
-_OF_LIBRARY = [name for name in options_of(DescentOptions) if name != "start"]
-#: How a result names what won from the user's own start.
-OWN_START = "given"
 
 
 def check_start(start: Any) -> None:
@@ -78,12 +68,7 @@ def descents_of(
     turn: Turn = lambda *_: None,
 ) -> list[Descent]:
     """Descend for every pair of limits, and polish by exchanges where that is cheap."""
-    best = None
-    if task.search is not None and known["start"] == "ridge":
-        options = {name: one for name, one in known.items() if name in _OF_LIBRARY}
-        best = compiled_descents(task.search, limits, options, turn)
-    if best is None:
-        best = _descents(task, limits, known, turn)
+    best = task.descend(limits, known, turn)
     settings = settings_of(known)
     loose = [pair for pair, one in zip(limits, best, strict=True) if not one.is_settled]
     if loose:
@@ -95,86 +80,60 @@ def descents_of(
     return best
 
 
-def _descents(
-    task: "DescentTask", limits: Sequence[tuple[int, int]], known: DescentOptions, turn: Turn
+def _of_record(
+    search: GramSearch, limits: Sequence[tuple[int, int]], known: DescentOptions, turn: Turn
 ) -> list[Descent]:
-    """Descend in Python: of families, several responses, and other starts."""
-    problem, groups, settings = task.problem, task.groups, settings_of(known)
-    sizes = [len(members) for members in groups.columns.values()]
+    options = {name: one for name, one in known.items() if name in options_of(DescentOptions)}
+    if not isinstance(start := known["start"], str):
+        if search.is_joint:
+            raise ArgumentError("start is a mapping; of several responses it must be a name")
+        x = own_start(search.groups.members, start)
+        options["start"] = {str(j): x[j] for j in np.flatnonzero(x)}
+    return compiled_descents(search, limits, options, turn)
+
+
+def _of_family(
+    objective: GlmObjective,
+    deviance: Deviance,
+    limits: Sequence[tuple[int, int]],
+    known: DescentOptions,
+    turn: Turn,
+) -> list[Descent]:
+    settings, start = settings_of(known), known["start"]
+    sizes = [len(members) for members in objective.about.columns.values()]
     layout = Layout(None, np.cumsum([0, *sizes]))
     most_columns, most_groups = np.max(limits, axis=0).tolist()
-    start = known["start"]
     if isinstance(start, str):
         name: str = start
-        starts = STARTS[name](problem)
+        starts = STARTS[name](deviance)
     else:
-        name, starts = OWN_START, [task.own(start)]
+        name, starts = OWN_START, [_start_of_family(objective, deviance, start)]
     tables = [tabulate(levelled(lengths(one)), layout, most_columns, most_groups) for one in starts]
-    group = np.repeat(np.arange(len(sizes)), sizes)
     best = []
     for pair in limits:
         descents = [
-            descend(problem, layout, restricted(one, table.project(*pair)), pair, settings)
+            descend(deviance, layout, restricted(one, table.project(*pair)), pair, settings)
             for one, table in zip(starts, tables, strict=True)
         ]
-        descents = [replace(descent, start=name) for descent in descents]
-        within = Within(group, *pair)
-        work = len(group) * within.most_columns**2
-        if known["polish"] and known["refit"] and work <= POLISH_WORK:
-            descents = polished(problem, descents, within)
-        best.append(_lowest(descents))
+        least = min(descent.objective for descent in descents)
+        # Of those that differ by rounding the first.
+        lowest = next(each for each in descents if each.objective <= least + LEAST_RISE)
+        best.append(replace(lowest, start=name))
         turn(None, None)
     return best
 
 
-def _lowest(descents: Sequence[Descent]) -> Descent:
-    """Return the descent that ends lowest, of those that differ by rounding the first."""
-    least = min(descent.objective for descent in descents)
-    return next(descent for descent in descents if descent.objective <= least + LEAST_RISE)
-
-
-def polished(problem: Correlated, descents: Sequence[Descent], within: Within) -> list[Descent]:
-    """Return least-squares descents after exchanges, and what forward steps and these choose."""
-    if not isinstance(problem, LeastSquares):
-        return list(descents)
-    columns = list(np.arange(len(problem.G))[:, None])
-    ends, supports = [], set()
-    for descent in descents:
-        state = LinearState(problem.problem, columns)
-        for column in np.flatnonzero(lengths(descent.x)).tolist():
-            state.add(column)
-        if (support := frozenset(state.held)) not in supports:
-            supports.add(support)
-            ends.append((descent, *polish(state, within)))
-    state = LinearState(problem.problem, columns)
-    forward(state, within)
-    least = _lowest(descents)
-    ends.append((replace(least, start=FORWARD_START), *polish(state, within)))
-    return [_after(problem, *end) for end in ends]
-
-
-def _after(problem: LeastSquares, descent: Descent, state: LinearState, exchanges: int) -> Descent:
-    """Return a descent that ends at a state, which may have another support."""
-    if not exchanges and descent.start != FORWARD_START:
-        return replace(descent, exchanges=0)
-    x = state.coef()
-    return replace(descent, x=x, polished=problem.at(x).value, exchanges=exchanges)
-
-
 @dataclass(frozen=True)
 class DescentTask:
-    """What is minimised, the groups of its columns, and who makes the model of a descent."""
+    """The groups of some columns, how to descend, and who makes the model of a descent."""
 
-    problem: Correlated
     groups: Groups
+    descend: Callable[[Sequence[tuple[int, int]], DescentOptions, Turn], list[Descent]]
     model: Callable[[Descent], AnyModel]
-    own: Callable[[Mapping[str, float]], Vector]
-    #: One Gram of one response, which the compiled library takes.
-    search: GramSearch | None = None
 
 
 def task_of(search: GramSearch | RowSearch, refit: bool) -> DescentTask:
-    """Return what a search that is set up minimises, and how its models are made."""
+    """Return how to descend for a search that is set up, and how its models are made."""
     # Partial functions have no frame, which a warning would point to.
     if isinstance(search, RowSearch):
         objective = search.state
@@ -185,27 +144,15 @@ def task_of(search: GramSearch | RowSearch, refit: bool) -> DescentTask:
             )
         deviance = Deviance(objective.refits, objective.fit)
         return DescentTask(
-            deviance,
             search.groups,
+            partial(_of_family, objective, deviance),
             partial(_glm_model, objective, deviance, refit),
-            partial(_start_of_family, objective, deviance),
         )
     return DescentTask(
-        LeastSquares(search.linear),
         search.groups,
-        partial(_model, search, refit),
-        partial(_start, search),
-        None if search.is_joint else search,
+        partial(_of_record, search),
+        partial(_joint if search.is_joint else _model, search, refit),
     )
-
-
-def _start(search: GramSearch, given: Mapping[str, float]) -> Vector:
-    """Return coefficients of columns as they are on unit-variance columns."""
-    if search.is_joint:
-        raise ArgumentError("start is a mapping; of several responses it must be a name")
-    own = search.linear
-    x = own_start(search.groups.members, given) * own.spread / own.target_spread
-    return np.asarray(x)
 
 
 def _start_of_family(
@@ -263,7 +210,37 @@ def _glm_model(
     )  # fmt: skip
 
 
-def _model(search: GramSearch, refit: bool, descent: Descent) -> Model | JointModel:
+def _model(search: GramSearch, refit: bool, descent: Descent) -> Model:
+    """Return the model of one response, which the library answered."""
+    if (found := descent.chosen) is None:
+        raise TypeError("a descent of one response has a model")
+    groups, members = search.groups, search.groups.members
+    if refit:
+        warn_of(found.condition)
+        # Of columns that are not kept, too.
+        state = LinearState(search.linear, [np.array(list(found.coefficients), np.intp)])
+        state.add(0)
+        warn_of_dropped(state, members)
+    coefficients = {members[j]: value for j, value in found.coefficients.items()}
+    is_choice = refit and 0 < len(coefficients) < len(members)
+    return Model(
+        target=search.target,
+        intercept=found.intercept,
+        coefficients=coefficients,
+        groups=[groups.names[g] for g in found.groups],
+        spent=groups.spent(found.groups),
+        explained=float(clip_share(found.explained)),
+        r2=float(clip_share(found.r2)),
+        aliased=tuple(members[j] for j in found.aliased),
+        rows=search.gram.rows,
+        skipped=search.gram.skipped,
+        terms=search.gram.terms.of(coefficients).with_shares(shares_of(search.gram)),
+        call=search.call,
+        fit=search.fitted_rows(is_choice) if refit else None,
+    )
+
+
+def _joint(search: GramSearch, refit: bool, descent: Descent) -> JointModel:
     members, x = search.groups.members, descent.x
     aliased: tuple[str, ...] = ()
     at = np.flatnonzero(lengths(x))
@@ -274,21 +251,13 @@ def _model(search: GramSearch, refit: bool, descent: Descent) -> Model | JointMo
         x, aliased = state.coef(), tuple(members[j] for j in state.aliased)
     held = groups_held(search.groups, [members[j] for j in at])
     fit = search.fitted_rows(0 < len(at) < len(members)) if refit else None
-
-    def of(target: str, own: Linear, x: Vector) -> Model:
-        kept = x[at]
+    x = x / np.sqrt(search.linear.share)[:, None]
+    responses = {}
+    for k, target in enumerate(search.call.problem.targets):
+        own, kept = search.linear.response(k), x[k, at]
         left = own.G[np.ix_(at, at)] @ kept + own.ridge[at] * kept
         explained = float(clip_share(kept @ (2.0 * own.c[at] - left)))
-        coef = x * (own.target_spread / own.spread)
+        coef = x[k] * (own.target_spread / own.spread)
         parts = search.parts_of(target, own, coef, at, held, explained)
-        return Model(**parts, aliased=aliased, fit=fit)
-
-    if not search.is_joint:
-        return of(search.target, search.linear, x)
-    share = search.linear.share
-    x = x / np.sqrt(share)[:, None]
-    responses = {
-        target: of(target, search.linear.response(k), x[k])
-        for k, target in enumerate(search.call.problem.targets)
-    }
-    return JointModel(responses, share)
+        responses[target] = Model(**parts, aliased=aliased, fit=fit)
+    return JointModel(responses, search.linear.share)

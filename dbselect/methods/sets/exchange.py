@@ -11,7 +11,7 @@ from dbselect.options.option import shows
 from dbselect.options.table import ExchangeOptions
 from dbselect.record.groups import Groups
 from dbselect.results.selected import Selected
-from dbselect.search.compiled import compiled_choice, is_narrow
+from dbselect.search.compiled import compiled_choice
 from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked
 from dbselect.selection.dash import Limits, Run, Told, greedy_choice
@@ -74,11 +74,8 @@ def exchange(problem: "Problem", **options: Unpack[ExchangeOptions]) -> Selected
             if value is not None:
                 turn(None, value)
 
-        def in_library(search: GramSearch) -> Run[Any] | None:
-            found = compiled_choice(search, changed) if is_narrow(search) else "too wide"
-            if isinstance(found, str):
-                return None
-            chosen, (queries, *history) = found
+        def in_library(search: GramSearch) -> Run[Any]:
+            chosen, (queries, *history) = compiled_choice(search, changed)
             return Run(with_added(search.state, chosen), history, int(queries))
 
         return choice_of(problem, call, known, run, _limits(known), in_library=in_library)

@@ -24,8 +24,28 @@ from dbselect.record.steps import BUDGET_SLACK
 from dbselect.results.call import Call, Judged
 from dbselect.results.fields import StoredFields
 from dbselect.results.model import Model
-from dbselect.selection.penalised.path import Path
 from dbselect.selection.ties import Mask
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The minimum at each of L penalties."""
+
+    penalties: Vector  # shape (L,), falling
+    coef: Matrix  # shape (L, D), on unit-variance columns and target
+    spread: Vector  # shape (D,), what turns them into coefficients in the table's units
+    intercept: Vector  # shape (L,), in the target's unit
+    lengths: Matrix  # shape (L, J), ||w_g|| in the unit of the problem
+    r2: Vector  # shape (L,), 1 - RSS/TSS
+    # shape (L,), duality gaps: how far at most from the minimum, the target having variance 1
+    gap: Vector
+    # shape (L,), how far at most a group is from its optimality condition, in correlations
+    violation: Vector
+    df: Vector  # shape (L,), degrees of freedom, without the intercept
+    entered: list[int]  # numbers of the groups that are ever not 0, in the order of entry
+    entered_at: list[int]  # for each of these, the number of the first penalty at which it is not 0
+    # the largest condition number at any penalty: what rounding does to coefficients
+    condition: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,12 +131,12 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
     @cached_property
     def coef(self) -> Matrix:
         """Coefficients in the table's units; shape (L, D)."""
-        return np.asarray(self.scaled_coef * (self.linear.target_spread / self.linear.spread))
+        return np.asarray(self.scaled_coef * self.found.spread)
 
-    @cached_property
+    @property
     def intercept(self) -> Vector:
         """Intercepts, in the target's unit; shape (L,)."""
-        return np.asarray(self.linear.target_mean - self.coef @ self.linear.mean)
+        return self.found.intercept
 
     @property
     def lengths(self) -> Matrix:
@@ -169,16 +189,16 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         """Summed cost of the groups that are not 0; shape (L,)."""
         return np.asarray(self._group_held @ self.groups.costs)
 
-    @cached_property
+    @property
     def df(self) -> Vector:
         """Degrees of freedom without the intercept; shape (L,).
 
         Of the lasso the rank of the columns that are not 0 (Zou, Hastie, Tibshirani 2007;
         Tibshirani, Taylor 2012), of others the trace of G_SS times the inverse Hessian of the
         objective on these columns (Vaiter, Deledalle, Fadili, Peyre, Dossal 2017). With
-        `adaptive` the factors count as given. Computed when asked for, O(|S|^3) a penalty.
+        `adaptive` the factors count as given.
         """
-        return self.found.degrees()
+        return self.found.df
 
     @cached_property
     def points(self) -> pl.DataFrame:

@@ -1,1 +1,1 @@
-"""Penalised least squares and hard thresholding."""
+"""Hard thresholding and its projection."""

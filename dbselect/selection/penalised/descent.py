@@ -6,15 +6,11 @@
     L  = a first guess at the curvature, doubled until the step is good enough
     x+ = P(u - gradient(u) / L)
 
-In least squares f is half the share of the target's variance that is left, less 1/2, and in other
-families that of the deviance (`objectives.smooth`, `glm.deviance`). K responses have a row of x
-each, add up in f, and share the support: a column is kept by the length of its K entries, which is
-the exact projection of all. A step costs, for each L tried, f with its gradient, O(s1 D) in least
-squares, and one projection. Products are NumPy's throughout: its BLAS and SciPy's would spin
-against each other.
-
-Once the support has stayed the same for `SETTLED_STEPS` steps, the least squares on it is the next
-point (Foucart, 2011, hard thresholding pursuit), which saves hundreds of small steps.
+f is half the share of the null deviance that is left, less 1/2 (`glm.deviance`), or that of a sum
+of squares (`objectives.smooth`). Several classes have a row of x each and share the support: a
+column is kept by the length of its entries, which is the exact projection of all. A step costs, for
+each L tried, f with its gradient, and one projection. A record's descents are the library's
+(`native/src/search/sets/thresholding.rs`).
 
 Departures from the source. Its smallest curvature, 1, is meant for X'X; on columns of unit
 variance, whose own curvature is 1, it takes half as many steps again. As acceleration can lose
@@ -49,12 +45,12 @@ LITERAL_CURVATURE = 1.0
 GROWTH = 2.0
 #: Share of L/2 |x+ - x|^2 that counts as a decrease, as in Gong et al. (2013).
 DECREASE = 1e-5
-#: Steps on one support before its own minimum is taken.
-SETTLED_STEPS = 3
 
 
 #: How a result names what won where forward steps took the place of a descent.
 FORWARD_START = "forward"
+#: How a result names what won from the user's own start.
+OWN_START = "given"
 
 #: The last point and this one -> the L to try first.
 First = Callable[[Point, Point], float]
@@ -71,6 +67,19 @@ class Variant:
     accelerated: bool = False  # whether steps start ahead of the last point
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """The linear model on the columns that a descent kept, as the library answers it."""
+
+    groups: list[int]
+    coefficients: dict[int, float]  # by column, in the table's units
+    intercept: float
+    explained: float
+    r2: float
+    aliased: list[int]  # kept columns that depend on others
+    condition: float
+
+
 @dataclass(frozen=True, eq=False)
 class Descent:
     """Where a descent ended."""
@@ -80,11 +89,10 @@ class Descent:
     converged: bool  # whether it ended because steps no longer changed f
     start: str = ""  # what it started from
     polished: float | None = None  # f after the exchanges, that of `x`; None without any
-    # whole changes of columns that came after the steps (`selection.polish`); None if none were
-    # tried
+    # whole changes of columns that the library made after the steps; None if none were tried
     exchanges: int | None = None
-    # step lengths tried, each with one; None where they were not counted
-    projections: int | None = None
+    projections: int = 0  # step lengths tried, each with one
+    chosen: Chosen | None = None  # of one linear model
 
     @property
     def objective(self) -> float:
@@ -104,9 +112,7 @@ class Settings:
     variant: Variant
     tol: float  # share of the objective by which a step must change it
     max_iter: int  # most steps
-    # as the source has it: no jump to the minimum on a settled support, no L below 1, and the last
-    # point, not the best
-    literal: bool = False
+    literal: bool = False  # as the source has it: no L below 1, and the last point, not the best
 
 
 def descend(
@@ -117,7 +123,7 @@ def descend(
     before = now = best = problem.at(start)
     history = [now.value]
     momentum = (0.0, 1.0)
-    same, solved, tried = 0, False, 0
+    tried = 0
     for _ in range(settings.max_iter):
         u = problem.at(_ahead(before, now, momentum)) if variant.accelerated else now
         momentum = momentum[1], (1.0 + np.sqrt(1.0 + 4.0 * momentum[1] ** 2)) / 2.0
@@ -127,26 +133,13 @@ def descend(
         tried += more
         if after is None:
             return Descent(best.x, np.array(history), True, projections=tried)
-        same = same + 1 if np.array_equal(after.x != 0, now.x != 0) else 0
-        solved = solved and same > 0
         before, now = now, after
-        if same >= SETTLED_STEPS and not (solved or settings.literal):
-            solved = True
-            before = now = _least_near(problem, now)
-            momentum = (0.0, 1.0)
         history.append(now.value)
         if settings.literal or history[-1] <= min(history):
             best = now
         if abs(history[-1] - history[-2]) <= settings.tol * abs(history[-1]):
             return Descent(best.x, np.array(history), True, projections=tried)
     return Descent(best.x, np.array(history), False, projections=tried)
-
-
-def _least_near(problem: Smooth, now: Point) -> Point:
-    """Return the minimum on the support of a point, or the point where that is no lower."""
-    x = problem.least_on(np.flatnonzero(lengths(now.x)))
-    least = now if x is None else problem.at(x)
-    return least if least.value < now.value else now
 
 
 def _step(

@@ -11,7 +11,6 @@ pub mod designs;
 pub mod fits;
 pub mod knockoffs;
 pub mod linear;
-pub mod penalised;
 pub mod states;
 pub mod turns;
 pub mod walks;

@@ -14,7 +14,7 @@
 //! | `fold` | which fold a key lies in |
 //! | `possible` | which comoments rows can have |
 //! | `state` | the sums of a pass so far, as bytes for another process |
-//! | `threads` | a long run of rows on all cores |
+//! | `threads` | work in pieces on all cores |
 //! | `units` | numbers of more digits than a double has |
 
 pub mod accumulator;

@@ -1,8 +1,11 @@
-//! A long run of rows, answered piece by piece on all cores.
+//! Work in pieces on all cores: a long run of rows, or the parts of a wide panel.
+//!
+//! The one place that decides on how many threads the library runs. Pieces do not depend on that
+//! number, so that results do not either.
 
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::thread;
 
 /// Work below which a run is not worth a second thread, in cubes of widths: some ten
@@ -12,9 +15,18 @@ const WORTH_THREADS: f64 = 1e7;
 /// Pieces for each thread, so that none waits long for one that got slow records.
 const PIECES: usize = 8;
 
-/// How many threads run at once; 1 where there are none.
+/// The variable of the environment that sets how many threads run at once.
+const VARIABLE: &str = "DBSELECT_THREADS";
+/// Threads that run beside those that called: together they leave no core to two.
+static HELPERS: AtomicUsize = AtomicUsize::new(0);
+
+/// How many threads run at once: as many as the process may use by its affinity and the limit of
+/// its container, or as `DBSELECT_THREADS` says; 1 where there are none.
 pub fn cores() -> usize {
-    thread::available_parallelism().map_or(1, |cores| cores.get())
+    static SET: OnceLock<Option<usize>> = OnceLock::new();
+    let number = || std::env::var(VARIABLE).ok()?.parse().ok().filter(|&cores| cores > 0);
+    let set = *SET.get_or_init(number);
+    set.unwrap_or_else(|| thread::available_parallelism().map_or(1, |cores| cores.get()))
 }
 
 /// Answer rows `0..rows`, in pieces of them, one after the other in the result.
@@ -28,31 +40,61 @@ pub fn in_pieces<T: Send>(
     if rows < 2 || work < WORTH_THREADS {
         return vec![answer(0..rows)];
     }
-    let cores = cores().min(rows);
-    let size = rows.div_ceil(cores * PIECES);
-    let count = rows.div_ceil(size);
-    let next = AtomicUsize::new(0);
-    let found: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::with_capacity(count));
-    let answer_pieces = || {
+    let size = rows.div_ceil(cores().min(rows) * PIECES);
+    let pieces = (0..rows).step_by(size).map(|first| first..(first + size).min(rows)).collect();
+    of_each(pieces, answer)
+}
+
+/// Answer each of some parts, on all cores, one after the other in the result.
+pub fn of_each<P: Send, T: Send>(parts: Vec<P>, answer: impl Fn(P) -> T + Sync) -> Vec<T> {
+    let helpers = Helpers::take(cores().min(parts.len()) - usize::from(!parts.is_empty()));
+    if helpers.0 == 0 {
+        return parts.into_iter().map(answer).collect();
+    }
+    let found: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::with_capacity(parts.len()));
+    let parts = Mutex::new(parts.into_iter().enumerate());
+    let answer_parts = || {
         loop {
-            let piece = next.fetch_add(1, Ordering::Relaxed);
-            if piece >= count {
-                return;
-            }
-            let one = answer(piece * size..((piece + 1) * size).min(rows));
             // A panic in another thread is raised when the scope ends.
-            found.lock().unwrap_or_else(|error| error.into_inner()).push((piece, one));
+            let next = parts.lock().unwrap_or_else(|error| error.into_inner()).next();
+            let Some((at, part)) = next else { return };
+            let one = answer(part);
+            found.lock().unwrap_or_else(|error| error.into_inner()).push((at, one));
         }
     };
     thread::scope(|scope| {
-        (1..cores).for_each(|_| {
-            scope.spawn(answer_pieces);
+        (0..helpers.0).for_each(|_| {
+            scope.spawn(answer_parts);
         });
-        answer_pieces();
+        answer_parts();
     });
     let mut found = found.into_inner().unwrap_or_else(|error| error.into_inner());
-    found.sort_unstable_by_key(|(piece, _)| *piece);
+    found.sort_unstable_by_key(|(at, _)| *at);
     found.into_iter().map(|(_, one)| one).collect()
+}
+
+/// Threads that a call may start, given back in the end: a part that is itself in parts finds none
+/// left.
+struct Helpers(usize);
+
+impl Helpers {
+    /// Up to so many, as long as cores are free.
+    fn take(most: usize) -> Helpers {
+        let free = cores() - 1;
+        let mut taken = 0;
+        let more = |running: usize| {
+            taken = most.min(free.saturating_sub(running));
+            Some(running + taken)
+        };
+        let _ = HELPERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        Helpers(taken)
+    }
+}
+
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        HELPERS.fetch_sub(self.0, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! end knows the models before.
 
 use super::state::State;
-use crate::linear::algebra::dense::dot;
 
 /// Write the coefficients after none, one, two, ... groups to `all`, zeros before: of each of them
 /// a row of `width` doubles for each response, in which `place` says where a column stands.
@@ -47,24 +46,6 @@ pub fn response_gains(state: &State) -> Vec<f64> {
         );
     }
     gains
-}
-
-/// Turn residuals r of the model of each prefix, a row for each, that of none first, into
-/// `C_SS^-1 r`: one double for each row of U, 0 beyond the prefix.
-pub fn correct_prefixes(state: &mut State, residuals: &mut [f64]) {
-    state.invert();
-    let (columns, rank) = (state.problem.width(), state.support().len());
-    let ends = std::iter::once(0).chain(state.held().iter().map(|held| held.rows().end));
-    let mut steps = Vec::with_capacity(rank);
-    for (left, end) in residuals.chunks_exact_mut(rank.max(1)).zip(ends) {
-        let rows = || state.inverse().chunks_exact(columns.max(1)).take(end).enumerate();
-        steps.clear();
-        steps.extend(rows().map(|(k, row)| dot(&row[..=k], &left[..=k])));
-        left.fill(0.0);
-        for (k, row) in rows() {
-            left.iter_mut().zip(&row[..=k]).for_each(|(sum, m)| *sum += steps[k] * m);
-        }
-    }
 }
 
 /// `tr(C_SS^-1 G_SS)`, the effective number of columns: the rank at ridge 0.

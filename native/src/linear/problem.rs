@@ -315,16 +315,21 @@ impl Linear {
         covariance
     }
 
-    /// Append the block of C of the columns of a group.
-    pub fn append_block(&self, columns: Range<usize>, blocks: &mut Vec<f64>) {
-        let start = blocks.len();
+    /// Append the correlations of the columns of a group.
+    pub fn append_correlations(&self, columns: Range<usize>, blocks: &mut Vec<f64>) {
         match &self.rows {
             None => {
                 let rows = columns.clone().map(|j| &self.row(j)[columns.clone()]);
                 rows.for_each(|row| blocks.extend_from_slice(row));
             }
-            Some(elsewhere) => elsewhere.append_block(columns.clone(), blocks),
+            Some(elsewhere) => elsewhere.append_block(columns, blocks),
         }
+    }
+
+    /// Append the block of C of the columns of a group.
+    pub fn append_block(&self, columns: Range<usize>, blocks: &mut Vec<f64>) {
+        let start = blocks.len();
+        self.append_correlations(columns.clone(), blocks);
         let diagonal = blocks[start..].iter_mut().step_by(columns.len() + 1);
         diagonal.zip(&self.ridge[columns]).for_each(|(entry, ridge)| *entry += ridge);
     }
@@ -369,16 +374,20 @@ impl Linear {
             self.unit.push(unit);
             self.ridge.push(ridge / (unit * unit));
         }
-        let inverse = |j: usize| {
-            if self.constant[j] { 0.0 } else { 1.0 / (self.spread[j] * root) }
+        let of_column = |(spread, constant): (&f64, &bool)| {
+            if *constant { 0.0 } else { 1.0 / (spread * root) }
         };
-        self.correlations.reserve(at.len() * at.len());
+        let inverses: Vec<f64> = self.spread.iter().zip(&self.constant).map(of_column).collect();
+        let width = at.len();
+        self.correlations.resize(width * width, 0.0);
         for (i, &a) in at.iter().enumerate() {
-            let own = inverse(i);
-            for (j, &b) in at.iter().enumerate() {
-                let entry = gram.comoment(a, b) * inverse(j) * own;
-                self.correlations.push(if i == j { f64::from(!self.constant[i]) } else { entry });
+            let own = inverses[i];
+            for (j, &b) in at[..i].iter().enumerate() {
+                let entry = gram.comoment(a, b) * inverses[j] * own;
+                self.correlations[i * width + j] = entry;
+                self.correlations[j * width + i] = entry;
             }
+            self.correlations[i * width + i] = f64::from(!self.constant[i]);
             self.target.push(gram.comoment(a, target) * own / (self.target_spread * root));
         }
         first_of_same(at, &mut self.same);

@@ -9,8 +9,7 @@
 //! brings back most of what the solver lost. The leading bits of C and w have products that
 //! add up without rounding; the rest is 2^-20 of them, and so is its rounding.
 //!
-//! The twin of `prefix_residuals` in `dbselect/linear/refine.py`. Source: Higham (2002),
-//! Accuracy and Stability of Numerical Algorithms, section 12.
+//! Source: Higham (2002), Accuracy and Stability of Numerical Algorithms, section 12.
 
 use super::state::State;
 use crate::linear::algebra::dense::{dot, subtract_combination};

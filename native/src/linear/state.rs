@@ -24,11 +24,13 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::kernel::possible::{LEAST_LEFT, LEFT_ROUNDING};
-use crate::linear::algebra::dense::{dot, reflect, subtract_combination};
+use crate::linear::algebra::dense::{dot, subtract_combination};
 use crate::linear::algebra::elimination::{eliminate, eliminate_column};
 use crate::linear::algebra::panels::{
-    subtract_columns, subtract_products, subtract_shares, subtract_triangle,
+    subtract_columns, subtract_columns_at, subtract_products, subtract_shares, subtract_triangle,
+    subtract_wide_combination, subtract_wide_triangle,
 };
+use crate::linear::algebra::reflections::{BLOCK, Reflections};
 use crate::linear::problem::Linear;
 
 /// Share of its own variance below which a column is aliased: conditional variances carry an
@@ -40,9 +42,9 @@ pub const RANK_ROUNDING: f64 = 1e-14;
 /// Share of its own variance below which what is left of a column may be rounding: above, w'w
 /// would exceed 1e10, so that the columns before it are nearly dependent themselves.
 const DOUBTFUL_SHARE: f64 = 1e-4;
-/// By how much the coordinates may miss those of the coefficients before a state is made anew: a
-/// removal adds some 1e-16, and `RANK_SHARE` needs two digits of what is left.
-const DRIFT: f64 = 1e-14;
+/// Share of its own variance below which what is left of a column has lost half of its digits to
+/// the rounding of rotations.
+const NEAR_SHARE: f64 = 1e-8;
 /// Weight in an aliased column, both of unit variance, below which a column that goes leaves the
 /// other aliased: its square stays below `RANK_SHARE` even where a hundred of them add up.
 const DEPENDENT_WEIGHT: f64 = 1e-7;
@@ -53,9 +55,11 @@ pub const ROUNDING_SHARE: f64 = 1e-15;
 /// Share of the target's variance above which its possible loss is reported.
 const TOLD_SHARE: f64 = 1e-3;
 /// Rows of M that are computed at once, so that those before are read so much less often.
-const ROWS_AT_ONCE: usize = 16;
+const ROWS_AT_ONCE: usize = 32;
 /// Columns of several groups that are added at once, for the same reason.
 const COLUMNS_AT_ONCE: usize = 64;
+/// Products of doubles from which on an addition passes over the columns that are selected.
+const WIDE: usize = 1_000_000;
 /// The place of a column that has no row in U.
 const NO_ROW: usize = usize::MAX;
 
@@ -111,8 +115,10 @@ struct Inverse {
     /// Rows of D doubles, one for each of these columns: what each row of U weighs in it, with
     /// its sign changed.
     weights: Vec<f64>,
-    /// What each group would lose; empty where what is selected has changed since.
+    /// What each group would lose, and the coefficients; empty where what is selected has changed
+    /// since.
     losses: Vec<f64>,
+    coef: Vec<f64>,
 }
 
 impl Inverse {
@@ -122,6 +128,7 @@ impl Inverse {
         self.aliased.clear();
         self.weights.clear();
         self.losses.clear();
+        self.coef.clear();
     }
 
     /// What each of some rows of U weighs in an aliased column.
@@ -179,6 +186,7 @@ struct Scratch {
     shares: Vec<f64>,
     factor: Vec<f64>,
     kept: Vec<usize>,
+    reflections: Reflections,
 }
 
 /// The selected groups and what every other group would add.
@@ -519,8 +527,7 @@ impl<'p> State<'p> {
         let rank = self.own.support.len();
         self.own.u.truncate(rank * width);
         self.problem.append_rows(&columns, &mut self.own.u);
-        let (rows, new) = self.own.u.split_at_mut(rank * width);
-        subtract_columns(new, rows, width, &columns);
+        self.condition_new(&columns);
         self.factor(&columns);
         self.forward(&columns);
         let new_rank = self.own.scratch.kept.len();
@@ -543,8 +550,27 @@ impl<'p> State<'p> {
             start += own;
         }
         self.own.inverse.losses.clear();
+        self.own.inverse.coef.clear();
         let new = &self.own.z[rank * responses..];
         dot(new, new)
+    }
+
+    /// Take from the rows of new columns, which follow those of U, what those explain.
+    fn condition_new(&mut self, columns: &[usize]) {
+        let (width, rank) = (self.problem.width(), self.own.support.len());
+        let Buffers { u, support, place, .. } = &mut self.own;
+        let (rows, new) = u.split_at_mut(rank * width);
+        if columns.len() * rank * width < WIDE {
+            return subtract_columns(new, rows, width, columns);
+        }
+        if let &[column] = columns {
+            let shares: Vec<f64> = rows.chunks_exact(width).map(|row| row[column]).collect();
+            return subtract_wide_combination(new, rows, width, &shares);
+        }
+        let others: Vec<usize> = (0..width).filter(|&j| place[j] == NO_ROW).collect();
+        subtract_columns_at(new, rows, width, columns, &others);
+        // Nothing is left of the columns that have a row.
+        new.chunks_exact_mut(width).for_each(|row| support.iter().for_each(|&j| row[j] = 0.0));
     }
 
     /// Take from the blocks of the groups that wait what rows of U explain that they lack.
@@ -673,13 +699,25 @@ impl<'p> State<'p> {
 
     /// Bring M up to date, some rows at a time.
     pub fn invert(&mut self) {
+        self.invert_rows(self.own.support.len());
+    }
+
+    /// Bring M up to date by all rows at a time that it lacks, so that little is left to do at the
+    /// end of a search.
+    pub fn invert_ahead(&mut self) {
+        let known = self.own.m.len() / self.problem.width().max(1);
+        let more = (self.own.support.len() - known) / ROWS_AT_ONCE;
+        self.invert_rows(known + more * ROWS_AT_ONCE);
+    }
+
+    fn invert_rows(&mut self, end: usize) {
         let width = self.problem.width();
         let Buffers { u, m, support, scratch, .. } = &mut self.own;
         let mut first = m.len() / width.max(1);
-        for columns in support[first..].chunks(ROWS_AT_ONCE) {
+        for columns in support[first..end].chunks(ROWS_AT_ONCE) {
             m.resize((first + columns.len()) * width, 0.0);
             let (above, own) = m.split_at_mut(first * width);
-            subtract_triangle(own, above, width, u, columns);
+            subtract_wide_triangle(own, above, width, u, columns);
             for (i, &column) in columns.iter().enumerate() {
                 let share = |row: usize| u[row * width + column];
                 scratch.shares.clear();
@@ -703,15 +741,19 @@ impl<'p> State<'p> {
     pub fn coefficients(&mut self, coef: &mut Vec<f64>) {
         self.invert();
         let (width, responses) = (self.problem.width(), self.problem.responses());
-        let rank = self.own.support.len();
-        coef.clear();
-        coef.resize(responses * rank, 0.0);
-        let rows = self.own.m.chunks_exact(width.max(1)).zip(self.own.z.chunks_exact(responses));
-        for (row, z) in rows {
-            for (coef, z) in coef.chunks_exact_mut(rank).zip(z) {
-                coef.iter_mut().zip(row).for_each(|(w, m)| *w += z * m);
+        let Buffers { support, m, z, inverse, .. } = &mut self.own;
+        let rank = support.len();
+        if inverse.coef.len() != z.len() {
+            inverse.coef.clear();
+            inverse.coef.resize(z.len(), 0.0);
+            for (k, own) in inverse.coef.chunks_exact_mut(rank.max(1)).enumerate() {
+                let shares: Vec<f64> = z.iter().skip(k).step_by(responses).copied().collect();
+                subtract_lower(own, m, width, &shares);
+                own.iter_mut().for_each(|w| *w = -*w);
             }
         }
+        coef.clear();
+        coef.extend_from_slice(&inverse.coef);
     }
 
     /// Bound the condition number of C_SS by the square of that of its factor, in the 1-norm.
@@ -832,34 +874,13 @@ impl<'p> State<'p> {
         before - self.explained()
     }
 
-    /// Whether rounding may be all that is left of a selected column now that others are gone, or
-    /// rotations have cost digits of one of which little is left.
-    fn is_doubtful(&mut self) -> bool {
-        let (width, responses) = (self.problem.width(), self.problem.responses());
-        let Buffers { u, support, .. } = &self.own;
+    /// Whether so little is left of a selected column that rotations cost half of its digits.
+    fn is_doubtful(&self) -> bool {
+        let width = self.problem.width();
         let is_near = |(row, &column): (usize, &usize)| {
-            u[row * width + column].powi(2) <= DOUBTFUL_SHARE * self.problem.scale(column)
+            self.own.u[row * width + column].powi(2) <= NEAR_SHARE * self.problem.scale(column)
         };
-        if !support.iter().enumerate().any(is_near) {
-            return false;
-        }
-        let mut coef = Vec::new();
-        self.coefficients(&mut coef);
-        let Buffers { u, m, z, support, .. } = &self.own;
-        let deviations: Vec<f64> = support.iter().map(|&j| self.problem.deviation(j)).collect();
-        let is_rounding = |(k, row): (usize, &[f64])| {
-            let own = row[..=k].iter().zip(&deviations);
-            own.map(|(entry, unit)| (entry * unit).powi(2)).sum::<f64>() * RANK_ROUNDING > 1.0
-        };
-        let has_drifted = |(response, coef): (usize, &[f64])| {
-            let size = 1.0 + coef.iter().map(|w| w.abs()).sum::<f64>();
-            u.chunks_exact(width).take(support.len()).enumerate().any(|(k, row)| {
-                let own = support.iter().zip(coef).skip(k).map(|(&column, w)| row[column] * w);
-                (z[k * responses + response] - own.sum::<f64>()).abs() > DRIFT * size
-            })
-        };
-        m.chunks_exact(width).enumerate().any(is_rounding)
-            || coef.chunks_exact(support.len()).enumerate().any(has_drifted)
+        self.own.support.iter().enumerate().any(is_near)
     }
 
     /// Rotate the rows of a group to the end of U and drop them.
@@ -883,23 +904,16 @@ impl<'p> State<'p> {
         if size == 0 {
             return;
         }
-        let mut v = Vec::with_capacity(size + 1);
-        for (row, &column) in support.iter().enumerate().skip(start) {
-            // The column reaches `size` rows below the diagonal; a reflection ends that.
-            v.clear();
-            v.extend((row..=row + size).map(|i| u[i * width + column]));
-            let length = dot(&v, &v).sqrt();
-            let sign = if v[0] < 0.0 { -1.0 } else { 1.0 };
-            v[0] += sign * length;
-            reflect(u, width, width, row, &v, &mut scratch.shares);
-            reflect(m, width, rank, row, &v, &mut scratch.shares);
-            reflect(z, responses, responses, row, &v, &mut scratch.shares);
-            if u[row * width + column] < 0.0 {
-                // The diagonal is positive.
-                let own = row * width..(row + 1) * width;
-                u[own.clone()].iter_mut().chain(&mut m[own]).for_each(|x| *x = -*x);
-                z[row * responses..(row + 1) * responses].iter_mut().for_each(|x| *x = -*x);
-            }
+        let reflections = &mut scratch.reflections;
+        for (columns, first) in support[start..].chunks(BLOCK).zip((start..).step_by(BLOCK)) {
+            // The columns reach `size` rows below the diagonal.
+            let end = first + columns.len() + size;
+            let rows = &mut u[first * width..end * width];
+            reflections.set_up(rows, width, columns, size);
+            let of_m = &mut m[first * width..end * width];
+            reflections.turn(vec![(rows, width, width), (of_m, width, end)]);
+            let of_z = &mut z[first * responses..end * responses];
+            reflections.turn(vec![(of_z, responses, responses)]);
         }
         let left = rank - size;
         u.truncate(left * width);
@@ -918,7 +932,7 @@ fn descend_gradient(b: &mut [f64], rows: &[f64], width: usize, z: &[f64]) {
     let responses = b.len().checked_div(width).unwrap_or_default();
     for (k, b) in b.chunks_exact_mut(width.max(1)).enumerate() {
         let shares: Vec<f64> = z.iter().skip(k).step_by(responses).copied().collect();
-        subtract_combination(b, rows, width, &shares);
+        subtract_wide_combination(b, rows, width, &shares);
     }
 }
 
@@ -937,13 +951,17 @@ fn append_inverse(m: &mut Vec<f64>, width: usize, before: &[f64], diagonal: f64)
     let row = before.len();
     m.resize((row + 1) * width, 0.0);
     let (above, own) = m.split_at_mut(row * width);
-    for (four, (shares, at)) in above.chunks(4 * width).zip(before.chunks(4).zip((0..).step_by(4)))
-    {
-        // Rows of a triangle: what lies behind their diagonals is 0.
-        let end = (at + 4).min(row);
-        subtract_combination(&mut own[..end], four, width, shares);
-    }
+    subtract_lower(&mut own[..row], above, width, before);
     finish_inverse(&mut own[..=row], diagonal);
+}
+
+/// Take a combination of the rows of a lower triangle from one.
+fn subtract_lower(x: &mut [f64], rows: &[f64], width: usize, shares: &[f64]) {
+    for (four, (shares, at)) in rows.chunks(4 * width).zip(shares.chunks(4).zip((0..).step_by(4))) {
+        // What lies behind their diagonals is 0.
+        let end = (at + 4).min(x.len());
+        subtract_combination(&mut x[..end], four, width, shares);
+    }
 }
 
 /// Divide a row of M by the entry on the diagonal, up to its own.

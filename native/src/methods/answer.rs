@@ -123,6 +123,23 @@ pub static PROOF: Type = model!("bound": Type::Number, "gap": Type::Number, "pro
 pub static PENALISED: Type = model!(
     "penalty": Type::Number, "df": Type::Number, "gap": Type::Number, "violation": Type::Number
 );
+/// The minima at L falling penalties, of D columns in J groups; rows of a table follow one another.
+pub static PATH: Type = Type::Struct(&[
+    ("penalties", Type::List(&Type::Number)),
+    // In the unit of the problem, (L, D), and what turns them into those of the table, (D,).
+    ("w", Type::List(&Type::Number)),
+    ("unit", Type::List(&Type::Number)),
+    ("spread", Type::List(&Type::Number)),
+    ("intercept", Type::List(&Type::Number)),
+    ("lengths", Type::List(&Type::Number)),
+    ("r2", Type::List(&Type::Number)),
+    ("gap", Type::List(&Type::Number)),
+    ("violation", Type::List(&Type::Number)),
+    ("df", Type::List(&Type::Number)),
+    ("entered", Type::List(&Type::Whole)),
+    ("entered_at", Type::List(&Type::Whole)),
+    ("preferred", Type::Whole),
+]);
 /// A group and whether it was selected, an element each.
 pub static SELECTION: Type = Type::List(&Type::Struct(&[
     ("group", Type::Text),

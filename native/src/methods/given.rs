@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::options::{
     AnytimeOptions, BackwardOptions, Direction, Fields, FloatingOptions, FobaOptions, Information,
-    REFUSED, Rule, StepOptions, Usefulness, refused, refused_by,
+    OF_PYTHON, REFUSED, Rule, StepOptions, Usefulness, refused, refused_by,
 };
 use super::setup::{self, Request};
 use super::value::Value;
@@ -17,6 +17,7 @@ use crate::linear::groups::{Costs, GroupColumns};
 use crate::methods::best_within::BestWithinOptions;
 use crate::methods::dash::DashOptions;
 use crate::methods::exchange::ExchangeOptions;
+use crate::methods::penalty_path::PathOptions;
 use crate::methods::question::Choice;
 use crate::methods::{METHODS, Method};
 use crate::search::knockoffs::KnockoffOptions;
@@ -91,6 +92,8 @@ fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
         "patterns" | "predict_available" => Arc::new(Available::read(given)?),
         "lasso" => Arc::new(LassoOptions::read(Penalised::Columns, given)?),
         "sparse_group_lasso" => Arc::new(LassoOptions::read(Penalised::Groups, given)?),
+        "lasso_path" => Arc::new(PathOptions::read(Penalised::Columns, given)?),
+        "group_lasso_path" => Arc::new(PathOptions::read(Penalised::Groups, given)?),
         "sght" => Arc::new(SghtOptions::read(given)?),
         "knockoffs" => Arc::new(KnockoffOptions::read(given)?),
         "dash" => Arc::new(DashOptions::read(given)?),
@@ -188,7 +191,7 @@ impl<'g> Given<'g> {
                         Fields::OF_LEAST_SQUARES.join(" and ")
                     )));
                 }
-            } else if !names.contains(name) {
+            } else if !names.contains(name) && !OF_PYTHON.contains(&(method, name)) {
                 return Err(Error::argument(self.unknown(name, value, &names)));
             }
             let is_same = |(other, value): &(String, Value)| other == name && is_there(value);
@@ -286,6 +289,11 @@ impl<'g> Given<'g> {
     /// A list of texts.
     pub fn names(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
         self.read(name, Value::texts)
+    }
+
+    /// A list of numbers.
+    pub fn numbers(&self, name: &str) -> Result<Option<Vec<f64>>, Error> {
+        self.read(name, |value| value.items()?.iter().map(Value::number).collect())
     }
 
     /// Numbers >= 0 by name; none by default.

@@ -12,6 +12,7 @@
 //! | `told` | fits as answers |
 //! | `best_within`, `dash`, `exchange` | sets of groups, asked and answered |
 //! | `chosen` | the model of a set of groups |
+//! | `penalty_path` | the minima at falling penalties |
 
 pub mod answer;
 pub mod best_within;
@@ -20,6 +21,7 @@ pub mod dash;
 pub mod exchange;
 pub mod given;
 pub mod options;
+pub mod penalty_path;
 pub mod question;
 pub mod setup;
 mod told;
@@ -32,6 +34,7 @@ use self::exchange::ExchangeOptions;
 use self::options::{
     AnytimeOptions, BackwardOptions, Fields, FloatingOptions, FobaOptions, StepOptions,
 };
+use self::penalty_path::PathOptions;
 use crate::glm::request::OF_ROWS;
 
 use crate::search::knockoffs::KnockoffOptions;
@@ -69,7 +72,10 @@ pub enum Kind {
 impl Method {
     /// The method of a name.
     pub fn of(name: &str) -> Option<&'static Method> {
-        METHODS.iter().chain([&PATTERNS]).find(|method| method.name == name)
+        METHODS
+            .iter()
+            .chain([&PATTERNS, &LASSO_PATH, &GROUP_LASSO_PATH])
+            .find(|method| method.name == name)
     }
 
     /// The names of all that it takes after the target.
@@ -94,6 +100,24 @@ pub static PATTERNS: Method = Method {
     places: &[],
     own: &["available"],
     kind: Kind::Groups(&answer::PATTERNS),
+};
+
+/// The lasso or the elastic net at falling penalties.
+pub static LASSO_PATH: Method = Method {
+    name: "lasso_path",
+    about: "The lasso or the elastic net at falling penalties",
+    places: &[],
+    own: PathOptions::NAMES,
+    kind: Kind::Groups(&answer::PATH),
+};
+
+/// The group lasso or the sparse group lasso at falling penalties.
+pub static GROUP_LASSO_PATH: Method = Method {
+    name: "group_lasso_path",
+    about: "The group lasso or the sparse group lasso at falling penalties",
+    places: &[],
+    own: PathOptions::NAMES,
+    kind: Kind::Groups(&answer::PATH),
 };
 
 /// Rows predicted from the groups that they have; an option of rows is read by the hosts.

@@ -84,6 +84,10 @@ pub const REFUSED: [(&str, &str, &str); 7] = [
     ("knockoffs", "ridge", "the statistics of knockoffs are those of least squares"),
 ];
 
+/// Methods and options of theirs that Python offers, and no engine.
+pub const OF_PYTHON: [(&str, &str); 3] =
+    [("dash", "literal"), ("sght", "start"), ("sght", "responses")];
+
 /// Refuse the value of an option.
 pub fn refused(option: &str, value: &Value) -> Error {
     refused_by("", option, value)
@@ -205,9 +209,9 @@ impl Direction {
 }
 
 /// The value of a name, one of some.
-pub fn choice<T: Copy>(option: &str, name: &Value, names: &[(&str, T)]) -> Result<T, Error> {
+pub fn choice<T: Clone>(option: &str, name: &Value, names: &[(&str, T)]) -> Result<T, Error> {
     let is_it = |other: &str| matches!(name, Value::Text(text) if text == other);
-    let found = names.iter().find(|(other, _)| is_it(other)).map(|(_, one)| *one);
+    let found = names.iter().find(|(other, _)| is_it(other)).map(|(_, one)| one.clone());
     found.ok_or_else(|| {
         let names = listed(names.iter().map(|(name, _)| *name));
         Error::argument(format!("{option} is {name}; it must be one of {names}"))

@@ -8,7 +8,7 @@ use super::walks::backward::{self, backward_search};
 use super::walks::criteria::Criterion;
 use super::walks::floating::floating;
 use super::walks::foba::foba;
-use super::walks::greedy::{self, greedy_search};
+use super::walks::greedy::{self, Prices, greedy_search};
 use super::walks::step::{Judge, step};
 use crate::kernel::possible::INDEFINITE;
 use crate::linear::problem::{Gram, Linear, Raw};
@@ -58,7 +58,10 @@ impl Workspace {
         let searched = match &request.method {
             Method::Anytime(options) => {
                 criterion.set_up(options.rule, problem, &plan.groups.starts);
-                let mut record = |step, _: &mut State| write_down(sequence, turn, step);
+                let mut record = |step, state: &mut State| {
+                    state.invert_ahead();
+                    write_down(sequence, turn, step)
+                };
                 let stop = anytime(&mut state, plan, options, criterion, scores, &mut record);
                 let refined = is_refined(state.condition(), ridge).then(|| {
                     refiner.set_up(gram, &state, &plan.at, target);
@@ -83,7 +86,12 @@ impl Workspace {
                 Ok((step(&mut state, plan, options, judge, &mut record), None))
             }
             Method::Backward(options) => {
-                backward(&mut state, plan, options, ridge, &mut recorder(sequence, turn))
+                let mut begun = 1.0;
+                let mut record = recorder(sequence, turn);
+                let found = backward(&mut state, plan, options, ridge, &mut begun, &mut record);
+                drop(record);
+                sequence.begun = begun;
+                found
             }
         };
         if matches!(request.method, Method::Step(_)) && state.held().is_empty() {
@@ -134,7 +142,7 @@ fn anytime(
             .then(|| options.c_min.unwrap_or_else(cheapest)),
         always: &plan.first,
     };
-    let stop = greedy_search(state, costs, criterion, limits, scores, record);
+    let stop = greedy_search(state, Prices::of(costs), criterion, limits, scores, record);
     stop.unwrap_or(Stop::Interrupted)
 }
 
@@ -171,12 +179,13 @@ fn push_prefixes(
 /// Start from all groups and remove the least useful one, again and again.
 ///
 /// Where coefficients rank the groups, columns that depend on others are an error that names
-/// them: their coefficients are not unique.
+/// them: their coefficients are not unique. `begun` gets the condition of all columns.
 fn backward(
     state: &mut State,
     plan: &Plan,
     options: &BackwardOptions,
     ridge: f64,
+    begun: &mut f64,
     record: &mut Record,
 ) -> Result<(Stop, Option<Trace>), String> {
     let costs = &plan.groups.costs;
@@ -191,6 +200,7 @@ fn backward(
             return Ok((Stop::Interrupted, None));
         }
     }
+    *begun = state.condition();
     // A loss is defined for dependent columns, too.
     let dependent = match options.backward {
         Usefulness::Loss => Vec::new(),

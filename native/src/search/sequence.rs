@@ -37,6 +37,8 @@ pub struct Sequence {
     pub stop: Stop,
     /// Condition number of the selected columns' correlations.
     pub condition: f64,
+    /// That of all columns, with which an elimination begins; 1 of other searches.
+    pub begun: f64,
 }
 
 impl Sequence {
@@ -55,6 +57,7 @@ impl Sequence {
         self.ends.push(0);
         self.aliased.clear();
         self.used = 0;
+        self.begun = 1.0;
     }
 
     /// Append the model of some groups that a state holds, which explains a share.

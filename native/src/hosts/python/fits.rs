@@ -2,17 +2,21 @@
 
 use std::ffi::c_char;
 use std::slice;
+use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
-use arrow_array::{ArrayRef, RecordBatch, StructArray};
+use arrow_array::{ArrayRef, Float64Array, LargeListArray, RecordBatch, StructArray};
+use arrow_buffer::OffsetBuffer;
+use arrow_schema::{DataType, Field};
 
-use super::penalised::list;
 use super::{export, guard};
 use crate::kernel::rank_update::triangle;
 use crate::linear::algebra::student::Student;
 use crate::linear::fit::{FitPlan, FitRequest, Fitted, Fitter};
 use crate::linear::inference::Deviations;
-use crate::linear::problem::Gram;
+use crate::linear::problem::{Gram, Linear};
+use crate::linear::refine::Refiner;
+use crate::linear::state::{Buffers, State};
 use crate::methods::options::Fields;
 
 /// Moments of D columns and of the target, which comes last: numbers of Python's.
@@ -28,6 +32,26 @@ pub struct Moments {
     mean_low: *const f64,
     /// The lower triangle, row by row.
     comoment: *const f64,
+}
+
+impl Moments {
+    /// The record.
+    ///
+    /// # Safety
+    /// The pointers are to as many numbers as the fields say, which live as long as the result.
+    unsafe fn gram<'g>(&self) -> Gram<'g> {
+        let Moments { width, rows, weight, mean, mean_low, comoment } = *self;
+        let size = width + 1;
+        // SAFETY: see the caller's promise.
+        let (mean, mean_low, comoment) = unsafe {
+            (
+                slice::from_raw_parts(mean, size),
+                slice::from_raw_parts(mean_low, size),
+                slice::from_raw_parts(comoment, triangle(size)),
+            )
+        };
+        Gram { rows, skipped: 0, weight, mean, mean_low, comoment, missing: &[] }
+    }
 }
 
 /// Write the model of all columns of `moments` to `array` and `schema`: one row of lists of numbers,
@@ -48,24 +72,14 @@ pub unsafe extern "C" fn dbselect_least_squares(
 ) -> *mut c_char {
     guard(|| {
         // SAFETY: see the caller's promise.
-        let Moments { width, rows, weight, mean, mean_low, comoment } = unsafe { *moments };
-        let size = width + 1;
-        // SAFETY: see the caller's promise.
-        let (mean, mean_low, comoment) = unsafe {
-            (
-                slice::from_raw_parts(mean, size),
-                slice::from_raw_parts(mean_low, size),
-                slice::from_raw_parts(comoment, triangle(size)),
-            )
-        };
-        let gram = Gram { rows, skipped: 0, weight, mean, mean_low, comoment, missing: &[] };
+        let (gram, width) = unsafe { ((*moments).gram(), (*moments).width) };
         let fields = Fields { ridge, scale, intercept, ..Fields::default() };
         let request = FitRequest { fields, ..FitRequest::of("target") };
         let mut fitter = Fitter::default();
         let fitted = fitter.fit(&request, &FitPlan::numbered(width), &gram)?;
         let mut columns = columns_of(fitted.map_err(|reason| format!("RecordError: {reason}"))?);
         columns.push(("correlations", list(fitter.with_target().to_vec())));
-        let factor = if has_factor { fitter.inverse_factor(weight) } else { Vec::new() };
+        let factor = if has_factor { fitter.inverse_factor(gram.weight) } else { Vec::new() };
         columns.push(("inverse_factor", list(factor)));
         let row = RecordBatch::try_from_iter(columns).map_err(|error| error.to_string())?;
         // SAFETY: see the caller's promise.
@@ -94,6 +108,53 @@ fn columns_of(fitted: &Fitted) -> Vec<(&'static str, ArrayRef)> {
         ("units", known.units),
     ];
     fields.map(|(name, values)| (name, list(values))).into()
+}
+
+/// One row of numbers.
+fn list(values: Vec<f64>) -> ArrayRef {
+    let field = Arc::new(Field::new_list_field(DataType::Float64, false));
+    let ends = OffsetBuffer::from_lengths([values.len()]);
+    Arc::new(LargeListArray::new(field, ends, Arc::new(Float64Array::from(values)), None))
+}
+
+/// Refine the coefficients of `count` models, D doubles each on columns and target of unit variance:
+/// model i has the first `ranks[i]` columns, of which none depends on others. Null comes back, or an
+/// error text for `dbselect_text_free`.
+///
+/// # Safety
+/// As of `dbselect_least_squares`; `ranks` holds `count` numbers of at most D, and `coef` as many
+/// models.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_refined(
+    moments: *const Moments,
+    ranks: *const usize,
+    count: usize,
+    coef: *mut f64,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (gram, width) = unsafe { ((*moments).gram(), (*moments).width) };
+        // SAFETY: see the caller's promise.
+        let (ranks, coef) = unsafe {
+            (slice::from_raw_parts(ranks, count), slice::from_raw_parts_mut(coef, count * width))
+        };
+        let at: Vec<usize> = (0..width).collect();
+        let starts: Vec<usize> = (0..=width).collect();
+        let mut problem = Linear::default();
+        problem.set_up(&gram, width, &at, 0.0, true);
+        let mut state = State::new(&problem, &starts, Buffers::default());
+        at.iter().for_each(|&column| _ = state.add(column));
+        // Of columns that depend on others after all no correction has a digit.
+        if state.support().len() == width {
+            state.invert();
+            let mut refiner = Refiner::default();
+            refiner.set_up(&gram, &state, &at, width);
+            for (coef, &rank) in coef.chunks_exact_mut(width.max(1)).zip(ranks) {
+                refiner.refine(&problem, state.inverse(), &mut coef[..rank]);
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Write how often a statistic as large as each of `count` comes by chance, two-sided, by Student's

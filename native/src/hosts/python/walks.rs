@@ -125,8 +125,8 @@ fn same_of(columns: &[usize], n_members: usize) -> Vec<usize> {
     columns.iter().enumerate().map(place).collect()
 }
 
-/// A sequence of S steps as numbers: S + 1, its stop, condition, whether a trace is left out, how
-/// many columns are aliased, and these; then S + 1 of each kind: whether a group was added, its
+/// A sequence of S steps as numbers: S + 1, its stop, condition, that which an elimination begins
+/// with, whether a trace is left out, how many columns are aliased, and these; then S + 1 of each kind: whether a group was added, its
 /// number, score, gain, what is explained, among which it was chosen, what is spent, r2 and
 /// intercept; and S + 1 rows of D coefficients.
 fn written(sequence: &Sequence, columns: &[usize], n_members: usize) -> Vec<f64> {
@@ -134,8 +134,9 @@ fn written(sequence: &Sequence, columns: &[usize], n_members: usize) -> Vec<f64>
     let aliased = sequence.aliased.iter().map(|&at| columns[at] as f64);
     let trace = f64::from(u8::from(sequence.trace.is_some()));
     let stop = sequence.stop as u8;
-    let mut found = Vec::with_capacity(5 + aliased.len() + count * (9 + n_members));
-    found.extend([count as f64, f64::from(stop), sequence.condition, trace, aliased.len() as f64]);
+    let mut found = Vec::with_capacity(6 + aliased.len() + count * (9 + n_members));
+    found.extend([count as f64, f64::from(stop), sequence.condition, sequence.begun]);
+    found.extend([trace, aliased.len() as f64]);
     found.extend(aliased);
     let kinds: [fn(&Step) -> f64; 6] = [
         |step| f64::from(u8::from(step.action == Action::Add)),

@@ -50,34 +50,6 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
 }
 
-vectorised! {
-    /// Reflect rows `from` to `from + v.len()` of a matrix: `X -= v (2 / |v|^2) (v' X)`, on their
-    /// doubles from the first to `used`.
-    pub fn reflect(
-        rows: &mut [f64],
-        width: usize,
-        used: usize,
-        from: usize,
-        v: &[f64],
-        sums: &mut Vec<f64>,
-    ) {
-        let rows = &mut rows[from * width..(from + v.len()) * width];
-        let length = dot(v, v);
-        if length == 0.0 {
-            return;
-        }
-        sums.clear();
-        sums.resize(used, 0.0);
-        for (four, shares) in rows.chunks(4 * width).zip(v.chunks(4)) {
-            subtract(sums, four, width, |k| shares[k]);
-        }
-        for (row, v) in rows.chunks_exact_mut(width).zip(v) {
-            let share = 2.0 * v / length;
-            row.iter_mut().zip(&*sums).for_each(|(x, sum)| *x += share * sum);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,17 +68,5 @@ mod tests {
                 assert!((found[j] - (x[j] - sum)).abs() < 1e-14);
             }
         }
-    }
-
-    #[test]
-    fn a_reflection_keeps_lengths_and_is_its_own_inverse() {
-        let mut numbers = Lcg::new(2);
-        let rows: Vec<f64> = (0..24).map(|_| numbers.uniform()).collect();
-        let (v, mut sums, mut turned) = ([0.3, -1.0, 2.0], Vec::new(), rows.clone());
-        reflect(&mut turned, 6, 6, 1, &v, &mut sums);
-        assert!((dot(&turned, &turned) - dot(&rows, &rows)).abs() < 1e-13);
-        assert_eq!(turned[..6], rows[..6]);
-        reflect(&mut turned, 6, 6, 1, &v, &mut sums);
-        assert!(turned.iter().zip(&rows).all(|(a, b)| (a - b).abs() < 1e-14));
     }
 }

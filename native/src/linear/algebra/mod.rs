@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `dense`, `panels` | products of rows, one at a time and several |
+//! | `reflections` | rows that lost columns, made a triangle again |
 //! | `elimination`, `factor`, `cholesky` | triangular factors, and what is solved by them |
 //! | `eigen`, `extremes`, `singular` | eigenvalues, the least and the largest; singular values |
 //! | `twofold` | sums in twice the digits |
@@ -16,6 +17,7 @@ pub mod extremes;
 pub mod factor;
 pub mod fisher;
 pub mod panels;
+pub mod reflections;
 pub mod singular;
 pub mod student;
 pub mod twofold;

@@ -6,8 +6,9 @@
 
 use std::ops::Range;
 
-use super::dense::subtract;
+use super::dense::{subtract, subtract_combination};
 use crate::kernel::simd::vectorised;
+use crate::kernel::threads::of_each;
 
 /// Doubles of a tile side by side: two AVX2 registers.
 const LANES: usize = 8;
@@ -81,6 +82,97 @@ vectorised! {
     }
 }
 
+/// Products of doubles below which a second thread gains nothing: half a millisecond.
+const WORTH_THREADS: usize = 4_000_000;
+/// Columns of a part, so that its rows stay in a second cache and every core gets some.
+const PART: usize = 256;
+
+/// As `subtract_columns`, at some columns of all rows alone: on all cores where that is worth it.
+pub fn subtract_columns_at(
+    x: &mut [f64],
+    rows: &[f64],
+    width: usize,
+    columns: &[usize],
+    at: &[usize],
+) {
+    let shares = gathered(rows, width, columns);
+    let answer = |at: &[usize]| {
+        let mut own = gathered(x, width, at);
+        take_at(&mut own, rows, width, &shares, at);
+        own
+    };
+    let parts = at.chunks(PART);
+    let found: Vec<Vec<f64>> = match shares.len() * at.len() < WORTH_THREADS {
+        true => parts.clone().map(answer).collect(),
+        false => of_each(parts.clone().collect(), answer),
+    };
+    parts.zip(found).for_each(|(at, own)| scatter(x, width, at, &own));
+}
+
+/// As `subtract_combination`, on all cores where that is worth it.
+pub fn subtract_wide_combination(x: &mut [f64], rows: &[f64], width: usize, shares: &[f64]) {
+    if x.len() * shares.len() < WORTH_THREADS {
+        return subtract_combination(x, rows, width, shares);
+    }
+    let parts = x.chunks_mut(4 * PART).zip((0..).step_by(4 * PART)).collect();
+    of_each(parts, |(x, from): (&mut [f64], usize)| {
+        subtract_combination(x, &rows[from..], width, shares);
+    });
+}
+
+/// As `subtract_triangle`, on all cores where that is worth it.
+pub fn subtract_wide_triangle(
+    x: &mut [f64],
+    rows: &[f64],
+    width: usize,
+    shares: &[f64],
+    columns: &[usize],
+) {
+    let (count, size) = (rows.len() / width, x.len() / width);
+    if size < TILE || size * count * count / 2 < WORTH_THREADS {
+        return subtract_triangle(x, rows, width, shares, columns);
+    }
+    let packed = gathered(&shares[..count * width], width, columns);
+    let parts = (0..count).step_by(PART).map(|from| from..(from + PART).min(count)).collect();
+    let found = of_each(parts, |part: Range<usize>| {
+        let at: Vec<usize> = part.clone().collect();
+        let mut own = gathered(x, width, &at);
+        // Rows before the part have nothing in it.
+        take_at(&mut own, &rows[part.start * width..], width, &packed[part.start * size..], &at);
+        (at, own)
+    });
+    found.into_iter().for_each(|(at, own)| scatter(x, width, &at, &own));
+}
+
+/// Some columns of rows, row by row.
+fn gathered(rows: &[f64], width: usize, columns: &[usize]) -> Vec<f64> {
+    rows.chunks_exact(width).flat_map(|row| columns.iter().map(move |&j| row[j])).collect()
+}
+
+/// Write some columns of rows back.
+fn scatter(x: &mut [f64], width: usize, at: &[usize], own: &[f64]) {
+    for (row, own) in x.chunks_exact_mut(width).zip(own.chunks_exact(at.len())) {
+        at.iter().zip(own).for_each(|(&j, value)| row[j] = *value);
+    }
+}
+
+vectorised! {
+    /// Take combinations of rows at some columns from rows that have these columns alone.
+    fn take_at(x: &mut [f64], rows: &[f64], width: usize, shares: &[f64], at: &[usize]) {
+        let size = x.len() / at.len().max(1);
+        // All columns of a row at once: what lies beside them comes from memory with them.
+        let mut memory = vec![[0.0; LANES]; ROWS * at.len().div_ceil(LANES)];
+        let mut packed = Packed { stretches: &mut memory, count: 0 };
+        for (rows, first) in rows.chunks(ROWS * width).zip((0..).step_by(ROWS)) {
+            packed.gather(rows, width, at);
+            for (x, i) in x.chunks_mut(TILE * at.len()).zip((0..).step_by(TILE)) {
+                let share = |k: usize, row: usize| shares[(first + k) * size + i + row];
+                packed.take(x, at.len(), 0..at.len(), share);
+            }
+        }
+    }
+}
+
 /// Take combinations of rows; those before row `end` have `used(end)` doubles.
 #[inline(always)]
 fn take(
@@ -99,7 +191,8 @@ fn take(
         }
         return;
     }
-    let mut packed = Packed { stretches: [[0.0; LANES]; ROWS * STRETCHES], count: 0 };
+    let mut memory = [[0.0; LANES]; ROWS * STRETCHES];
+    let mut packed = Packed { stretches: &mut memory, count: 0 };
     for (rows, first) in rows.chunks(ROWS * width).zip((0..).step_by(ROWS)) {
         let used = used(first + rows.len() / width);
         for from in (0..used).step_by(STRETCHES * LANES) {
@@ -107,25 +200,20 @@ fn take(
             packed.fill(rows, width, part.clone());
             for (x, i) in x.chunks_mut(TILE * width).zip((0..).step_by(TILE)) {
                 let share = |k: usize, row: usize| share(first + k, i + row);
-                match x.len() / width {
-                    1 => packed.take_from::<1>(x, width, part.clone(), share),
-                    2 => packed.take_from::<2>(x, width, part.clone(), share),
-                    3 => packed.take_from::<3>(x, width, part.clone(), share),
-                    _ => packed.take_from::<TILE>(x, width, part.clone(), share),
-                }
+                packed.take(x, width, part.clone(), share);
             }
         }
     }
 }
 
 /// A part of each row of a block: all first stretches of eight doubles, then all second ones.
-struct Packed {
-    stretches: [[f64; LANES]; ROWS * STRETCHES],
+struct Packed<'m> {
+    stretches: &'m mut [[f64; LANES]],
     /// Rows of the block.
     count: usize,
 }
 
-impl Packed {
+impl Packed<'_> {
     /// Copy a part of some rows; what is beyond its end goes to sums that nobody reads.
     #[inline(always)]
     fn fill(&mut self, rows: &[f64], width: usize, part: Range<usize>) {
@@ -139,6 +227,35 @@ impl Packed {
             if !rest.is_empty() {
                 self.stretches[k + whole.len() * self.count][..rest.len()].copy_from_slice(rest);
             }
+        }
+    }
+
+    /// Copy some columns of some rows.
+    #[inline(always)]
+    fn gather(&mut self, rows: &[f64], width: usize, at: &[usize]) {
+        self.count = rows.len() / width;
+        for (k, row) in rows.chunks_exact(width).enumerate() {
+            let own = self.stretches[k..].iter_mut().step_by(self.count);
+            for (stretch, at) in own.zip(at.chunks(LANES)) {
+                stretch.iter_mut().zip(at).for_each(|(x, &j)| *x = row[j]);
+            }
+        }
+    }
+
+    /// Take a combination of the rows from the same part of each of up to `TILE` others.
+    #[inline(always)]
+    fn take(
+        &self,
+        x: &mut [f64],
+        width: usize,
+        part: Range<usize>,
+        share: impl Fn(usize, usize) -> f64,
+    ) {
+        match x.len() / width {
+            1 => self.take_from::<1>(x, width, part, share),
+            2 => self.take_from::<2>(x, width, part, share),
+            3 => self.take_from::<3>(x, width, part, share),
+            _ => self.take_from::<TILE>(x, width, part, share),
         }
     }
 
@@ -217,6 +334,39 @@ mod tests {
                 subtract_columns(&mut by_columns, &rows, width, &columns);
                 assert_eq!(by_columns, found);
             }
+        }
+    }
+
+    #[test]
+    fn some_columns_are_those_of_all_and_parts_those_of_the_whole() {
+        for (width, count, size) in [(71, 67, 4), (7, 9, 3), (900, 700, 10)] {
+            let (x, mut rows, mut random) = numbers(width, count, size);
+            let columns: Vec<usize> = (0..width).filter(|_| random.uniform() < 0.5).collect();
+            let (mut all, mut some) = (x.clone(), x.clone());
+            subtract_products(&mut all, &rows, width, 1);
+            let first: Vec<usize> = (1..=size).collect();
+            subtract_columns_at(&mut some, &rows, width, &first, &columns);
+            for (at, some) in some.iter().enumerate() {
+                let is_there = columns.contains(&(at % width));
+                let expected = if is_there { all[at] } else { x[at] };
+                assert!((some - expected).abs() < 1e-13 * count as f64);
+            }
+            let shares: Vec<f64> = rows.iter().take(count).copied().collect();
+            let (mut own, mut parts) = (x[..width].to_vec(), x[..width].to_vec());
+            subtract_combination(&mut own, &rows, width, &shares);
+            subtract_wide_combination(&mut parts, &rows, width, &shares);
+            assert_eq!(own, parts);
+            rows.truncate(count.min(width) * width);
+            for (k, row) in rows.chunks_exact_mut(width).enumerate() {
+                row[k + 1..].fill(0.0);
+            }
+            let columns: Vec<usize> = (0..size).collect();
+            let (mut own, mut parts) = (x.clone(), x.clone());
+            let shares: Vec<f64> = (0..width * width).map(|_| random.uniform()).collect();
+            subtract_triangle(&mut own, &rows, width, &shares, &columns);
+            subtract_wide_triangle(&mut parts, &rows, width, &shares, &columns);
+            let error = 1e-13 * count as f64;
+            assert!(own.iter().zip(&parts).all(|(a, b)| (a - b).abs() < error));
         }
     }
 

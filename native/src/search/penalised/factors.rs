@@ -1,7 +1,6 @@
 //! What the penalties of columns and groups are multiplied by.
 //!
-//! The twin of `factors_of` in `dbselect/methods/penalised/penalties.py`. Sources for adaptive
-//! factors: Zou (2006), JASA 101, section 3.1; of groups Wang, Leng (2008).
+//! Sources for adaptive factors: Zou (2006), JASA 101, section 3.1; of groups Wang, Leng (2008).
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,7 +1,5 @@
 //! The lasso, the elastic net and the sparse group lasso at one penalty: that of a user, or of
 //! the one of a grid that a criterion prefers.
-//!
-//! The twin of `dbselect/methods/penalised/`, whose paths are these.
 
 use std::borrow::Cow;
 
@@ -56,19 +54,30 @@ pub struct LassoOptions {
     pub adaptive: Option<f64>,
 }
 
+/// The minimum at each of some penalties.
+#[derive(Clone, Debug)]
+pub struct Minima {
+    /// The minima, and what describes each.
+    pub path: Path,
+    /// Degrees of freedom of each, without the intercept.
+    pub df: Vec<f64>,
+    /// The largest condition number at any penalty.
+    pub condition: f64,
+}
+
 /// A model at a penalty.
 #[derive(Clone, Debug)]
-pub struct Shrunk {
+struct Shrunk {
     /// Columns that are not 0, as the penalty shrank them.
-    pub model: Chosen,
+    model: Chosen,
     /// The penalty, for columns and a target of unit variance.
-    pub penalty: f64,
+    penalty: f64,
     /// Degrees of freedom without the intercept.
-    pub df: f64,
+    df: f64,
     /// How far at most from the minimum.
-    pub gap: f64,
+    gap: f64,
     /// How far at most a gradient is from its optimality condition.
-    pub violation: f64,
+    violation: f64,
 }
 
 impl LassoOptions {
@@ -147,7 +156,7 @@ impl LassoOptions {
     }
 
     /// Match the factors to the groups of a plan; refuse what leaves nothing penalised.
-    pub fn factors(&self, plan: &Plan) -> Result<Factors, Error> {
+    fn factors(&self, plan: &Plan) -> Result<Factors, Error> {
         let factors = Factors::of(&plan.groups, &self.penalty_factors, &plan.first)?;
         let ratio = self.l1_ratio;
         if let (Some(name), true) = (&factors.own, ratio == 0.0) {
@@ -201,58 +210,67 @@ impl LassoOptions {
         }
     }
 
-    /// The model of a record; one without gives the reason, one sentence.
-    pub fn fit(&self, asked: &Setting, factors: &Factors) -> Result<Shrunk, String> {
+    /// The penalties: the one that is given, or a grid.
+    pub fn grid(&self) -> Grid {
+        match self.penalty {
+            Some(penalty) => Grid::Given(vec![penalty]),
+            None => Grid::Geometric(self.n_lambda as usize, self.lambda_min_ratio),
+        }
+    }
+
+    /// The minima of a record at some penalties; one without gives the reason, one sentence.
+    ///
+    /// `goes_on` hears of every penalty.
+    pub fn minima(
+        &self,
+        asked: &Setting,
+        grid: &Grid,
+        goes_on: &mut GoesOn,
+    ) -> Result<Minima, String> {
         let (problem, plan) = (asked.problem, asked.plan);
-        let (starts, weights) = self.weights(problem, &plan.groups, factors);
+        let factors = self.factors(plan).map_err(|error| error.message)?;
+        let (starts, weights) = self.weights(problem, &plan.groups, &factors);
         let (products, c) = in_units(problem);
         let quadratic = Quadratic::new(&products, c, starts);
         if !quadratic.is_possible() {
             return Err(INDEFINITE.to_string());
         }
-        let grid = match self.penalty {
-            Some(penalty) => Grid::Given(vec![penalty]),
-            None => Grid::Geometric(self.n_lambda as usize, self.lambda_min_ratio),
+        let mut turn = |_| goes_on(None);
+        let path = Path::of(&quadratic, &weights, grid, Effort::default(), &mut turn);
+        if path.r2.len() < path.penalties.len() {
+            return Err("interrupted".to_string());
+        }
+        let df = |(&penalty, w): (&f64, &[f64])| degrees(&quadratic, &weights.times(penalty), w);
+        let each = path.penalties.iter().zip(path.w.chunks_exact(problem.width()));
+        let (df, condition) = (each.map(df).collect(), path.condition(&quadratic, &weights));
+        Ok(Minima { path, df, condition })
+    }
+
+    /// The model of a record; one without gives the reason, one sentence.
+    fn fit(&self, asked: &Setting) -> Result<Shrunk, String> {
+        let minima = self.minima(asked, &self.grid(), &mut |_| true)?;
+        let point = match self.penalty {
+            Some(_) => 0,
+            None => self.preferred(asked, &minima).ok_or_else(|| {
+                let (name, rows) = (self.criterion.name(), asked.gram.rows);
+                format!("{name} has no value: {rows} rows are too few for it")
+            })?,
         };
-        let path = Path::of(&quadratic, &weights, &grid, Effort::default(), &mut |_| true);
-        let width = problem.width();
-        let df = |point: usize| {
-            let penalty = weights.times(path.penalties[point]);
-            degrees(&quadratic, &penalty, path.at(point, width))
-        };
-        let (point, df) = match self.penalty {
-            Some(_) => (0, df(0)),
-            None => self.preferred(asked, &path, df)?,
-        };
-        let w = path.at(point, width);
-        let columns: Vec<usize> = (0..width).filter(|&j| w[j] != 0.0).collect();
-        let r2 = path.r2[point].min(1.0);
-        let model = Chosen {
-            groups: plan.groups.of_columns(&columns),
-            coefficients: columns.iter().map(|&j| w[j] * problem.unit[j]).collect(),
-            columns,
-            explained: r2,
-            r2,
-            residual: 1.0 - r2,
-            condition: path.condition(&quadratic, &weights),
-            trace: None,
-        };
+        let (path, df, model) = (&minima.path, minima.df[point], minima.model(asked, point));
         let (gap, violation) = (path.gap[point], path.violation[point]);
         Ok(Shrunk { model, penalty: path.penalties[point], df, gap, violation })
     }
 
-    /// The point that the criterion prefers, the first of equals, and its degrees of freedom.
-    fn preferred(
-        &self,
-        asked: &Setting,
-        path: &Path,
-        df: impl Fn(usize) -> f64,
-    ) -> Result<(usize, f64), String> {
+    /// The point that the criterion prefers, the first of equals.
+    pub fn preferred(&self, asked: &Setting, minima: &Minima) -> Option<usize> {
         let Setting { problem, plan, gram, target, fields } = asked;
+        let Minima { path, df, .. } = minima;
         let mut all = State::new(problem, &plan.groups.starts, Buffers::default());
-        (0..all.size()).for_each(|group| {
-            all.add(group);
-        });
+        if self.criterion == Criterion::Cp {
+            (0..all.size()).for_each(|group| {
+                all.add(group);
+            });
+        }
         let units = path.lengths.len() / path.r2.len();
         let trials = Trials {
             rows: gram.rows,
@@ -263,19 +281,36 @@ impl LassoOptions {
             left_all: 1.0 - all.explained(),
             degrees_all: all.support().len() as f64,
         };
-        let mut best: Option<(usize, f64, f64)> = None;
+        let mut best: Option<(usize, f64)> = None;
         for (point, lengths) in path.lengths.chunks_exact(units).enumerate() {
-            let (df, held) = (df(point), lengths.iter().filter(|length| **length > 0.0).count());
-            let value = self.criterion.value(&trials, 1.0 - path.r2[point], df, held);
-            let is_less = |value: &f64| best.is_none_or(|(_, _, least)| *value < least);
+            let held = lengths.iter().filter(|length| **length > 0.0).count();
+            let value = self.criterion.value(&trials, 1.0 - path.r2[point], df[point], held);
+            let is_less = |value: &f64| best.is_none_or(|(_, least)| *value < least);
             if let Some(value) = value.filter(is_less) {
-                best = Some((point, df, value));
+                best = Some((point, value));
             }
         }
-        best.map(|(point, df, _)| (point, df)).ok_or_else(|| {
-            let (name, rows) = (self.criterion.name(), gram.rows);
-            format!("{name} has no value: {rows} rows are too few for it")
-        })
+        best.map(|(point, _)| point)
+    }
+}
+
+impl Minima {
+    /// The model at a point.
+    pub fn model(&self, asked: &Setting, point: usize) -> Chosen {
+        let problem = asked.problem;
+        let w = self.path.at(point, problem.width());
+        let columns: Vec<usize> = (0..w.len()).filter(|&j| w[j] != 0.0).collect();
+        let r2 = self.path.r2[point].min(1.0);
+        Chosen {
+            groups: asked.plan.groups.of_columns(&columns),
+            coefficients: columns.iter().map(|&j| w[j] * problem.unit[j]).collect(),
+            columns,
+            explained: r2,
+            r2,
+            residual: 1.0 - r2,
+            condition: self.condition,
+            trace: None,
+        }
     }
 }
 
@@ -300,8 +335,7 @@ impl Choice for LassoOptions {
         _: Buffers,
         _: &mut GoesOn,
     ) -> Result<(Found<'a>, Vec<f64>), String> {
-        let factors = self.factors(asked.plan).map_err(|error| error.message)?;
-        let Shrunk { model, penalty, df, gap, violation } = self.fit(asked, &factors)?;
+        let Shrunk { model, penalty, df, gap, violation } = self.fit(asked)?;
         let more = [penalty, df, gap, violation].map(Cell::Number).to_vec();
         Ok((model.found(asked, more), Vec::new()))
     }

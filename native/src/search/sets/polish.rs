@@ -11,7 +11,6 @@
 //! A descent ends where no small step helps; here every exchange is a whole one. Ties go to the
 //! column named first. An exchange that rounding alone promised ends the search.
 //!
-//! The twin of `dbselect/selection/penalised/polish.py`, which has it for several responses.
 //! Source: Efroymson (1960) and Miller (2002), section 3.3, for exchanges one by one.
 
 use std::collections::BTreeSet;

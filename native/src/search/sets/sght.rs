@@ -1,17 +1,16 @@
 //! Bi-level selection by hard thresholding: few columns in few groups.
 //!
-//! Descents start from projected ridge solutions, and the best of their ends counts. Where it is
+//! Descents start from projections, of ridge solutions or of what is given, and the best of their
+//! ends counts. Where it is
 //! cheap, what a descent keeps is polished by exchanges, and so are columns that forward steps
-//! choose. What is kept is fitted again by least squares. The twin of
-//! `dbselect/methods/sets/descents.py`, which has it for families and several responses. Source:
-//! Xiang, Yang, Ye (2014).
+//! choose. What is kept is fitted again by least squares. Source: Xiang, Yang, Ye (2014).
 
 use std::collections::HashSet;
 
 use super::exchange::GoesOn;
 use super::polish::{Within, forward, polish};
 use super::projection::Limits;
-use super::thresholding::{Descent, LeastSquares, Settings, Variant};
+use super::thresholding::{Descent, LeastSquares, Settings, Variant, kept};
 use crate::kernel::possible::INDEFINITE;
 use crate::linear::algebra::dense::dot;
 use crate::linear::groups::Groups;
@@ -20,7 +19,7 @@ use crate::linear::state::{Buffers, State};
 use crate::methods::answer::Found;
 use crate::methods::chosen::Chosen;
 use crate::methods::given::Given;
-use crate::methods::options::refused;
+use crate::methods::options::{choice, refused};
 use crate::methods::question::{Choice, Setting};
 use crate::methods::setup::{Limited, Plan};
 use crate::methods::value::Value;
@@ -32,6 +31,51 @@ use crate::words::error::Error;
 /// a second there.
 const POLISH_WORK: f64 = 1e8;
 
+/// What descents start from, before its projection.
+#[derive(Clone, Debug, Default)]
+enum Start {
+    /// Three ridge solutions.
+    #[default]
+    Ridge,
+    /// Nothing.
+    Zero,
+    /// Coefficients of columns as they are, by name.
+    Given(Vec<(String, f64)>),
+}
+
+impl Start {
+    fn read(value: &Value) -> Result<Start, Error> {
+        let number = |(name, value): &(String, Value)| Some((name.clone(), value.number()?));
+        match value {
+            Value::Map(entries) => {
+                let entries: Option<Vec<_>> = entries.iter().map(number).collect();
+                entries.map(Start::Given).ok_or_else(|| refused("start", value))
+            }
+            _ => choice("start", value, &[("ridge", Start::Ridge), ("zero", Start::Zero)]),
+        }
+    }
+
+    /// The vectors, on unit-variance columns.
+    fn vectors(&self, function: &LeastSquares, asked: &Setting) -> Vec<Vec<f64>> {
+        let Setting { problem, plan, .. } = asked;
+        let zero = || function.zero();
+        match self {
+            Start::Ridge => function.ridges(),
+            Start::Zero => vec![zero()],
+            Start::Given(entries) => {
+                let mut x = zero();
+                for (name, value) in entries {
+                    let column = plan.groups.members.iter().position(|member| member == name);
+                    if let Some(j) = column {
+                        x[j] = value * problem.spread[j] / problem.target_spread;
+                    }
+                }
+                vec![x]
+            }
+        }
+    }
+}
+
 /// The options of `sght`.
 #[derive(Clone, Debug)]
 pub struct SghtOptions {
@@ -41,6 +85,8 @@ pub struct SghtOptions {
     pub max_groups: i64,
     /// How long steps are.
     pub variant: Variant,
+    /// Where they begin.
+    start: Start,
     /// Whether the columns kept are fitted again without the descent.
     pub refit: bool,
     /// Whether exchanges of columns follow the descent, where they are cheap.
@@ -49,6 +95,8 @@ pub struct SghtOptions {
     pub tol: f64,
     /// Limit on the steps of a descent.
     pub max_iter: i64,
+    /// Of several responses the number of each in the record, and its share of all variance.
+    responses: Vec<(usize, f64)>,
 }
 
 /// Where the best of some descents ended, and what came after it.
@@ -83,10 +131,12 @@ impl SghtOptions {
             max_columns,
             max_groups,
             variant: Variant::default(),
+            start: Start::default(),
             refit: true,
             polish: true,
             tol: 1e-8,
             max_iter: 500,
+            responses: Vec::new(),
         }
     }
 
@@ -95,15 +145,20 @@ impl SghtOptions {
         let default = SghtOptions::within(1, 1);
         let own = SghtOptions {
             variant: given.get("variant").map_or(Ok(default.variant), Variant::of)?,
+            start: given.get("start").map_or(Ok(default.start), Start::read)?,
             refit: given.truth("refit")?.unwrap_or(default.refit),
             polish: given.truth("polish")?.unwrap_or(default.polish),
             tol: given.number("tol")?.unwrap_or(default.tol),
             max_iter: given.count("max_iter")?.unwrap_or(default.max_iter),
-            ..default
+            responses: given
+                .factors("responses")?
+                .into_iter()
+                .map(|(number, share)| Ok((number.parse().map_err(|_| no_number(&number))?, share)))
+                .collect::<Result<_, Error>>()?,
+            max_columns: given.needed("max_columns", Given::count)?,
+            max_groups: given.needed("max_groups", Given::count)?,
         };
-        let (max_columns, max_groups) =
-            (given.needed("max_columns", Given::count)?, given.needed("max_groups", Given::count)?);
-        Ok(SghtOptions { max_columns, max_groups, ..own })
+        Ok(own)
     }
 
     fn check_numbers(&self) -> Result<(), Error> {
@@ -158,17 +213,35 @@ impl SghtOptions {
         lowest(ends)
     }
 
-    /// The model of a record, and where the descent ended; one without gives the reason, one
-    /// sentence.
-    fn fit(&self, asked: &Setting) -> Result<(Chosen, Ended), String> {
+    /// The problem of several responses; none of one.
+    fn joint(&self, asked: &Setting) -> Option<Linear> {
+        let Setting { problem, plan, gram, fields, .. } = asked;
+        if self.responses.is_empty() {
+            return None;
+        }
+        let mut joint = Linear { target: Vec::new(), ..(*problem).clone() };
+        let mut own = Linear::default();
+        for &(response, share) in &self.responses {
+            own.set_up(gram, response, &plan.at, fields.ridge, fields.scale);
+            joint.target.extend(own.target.iter().map(|c| c * share.sqrt()));
+        }
+        Some(joint)
+    }
+
+    /// The model of a record, where the descent ended, and kept columns that depend on others; one
+    /// without gives the reason, one sentence.
+    fn fit(&self, asked: &Setting) -> Result<(Chosen, Ended, Vec<usize>), String> {
         let Setting { problem, plan, gram, target, fields } = asked;
         let limits = self.limits_of(&plan.groups).map_err(|error| error.message)?;
+        let joint = self.joint(asked);
+        let problem = joint.as_ref().unwrap_or(problem);
         let (function, starts) = (LeastSquares::of(problem), &plan.groups.starts);
-        let ended = self.descend(&function, problem, starts, &function.ridges(), limits);
+        let vectors = self.start.vectors(&function, asked);
+        let ended = self.descend(&function, problem, starts, &vectors, limits);
         let x = &ended.descent.x;
-        let columns: Vec<usize> = (0..x.len()).filter(|&j| x[j] != 0.0).collect();
+        let columns = kept(x, problem.width());
         if columns.is_empty() {
-            return Ok((Chosen { condition: 1.0, ..Chosen::default() }, ended));
+            return Ok((Chosen { condition: 1.0, ..Chosen::default() }, ended, Vec::new()));
         }
         let at: Vec<usize> = columns.iter().map(|&j| plan.at[j]).collect();
         let mut own = Linear::default();
@@ -180,7 +253,9 @@ impl SghtOptions {
             return Err(INDEFINITE.to_string());
         }
         let mut w: Vec<f64> = columns.iter().map(|&j| x[j]).collect();
+        let mut aliased = Vec::new();
         if self.refit {
+            aliased.extend((0..w.len()).filter(|&j| state.place(j).is_none()).map(|j| columns[j]));
             let mut coef = Vec::new();
             state.coefficients(&mut coef);
             w = (0..w.len()).map(|j| state.place(j).map_or(0.0, |row| coef[row])).collect();
@@ -202,8 +277,12 @@ impl SghtOptions {
             trace: trace.map(|trace| columns[trace.column]),
             columns,
         };
-        Ok((chosen, ended))
+        Ok((chosen, ended, aliased))
     }
+}
+
+fn no_number(text: &str) -> Error {
+    Error::argument(format!("response '{text}' is no number of a column"))
 }
 
 impl Limited for SghtOptions {
@@ -222,15 +301,16 @@ impl Limited for SghtOptions {
 
 impl Choice for SghtOptions {
     /// Beside the answer: whether steps no longer changed f, the exchanges that followed and f
-    /// after them, NaN if none were tried, whether forward steps took the place of the descent, how
-    /// many values f had, these values, and what is kept, on unit-variance columns.
+    /// after them, NaN if none were tried, whether forward steps took the place of the descent, step
+    /// lengths tried, how many columns depend on others and how many values f had; then these columns,
+    /// these values, and what is kept, on unit-variance columns.
     fn choose<'a>(
         &self,
         asked: &Setting<'a>,
         _: Buffers,
         _: &mut GoesOn,
     ) -> Result<(Found<'a>, Vec<f64>), String> {
-        let (chosen, ended) = self.fit(asked)?;
+        let (chosen, ended, aliased) = self.fit(asked)?;
         let Ended { descent, polished, exchanges, is_forward } = ended;
         let truth = |truth: bool| f64::from(u8::from(truth));
         let mut notes = vec![
@@ -238,8 +318,11 @@ impl Choice for SghtOptions {
             exchanges.map_or(f64::NAN, |count| count as f64),
             polished.unwrap_or(f64::NAN),
             truth(is_forward),
+            descent.projections as f64,
+            aliased.len() as f64,
             descent.history.len() as f64,
         ];
+        notes.extend(aliased.into_iter().map(|column| column as f64));
         notes.extend(descent.history);
         notes.extend(descent.x);
         Ok((chosen.found(asked, Vec::new()), notes))
@@ -269,7 +352,7 @@ fn polished(
     let mut supports: HashSet<Vec<usize>> = HashSet::new();
     for end in &ends {
         let x = &end.descent.x;
-        let support: Vec<usize> = (0..x.len()).filter(|&j| x[j] != 0.0).collect();
+        let support = kept(x, problem.width());
         if supports.insert(support.clone()) {
             let mut state = State::new(problem, &singles, Buffers::default());
             support.into_iter().for_each(|column| {
@@ -294,8 +377,11 @@ fn after(function: &LeastSquares, end: Ended, state: &mut State, exchanges: usiz
     }
     let mut coef = Vec::new();
     state.coefficients(&mut coef);
-    let place = |j: usize| state.place(j).map_or(0.0, |row| coef[row]);
-    let x: Vec<f64> = (0..state.problem.width()).map(place).collect();
+    let mut x = function.zero();
+    let rows = x.chunks_exact_mut(state.problem.width());
+    for (x, coef) in rows.zip(coef.chunks_exact(state.support().len().max(1))) {
+        state.support().iter().zip(coef).for_each(|(&j, w)| x[j] = *w);
+    }
     let polished = Some(function.value(&x));
     let descent = Descent { x, ..end.descent };
     Ended { descent, polished, exchanges: Some(exchanges), ..end }
