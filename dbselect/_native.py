@@ -102,6 +102,20 @@ class _Linear(ctypes.Structure):
     )  # fmt: skip
 
 
+class _Greedy(ctypes.Structure):
+    """A greedy search, where its numbers are."""
+
+    _fields_ = (
+        ("rule", ctypes.c_char_p),
+        *((name, ctypes.c_void_p) for name in ("costs", "prices")),
+        ("n_prices", ctypes.c_size_t),
+        *((name, ctypes.c_void_p) for name in ("parts", "ends", "always")),
+        ("n_always", ctypes.c_size_t),
+        *((name, ctypes.c_double) for name in ("budget", "first_cost")),
+        ("max_groups", ctypes.c_size_t),
+    )
+
+
 class _Needed(ctypes.Structure):
     """Rows that are needed, where to write them, and whether they are there: not unless set."""
 
@@ -180,6 +194,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "linear_selected": (_POINTER, _POINTER, _POINTER),
     "linear_read": (_POINTER, _POINTER, ctypes.c_uint8, _POINTER),
     "linear_factor": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
+    "linear_greedy": (_POINTER, _POINTER, _POINTER, _OnTurn, _POINTER, _POINTER),
     "linear_bounds": (
         _POINTER, _POINTER, _POINTER, _SIZE, _POINTER, _POINTER, _SIZE, _POINTER,
     ),
@@ -568,6 +583,43 @@ class Selection:
         found = np.empty((rank, len(columns)))
         _run("linear_factor", self._handle, columns, len(columns), found)
         return found
+
+    def greedy(
+        self,
+        rule: str,
+        costs: _Vector,
+        turn: Callable[[int, bool, float], None],
+        *,
+        parts: tuple[_Vector, _Index, _Index] | None = None,
+        always: Sequence[int] = (),
+        budget: float | None = None,
+        first_cost: float | None = None,
+        max_groups: int | None = None,
+    ) -> tuple[_Vector, int, list[BaseException]]:
+        """Select groups, each the best for its cost; return steps, why it ended, what turns raised.
+
+        A step is a group, its score and gain, what is explained, and the number of the choice.
+        `parts` are prices, the parts of each group in turn, and where those of each begin and end.
+        """
+        raised: list[BaseException] = []
+        turns = _turns(turn, raised)
+        next(turns)
+        none = math.nan
+        prices, of_groups, ends = parts or (np.empty(0), np.empty(0), np.empty(1))
+        arrays = [np.ascontiguousarray(costs, np.float64), np.ascontiguousarray(prices, np.float64)]
+        arrays += [np.array(each, np.uintp) for each in (of_groups, ends[1:], always)]
+        own, of_parts, groups, of_ends, first = (each.ctypes.data for each in arrays)
+        given = _Greedy(
+            rule.encode(), own, of_parts if parts else None, len(prices), groups, of_ends, first,
+            len(always), none if budget is None else budget,
+            none if first_cost is None else first_cost,
+            np.iinfo(np.uintp).max if max_groups is None else max_groups,
+        )  # fmt: skip
+        steps, ended = np.empty((len(costs), 5)), np.empty(2, np.uintp)
+        self._problem.run(
+            "linear_greedy", self._handle, ctypes.byref(given), _OnTurn(turns.send), steps, ended
+        )
+        return steps[: int(ended[0])], int(ended[1]), raised
 
     def bounds(self, order: Sequence[int], costs: _Vector, budgets: _Vector) -> _Vector:
         """Return the most that groups within each budget explain, by the prefixes of an order."""

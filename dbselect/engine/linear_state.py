@@ -7,7 +7,7 @@ coefficients; correlations are not copied.
 Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -196,6 +196,13 @@ class LinearState:
     def condition(self) -> float:
         """Bound the condition number of C_SS, in the 1-norm."""
         return self._number(CONDITION)
+
+    def greedy(
+        self, rule: str, costs: Vector, turn: Callable[[int, bool, float], None], **limits: Any
+    ) -> tuple[Matrix, int, list[BaseException]]:
+        """Select groups by a rule of the library, as `Selection.greedy` does."""
+        self._changed()
+        return self._state.greedy(rule, costs, turn, **limits)
 
     def upper_bounds(self, order: Sequence[int], costs: Vector, budgets: Vector) -> Vector:
         """Return the most that any groups within each budget explain, as shares, (B,).

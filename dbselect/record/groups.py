@@ -94,7 +94,7 @@ class Groups:
         """Return what each group costs beside some that are held: what is bought costs nothing."""
         if not self.brings:
             return self.costs
-        prices, parts, ends = self._priced
+        prices, parts, ends = self.priced
         prices = prices.copy()
         for group in held:
             prices[parts[ends[group] : ends[group + 1]]] = 0.0
@@ -106,7 +106,7 @@ class Groups:
         return np.asarray(np.maximum(self.left(held), FREE * self.costs.min()))
 
     @cached_property
-    def _priced(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    def priced(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Costs of all that can be bought; which of them each group brings; where these end."""
         each = [self._parts(group) for group in range(len(self.names))]
         prices = {part: cost for own in each for part, cost in own.items()}

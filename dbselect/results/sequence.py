@@ -179,10 +179,12 @@ def build(
     aliased: Ordered[int],
     stop: Stop,
     condition: float,
+    spent: Vector | None = None,
 ) -> Sequence:
     """Return the sequence of some steps, in the table's units.
 
-    `coef`, shape (steps + 1, D), is w on unit-variance columns, r2 = z'z + w' diag(ridge) w.
+    `coef`, shape (steps + 1, D), is w on unit-variance columns, r2 = z'z + w' diag(ridge) w;
+    `spent` is what `spent_after` returns, where it is there.
     """
     explained = np.array([0.0] + [step.explained for step in records])
     in_units = coef * (own.target_spread / own.spread)
@@ -193,9 +195,9 @@ def build(
         groups=groups,
         rule=rule,
         records=records,
-        spent=spent_after(records, groups),
+        spent=spent_after(records, groups) if spent is None else spent,
         explained=explained,
-        r2=clip_share(explained + coef**2 @ own.ridge),
+        r2=clip_share(explained + (coef**2 @ own.ridge if own.ridge.any() else 0.0)),
         intercept=own.target_mean - in_units @ own.mean,
         coef=in_units,
         aliased=tuple(members[j] for j in aliased),

@@ -14,6 +14,7 @@ from dbselect.linear.condition import warn_of, warn_of_dropped
 from dbselect.linear.problem import TARGET, numbered
 from dbselect.record.gram import Vector
 from dbselect.record.steps import Choice, Step, Stop, held_after
+from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence
 from dbselect.selection.criteria import RULES
 from dbselect.selection.penalised.descent import FORWARD_START, OWN_START, Chosen, Descent
@@ -34,11 +35,13 @@ CHOICES = tuple(Choice)
 METHODS = ("anytime_sequence", "foba", "backward", "floating", "step")
 
 
-def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence | None:
+def compiled_sequence(
+    search: "GramSearch", rule: str, turn: Turn
+) -> Sequence | JointSequence | None:
     """Return what the compiled library finds; None where Python is to search.
 
-    It searches where the library lacks the method or the rule, as for several responses, or refuses
-    the record: the error is then Python's. Warns of columns that are nearly dependent at the end.
+    It searches where the library lacks the method or the rule, or refuses the record: the error is
+    then Python's. Warns of columns that are nearly dependent at the end.
     """
     call, groups, gram = search.call, search.groups, search.gram
     if not _is_for_library(search):
@@ -47,6 +50,8 @@ def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence |
     def turned(group: int, is_added: bool, explained: float) -> None:
         turn(("" if is_added else "-") + groups.names[group], explained)
 
+    if search.is_joint or groups.brings:
+        return search.sequence(rule, *_greedy(search, turned))
     number = {name: at for at, name in enumerate(gram.columns)}
     members = np.array([number[name] for name in groups.members], np.intp)
     columns, starts = groups.places
@@ -78,6 +83,28 @@ def compiled_sequence(search: "GramSearch", rule: str, turn: Turn) -> Sequence |
         aliased=tuple(groups.members[int(at)] for at in found[6:start]),
         stop=STOPS[int(stop)], condition=condition, call=call,
     )  # fmt: skip
+
+
+def _greedy(
+    search: "GramSearch", turned: Callable[[int, bool, float], None]
+) -> tuple[list[Step], list[Any], Stop]:
+    """Run a forward search on the state; return its steps, no coefficients, and why it ended."""
+    groups, options = search.groups, search.call.options
+    rule, first = options.get("rule", "fr"), options.get("c_min")
+    if RULES[rule].doubling and first is None:
+        first = groups.costs.min()
+    steps, stop, raised = search.state.greedy(
+        rule, groups.costs, turned, parts=groups.priced if groups.brings else None,
+        always=search.first, first_cost=first, budget=options.get("budget"),
+        max_groups=options.get("max_groups"),
+    )  # fmt: skip
+    if raised and not isinstance(raised[0], KeyboardInterrupt):
+        raise raised[0]
+    records = [
+        Step("add", int(group), score, gain, min(explained, 1.0), CHOICES[int(choice)])
+        for group, score, gain, explained, choice in steps.tolist()
+    ]
+    return records, [], STOPS[stop]
 
 
 def compiled_choice(search: "GramSearch", turn: Turn) -> tuple[list[int], list[float]]:
@@ -178,8 +205,7 @@ def _chosen(found: pa.StructArray, aliased: list[int]) -> Chosen:
 def _is_for_library(search: "GramSearch") -> bool:
     call = search.call
     rule = RULES.get(call.options.get("rule", "fr"))
-    is_compiled = call.method in METHODS and rule is not None and rule.compiled
-    return is_compiled and not (search.is_joint or search.groups.brings)
+    return call.method in METHODS and rule is not None and rule.compiled
 
 
 def _asked(search: "GramSearch") -> tuple[pa.StructArray, str, str, dict[str, Any]]:

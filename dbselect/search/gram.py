@@ -17,7 +17,7 @@ from dbselect.record.groups import groups_of, numbers_of
 from dbselect.record.level_group import shares_of
 from dbselect.record.missing import features_of
 from dbselect.record.rows import clip_share, is_saturated
-from dbselect.record.steps import Step, Stop
+from dbselect.record.steps import Step, Stop, spent_after
 from dbselect.results.call import Call
 from dbselect.results.joint import JointSequence
 from dbselect.results.model import Model
@@ -108,7 +108,7 @@ class GramSearch(Search):
         share = self.linear.share
         gains = self.state.response_gains() / share
         coef = self.state.coefficients() / np.sqrt(share)[:, None]
-        stop = self._ended(stop, coef)
+        stop, spent = self._ended(stop, coef), spent_after(steps, self.groups)
         responses = {}
         for k, target in enumerate(self.call.problem.targets):
             own = self.linear.response(k)
@@ -117,10 +117,12 @@ class GramSearch(Search):
                 self.gram, own, call=self.call, target=target, groups=self.groups,
                 rule=f"{rule}, for several responses",
                 records=[
-                    replace(step, gain=float(gain), explained=float(explained))
-                    for step, gain, explained in zip(steps, gains[:, k], reached, strict=True)
+                    Step(step.action, step.group, step.score, gain, explained, step.choice)
+                    for step, gain, explained in zip(
+                        steps, gains[:, k].tolist(), reached.tolist(), strict=True
+                    )
                 ],
-                coef=_refined(self, target, coef[:, k]), aliased=self.state.aliased,
+                spent=spent, coef=_refined(self, target, coef[:, k]), aliased=self.state.aliased,
                 stop=stop, condition=condition,
             )  # fmt: skip
         return JointSequence(rule, responses)

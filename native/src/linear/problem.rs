@@ -315,16 +315,21 @@ impl Linear {
         covariance
     }
 
-    /// Append the block of C of the columns of a group.
-    pub fn append_block(&self, columns: Range<usize>, blocks: &mut Vec<f64>) {
-        let start = blocks.len();
+    /// Append the correlations of the columns of a group.
+    pub fn append_correlations(&self, columns: Range<usize>, blocks: &mut Vec<f64>) {
         match &self.rows {
             None => {
                 let rows = columns.clone().map(|j| &self.row(j)[columns.clone()]);
                 rows.for_each(|row| blocks.extend_from_slice(row));
             }
-            Some(elsewhere) => elsewhere.append_block(columns.clone(), blocks),
+            Some(elsewhere) => elsewhere.append_block(columns, blocks),
         }
+    }
+
+    /// Append the block of C of the columns of a group.
+    pub fn append_block(&self, columns: Range<usize>, blocks: &mut Vec<f64>) {
+        let start = blocks.len();
+        self.append_correlations(columns.clone(), blocks);
         let diagonal = blocks[start..].iter_mut().step_by(columns.len() + 1);
         diagonal.zip(&self.ridge[columns]).for_each(|(entry, ridge)| *entry += ridge);
     }

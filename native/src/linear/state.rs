@@ -42,9 +42,9 @@ pub const RANK_ROUNDING: f64 = 1e-14;
 /// Share of its own variance below which what is left of a column may be rounding: above, w'w
 /// would exceed 1e10, so that the columns before it are nearly dependent themselves.
 const DOUBTFUL_SHARE: f64 = 1e-4;
-/// By how much the coordinates may miss those of the coefficients before a state is made anew: a
-/// removal adds some 1e-16, and `RANK_SHARE` needs two digits of what is left.
-const DRIFT: f64 = 1e-14;
+/// Share of its own variance below which what is left of a column has lost half of its digits to
+/// the rounding of rotations.
+const NEAR_SHARE: f64 = 1e-8;
 /// Weight in an aliased column, both of unit variance, below which a column that goes leaves the
 /// other aliased: its square stays below `RANK_SHARE` even where a hundred of them add up.
 const DEPENDENT_WEIGHT: f64 = 1e-7;
@@ -874,34 +874,13 @@ impl<'p> State<'p> {
         before - self.explained()
     }
 
-    /// Whether rounding may be all that is left of a selected column now that others are gone, or
-    /// rotations have cost digits of one of which little is left.
-    fn is_doubtful(&mut self) -> bool {
-        let (width, responses) = (self.problem.width(), self.problem.responses());
-        let Buffers { u, support, .. } = &self.own;
+    /// Whether so little is left of a selected column that rotations cost half of its digits.
+    fn is_doubtful(&self) -> bool {
+        let width = self.problem.width();
         let is_near = |(row, &column): (usize, &usize)| {
-            u[row * width + column].powi(2) <= DOUBTFUL_SHARE * self.problem.scale(column)
+            self.own.u[row * width + column].powi(2) <= NEAR_SHARE * self.problem.scale(column)
         };
-        if !support.iter().enumerate().any(is_near) {
-            return false;
-        }
-        let mut coef = Vec::new();
-        self.coefficients(&mut coef);
-        let Buffers { u, m, z, support, .. } = &self.own;
-        let deviations: Vec<f64> = support.iter().map(|&j| self.problem.deviation(j)).collect();
-        let is_rounding = |(k, row): (usize, &[f64])| {
-            let own = row[..=k].iter().zip(&deviations);
-            own.map(|(entry, unit)| (entry * unit).powi(2)).sum::<f64>() * RANK_ROUNDING > 1.0
-        };
-        let has_drifted = |(response, coef): (usize, &[f64])| {
-            let size = 1.0 + coef.iter().map(|w| w.abs()).sum::<f64>();
-            u.chunks_exact(width).take(support.len()).enumerate().any(|(k, row)| {
-                let own = support.iter().zip(coef).skip(k).map(|(&column, w)| row[column] * w);
-                (z[k * responses + response] - own.sum::<f64>()).abs() > DRIFT * size
-            })
-        };
-        m.chunks_exact(width).enumerate().any(is_rounding)
-            || coef.chunks_exact(support.len()).enumerate().any(has_drifted)
+        self.own.support.iter().enumerate().any(is_near)
     }
 
     /// Rotate the rows of a group to the end of U and drop them.

@@ -16,7 +16,7 @@ use crate::search::sets::exchange::{GoesOn, Limits, improve};
 use crate::search::sets::groupwise::Groupwise;
 use crate::search::steps::{fits, is_possible};
 use crate::search::walks::criteria::Criterion;
-use crate::search::walks::greedy::{self, greedy_search};
+use crate::search::walks::greedy::{self, Prices, greedy_search};
 use crate::words::error::Error;
 
 /// Share of the time limit for leaps and bounds: what they do not prove in it they hardly ever do.
@@ -129,8 +129,14 @@ fn start<'p>(empty: &State<'p>, plan: &Plan, budget: f64, goes_on: &mut GoesOn) 
     let bounds = greedy::Limits { budget, max_groups: None, first_cost: None, always };
     let mut scores = Vec::new();
     // Nobody follows it.
-    let _ =
-        greedy_search(&mut greedy, costs, &mut criterion, bounds, &mut scores, &mut |_, _| Ok(()));
+    let _ = greedy_search(
+        &mut greedy,
+        Prices::of(costs),
+        &mut criterion,
+        bounds,
+        &mut scores,
+        &mut |_, _| Ok(()),
+    );
     always.iter().for_each(|&group| _ = single.add(group));
     improve(&mut greedy, &limits, goes_on);
     improve(&mut single, &limits, goes_on);

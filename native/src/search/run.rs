@@ -8,7 +8,7 @@ use super::walks::backward::{self, backward_search};
 use super::walks::criteria::Criterion;
 use super::walks::floating::floating;
 use super::walks::foba::foba;
-use super::walks::greedy::{self, greedy_search};
+use super::walks::greedy::{self, Prices, greedy_search};
 use super::walks::step::{Judge, step};
 use crate::kernel::possible::INDEFINITE;
 use crate::linear::problem::{Gram, Linear, Raw};
@@ -142,7 +142,7 @@ fn anytime(
             .then(|| options.c_min.unwrap_or_else(cheapest)),
         always: &plan.first,
     };
-    let stop = greedy_search(state, costs, criterion, limits, scores, record);
+    let stop = greedy_search(state, Prices::of(costs), criterion, limits, scores, record);
     stop.unwrap_or(Stop::Interrupted)
 }
 

@@ -1,17 +1,23 @@
 //! Entry points for the state of a linear problem, whose correlations are NumPy's or are read by
 //! Python as they are needed.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 use std::ops::Range;
 use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::guard;
+use super::turns::{OnTurn, calling};
 use crate::linear::bounds::upper_bounds;
 use crate::linear::prefixes::{degrees, prefix_coefficients, response_gains};
 use crate::linear::problem::{Linear, Rows, first_of_same};
 use crate::linear::state::{Buffers, State};
+use crate::methods::options::Rule;
+use crate::methods::value::Value;
+use crate::search::steps::{Interrupted, Step, Stop};
+use crate::search::walks::criteria::Criterion;
+use crate::search::walks::greedy::{Limits, Prices, greedy_search};
 
 /// Why a call ends that reads rows which Python does not bring.
 const UNREAD: &str = "rows of the Gram were not read";
@@ -608,6 +614,96 @@ pub unsafe extern "C" fn dbselect_linear_bounds(
         let found = upper_bounds(problem, starts, costs, order, budgets);
         // SAFETY: as above.
         unsafe { slice::from_raw_parts_mut(bounds, limits) }.copy_from_slice(&found);
+        Ok(())
+    })
+}
+
+/// A greedy search.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Greedy {
+    /// The name of a rule.
+    rule: *const c_char,
+    /// What each of J groups costs.
+    costs: *const f64,
+    /// What each of P parts of groups costs, or null; the parts of each group, one group after the
+    /// other; and where those of each of J groups end.
+    prices: *const f64,
+    n_prices: usize,
+    parts: *const usize,
+    ends: *const usize,
+    /// Groups to take first.
+    always: *const usize,
+    n_always: usize,
+    /// Limits; NaN and the largest number mean none.
+    budget: f64,
+    first_cost: f64,
+    max_groups: usize,
+}
+
+/// Select groups one by one, each the best for its cost; `on_turn` is called after every step. Five
+/// numbers for each step are written to `steps`: the group, its score, its gain, what is explained,
+/// and the number of the choice; to `ended` the number of steps and that of the reason. Null comes
+/// back, or an error text for `dbselect_text_free`.
+///
+/// # Safety
+/// `state` comes from here and lives; nothing uses it before this call returns; the pointers of
+/// `given` are to as many numbers as its fields say; `steps` has room for as many steps as there are
+/// groups, and `ended` for 2 numbers; `on_turn` keeps the promise of `turns::calling`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_linear_greedy(
+    state: *const Selection,
+    given: *const Greedy,
+    on_turn: OnTurn,
+    steps: *mut f64,
+    ended: *mut usize,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (state, given, mut turn) = unsafe { (&*state, *given, calling(on_turn)) };
+        let Setting { problem, starts, groups, .. } = &*state.setting;
+        // SAFETY: as above.
+        let (name, costs, always) = unsafe {
+            let costs = numbers(given.costs, *groups);
+            (CStr::from_ptr(given.rule), costs, numbers(given.always, given.n_always))
+        };
+        let prices = if given.prices.is_null() {
+            Prices::of(costs)
+        } else {
+            // SAFETY: as above.
+            let (prices, parts, ends) = unsafe {
+                let ends = numbers(given.ends, *groups);
+                let count = ends.last().copied().unwrap_or_default();
+                (numbers(given.prices, given.n_prices), numbers(given.parts, count), ends)
+            };
+            Prices::of_parts(costs, prices.to_vec(), parts.to_vec(), ends.to_vec())
+        };
+        let some = |limit: f64| (!limit.is_nan()).then_some(limit);
+        let limits = Limits {
+            budget: some(given.budget),
+            max_groups: (given.max_groups != usize::MAX).then_some(given.max_groups),
+            first_cost: some(given.first_cost),
+            always,
+        };
+        let mut criterion = Criterion::default();
+        let rule = Rule::of(&Value::Text(name.to_string_lossy().into_owned()))?;
+        criterion.set_up(rule, problem, starts);
+        let mut count = 0;
+        let stop = state.with_rows(|own| {
+            let mut record = |step: Step, _: &mut State| {
+                let choice = step.choice as usize as f64;
+                let numbers = [step.group as f64, step.score, step.gain, step.explained, choice];
+                // SAFETY: see the caller's promise: a group is taken once.
+                unsafe { slice::from_raw_parts_mut(steps.add(5 * count), 5) }
+                    .copy_from_slice(&numbers);
+                count += 1;
+                if turn(&step) { Ok(()) } else { Err(Interrupted) }
+            };
+            greedy_search(own, prices, &mut criterion, limits, &mut Vec::new(), &mut record)
+        })?;
+        let stop = stop.unwrap_or(Stop::Interrupted) as usize;
+        // SAFETY: see the caller's promise.
+        unsafe { slice::from_raw_parts_mut(ended, 2) }.copy_from_slice(&[count, stop]);
         Ok(())
     })
 }

@@ -40,9 +40,7 @@ impl Criterion {
         }
         for bounds in starts.windows(2) {
             let (columns, start) = (bounds[0]..bounds[1], self.roots.len());
-            for j in columns.clone() {
-                self.roots.extend_from_slice(&problem.row(j)[columns.clone()]);
-            }
+            problem.append_correlations(columns.clone(), &mut self.roots);
             inverse_root(&mut self.roots[start..], columns.len());
         }
     }
