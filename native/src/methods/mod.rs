@@ -40,13 +40,12 @@ use self::answer::Type;
 use self::best_within::BestWithinOptions;
 use self::dash::DashOptions;
 use self::exchange::ExchangeOptions;
-use self::options::{AnytimeOptions, BackwardOptions, FloatingOptions, FobaOptions, StepOptions};
-use self::penalty_path::PathOptions;
-use crate::linear::fields::Fields;
-
 use self::knockoffs::KnockoffOptions;
 use self::lasso::LassoOptions;
+use self::options::{AnytimeOptions, BackwardOptions, FloatingOptions, FobaOptions, StepOptions};
+use self::penalty_path::PathOptions;
 use self::sght::SghtOptions;
+use crate::linear::fields::Fields;
 
 /// What functions of rows take beside their own.
 pub const OF_ROWS: &[&str] = &[
