@@ -7,8 +7,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::{Field, Fields};
-use dbselect_native::kernel::gaps::impute;
 use dbselect_native::record::arrow::{read_record, write_records};
+use dbselect_native::record::fills::impute;
 use dbselect_native::record::gram::{RawRecord, Record};
 use serde_json::{Map, Value as Json, json};
 

@@ -1,7 +1,12 @@
 //! The accumulating kernel of dbselect, in one library for every host.
 //!
+//! A module imports of those above it in this table alone, and `arrived` and `glm` nothing of each
+//! other; `tests/layers.rs` checks it.
+//!
 //! | module | what |
 //! |---|---|
+//! | `words` | what errors say |
+//! | `memory` | how many bytes the library holds |
 //! | `kernel` | rows of numbers to centred moments; it knows no engine |
 //! | `record` | the Gram record: how a table becomes one, what is read of it, to and from Arrow |
 //! | `linear` | the linear model of one record: state, least squares, bounds, inference |
@@ -10,8 +15,6 @@
 //! | `arrived` | prediction from whatever groups of a row are there |
 //! | `glm` | generalised linear models of rows in memory |
 //! | `hosts` | entry points for DuckDB, Polars, Python and WebAssembly |
-//! | `words` | what errors say |
-//! | `memory` | how many bytes the library holds |
 
 // Pages ask for searches alone.
 #![cfg_attr(target_arch = "wasm32", allow(dead_code))]

@@ -6,15 +6,15 @@
 //! w(S) = C_SS^-1 c_S          gain(g | S) = b_g' (C_gg|S)^-1 b_g,   b = c - C_.S w(S)
 //! ```
 //!
+//! `methods::pattern` solves it.
+//!
 //! | module | what |
 //! |---|---|
-//! | `pattern` | the model of some groups, and the gains of the others |
 //! | `predictor` | the problem of a record, with the patterns solved so far |
 //! | `rows` | rows of a table, each by its pattern |
 //!
 //! Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3; the pattern submodels of
 //! Mercaldo, Blume (2020), Biostatistics 21, from moments.
 
-pub mod pattern;
 pub mod predictor;
 pub mod rows;

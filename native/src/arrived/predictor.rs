@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::pattern::Pattern;
+use crate::linear::fields::Fields;
 use crate::linear::groups::Groups;
 use crate::linear::problem::{Gram, Linear, Raw};
 use crate::methods::PREDICT_AVAILABLE;
 use crate::methods::given::{Given, read_choice};
-use crate::methods::options::{Fields, refused};
+use crate::methods::options::refused;
+use crate::methods::pattern::Pattern;
 use crate::methods::question::Setting;
 use crate::methods::setup::Plan;
 use crate::methods::value::Value;

@@ -7,9 +7,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::pattern::Pattern;
 use super::predictor::{Bits, MOST_PATTERNS, Predictor};
 use crate::kernel::chunk::Missing;
+use crate::methods::pattern::Pattern;
 use crate::record::inputs::{Column, Inputs, MissingColumns, Model, Rows, Unknown};
 use crate::record::prefix::{Case, placing, refused_columns};
 

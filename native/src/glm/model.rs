@@ -4,8 +4,7 @@
 //! coefficient b has the variance (M'M)_bb, and the intercept at the means of the columns
 //! 1 / corner, apart from that; all over the sum of weights, times the dispersion.
 //!
-//! The twin of `dbselect/glm/passes.py` and `dbselect/results/glm/build.py`. Source: McCullagh,
-//! Nelder (1989), section 4.4.
+//! Source: McCullagh, Nelder (1989), section 4.4.
 
 use super::family::FAR;
 use super::newton::{Fit, Status};

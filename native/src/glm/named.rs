@@ -1,6 +1,4 @@
 //! Families by the text that SQL and Python have.
-//!
-//! The twin of `dbselect/families.py`.
 
 use super::family::{Family, Kind};
 use super::link::{LINKS, Link};

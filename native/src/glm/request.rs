@@ -1,9 +1,10 @@
 //! What is asked of rows: a family, a target, and options by the names that users give.
 
 use super::family::Family;
+use crate::linear::fields::Fields;
 use crate::linear::groups::{Costs, GroupColumns};
 use crate::methods::given::Given;
-use crate::methods::options::{Fields, refused, refused_by};
+use crate::methods::options::{refused, refused_by};
 use crate::methods::value::Value;
 use crate::methods::{Kind, Method};
 use crate::record::kept::MAX_BYTES;
@@ -49,21 +50,6 @@ pub static METHODS: [Method; 3] = [
         own: &["groups", "costs", "rule", "budget", "max_groups", "always"],
         kind: Kind::Rows(&stored::SEQUENCE_GLM),
     },
-];
-
-/// What each of them takes beside its own.
-pub const OF_ROWS: &[&str] = &[
-    "weight",
-    "offset",
-    "exposure",
-    "positive",
-    "intercept",
-    "ridge",
-    "scale",
-    "tol",
-    "max_iter",
-    "max_bytes",
-    "null_policy",
 ];
 
 /// What is asked.

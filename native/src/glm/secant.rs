@@ -14,8 +14,8 @@
 //! is concave along s, or nearly so, y is moved towards `B s` until s'y is `LEAST_SHARE` of s'B s
 //! (Powell 1978).
 //!
-//! The twin of `dbselect/glm/expansion.py`. Source: Dennis, Gay, Welsch (1981), ACM TOMS 7; Lange
-//! (1995), Statistica Sinica 5; Nocedal, Wright (2006), chapter 6 and procedure 18.2.
+//! Source: Dennis, Gay, Welsch (1981), ACM TOMS 7; Lange (1995), Statistica Sinica 5; Nocedal,
+//! Wright (2006), chapter 6 and procedure 18.2.
 
 use super::problem::{Expansion, Point};
 use crate::linear::algebra::cholesky::{cholesky, solve};

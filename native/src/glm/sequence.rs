@@ -14,7 +14,8 @@ use super::newton::Fit;
 use super::problem::{Expansion, Point};
 use super::request::Request;
 use crate::linear::groups::Groups;
-use crate::search::steps::{Action, Choice, Step, Stop, fits};
+use crate::record::prefix::fits;
+use crate::search::steps::{Action, Choice, Step, Stop};
 use crate::search::walks::ties::first_of_the_best;
 
 /// Share of the null deviance below which a gain is what two refits leave.

@@ -10,9 +10,9 @@ use arrow_array::{
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Fields};
 
-use crate::arrived::pattern::Pattern;
 use crate::arrived::predictor::Predictor;
 use crate::arrived::rows::{Arrivals, Found};
+use crate::methods::pattern::Pattern;
 use crate::methods::value::Value;
 use crate::record::gram::Record;
 use crate::record::inputs::{Column, Kind, MissingColumns, Rows, Unknown, fields_of};

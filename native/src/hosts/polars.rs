@@ -27,12 +27,13 @@ use crate::arrived::rows::Arrivals;
 use crate::kernel::accumulator::CHUNK_ROWS;
 use crate::kernel::chunk::Labels;
 use crate::kernel::fold;
-use crate::kernel::gaps::{Policy, impute};
+use crate::kernel::gaps::Policy;
 use crate::kernel::threads::in_pieces;
 use crate::record::arrow::{
     Leaf, Place, UNSIGNED_128, chunk, leaf, leaves, mix_key, read_record, record_type,
     write_records,
 };
+use crate::record::fills::impute;
 use crate::record::gram::Record;
 use crate::record::inputs::{self, MissingColumns, Unknown};
 use crate::record::prefix::{self, Case, Plan, Prediction, Step};

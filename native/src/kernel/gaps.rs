@@ -12,19 +12,16 @@
 //! `dbselect/record/moments/fills.py` is the same rule.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::kernel::chunk::{Screened, zeros};
 use crate::kernel::moments::Moments;
 use crate::kernel::state::state;
-use crate::record::gram::{Names, Record};
-use crate::record::terms::Terms;
 
 /// What the name of an indicator adds to that of its column.
 pub const SUFFIX: &str = ".missing";
 /// Share of the weight that is taken for nothing beside rounding.
-const NO_SHARE: f64 = 1e-14;
+pub const NO_SHARE: f64 = 1e-14;
 /// Deviations between 0 and the mean of what is present beyond which that mean stands for what
 /// is missing: 0 leaves ten of 16 digits there, and two less for every factor of ten.
 const FAR: f64 = 1e3;
@@ -263,7 +260,7 @@ const EXPONENT: u64 = 0x7ff << 52;
 
 /// The values of a column that are present.
 #[derive(Clone, Copy)]
-struct Present {
+pub struct Present {
     weight: f64,
     mean: f64,
     comoment: f64,
@@ -271,7 +268,7 @@ struct Present {
 
 impl Present {
     /// Those of a column in which some number stands where its indicator is 1.
-    fn of(moments: &Moments, column: usize, indicator: usize, fill: f64) -> Present {
+    pub fn of(moments: &Moments, column: usize, indicator: usize, fill: f64) -> Present {
         let absent = moments.mean_of(indicator);
         let present = 1.0 - absent;
         if present <= NO_SHARE {
@@ -286,7 +283,8 @@ impl Present {
         }
     }
 
-    fn and(self, other: Present) -> Present {
+    /// Those of two sets of rows together.
+    pub fn and(self, other: Present) -> Present {
         if self.weight == 0.0 {
             return other;
         }
@@ -300,7 +298,7 @@ impl Present {
     }
 
     /// What stands where values are missing, beside these.
-    fn fill(self) -> f64 {
+    pub fn fill(self) -> f64 {
         let is_far = self.mean.abs() * self.weight.sqrt() > FAR * self.comoment.sqrt();
         if !is_far || !self.mean.is_finite() {
             return 0.0;
@@ -311,67 +309,6 @@ impl Present {
         let rounded = (self.mean / unit).round_ties_even() * unit;
         if rounded.is_finite() { rounded } else { self.mean }
     }
-}
-
-/// What stands where a column is missing in two records, and what a record of the rows of both
-/// has there.
-pub struct Joint {
-    column: usize,
-    indicator: usize,
-    here: f64,
-    there: f64,
-    fill: f64,
-}
-
-impl Joint {
-    /// Those of two records of the same columns; `own` and `others` say what stands there now.
-    pub fn of(one: &Record, two: &Record, own: &Terms, others: &Terms) -> Vec<Joint> {
-        let mut found = Vec::with_capacity(one.terms.indicators.len());
-        let mut from = 0;
-        // Indicators follow their columns, in the order of these.
-        for name in &one.terms.indicators {
-            let marks = |other: &String| other.strip_suffix(SUFFIX) == Some(name);
-            let Some(column) = place_of(&one.columns, from, |other| other == name) else {
-                continue;
-            };
-            let Some(indicator) = place_of(&one.columns, column, marks) else { continue };
-            from = indicator;
-            let (here, there) = (own.fill(name), others.fill(name));
-            let has_gaps = [one, two].iter().any(|each| each.moments.mean_of(indicator) > 0.0);
-            let present = Present::of(&one.moments, column, indicator, here);
-            let both = present.and(Present::of(&two.moments, column, indicator, there));
-            let fill = if has_gaps { both.fill() } else { 0.0 };
-            found.push(Joint { column, indicator, here, there, fill });
-        }
-        found
-    }
-
-    /// Whether both records have another number there, or one of them.
-    pub fn moves(&self) -> bool {
-        self.fill != self.here || self.fill != self.there
-    }
-
-    /// Let both records have these numbers, and their terms state them.
-    pub fn put(fills: &[Joint], one: &mut Record, two: &mut Record) {
-        let mut terms = Terms::clone(&one.terms);
-        for joint in fills {
-            let name = &one.columns[joint.column];
-            terms.means.shift_remove(name);
-            if joint.fill != 0.0 {
-                terms.means.insert(name.clone(), joint.fill.into());
-            }
-            one.moments.shift(joint.column, joint.indicator, joint.fill - joint.here);
-            two.moments.shift(joint.column, joint.indicator, joint.fill - joint.there);
-        }
-        one.terms = Arc::new(terms);
-        two.terms = one.terms.clone();
-    }
-}
-
-/// Where something is among columns, looked for from one of them on.
-fn place_of(columns: &[String], from: usize, is: impl Fn(&String) -> bool) -> Option<usize> {
-    let later = columns[from..].iter().position(&is).map(|at| from + at);
-    later.or_else(|| columns[..from].iter().position(is))
 }
 
 /// A column of a finished record.
@@ -397,7 +334,7 @@ pub fn layout(policies: &[Policy], has_gaps: impl Fn(usize) -> bool) -> Vec<Plac
 }
 
 /// Their names.
-pub fn names(columns: &Names, layout: &[Place]) -> Names {
+pub fn names(columns: &Arc<[String]>, layout: &[Place]) -> Arc<[String]> {
     if layout.len() == columns.len() {
         return columns.clone();
     }
@@ -406,31 +343,6 @@ pub fn names(columns: &Names, layout: &[Place]) -> Names {
         Place::Indicator(column) => format!("{}{SUFFIX}", columns[column]),
     };
     layout.iter().map(name).collect()
-}
-
-/// A record's columns without indicators; where one is 1, its column has its mean.
-pub fn impute(record: &Record) -> Record {
-    let Record { columns, moments, missing, terms } = record;
-    let places: HashMap<&str, usize> =
-        columns.iter().enumerate().map(|(j, name)| (name.as_str(), j)).collect();
-    let (mut moments, mut terms) = (moments.clone(), Terms::clone(terms));
-    let mut marks = Vec::new();
-    for name in std::mem::take(&mut terms.indicators) {
-        let (column, mark) = (places.get(&name[..]), places.get(&format!("{name}{SUFFIX}")[..]));
-        let (Some(&column), Some(&mark)) = (column, mark) else { continue };
-        if 1.0 - moments.mean_of(mark) > NO_SHARE {
-            moments.impute_mean(column, mark);
-        }
-        terms.means.insert(name, moments.mean_of(column).into());
-        marks.push(mark);
-    }
-    let kept: Vec<usize> = (0..columns.len()).filter(|j| !marks.contains(j)).collect();
-    Record {
-        columns: kept.iter().map(|&j| columns[j].clone()).collect(),
-        missing: kept.iter().map(|&j| missing[j]).collect(),
-        moments: moments.arranged(&kept.into_iter().map(Some).collect::<Vec<_>>()),
-        terms: Arc::new(terms),
-    }
 }
 
 /// The value nearest to the mean of those that are no NaN: a constant is left as it is.

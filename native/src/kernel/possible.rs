@@ -16,6 +16,8 @@ pub const LEAST_SQUARE: f64 = 5e-312;
 pub const LEAST_LEFT: f64 = 1e-2;
 /// By how much what is left of unit-variance columns may be negative, or exceed its bound.
 pub const LEFT_ROUNDING: f64 = 1e-2;
+/// Share of the target's variance that rows never explain; rounding adds some 1e-4 to 1.
+const IMPOSSIBLE: f64 = 2.0;
 /// Columns that are taken away from others: D^2 operations each, so that a look costs no more
 /// than some steps of a search.
 const MOST_TAKEN: usize = 64;
@@ -161,6 +163,12 @@ pub fn is_indefinite(comoment: &[f64]) -> bool {
     (0..left.len()).any(|i| (0..i).any(|j| exceeds(i, j)))
 }
 
+/// Whether so much is explained of the variance of some rows; where it is not, comoments are
+/// those of no rows.
+pub fn is_possible(explained: f64) -> bool {
+    explained < IMPOSSIBLE
+}
+
 /// That columns agree as no rows let them.
 pub const INDEFINITE: &str = "gram record has comoments that no rows can have: each two of its \
                               columns may agree as they do, but not three or more together";
@@ -168,6 +176,12 @@ pub const INDEFINITE: &str = "gram record has comoments that no rows can have: e
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_than_all_is_impossible() {
+        assert!(is_possible(1.0 + 1e-4));
+        assert!(!is_possible(4.0) && !is_possible(f64::NAN));
+    }
 
     #[test]
     fn a_comoment_beyond_its_variances_is_found() {

@@ -16,7 +16,7 @@ use super::state::{Buffers, State};
 use crate::linear::algebra::eigen::inverse_root;
 use crate::linear::algebra::extremes::extremes;
 use crate::linear::problem::Linear;
-use crate::search::steps::{BUDGET_SLACK, fits};
+use crate::record::prefix::{BUDGET_SLACK, fits};
 
 /// Prefixes at which mu is computed anew: it never falls from one to the next.
 const CHECKPOINTS: usize = 4;

@@ -21,8 +21,6 @@ pub fn field_of(column: &str) -> &str {
 }
 
 /// The top-level field of the table that each column of a record comes from.
-///
-/// The twin of `Terms.fields` in `dbselect/record/terms.py`.
 pub fn fields_of(columns: &[String], terms: &Terms) -> Vec<String> {
     let mut made: HashMap<String, String> = HashMap::new();
     for (column, names) in curves(terms) {

@@ -7,17 +7,15 @@ use std::collections::HashSet;
 
 use super::columns::{features_of, match_columns, with_indicators};
 use super::diagnosis::{Partial, condition_number, inflation, partials};
+use super::fields::Fields;
 use super::inference::{Deviations, deviations};
 use super::refine::{Refiner, is_correctable};
 use super::state::{Buffers, CONDITION_LIMIT, State, Trace};
-use crate::kernel::possible::INDEFINITE;
+use crate::kernel::possible::{INDEFINITE, is_possible};
 use crate::linear::algebra::fisher::FTest;
 use crate::linear::groups::groups_of;
 use crate::linear::problem::{Gram, Linear, Raw, Target};
-use crate::methods::options::{Fields, refused};
-use crate::methods::value::Value;
 use crate::record::terms::Terms;
-use crate::search::steps::is_possible;
 use crate::words::error::Error;
 
 /// What is asked about least squares on some columns.
@@ -56,17 +54,6 @@ impl FitRequest {
         let target = target.to_string();
         let fields = Fields::default();
         FitRequest { target, columns: None, fields, ask: Ask::Model }
-    }
-
-    /// Refuse what no columns could make right.
-    pub fn check(&self) -> Result<(), Error> {
-        self.fields.check()?;
-        match self.ask {
-            Ask::Summary(level) if !(level > 0.0 && level < 1.0) => {
-                Err(refused("level", &Value::Number(level)))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Match the request to the columns of a record; the error says that they have no such target.
@@ -410,15 +397,5 @@ mod tests {
         let model = fitter.fit(&request, &plan, &few).unwrap().unwrap();
         assert!(model.note().unwrap().starts_with("3 rows: it has as many coefficients as rows"));
         assert!(model.sigma().is_none());
-    }
-
-    #[test]
-    fn what_no_columns_make_right_is_refused() {
-        let ridge = |ridge| Fields { ridge, ..Fields::default() };
-        let wrong = [
-            FitRequest { fields: ridge(-1.0), ..FitRequest::of("y") },
-            FitRequest { ask: Ask::Summary(1.0), ..FitRequest::of("y") },
-        ];
-        assert!(wrong.iter().all(|request| request.check().is_err()));
     }
 }

@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `algebra` | dense algebra and distributions |
-//! | `problem`, `groups` | the linear problem, and the groups of its columns |
+//! | `fields`, `problem`, `groups` | what is said of a linear problem; it, and its groups of columns |
 //! | `columns`, `select` | which columns a name or a pattern means; a record cut to these |
 //! | `bounds` | what groups within a budget can explain at most |
 //! | `certain` | whether doubles tell what every set explains |
@@ -17,6 +17,7 @@ pub mod bounds;
 pub mod certain;
 pub mod columns;
 mod diagnosis;
+pub mod fields;
 pub mod fit;
 pub mod groups;
 pub mod inference;

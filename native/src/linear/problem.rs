@@ -7,8 +7,7 @@
 //!
 //! K responses share C: c and b have a row for each, and F and gains are sums over them.
 //!
-//! The twin of `dbselect/linear/problem.py`. Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1
-//! and section 3.
+//! Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -115,8 +114,7 @@ impl Gram<'_> {
 
 /// A record for models through the origin: raw moments, and means of 0.
 ///
-/// Means of 0 leave an intercept of 0, so that a search needs no option for it. The
-/// twin of `through_origin` in `dbselect/linear/inference.py`.
+/// Means of 0 leave an intercept of 0, so that a search needs no option for it.
 #[derive(Clone, Debug, Default)]
 pub struct Raw {
     mean: Vec<f64>,

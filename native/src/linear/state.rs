@@ -353,7 +353,7 @@ impl<'p> State<'p> {
     }
 
     /// Of the columns that depend on selected ones that which would gain most by the trace that
-    /// is its own, if that is much. The twin of `warn_of_dropped` in `dbselect/linear/condition.py`.
+    /// is its own, if that is much.
     pub fn trace(&mut self) -> Option<Trace> {
         let left = self.left(self.own.support.len());
         let aliased: HashSet<usize> = self.aliased().into_iter().collect();

@@ -3,7 +3,7 @@
 use super::answer::Found;
 use super::chosen::Chosen;
 use super::question::{Choice, Setting};
-use crate::kernel::possible::INDEFINITE;
+use crate::kernel::possible::{INDEFINITE, is_possible};
 use crate::linear::state::{Buffers, State};
 use crate::methods::given::Given;
 use crate::methods::options::{check_count, refused_by};
@@ -11,7 +11,6 @@ use crate::methods::setup::{Limited, Plan};
 use crate::methods::value::Value;
 use crate::search::sets::dash::{Ask, best_guess};
 use crate::search::sets::exchange::GoesOn;
-use crate::search::steps::is_possible;
 use crate::words::error::Error;
 
 /// The options of `dash`.

@@ -3,13 +3,13 @@
 use super::answer::Found;
 use super::chosen::Chosen;
 use super::question::{Choice, Setting};
-use crate::kernel::possible::INDEFINITE;
+use crate::kernel::possible::{INDEFINITE, is_possible};
 use crate::linear::groups::Groups;
 use crate::linear::state::{Buffers, State};
 use crate::methods::options::{check_budget, check_count};
 use crate::methods::setup::{Limited, check_first};
+use crate::record::prefix::fits;
 use crate::search::sets::exchange::{GoesOn, Limits, choose};
-use crate::search::steps::{fits, is_possible};
 use crate::words::error::Error;
 
 /// The options of `exchange`.

@@ -6,23 +6,27 @@
 use std::sync::Arc;
 
 use super::options::{
-    AnytimeOptions, BackwardOptions, Direction, Fields, FloatingOptions, FobaOptions, Information,
-    OF_PYTHON, REFUSED, Rule, StepOptions, Usefulness, refused, refused_by,
+    AnytimeOptions, BackwardOptions, FloatingOptions, FobaOptions, OF_PYTHON, REFUSED, StepOptions,
+    refused, refused_by,
 };
 use super::setup::{self, Request};
 use super::value::Value;
-use crate::arrived::pattern::Available;
+use crate::linear::fields::Fields;
 use crate::linear::fit::{Ask, FitRequest};
 use crate::linear::groups::{Costs, GroupColumns};
 use crate::methods::best_within::BestWithinOptions;
 use crate::methods::dash::DashOptions;
 use crate::methods::exchange::ExchangeOptions;
+use crate::methods::knockoffs::KnockoffOptions;
+use crate::methods::lasso::{LassoOptions, Penalised};
+use crate::methods::pattern::Available;
 use crate::methods::penalty_path::PathOptions;
 use crate::methods::question::Choice;
+use crate::methods::sght::SghtOptions;
 use crate::methods::{METHODS, Method};
-use crate::search::knockoffs::KnockoffOptions;
-use crate::search::penalised::lasso::{LassoOptions, Penalised};
-use crate::search::sets::sght::SghtOptions;
+use crate::search::walks::criteria::Rule;
+use crate::search::walks::removal::Usefulness;
+use crate::search::walks::step::{Direction, Information};
 use crate::words::error::Error;
 use crate::words::nearest::{near, unknown};
 

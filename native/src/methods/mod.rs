@@ -7,10 +7,13 @@
 //! | `value`, `given` | values that a door was given by name, read into a request |
 //! | `options` | the options of each method, checked |
 //! | `setup` | a request, matched to the columns of a record |
+//! | `run` | from a record to a sequence, in memory that is used again |
 //! | `question` | a method as it is asked of records |
 //! | `answer` | what a method returns, and its type |
 //! | `told` | fits as answers |
-//! | `best_within`, `dash`, `exchange` | sets of groups, asked and answered |
+//! | `best_within`, `dash`, `exchange`, `sght` | sets of groups, asked and answered |
+//! | `lasso`, `knockoffs`, `pattern` | a penalty, copies, groups that are there: the same |
+//! | `design` | which rows to observe, as it is asked |
 //! | `chosen` | the model of a set of groups |
 //! | `penalty_path` | the minima at falling penalties |
 
@@ -18,12 +21,18 @@ pub mod answer;
 pub mod best_within;
 pub mod chosen;
 pub mod dash;
+mod design;
 pub mod exchange;
 pub mod given;
+pub mod knockoffs;
+pub mod lasso;
 pub mod options;
+pub mod pattern;
 pub mod penalty_path;
 pub mod question;
+pub mod run;
 pub mod setup;
+pub mod sght;
 mod told;
 pub mod value;
 
@@ -31,15 +40,27 @@ use self::answer::Type;
 use self::best_within::BestWithinOptions;
 use self::dash::DashOptions;
 use self::exchange::ExchangeOptions;
-use self::options::{
-    AnytimeOptions, BackwardOptions, Fields, FloatingOptions, FobaOptions, StepOptions,
-};
+use self::knockoffs::KnockoffOptions;
+use self::lasso::LassoOptions;
+use self::options::{AnytimeOptions, BackwardOptions, FloatingOptions, FobaOptions, StepOptions};
 use self::penalty_path::PathOptions;
-use crate::glm::request::OF_ROWS;
+use self::sght::SghtOptions;
+use crate::linear::fields::Fields;
 
-use crate::search::knockoffs::KnockoffOptions;
-use crate::search::penalised::lasso::LassoOptions;
-use crate::search::sets::sght::SghtOptions;
+/// What functions of rows take beside their own.
+pub const OF_ROWS: &[&str] = &[
+    "weight",
+    "offset",
+    "exposure",
+    "positive",
+    "intercept",
+    "ridge",
+    "scale",
+    "tol",
+    "max_iter",
+    "max_bytes",
+    "null_policy",
+];
 
 /// A method of a Gram record and a target.
 #[derive(Debug)]

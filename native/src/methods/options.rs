@@ -1,9 +1,14 @@
 //! The options of each method, which check themselves, and their defaults.
 //!
-//! The twin of `dbselect/options/table.py` and `dbselect/problem/fields.py`, without what needs
-//! the rows of a table; a test compares names, defaults and what is allowed.
+//! The twin of `dbselect/options/table.py` and `fields.py`, without what needs the rows of a table;
+//! a test compares names, defaults and what is allowed.
 
 use super::value::Value;
+use crate::linear::fields::Fields;
+use crate::linear::fit::{Ask, FitRequest};
+use crate::search::walks::criteria::Rule;
+use crate::search::walks::removal::Usefulness;
+use crate::search::walks::step::{Direction, Information};
 use crate::words::error::{Error, listed};
 
 /// What an option may be, where it is not one of some names.
@@ -101,26 +106,6 @@ pub fn refused_by(method: &str, option: &str, value: &Value) -> Error {
     Error::argument(format!("{option} is {value}; it must {allowed}"))
 }
 
-/// What a forward step maximises per unit of cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rule {
-    /// The exact gain.
-    #[default]
-    Fr,
-    /// On a Gram the same.
-    Score,
-    /// The gradient, whitened within the group.
-    Omp,
-    /// On a Gram the same: there the information is that of the columns.
-    OmpInformation,
-    /// The gradient as it is.
-    OmpUnwhitened,
-    /// Its largest entry.
-    OmpSingle,
-    /// The exact gain among groups that at most double the cost.
-    Doubling,
-}
-
 impl Rule {
     /// Rules by the name that users give; the last one has a cost limit, and FoBa does not take it.
     const NAMES: [(&str, Rule); 7] = [
@@ -149,16 +134,6 @@ impl Rule {
     }
 }
 
-/// What makes a selected group the least useful one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Usefulness {
-    /// The exact loss per cost.
-    #[default]
-    Loss,
-    /// The length of its coefficients on unit-variance columns.
-    Coefficient,
-}
-
 impl Usefulness {
     /// The kind of a name.
     pub fn of(name: &Value) -> Result<Usefulness, Error> {
@@ -167,33 +142,11 @@ impl Usefulness {
     }
 }
 
-/// What `step` lowers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Information {
-    /// Akaike's criterion: 2 a parameter.
-    #[default]
-    Aic,
-    /// Schwarz's criterion: the logarithm of the rows a parameter.
-    Bic,
-}
-
 impl Information {
     /// The criterion of a name.
     pub fn of(name: &Value) -> Result<Information, Error> {
         choice("criterion", name, &[("aic", Information::Aic), ("bic", Information::Bic)])
     }
-}
-
-/// Which moves `step` makes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Direction {
-    /// Additions and removals.
-    #[default]
-    Both,
-    /// Additions only.
-    Forward,
-    /// Removals only.
-    Backward,
 }
 
 impl Direction {
@@ -216,27 +169,6 @@ pub fn choice<T: Clone>(option: &str, name: &Value, names: &[(&str, T)]) -> Resu
         let names = listed(names.iter().map(|(name, _)| *name));
         Error::argument(format!("{option} is {name}; it must be one of {names}"))
     })
-}
-
-/// The fields of a problem, beside target, groups and costs, that a record can answer.
-#[derive(Clone, Debug)]
-pub struct Fields {
-    /// False for models through the origin.
-    pub intercept: bool,
-    /// Penalty, >= 0, on unit-variance columns.
-    pub ridge: f64,
-    /// False takes the ridge on the columns as they are.
-    pub scale: bool,
-    /// Groups taken first, in this order.
-    pub always: Vec<String>,
-    /// Of all that is drawn; what is here draws nothing.
-    pub seed: i64,
-}
-
-impl Default for Fields {
-    fn default() -> Self {
-        Fields { intercept: true, ridge: 0.0, scale: true, always: Vec::new(), seed: 0 }
-    }
 }
 
 impl Fields {
@@ -266,6 +198,19 @@ impl Fields {
             return Err(refused("seed", &Value::Whole(self.seed)));
         }
         Ok(())
+    }
+}
+
+impl FitRequest {
+    /// Refuse what no columns could make right.
+    pub fn check(&self) -> Result<(), Error> {
+        self.fields.check()?;
+        match self.ask {
+            Ask::Summary(level) if !(level > 0.0 && level < 1.0) => {
+                Err(refused("level", &Value::Number(level)))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -474,5 +419,15 @@ mod tests {
         for (epsilon, nu) in [(-1.0, 0.5), (0.0, 0.0), (0.0, 1.0), (f64::NAN, 0.5)] {
             assert!(FobaOptions { epsilon, nu, ..FobaOptions::default() }.check().is_err());
         }
+    }
+
+    #[test]
+    fn what_no_columns_make_right_is_refused() {
+        let ridge = |ridge| Fields { ridge, ..Fields::default() };
+        let wrong = [
+            FitRequest { fields: ridge(-1.0), ..FitRequest::of("y") },
+            FitRequest { ask: Ask::Summary(1.0), ..FitRequest::of("y") },
+        ];
+        assert!(wrong.iter().all(|request| request.check().is_err()));
     }
 }

@@ -5,7 +5,7 @@ use super::given::Given;
 use super::question::{Choice, Setting};
 use super::setup::{Limited, Plan};
 use crate::linear::state::Buffers;
-use crate::search::penalised::lasso::{LassoOptions, Minima, Penalised};
+use crate::methods::lasso::{LassoOptions, Minima, Penalised};
 use crate::search::penalised::path::Grid;
 use crate::search::sets::exchange::GoesOn;
 use crate::words::error::Error;

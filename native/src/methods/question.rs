@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::answer::{Found, Type};
 use super::{Kind, Method};
+use crate::linear::fields::Fields;
 use crate::linear::fit::{FitPlan, FitRequest, Fitter};
 use crate::linear::inference::Tests;
 use crate::linear::problem::{Gram, Linear, Raw};
 use crate::linear::state::Buffers;
 use crate::methods::given::{read_choice, read_fit};
-use crate::methods::options::Fields;
 use crate::methods::setup::{Fit, Limited, Plan, Request};
 use crate::methods::value::Value;
 use crate::record::terms::Terms;

@@ -1,18 +1,16 @@
 //! What every search begins with: a request, matched to the columns of a record.
-//!
-//! The twin of `dbselect/search/gram.py`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::options::{
-    AnytimeOptions, BackwardOptions, Direction, Fields, FloatingOptions, FobaOptions, StepOptions,
-};
+use super::options::{AnytimeOptions, BackwardOptions, FloatingOptions, FobaOptions, StepOptions};
 use crate::linear::columns::features_of;
+use crate::linear::fields::Fields;
 use crate::linear::groups::{Costs, GroupColumns, Groups, groups_of};
 use crate::linear::problem::{Gram, Target};
+use crate::record::prefix::fits;
 use crate::record::terms::Terms;
-use crate::search::steps::fits;
+use crate::search::walks::step::Direction;
 use crate::words::error::{Error, rounded, shown};
 
 /// Which search, and its options.

@@ -5,10 +5,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::kernel::block::ROWS_AHEAD;
-use crate::kernel::gaps::{Joint, SUFFIX};
+use crate::kernel::gaps::SUFFIX;
 use crate::kernel::moments::{Left, Mean, Moments};
 use crate::kernel::possible::{fault, packed};
 use crate::kernel::rank_update::triangle;
+use crate::record::fills::Joint;
 use crate::record::terms::{self, Terms};
 
 /// Fields of the record, in order, as every host names them.

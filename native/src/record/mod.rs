@@ -11,6 +11,7 @@
 //! | `packed` | numbers in as few bytes as hold them |
 //! | `terms` | how the columns of a table became those of a record |
 //! | `gram` | the Gram record: names and moments, checked |
+//! | `fills` | what stands where values are missing, in two records or without indicators |
 //! | `beside` | columns that are constant over the rows of a record |
 //! | `keys` | numbers for the keys of rows |
 //! | `inputs` | what a sequence reads of a row of the raw table |
@@ -24,6 +25,7 @@ pub mod beside;
 pub mod categories;
 pub mod distinct;
 pub mod expression;
+pub mod fills;
 pub mod gram;
 pub mod inputs;
 pub mod kept;

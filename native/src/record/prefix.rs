@@ -13,6 +13,9 @@ use crate::record::inputs::{Column, Inputs, MissingColumns, Model, Rows, Unknown
 use crate::record::terms::Terms;
 use crate::words::nearest;
 
+/// Slack for sums of costs, so that three costs of 0.1 fit a budget of 0.3.
+pub const BUDGET_SLACK: f64 = 1e-12;
+
 /// One prefix of a sequence, as stored: its model and its price.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
@@ -97,10 +100,10 @@ impl Plan {
 
     /// Refuse a budget that can buy a prefix for which the table lacks a field.
     fn check_columns(&self, columns: &[Column], budget: f64) -> Result<(), String> {
-        if !self.lacking_from.is_some_and(|spent| fits(spent, budget)) {
+        if !self.lacking_from.is_some_and(|spent| fits(spent, Some(budget))) {
             return Ok(());
         }
-        let can = |k: &usize| fits(self.steps[*k].spent, budget) && self.order.contains(k);
+        let can = |k: &usize| fits(self.steps[*k].spent, Some(budget)) && self.order.contains(k);
         let within = (0..self.steps.len()).filter(can);
         refused_columns(within.filter_map(|k| self.models[k].as_ref().err()), columns)
     }
@@ -139,7 +142,7 @@ impl Plan {
         limits: &[f64],
     ) -> Result<Vec<Option<(usize, f64)>>, String> {
         let there = self.order.iter().filter_map(|&k| Some((k, self.models[k].as_ref().ok()?)));
-        let may = |k: usize| move |at: usize| fits(self.steps[k].spent, limits[at]);
+        let may = |k: usize| move |at: usize| fits(self.steps[k].spent, Some(limits[at]));
         let (numbers, models): (Vec<_>, Vec<_>) =
             there.map(|(k, model)| (k, (model, may(k)))).unzip();
         let found = self.inputs.first_there(&models, columns, rows, self.unknown)?;
@@ -181,7 +184,7 @@ impl Plan {
         if missing_columns == MissingColumns::Error {
             self.check_columns(columns, budget)?;
         }
-        for &k in self.order.iter().filter(|&&k| fits(self.steps[k].spent, budget)) {
+        for &k in self.order.iter().filter(|&&k| fits(self.steps[k].spent, Some(budget))) {
             let Ok(model) = &self.models[k] else { continue };
             let Some(value) = self.inputs.value(model, columns, row, self.unknown)? else {
                 continue;
@@ -236,7 +239,7 @@ pub fn refused_columns<'f>(
 
 /// The step whose model serves rows that are complete within a budget.
 pub fn best_step(steps: &[Step], budget: f64) -> Option<&Step> {
-    order(steps).into_iter().map(|k| &steps[k]).find(|step| fits(step.spent, budget))
+    order(steps).into_iter().map(|k| &steps[k]).find(|step| fits(step.spent, Some(budget)))
 }
 
 /// `serving_order` in `dbselect/record/steps.py` is the same rule.
@@ -265,8 +268,8 @@ pub fn limits(budgets: &[f64], unlimited: &Missing) -> Result<Vec<f64>, String> 
 /// Whether a cost lies within a budget, up to the rounding of a sum of costs.
 ///
 /// `fits` in `dbselect/record/steps.py` is the same rule.
-fn fits(spent: f64, budget: f64) -> bool {
-    spent <= budget * (1.0 + 1e-12)
+pub fn fits(spent: f64, budget: Option<f64>) -> bool {
+    budget.is_none_or(|budget| spent <= budget * (1.0 + BUDGET_SLACK))
 }
 
 #[cfg(test)]
@@ -420,7 +423,7 @@ mod tests {
 
     #[test]
     fn costs_that_sum_to_the_budget_fit() {
-        assert!(fits(0.1 + 0.2, 0.3));
-        assert!(!fits(0.3001, 0.3));
+        assert!(fits(0.1 + 0.2, Some(0.3)) && fits(1e300, None));
+        assert!(!fits(0.3001, Some(0.3)));
     }
 }

@@ -1,7 +1,7 @@
 //! Searches on Gram records: columns, rows, weight, means and comoments in, steps out.
 //!
-//! It depends on no engine, Arrow or Python. One algorithm a file, each in the shape of its
-//! twin in `dbselect/`, so that both can be read side by side:
+//! It depends on no engine, Arrow or Python, and knows no options by name. One algorithm a file;
+//! `walks` have the shape of `dbselect/selection/`, so that both can be read side by side:
 //!
 //! | module | what |
 //! |---|---|
@@ -11,13 +11,11 @@
 //! | `sets` | sets of groups, chosen all at once |
 //! | `design` | which rows to observe, instead of which columns |
 //! | `knockoffs`, `draws` | groups preferred to copies of them; random numbers |
-//! | `run` | from a record to a sequence, in memory that is used again |
 
 pub mod design;
 pub mod draws;
 pub mod knockoffs;
 pub mod penalised;
-pub mod run;
 pub mod sequence;
 pub mod sets;
 pub mod steps;

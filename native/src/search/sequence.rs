@@ -1,12 +1,12 @@
 //! The result of a search: an order of groups and a linear model of each prefix.
 //!
-//! The twin of `dbselect/results/sequence.py`, in one stretch of memory that serves the next
-//! search.
+//! It lies in one stretch of memory that serves the next search.
 
-use super::steps::{Action, Step, Stop, fits};
+use super::steps::{Action, Step, Stop};
 use crate::linear::groups::Groups;
 use crate::linear::problem::Linear;
 use crate::linear::state::{State, Trace};
+use crate::record::prefix::fits;
 
 /// Groups in the order in which they buy prediction, with a model for each prefix.
 ///

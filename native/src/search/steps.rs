@@ -6,10 +6,6 @@ use crate::linear::state::State;
 
 /// A gain below this share of the target's variance is rounding, not explanation.
 pub const ROUNDING_GAIN: f64 = 1e-14;
-/// Slack for sums of costs, so that three costs of 0.1 fit a budget of 0.3.
-pub const BUDGET_SLACK: f64 = 1e-12;
-/// Share of the target's variance that rows never explain; rounding adds some 1e-4 to 1.
-const IMPOSSIBLE: f64 = 2.0;
 
 /// Why a sequence ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,32 +109,9 @@ pub fn to_the_end(_: &Step) -> bool {
     true
 }
 
-/// Whether so much is explained of the variance of some rows; where it is not, comoments are
-/// those of no rows.
-pub fn is_possible(explained: f64) -> bool {
-    explained < IMPOSSIBLE
-}
-
-/// Whether a cost lies within a budget, up to the rounding of a sum of costs.
-pub fn fits(spent: f64, budget: Option<f64>) -> bool {
-    budget.is_none_or(|budget| spent <= budget * (1.0 + BUDGET_SLACK))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn costs_that_sum_to_the_budget_fit() {
-        assert!(fits(0.1 + 0.2, Some(0.3)) && fits(1e300, None));
-        assert!(!fits(0.3001, Some(0.3)));
-    }
-
-    #[test]
-    fn more_than_all_is_impossible() {
-        assert!(is_possible(1.0 + 1e-4));
-        assert!(!is_possible(4.0) && !is_possible(f64::NAN));
-    }
 
     #[test]
     fn every_reason_has_its_name() {

@@ -57,11 +57,11 @@ use values::Values;
 use vectors::Vector;
 
 use crate::kernel::fold;
-use crate::kernel::gaps::impute;
 use crate::linear::select::select;
 use crate::methods::answer::ARRIVED;
 use crate::methods::options;
 use crate::methods::{METHODS, Method};
+use crate::record::fills::impute;
 use crate::record::gram::Record;
 use crate::record::rows::Group;
 

@@ -10,9 +10,9 @@ use super::vectors::{Vector, write_text};
 use crate::linear::problem::Target;
 use crate::methods::Method;
 use crate::methods::given::read_request;
+use crate::methods::run::Workspace;
 use crate::methods::setup::Request;
 use crate::record::gram::Names;
-use crate::search::run::Workspace;
 use crate::search::steps::to_the_end;
 
 /// A search, such as `anytime_sequence(record, target [, options])`; empty if the record is

@@ -14,7 +14,7 @@ use crate::record::inputs::{self, Kind};
 use crate::record::rows::Column;
 use crate::record::texts::{Texts, Values};
 
-/// One column of a flattened row: see `crate::record::arrow::Leaf`, its twin there.
+/// One column of a flattened row: `crate::record::arrow::Leaf` is that of Arrow.
 pub struct Leaf {
     /// Name of the flattened column.
     pub name: String,

@@ -12,12 +12,12 @@ use arrow_schema::{DataType, Field};
 use super::{export, guard};
 use crate::kernel::rank_update::triangle;
 use crate::linear::algebra::student::Student;
+use crate::linear::fields::Fields;
 use crate::linear::fit::{FitPlan, FitRequest, Fitted, Fitter};
 use crate::linear::inference::Deviations;
 use crate::linear::problem::{Gram, Linear};
 use crate::linear::refine::Refiner;
 use crate::linear::state::{Buffers, State};
-use crate::methods::options::Fields;
 
 /// Moments of D columns and of the target, which comes last: numbers of Python's.
 #[repr(C)]

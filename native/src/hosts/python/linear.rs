@@ -13,10 +13,10 @@ use crate::linear::bounds::upper_bounds;
 use crate::linear::prefixes::{degrees, prefix_coefficients, response_gains};
 use crate::linear::problem::{Linear, Rows, first_of_same};
 use crate::linear::state::{Buffers, State};
-use crate::methods::options::Rule;
 use crate::methods::value::Value;
 use crate::search::steps::{Interrupted, Step, Stop};
 use crate::search::walks::criteria::Criterion;
+use crate::search::walks::criteria::Rule;
 use crate::search::walks::greedy::{Limits, Prices, greedy_search};
 
 /// Why a call ends that reads rows which Python does not bring.

@@ -11,8 +11,8 @@ use super::{export, guard};
 use crate::hosts::searches::request::read_request;
 use crate::linear::groups::Groups;
 use crate::linear::problem::{Gram, Target};
+use crate::methods::run::Workspace;
 use crate::methods::setup::Request;
-use crate::search::run::Workspace;
 use crate::search::sequence::Sequence;
 use crate::search::steps::{Action, Step, Turn};
 

@@ -3,8 +3,6 @@
 use super::greedy::Greedy;
 use super::posterior::Posterior;
 use crate::linear::algebra::dense::dot;
-use crate::methods::options::refused;
-use crate::methods::value::Value;
 use crate::words::error::{Error, shown};
 
 /// Largest size of a value: fourth powers times the square of a variance stay finite.
@@ -24,33 +22,6 @@ pub struct Asked {
     pub sigma2: f64,
     /// Whether rows are scaled to norm 1.
     pub scale_rows: bool,
-}
-
-impl Asked {
-    /// Read the arguments; nothing is the default.
-    pub fn read(
-        k: &Value,
-        beta2: &Value,
-        sigma2: &Value,
-        scale_rows: &Value,
-    ) -> Result<Asked, Error> {
-        let positive = |name: &str, value: &Value| match (value, value.number()) {
-            (Value::Nothing, _) => Ok(1.0),
-            (_, Some(number)) if number > 0.0 && number.is_finite() => Ok(number),
-            _ => Err(refused(name, value)),
-        };
-        let k = match k {
-            Value::Whole(count) if *count >= 1 => *count as usize,
-            other => return Err(refused("k", other)),
-        };
-        let scale_rows = match scale_rows {
-            Value::Nothing => false,
-            Value::Truth(truth) => *truth,
-            other => return Err(refused("scale_rows", other)),
-        };
-        let (beta2, sigma2) = (positive("beta2", beta2)?, positive("sigma2", sigma2)?);
-        Ok(Asked { k, beta2, sigma2, scale_rows })
-    }
 }
 
 /// Candidates of `width` columns, added row by row.

@@ -12,15 +12,10 @@
 //! adjusted r2 = 1 - (RSS / (n - r)) / (TSS / (n - 1))
 //! ```
 //!
-//! s2 is RSS / (n - r) of the model on all columns. The twin of `dbselect/linear/information.py`,
-//! which has every criterion of every model; degrees of freedom of the lasso: Zou, Hastie,
+//! s2 is RSS / (n - r) of the model on all columns. Degrees of freedom of the lasso: Zou, Hastie,
 //! Tibshirani (2007), Annals of Statistics 35.
 
 use std::f64::consts::PI;
-
-use crate::methods::options::choice;
-use crate::methods::value::Value;
-use crate::words::error::Error;
 
 /// Shares of the target's variance below this are rounding: a perfect fit counts as it.
 const SMALLEST_SHARE: f64 = 1e-14;
@@ -66,7 +61,7 @@ pub struct Trials {
 
 impl Criterion {
     /// Criteria by the name that users give.
-    const NAMES: [(&str, Criterion); 6] = [
+    pub const NAMES: [(&str, Criterion); 6] = [
         ("aic", Criterion::Aic),
         ("bic", Criterion::Bic),
         ("ebic", Criterion::Ebic),
@@ -74,11 +69,6 @@ impl Criterion {
         ("cp", Criterion::Cp),
         ("adjusted_r2", Criterion::AdjustedR2),
     ];
-
-    /// The criterion of a name.
-    pub fn of(name: &Value) -> Result<Criterion, Error> {
-        choice("criterion", name, &Criterion::NAMES)
-    }
 
     /// The name that users give.
     pub fn name(self) -> &'static str {
@@ -143,9 +133,7 @@ mod tests {
         near(of(Criterion::AdjustedR2), 0.4 / 97.0 * 99.0);
         assert_eq!(Criterion::Aic.value(&trials, 0.4, 99.0, 2), None);
         for (name, one) in Criterion::NAMES {
-            assert_eq!(Criterion::of(&Value::Text(name.to_string())), Ok(one));
             assert_eq!(one.name(), name);
         }
-        assert!(Criterion::of(&Value::Text("mse".to_string())).is_err());
     }
 }

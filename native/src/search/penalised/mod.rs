@@ -7,12 +7,10 @@
 //! | `descent` | the minimum at one penalty |
 //! | `path` | the minima over falling penalties |
 //! | `factors`, `criterion` | what a penalty is multiplied by, and which one is preferred |
-//! | `lasso` | the model of a record at one penalty |
 
 pub mod criterion;
 pub mod curvature;
 pub mod descent;
 pub mod factors;
-pub mod lasso;
 pub mod path;
 pub mod quadratic;

@@ -29,9 +29,9 @@ use std::time::Duration;
 
 use super::exchange::{GoesOn, Limits, improve, prefer_cheaper};
 use crate::linear::state::State;
+use crate::record::prefix::BUDGET_SLACK;
 use crate::search::sets::groupwise::Groupwise;
 use crate::search::sets::relaxation::{Tangent, Undecided};
-use crate::search::steps::BUDGET_SLACK;
 
 /// Sets nearer than this share of the target's variance are ties: what they explain is known to
 /// some 1e-13 of columns that are not nearly dependent.

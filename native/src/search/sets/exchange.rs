@@ -10,11 +10,10 @@
 //! removals and k rounds of gains. It ends in a local optimum: no single exchange helps, two at a
 //! time might.
 //!
-//! The twin of `dbselect/selection/exchange.py` and `dbselect/methods/sets/exchange.py`. Source:
-//! Miller (2002), Subset Selection in Regression, section 3.3; Fedorov (1972) for designs.
+//! Source: Miller (2002), Subset Selection in Regression, section 3.3; Fedorov (1972) for designs.
 
 use crate::linear::state::State;
-use crate::search::steps::fits;
+use crate::record::prefix::fits;
 use crate::search::walks::removal::held_cost;
 use crate::search::walks::ties::{LEAST_RISE, first_of_the_best};
 

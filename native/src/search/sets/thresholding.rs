@@ -20,10 +20,7 @@ use super::projection::{Groups, Limits, support};
 use crate::linear::algebra::dense::dot;
 use crate::linear::algebra::factor::Factor;
 use crate::linear::problem::Linear;
-use crate::methods::options::choice;
-use crate::methods::value::Value;
 use crate::search::walks::ties::levelled;
-use crate::words::error::Error;
 
 /// Lambdas of the ridge solutions to start from, around 1, the variance of a column.
 const START_RIDGES: [f64; 3] = [0.1, 1.0, 10.0];
@@ -56,16 +53,13 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// The variant of a name.
-    pub fn of(name: &Value) -> Result<Variant, Error> {
-        let names = [
-            ("ista", Variant::Ista),
-            ("ista-l", Variant::IstaL),
-            ("fista", Variant::Fista),
-            ("fista-c", Variant::FistaC),
-        ];
-        choice("variant", name, &names)
-    }
+    /// Variants by the name that users give.
+    pub const NAMES: [(&str, Variant); 4] = [
+        ("ista", Variant::Ista),
+        ("ista-l", Variant::IstaL),
+        ("fista", Variant::Fista),
+        ("fista-c", Variant::FistaC),
+    ];
 
     fn is_accelerated(self) -> bool {
         matches!(self, Variant::Fista | Variant::FistaC)

@@ -5,12 +5,12 @@
 //!     remove the group with the smallest loss(g | S) / cost(g)
 //! ```
 //!
-//! The twin of `dbselect/selection/backward.py`. Source: Zhang (2008), section 2.
+//! Source: Zhang (2008), section 2.
 
-use super::removal::{held_cost, least_useful, removal};
+use super::removal::{Usefulness, held_cost, least_useful, removal};
 use crate::linear::state::State;
-use crate::methods::options::Usefulness;
-use crate::search::steps::{Interrupted, Record, Stop, fits};
+use crate::record::prefix::fits;
+use crate::search::steps::{Interrupted, Record, Stop};
 
 /// What bounds the removals.
 #[derive(Clone, Copy, Debug)]

@@ -7,19 +7,37 @@
 //! omp-single      its largest entry      = max_j b_gj^2
 //! ```
 //!
-//! The twin of `dbselect/selection/criteria.py` and `rounding.py`. Source: Hu, Grubb, Bagnell,
-//! Hebert (2016), Algorithms 1 and 2, sections 2 and 5.5.
+//! Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 and 2, sections 2 and 5.5.
 
 use crate::linear::algebra::eigen::{EIGENVALUE_SHARE, inverse_root};
 use crate::linear::problem::Linear;
 use crate::linear::state::State;
-use crate::methods::options::Rule;
 use crate::search::steps::ROUNDING_GAIN;
 
 /// A squared correlation below this is rounding: correlations err by some 1e-15.
 const ROUNDING_GRADIENT: f64 = 1e-15 * 1e-15;
 /// A whitened squared gradient below this is rounding: whitening divides by an eigenvalue.
 const ROUNDING_WHITENED: f64 = ROUNDING_GRADIENT / EIGENVALUE_SHARE;
+
+/// What a forward step maximises per unit of cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rule {
+    /// The exact gain.
+    #[default]
+    Fr,
+    /// On a Gram the same.
+    Score,
+    /// The gradient, whitened within the group.
+    Omp,
+    /// On a Gram the same: there the information is that of the columns.
+    OmpInformation,
+    /// The gradient as it is.
+    OmpUnwhitened,
+    /// Its largest entry.
+    OmpSingle,
+    /// The exact gain among groups that at most double the cost.
+    Doubling,
+}
 
 /// A rule, made for one problem.
 #[derive(Clone, Debug, Default)]

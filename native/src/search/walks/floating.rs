@@ -9,8 +9,8 @@
 //! The loop is that of `foba`. What is explained for a cost rises with every removal, so that the
 //! search ends.
 //!
-//! The twin of `dbselect/selection/floating.py`. Source: Pudil, Novovicova, Kittler (1994),
-//! Pattern Recognition Letters 15, SFFS. Departures: groups and costs.
+//! Source: Pudil, Novovicova, Kittler (1994), Pattern Recognition Letters 15, SFFS. Departures:
+//! groups and costs.
 
 use std::collections::HashMap;
 
@@ -18,9 +18,8 @@ use super::criteria::Criterion;
 use super::foba::{Allowance, Limits, foba_search};
 use super::ties::LEAST_RISE;
 use crate::linear::state::State;
-use crate::methods::options::{FloatingOptions, Usefulness};
-use crate::methods::setup::Plan;
-use crate::search::steps::{Record, Stop, fits};
+use crate::record::prefix::fits;
+use crate::search::steps::{Record, Stop};
 
 /// What every set seen so far cost and explained.
 struct Beaten<'c> {
@@ -72,21 +71,11 @@ impl Allowance for Beaten<'_> {
 /// Add groups greedily, and go back to fewer where these explain more than ever for the cost.
 pub fn floating(
     state: &mut State,
-    plan: &Plan,
-    options: &FloatingOptions,
+    costs: &[f64],
     criterion: &mut Criterion,
+    limits: Limits,
     record: &mut Record,
 ) -> Stop {
-    let costs = &plan.groups.costs;
-    let count = |limit: Option<i64>| limit.and_then(|limit| usize::try_from(limit).ok());
-    let limits = Limits {
-        epsilon: 0.0,
-        budget: options.budget,
-        max_groups: count(options.max_groups),
-        max_steps: count(options.max_steps),
-        usefulness: Usefulness::Loss,
-        always: &plan.first,
-    };
     let mut allowance = Beaten::new(costs);
     let stop = foba_search(state, costs, criterion, limits, &mut allowance, record);
     stop.unwrap_or(Stop::Interrupted)

@@ -12,19 +12,16 @@
 //! What a removal may lose is an `Allowance`: that above is `Share`, and floating search has
 //! another.
 //!
-//! The twin of `dbselect/selection/foba.py`. Source: Zhang (2008), FoBa, Figure 3. Departures:
-//! groups and costs; a group is a candidate only if it gains epsilon, so that the search ends
-//! where none does.
+//! Source: Zhang (2008), FoBa, Figure 3. Departures: groups and costs; a group is a candidate only
+//! if it gains epsilon, so that the search ends where none does.
 
 use super::criteria::Criterion;
-use super::removal::{held_cost, least_useful, removal};
+use super::removal::{Usefulness, held_cost, least_useful, removal};
 use super::ties::first_of_the_best;
+use crate::kernel::possible::is_possible;
 use crate::linear::state::State;
-use crate::methods::options::{FobaOptions, Usefulness};
-use crate::methods::setup::Plan;
-use crate::search::steps::{
-    Action, Choice, Interrupted, ROUNDING_GAIN, Record, Step, Stop, fits, is_possible,
-};
+use crate::record::prefix::fits;
+use crate::search::steps::{Action, Choice, Interrupted, ROUNDING_GAIN, Record, Step, Stop};
 
 /// What bounds the search, forward and backward.
 #[derive(Clone, Copy, Debug)]
@@ -78,22 +75,13 @@ impl Allowance for Share {
 /// Add groups greedily, and give back those that later ones made dispensable.
 pub fn foba(
     state: &mut State,
-    plan: &Plan,
-    options: &FobaOptions,
+    costs: &[f64],
     criterion: &mut Criterion,
+    limits: Limits,
+    nu: f64,
     record: &mut Record,
 ) -> Stop {
-    let FobaOptions { backward, epsilon, nu, .. } = options;
-    let limits = Limits {
-        epsilon: *epsilon,
-        budget: backward.budget,
-        max_groups: None,
-        max_steps: backward.max_steps.and_then(|limit| usize::try_from(limit).ok()),
-        usefulness: backward.backward,
-        always: &plan.first,
-    };
-    let mut allowance = Share { nu: *nu, gained: Vec::new() };
-    let costs = &plan.groups.costs;
+    let mut allowance = Share { nu, gained: Vec::new() };
     let stop = foba_search(state, costs, criterion, limits, &mut allowance, record);
     stop.unwrap_or(Stop::Interrupted)
 }

@@ -8,13 +8,14 @@
 //! Ties go to the group named first. With a cost limit (rule `doubling`) only groups within
 //! the limit at that point are candidates; where none is, the cheapest of the others is taken.
 //!
-//! The twin of `dbselect/selection/greedy.py`. Source: Hu, Grubb, Bagnell, Hebert (2016),
-//! Algorithm 1 (CS-G-OMP and CS-G-FR) and Algorithm 2 (Doubling).
+//! Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithm 1 (CS-G-OMP and CS-G-FR) and Algorithm 2
+//! (Doubling).
 
 use super::criteria::Criterion;
 use super::ties::first_of_the_best;
 use crate::linear::state::State;
-use crate::search::steps::{Action, Choice, Interrupted, Record, Step, Stop, fits};
+use crate::record::prefix::fits;
+use crate::search::steps::{Action, Choice, Interrupted, Record, Step, Stop};
 
 /// What bounds a greedy search.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,7 @@
 //! Searches that take or give back one group at a time.
 //!
+//! Each is the twin of the file of its name in `dbselect/selection/`, which runs on any objective.
+//!
 //! | module | what |
 //! |---|---|
 //! | `criteria`, `ties`, `removal` | what a group is worth, and which is the best or least |

@@ -1,14 +1,21 @@
 //! Which selected group is the least useful, per unit of cost.
-//!
-//! The twin of `dbselect/selection/removal.py`.
 
 use super::ties::first_of_the_best;
 use crate::linear::state::State;
-use crate::methods::options::Usefulness;
 use crate::search::steps::{Action, Choice, Step};
 
 /// Losses below this share of the target's variance are rounding, so that they tie.
 const ROUNDING_LOSS: f64 = 1e-14;
+
+/// What makes a selected group the least useful one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Usefulness {
+    /// The exact loss per cost.
+    #[default]
+    Loss,
+    /// The length of its coefficients on unit-variance columns.
+    Coefficient,
+}
 
 /// The selected group that is worth least per cost, and what it is worth; nothing if all are
 /// in `kept`.

@@ -10,20 +10,40 @@
 //! last level of a category is no new one. What a move can reach at best is known from gains and
 //! losses; moves are tried in that order, and only as long as one may still be the best.
 //!
-//! The twin of `dbselect/selection/step.py`. Source: Venables, Ripley (2002), Modern Applied
-//! Statistics with S, section 6.8; R's `step`.
+//! Source: Venables, Ripley (2002), Modern Applied Statistics with S, section 6.8; R's `step`.
 
 use std::f64::consts::PI;
 
 use super::removal::held_cost;
 use crate::linear::problem::Gram;
 use crate::linear::state::State;
-use crate::methods::options::{Direction, Information, StepOptions};
-use crate::methods::setup::Plan;
-use crate::search::steps::{Action, Choice, Interrupted, ROUNDING_GAIN, Record, Step, Stop, fits};
+use crate::record::prefix::fits;
+use crate::search::steps::{Action, Choice, Interrupted, ROUNDING_GAIN, Record, Step, Stop};
 
 /// Falls of a criterion below this are rounding; R's `step` has the same.
 const LEAST_FALL: f64 = 1e-7;
+
+/// What `step` lowers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Information {
+    /// Akaike's criterion: 2 a parameter.
+    #[default]
+    Aic,
+    /// Schwarz's criterion: the logarithm of the rows a parameter.
+    Bic,
+}
+
+/// Which moves `step` makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// Additions and removals.
+    #[default]
+    Both,
+    /// Additions only.
+    Forward,
+    /// Removals only.
+    Backward,
+}
 
 /// A criterion of a set of groups: the lower the better.
 #[derive(Clone, Copy, Debug)]
@@ -38,10 +58,17 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// The criterion of models of a target, given by its number; `intercept` is a parameter.
-    pub fn new(options: &StepOptions, gram: &Gram, target: usize, intercept: bool) -> Judge {
+    /// The criterion of models of a target, given by its number; `intercept` is a parameter, and
+    /// `penalty` the price of one in place of the criterion's.
+    pub fn new(
+        criterion: Information,
+        penalty: Option<f64>,
+        gram: &Gram,
+        target: usize,
+        intercept: bool,
+    ) -> Judge {
         let rows = gram.rows as f64;
-        let price = options.penalty.unwrap_or(match options.criterion {
+        let price = penalty.unwrap_or(match criterion {
             Information::Aic => 2.0,
             Information::Bic => rows.ln(),
         });
@@ -69,6 +96,21 @@ impl Judge {
     }
 }
 
+/// What bounds the moves.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits<'l> {
+    /// Which moves there are.
+    pub direction: Direction,
+    /// The summed cost.
+    pub budget: Option<f64>,
+    /// The number of moves after the start.
+    pub max_steps: Option<usize>,
+    /// Numbers of groups to take first, which stay.
+    pub always: &'l [usize],
+    /// Numbers of other groups to begin with.
+    pub start: &'l [usize],
+}
+
 /// A group that may come or go.
 #[derive(Clone, Copy)]
 struct Move {
@@ -81,38 +123,37 @@ struct Move {
 /// Add or remove the group that lowers the criterion most, until none does.
 pub fn step(
     state: &mut State,
-    plan: &Plan,
-    options: &StepOptions,
+    costs: &[f64],
+    limits: Limits,
     judge: Judge,
     record: &mut Record,
 ) -> Stop {
-    step_search(state, plan, options, judge, record).unwrap_or(Stop::Interrupted)
+    step_search(state, costs, limits, judge, record).unwrap_or(Stop::Interrupted)
 }
 
 fn step_search(
     state: &mut State,
-    plan: &Plan,
-    options: &StepOptions,
+    costs: &[f64],
+    limits: Limits,
     judge: Judge,
     record: &mut Record,
 ) -> Result<Stop, Interrupted> {
-    let costs = &plan.groups.costs;
-    let most = options.max_steps.and_then(|limit| usize::try_from(limit).ok());
+    let Limits { direction, budget, max_steps, always, start } = limits;
     let mut now = judge.judge(state);
-    for &group in plan.first.iter().chain(&plan.start) {
+    for &group in always.iter().chain(start) {
         now = take(state, judge, (Action::Add, group), Choice::Forced, now, record)?;
     }
     let mut steps = 0;
-    while most.is_none_or(|limit| steps < limit) {
+    while max_steps.is_none_or(|limit| steps < limit) {
         let mut moves = Vec::new();
-        if options.direction != Direction::Forward {
-            removals(state, judge, &plan.first, &mut moves);
+        if direction != Direction::Forward {
+            removals(state, judge, always, &mut moves);
         }
         let mut is_beyond = false;
-        if options.direction != Direction::Backward {
+        if direction != Direction::Backward {
             let spent = held_cost(state, costs);
             for one in additions(state, judge) {
-                if fits(spent + costs[one.group], options.budget) {
+                if fits(spent + costs[one.group], budget) {
                     moves.push(one);
                 } else {
                     is_beyond |= one.bound < now - LEAST_FALL;

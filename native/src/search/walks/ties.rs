@@ -1,6 +1,4 @@
 //! The best of some groups; ties go to the group named first.
-//!
-//! The twin of `dbselect/selection/ties.py`.
 
 /// Scores closer than this share of the best are ties, decided by the order of names.
 pub const TIE_SHARE: f64 = 1e-10;

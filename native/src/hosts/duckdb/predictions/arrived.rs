@@ -11,10 +11,10 @@ use super::super::table::leaves;
 use super::super::values::Values;
 use super::super::vectors::{ListEntry, Vector, bytes, text, write_text, write_texts};
 use super::{OPTIONS, Told, Treatment};
-use crate::arrived::pattern::Pattern;
 use crate::arrived::predictor::Predictor;
 use crate::arrived::rows::{Arrivals, Found};
 use crate::methods::PREDICT_AVAILABLE;
+use crate::methods::pattern::Pattern;
 use crate::record::inputs::{Column, Kind, MissingColumns, Rows};
 use crate::record::prefix::Case;
 

@@ -3,12 +3,6 @@
 
 use std::borrow::Cow;
 
-use super::criterion::{Criterion, Trials};
-use super::curvature::degrees;
-use super::descent::Effort;
-use super::factors::{Factors, Pilot};
-use super::path::{Grid, Path};
-use super::quadratic::{Penalty, Quadratic};
 use crate::kernel::possible::INDEFINITE;
 use crate::linear::groups::Groups;
 use crate::linear::problem::Linear;
@@ -16,10 +10,16 @@ use crate::linear::state::{Buffers, State};
 use crate::methods::answer::{Cell, Found};
 use crate::methods::chosen::Chosen;
 use crate::methods::given::Given;
-use crate::methods::options::{refused, refused_by};
+use crate::methods::options::{choice, refused, refused_by};
 use crate::methods::question::{Choice, Setting};
 use crate::methods::setup::{Limited, Plan};
 use crate::methods::value::Value;
+use crate::search::penalised::criterion::{Criterion, Trials};
+use crate::search::penalised::curvature::degrees;
+use crate::search::penalised::descent::Effort;
+use crate::search::penalised::factors::{Factors, Pilot};
+use crate::search::penalised::path::{Grid, Path};
+use crate::search::penalised::quadratic::{Penalty, Quadratic};
 use crate::search::sets::exchange::GoesOn;
 use crate::words::error::Error;
 
@@ -111,7 +111,9 @@ impl LassoOptions {
         let default = LassoOptions::of(of);
         Ok(LassoOptions {
             penalty: given.number("penalty")?,
-            criterion: given.get("criterion").map_or(Ok(default.criterion), Criterion::of)?,
+            criterion: given.get("criterion").map_or(Ok(default.criterion), |name| {
+                choice("criterion", name, &Criterion::NAMES)
+            })?,
             n_lambda: given.count("n_lambda")?.unwrap_or(default.n_lambda),
             l1_ratio: given.number("l1_ratio")?.unwrap_or(default.l1_ratio),
             lambda_min_ratio: given.number("lambda_min_ratio")?.unwrap_or(default.lambda_min_ratio),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::kernel::possible::INDEFINITE;
+use crate::kernel::possible::{INDEFINITE, is_possible};
 use crate::linear::algebra::student::Student;
 use crate::linear::groups::Groups;
 use crate::linear::state::{Buffers, State};
@@ -12,8 +12,9 @@ use crate::methods::given::Given;
 use crate::methods::options::refused_by;
 use crate::methods::question::{Choice, Setting};
 use crate::methods::setup::Limited;
+use crate::record::prefix::fits;
 use crate::search::sets::exchange::GoesOn;
-use crate::search::steps::{ROUNDING_GAIN, fits, is_possible};
+use crate::search::steps::ROUNDING_GAIN;
 use crate::words::error::Error;
 
 /// A pattern: groups that are there.

@@ -1,21 +1,21 @@
 //! A search of one record after another, in memory that is used again.
-//!
-//! The twin of `dbselect/search/gram.py`: from a record to a sequence.
 
-use super::sequence::Sequence;
-use super::steps::{Action, Choice, Interrupted, Record, Step, Stop, Turn, is_possible};
-use super::walks::backward::{self, backward_search};
-use super::walks::criteria::Criterion;
-use super::walks::floating::floating;
-use super::walks::foba::foba;
-use super::walks::greedy::{self, Prices, greedy_search};
-use super::walks::step::{Judge, step};
-use crate::kernel::possible::INDEFINITE;
+use super::options::{AnytimeOptions, BackwardOptions, FloatingOptions, FobaOptions};
+use super::setup::{Method, Plan, Request};
+use crate::kernel::possible::{INDEFINITE, is_possible};
+use crate::linear::fields::Fields;
 use crate::linear::problem::{Gram, Linear, Raw};
 use crate::linear::refine::{Refiner, is_refined};
 use crate::linear::state::{Buffers, State, Trace};
-use crate::methods::options::{AnytimeOptions, BackwardOptions, Fields, Rule, Usefulness};
-use crate::methods::setup::{Method, Plan, Request};
+use crate::search::sequence::Sequence;
+use crate::search::steps::{Action, Choice, Interrupted, Record, Step, Stop, Turn};
+use crate::search::walks::backward::{self, backward_search};
+use crate::search::walks::criteria::{Criterion, Rule};
+use crate::search::walks::floating::floating;
+use crate::search::walks::foba::{self, foba};
+use crate::search::walks::greedy::{self, Prices, greedy_search};
+use crate::search::walks::removal::Usefulness;
+use crate::search::walks::step::{self, Judge, step};
 use crate::words::error::listed;
 
 /// The memory of a search.
@@ -55,6 +55,7 @@ impl Workspace {
         let buffers = std::mem::take(&mut self.buffers);
         let Workspace { problem, criterion, refiner, scores, coef, sequence, .. } = self;
         let mut state = State::new(problem, &plan.groups.starts, buffers);
+        let costs = &plan.groups.costs[..];
         let searched = match &request.method {
             Method::Anytime(options) => {
                 criterion.set_up(options.rule, problem, &plan.groups.starts);
@@ -73,17 +74,27 @@ impl Workspace {
             Method::Foba(options) => {
                 criterion.set_up(options.rule, problem, &plan.groups.starts);
                 let mut record = recorder(sequence, turn);
-                Ok((foba(&mut state, plan, options, criterion, &mut record), None))
+                let limits = of_foba(options, &plan.first);
+                Ok((foba(&mut state, costs, criterion, limits, options.nu, &mut record), None))
             }
             Method::Floating(options) => {
                 criterion.set_up(options.rule, problem, &plan.groups.starts);
                 let mut record = recorder(sequence, turn);
-                Ok((floating(&mut state, plan, options, criterion, &mut record), None))
+                let limits = of_floating(options, &plan.first);
+                Ok((floating(&mut state, costs, criterion, limits, &mut record), None))
             }
             Method::Step(options) => {
-                let judge = Judge::new(options, gram, target, intercept);
+                let (criterion, penalty) = (options.criterion, options.penalty);
+                let judge = Judge::new(criterion, penalty, gram, target, intercept);
+                let limits = step::Limits {
+                    direction: options.direction,
+                    budget: options.budget,
+                    max_steps: most(options.max_steps),
+                    always: &plan.first,
+                    start: &plan.start,
+                };
                 let mut record = recorder(sequence, turn);
-                Ok((step(&mut state, plan, options, judge, &mut record), None))
+                Ok((step(&mut state, costs, limits, judge, &mut record), None))
             }
             Method::Backward(options) => {
                 let mut begun = 1.0;
@@ -124,6 +135,35 @@ impl Workspace {
     }
 }
 
+/// A limit on a count.
+fn most(limit: Option<i64>) -> Option<usize> {
+    limit.and_then(|limit| usize::try_from(limit).ok())
+}
+
+/// What bounds `foba`.
+fn of_foba<'l>(options: &FobaOptions, always: &'l [usize]) -> foba::Limits<'l> {
+    foba::Limits {
+        epsilon: options.epsilon,
+        budget: options.backward.budget,
+        max_groups: None,
+        max_steps: most(options.backward.max_steps),
+        usefulness: options.backward.backward,
+        always,
+    }
+}
+
+/// What bounds `floating`.
+fn of_floating<'l>(options: &FloatingOptions, always: &'l [usize]) -> foba::Limits<'l> {
+    foba::Limits {
+        epsilon: 0.0,
+        budget: options.budget,
+        max_groups: most(options.max_groups),
+        max_steps: most(options.max_steps),
+        usefulness: Usefulness::Loss,
+        always,
+    }
+}
+
 /// Order groups by how much each buys for its cost.
 fn anytime(
     state: &mut State,
@@ -137,7 +177,7 @@ fn anytime(
     let cheapest = || costs.iter().copied().fold(f64::INFINITY, f64::min);
     let limits = greedy::Limits {
         budget: options.budget,
-        max_groups: options.max_groups.and_then(|limit| usize::try_from(limit).ok()),
+        max_groups: most(options.max_groups),
         first_cost: (options.rule == Rule::Doubling)
             .then(|| options.c_min.unwrap_or_else(cheapest)),
         always: &plan.first,
@@ -220,7 +260,7 @@ fn backward(
     let trace = if ridge == 0.0 { state.trace() } else { None };
     let limits = backward::Limits {
         budget: options.budget,
-        max_steps: options.max_steps.and_then(|limit| usize::try_from(limit).ok()),
+        max_steps: most(options.max_steps),
         usefulness: options.backward,
         always: &plan.first,
     };
@@ -256,7 +296,7 @@ fn recorder(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::methods::options::{AnytimeOptions, FloatingOptions, FobaOptions, StepOptions};
+    use crate::methods::options::StepOptions;
     use crate::record::terms::Terms;
     use crate::search::steps::to_the_end;
 
