@@ -23,6 +23,8 @@ from numpy.polynomial import chebyshev
 
 from dbselect.glm.families import (
     BINOMIAL,
+    BORDER,
+    FAR,
     FamilyFormulas,
     Null,
     Row,
@@ -37,8 +39,8 @@ from dbselect.record.gram import Vector
 TERMS = 30
 #: Largest exponent of the complementary log-log: exp of it leaves a q that is not 0.
 LARGEST_EXPONENT = 6.5
-#: Largest predictor of the log link: the mean is at most 1e-12 short of 1.
-LARGEST_LOG_MEAN = math.log1p(-1e-12)
+#: Largest predictor of the log link: the mean is at least `BORDER` short of 1.
+LARGEST_LOG_MEAN = math.log1p(-BORDER)
 
 
 def _normal(eta: Formula) -> tuple[Formula, Formula]:
@@ -130,7 +132,9 @@ def _log_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
     q = kept(mean * -1.0 + 1.0)
     no = kept(y[0] * -1.0 + 1.0)
     deviance = (y[0] * log(mean) + no * log(q)) * -2.0
-    return one_pair(mean / q, y[0] - no * mean / q, deviance)
+    beyond = choose(eta[0] - BORDER, y[0] * 0.0 + FAR, deviance)
+    of_one = choose(eta[0] + BORDER, y[0] * 0.0, y[0])
+    return one_pair(mean / q, of_one - no * mean / q, beyond)
 
 
 def _binomial(
@@ -184,7 +188,7 @@ CAUCHIT = _binomial(
 )
 PROBIT = _binomial("probit", lambda eta: _odd_mean(eta, _normal(eta)[0]), _probit_row, _of_probit)
 CLOGLOG = _binomial("cloglog", lambda eta: _cloglog_parts(eta)[1], _cloglog_row, _of_cloglog)
-#: A predictor above 0 counts as one whose mean is 1 up to rounding.
+#: A predictor above 0 has no mean, and 0 has one, of a target of 1.
 LOG = replace(_binomial("log", _log_mean, _log_row, lambda p: (math.log(p), p)), at_zero=False)
 #: The family by these links.
 BINOMIALS = (PROBIT, CLOGLOG, LOGLOG, CAUCHIT, LOG)

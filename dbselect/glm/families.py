@@ -59,6 +59,12 @@ WEIGHT_FLOOR = 1e-12
 #: Largest logarithm of a mean count, either way: no table counts to e^100, and sums of
 #: products of such means stay finite, so that a step that far is seen to be a bad one.
 LARGEST_LOG = 100.0
+#: Deviance of a row whose predictor has no mean: more than any that has one, and its square is
+#: still a number.
+FAR = 1e100
+#: How far from the last mean allowed, where the row's own likelihood is largest, a predictor
+#: counts as there: nothing is left to gain of that row, and its weight stays a number.
+BORDER = 1e-10
 #: What a text counts as that is none of two levels: it is not allowed, as 2 is not.
 NO_LEVEL = 2.0
 

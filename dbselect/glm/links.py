@@ -6,7 +6,8 @@ function of another link's predictor eta, of slope ``t = db/deta``, it has there
     weight  t^2 W      working residual  r / t      the same deviance
 
 so that b and t define a link. Where a predictor has no mean that the family can
-have, the deviance is `FAR`: a step that leads there is halved, as in R's ``glm``.
+have, the deviance is `FAR`: a step that leads there is halved, as in R's ``glm``. The last mean
+is allowed where the row's likelihood is largest there (a count of 0 of the mean 0).
 
 Source: McCullagh, Nelder (1989), section 2.5; R Core Team, ``glm.fit`` (valideta).
 """
@@ -17,13 +18,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dbselect.glm.families import FamilyFormulas, Null, Row, count, one_pair
-from dbselect.record.formulas import Formula, choose, exp, kept, log, nothing
+from dbselect.glm.families import BORDER, FAR, FamilyFormulas, Null, Row, count, one_pair
+from dbselect.record.formulas import Formula, absolute, choose, exp, kept, log, nothing
 from dbselect.record.gram import Vector
-
-#: Deviance of a row whose predictor has no mean: more than any that has one, and its square is
-#: still a number.
-FAR = 1e100
 
 
 @dataclass(frozen=True)
@@ -38,15 +35,16 @@ class Link:
     at: Callable[[float], tuple[float, float]]  # mean -> eta, and the slope t there
     at_zero: bool  # whether there is a mean at the predictor 0
     inside: float = 1.0  # a predictor that has a mean
+    # eta, y -> above 0 where the mean is the last one and y is it; None if the likelihood never is
+    border: Callable[[Formula, Formula], Formula] | None = None
 
 
 def power(name: str, k: float) -> Link:
     """Return the link whose mean is a power of the predictor, > 0, beside the logarithm."""
 
     def means(eta: Formula) -> Formula:
-        if k == 1.0:
-            return choose(eta, eta, nothing())
-        return choose(eta, exp(log(choose(eta, eta, 1.0)) * k), nothing())
+        own = eta if k == 1.0 else exp(log(choose(eta, eta, 1.0)) * k)
+        return choose(eta, own, choose(eta + BORDER, eta * 0.0, nothing()) if k > 0 else nothing())
 
     def at(mean: float) -> tuple[float, float]:
         eta = mean ** (1.0 / k) if mean > 0 else math.nan
@@ -59,7 +57,13 @@ def power(name: str, k: float) -> Link:
         within=lambda eta: eta,
         at=at,
         at_zero=False,
+        border=(lambda eta, y: choose(y, y * 0.0, _near(eta))) if k > 0 else None,
     )
+
+
+def _near(distance: Formula) -> Formula:
+    """Return what is above 0 where a predictor is at the border."""
+    return absolute(distance) * -1.0 + BORDER
 
 
 #: Of families whose mean is above 0, beside the logarithm.
@@ -95,15 +99,22 @@ def _probability_base(eta: Formula) -> tuple[Formula, Formula]:
     return log(eta) - log(other), 1.0 / (eta * other)
 
 
+def _probability(eta: Formula) -> Formula:
+    other = kept(eta * -1.0 + 1.0)
+    last = choose(_near(eta), eta * 0.0, choose(_near(other), eta * 0.0 + 1.0, nothing()))
+    return choose(eta * other, eta, last)
+
+
 #: Of family binomial, beside the logit: differences of probabilities.
 PROBABILITY = Link(
     "identity",
     _probability_base,
-    means=lambda eta: choose(eta * (eta * -1.0 + 1.0), eta, nothing()),
+    means=_probability,
     within=lambda eta: eta * (eta * -1.0 + 1.0),
     at=lambda mean: (mean, 1.0 / (mean * (1.0 - mean))),
     at_zero=False,
     inside=0.5,
+    border=lambda eta, y: _near(eta - y),
 )
 
 #: Links by name: of families whose mean is above 0, and of the others.
@@ -118,7 +129,10 @@ def by_link(family: FamilyFormulas, link: Link, *, is_canonical: bool = False) -
     """Return a family by another link."""
 
     def row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
-        own, is_within = eta[0], None
+        own, is_within, is_last = eta[0], None, None
+        if link.border is not None:
+            is_last = kept(link.border(own, y[0]))
+            own = kept(choose(is_last, own * 0.0 + (y[0] + (y[0] * -2.0 + 1.0) * BORDER), own))
         if link.within is not None:
             is_within = kept(link.within(own))
             # What is missing stays so.
@@ -129,7 +143,10 @@ def by_link(family: FamilyFormulas, link: Link, *, is_canonical: bool = False) -
         deviance = found.deviance
         if is_within is not None:
             deviance = choose(is_within, deviance, y[0] * 0.0 + FAR)
-        return one_pair(slope * slope * weight, slope * weight * residual, deviance)
+        score = slope * weight * residual
+        if is_last is not None:
+            score = choose(is_last, y[0] * 0.0, score)
+        return one_pair(slope * slope * weight, score, deviance)
 
     def null(means: Vector, variance: Vector, summed: float, weight: float) -> Null:
         found = family.null(means, variance, summed, weight)

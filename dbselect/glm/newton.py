@@ -17,7 +17,11 @@ By links that are not the canonical one the expected information is not the curv
 by the curvature that the gradients of the passes show (`glm.expansion`).
 
 A step that does not decrease the objective is halved. The last step is taken without a pass, as its
-error is of the order of its square. Steps that hardly decrease the objective but become no shorter,
+error is of the order of its square; where not every predictor has a mean, a pass sees it, and a fit
+has converged only where the gradient vanishes as well: near the last mean allowed an information
+without bound makes every step short. Which columns depend on others is known from the columns and
+the row weights alone, whatever a pass finds; where the information of the last pass lacks more of
+them, nothing is said of a minimum. Steps that hardly decrease the objective but become no shorter,
 with no rise far out along them, are endless: columns determine the target of some rows. O(T D^2 n)
 a pass for T pairs, O(D^3 P^3) between passes, 16 (D P)^2 bytes, P predictors.
 
@@ -26,7 +30,7 @@ Bagnell, Hebert (2016), appendix B; Rao (1948) for the score test.
 """
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -61,6 +65,9 @@ FAR_OUT = 8.0
 HALVINGS = 10
 #: What a step must predict for its decrease to exceed the rounding of a sum over rows.
 HIDDEN_SHARE = 1e-12
+#: What a step by the information of the model without columns may gain at a minimum, as a share of
+#: the null deviance.
+FLAT = 1e-8
 #: More than all that is left to gain, as a multiple of what the next step predicts, once steps
 #: become shorter by `TOO_LONG`.
 MOST_LEFT = 4.0
@@ -93,6 +100,9 @@ class GlmProblem:
     has_intercept: bool = True  # False for models through the origin
     # whether the information is the curvature itself, as in `families.Family`
     is_canonical: bool = True
+    # the mean weight of a row in the model without columns, where not every predictor has a mean
+    bounded_weight: float | None = None
+    _dependent: dict[tuple[int, ...], frozenset[int]] = field(default_factory=dict)
 
     def penalty(self, point: Coefficients) -> float:
         """Return what the ridge adds to the deviance."""
@@ -127,10 +137,59 @@ class GlmProblem:
             0.0,
             self.scale,
         )
-        state = LinearState(local, [self.wide(columns) for columns in self.members])
+        members = [self.wide(columns) for columns in self.members]
+        state = LinearState(local, members)
         if groups:
             state.add_all(groups)
+        dependent = self.dependent(groups)
+        if dependent.issubset(state.aliased):
+            return state
+        constant = local.constant.copy()
+        constant[list(dependent)] = True
+        state = LinearState(replace(local, constant=constant), members)
+        state.add_all(groups)
         return state
+
+    def dependent(self, groups: Sequence[int]) -> frozenset[int]:
+        """Return the coefficients of columns that depend on those before them in some groups."""
+        key = tuple(groups)
+        if key not in self._dependent:
+            columns = self.columns(groups)
+            none = np.zeros(len(columns))
+            own = Linear(
+                self.correlation[np.ix_(columns, columns)],
+                none,
+                self.ridge[columns],
+                self.unit[columns],
+                none + 1.0,
+                self.constant[columns],
+                none,
+                0.0,
+                1.0,
+            )
+            state = LinearState(own, [np.arange(len(columns))])
+            if len(columns):
+                state.add(0)
+            self._dependent[key] = frozenset(self.wide(columns[state.aliased]).tolist())
+        return self._dependent[key]
+
+    def is_flat(self, at: Coefficients, model: Expansion, groups: Sequence[int]) -> bool:
+        """Whether the gradient vanishes, where an information without bound may hide it."""
+        if self.bounded_weight is None:
+            return True
+        columns = self.columns(groups)
+        wide, free = self.wide(columns), self.free
+        dependent = self.dependent(groups)
+        columns = columns[[j not in dependent for j in wide[::free].tolist()]]
+        of_intercept = model.corner @ model.start
+        gradient = model.gradient + model.follow.T @ of_intercept
+        gradient -= np.repeat(self.ridge, free) * at.coef.ravel()
+        own = gradient.reshape(-1, free)[columns]
+        C = self.correlation[np.ix_(columns, columns)] + np.diag(self.ridge[columns])
+        gain = float(np.vdot(own, np.linalg.lstsq(C, own)[0]))
+        if self.has_intercept:
+            gain += float(of_intercept @ of_intercept)
+        return gain * self.weight <= FLAT * self.bounded_weight * self.null_deviance
 
     def columns(self, groups: Sequence[int]) -> Index:
         """Return the columns of some groups, in their order."""
@@ -154,6 +213,7 @@ class GlmFit:
     base: Coefficients
     model: Expansion
     state: LinearState  # the linear problem near `base`, the groups selected
+    dependent: frozenset[int] = frozenset()  # coefficients of columns that depend on others: 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +225,7 @@ class Ask:
     columns: Index | None = None
     sure: float = 0.0  # what the fit explains without this step
     hoped: float = np.inf  # what the step should explain, where the quadratic model can be trusted
+    is_trial: bool = False  # whether the point may be so far that nothing can be summed there
 
 
 #: A fit under way: yields what it needs of a pass and receives the expansion.
@@ -186,6 +247,8 @@ def extended(
     held = [*fit.groups, *groups]
     state = fit.state.copy()
     state.add_all(groups)
+    if not problem.dependent(held).issubset(state.aliased):
+        state = problem.state(fit.base, fit.model, held)
     columns = problem.columns(held) if alone else None
     return (yield from _Descent(problem, held, columns, fit.base, fit.model, state).run())
 
@@ -232,7 +295,7 @@ class _Descent:
             step, predicted = self._next_step(secants)
             length = problem.length(step.coef)
             if _is_last(problem, predicted, length, before):
-                return self.ended(step, predicted)
+                return (yield from self._closed(step, predicted))
             # Below the digits of the deviance the length of a step is rounding.
             least = max(STEADY_SHARE * foreseen, HIDDEN_SHARE)
             is_steady = least < predicted < SEPARATION_SHARE
@@ -246,7 +309,7 @@ class _Descent:
             found = yield from self._shortened(step, predicted, predicted if near else np.inf)
             if found is None and predicted <= HIDDEN_SHARE:
                 # Below the digits of the deviance no step can be seen to decrease it.
-                return self.ended(step, predicted)
+                return (yield from self._closed(step, predicted))
             if found is None:
                 return self.ended(Status.STALLED)
             taken, point, answer = found
@@ -264,6 +327,21 @@ class _Descent:
         if (wanes or late) and (yield from self._is_endless(step)):
             return self.ended(Status.SEPARATED)
         return self.ended(Status.LIMIT)
+
+    def _closed(self, step: Coefficients, predicted: float) -> Fitting:
+        """End with a last step."""
+        problem = self.problem
+        if not problem.dependent(self.held).issuperset(self.state.aliased):
+            return self.ended(Status.STALLED)
+        if problem.bounded_weight is None:
+            return self.ended(step, predicted)
+        if predicted > ROUNDING_SHARE:
+            found = yield from self._shortened(step, predicted, predicted)
+            if found is not None:
+                _, self.base, self.model = found
+                self.state = problem.state(self.base, self.model, self.held)
+        flat = problem.is_flat(self.base, self.model, self.held)
+        return self.ended(Status.CONVERGED if flat else Status.STALLED)
 
     def _next_step(self, secants: Sequence[Secant]) -> tuple[Coefficients, float]:
         """Return a step, and what it should explain, as a share of the null deviance."""
@@ -289,7 +367,8 @@ class _Descent:
             return False  # there is one, far out as it may lie
         known = self._objective(self.base, self.model)
         point = _moved(self.base, step, FAR_OUT)
-        answer = yield Ask(point, self.columns, 1.0 - known / self.problem.null_deviance)
+        share = 1.0 - known / self.problem.null_deviance
+        answer = yield Ask(point, self.columns, share, is_trial=True)
         return bool(self._objective(point, answer) <= known)
 
     def _shortened(
@@ -303,7 +382,7 @@ class _Descent:
         for halvings in range(HALVINGS + 1):
             share = whole * 0.5**halvings
             point = _moved(self.base, step, share)
-            answer = yield Ask(point, self.columns, sure, hoped)
+            answer = yield Ask(point, self.columns, sure, hoped, is_trial=True)
             rise = self._objective(point, answer) - known
             if rise <= ROUNDING_SHARE * self.problem.null_deviance:
                 return Coefficients(share * step.intercept, share * step.coef), point, answer
@@ -323,7 +402,10 @@ class _Descent:
         objective = deviance + problem.penalty(point)
         explained = 1.0 - objective / problem.null_deviance
         state = self.state
-        return GlmFit(self.held, point, deviance, explained, status, self.base, model, state)
+        dependent = problem.dependent(self.held)
+        return GlmFit(
+            self.held, point, deviance, explained, status, self.base, model, state, dependent
+        )
 
 
 def solved(fittings: Sequence[Fitting], read: Read) -> list[GlmFit]:

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dbselect.errors import DataError, SourceError
+from dbselect.errors import DataError, RecordError, SourceError
 from dbselect.glm.expansion import Coefficients, Expansion, Pair, expansion
 from dbselect.glm.families import LARGEST_LOG, FamilyFormulas, Null, count, multinomial
 from dbselect.glm.newton import Ask
@@ -33,7 +33,7 @@ LEAST = 1e-140
 
 #: Share of the deviance that a step of the intercept beside an offset would explain, below which
 #: it is settled, and passes after which it is taken as it is.
-SETTLED, INTERCEPT_PASSES = 1e-14, 25
+SETTLED, INTERCEPT_PASSES = 1e-14, 50
 
 
 @dataclass(frozen=True)
@@ -94,17 +94,33 @@ class Data:
 
     def _settled(self, point: Coefficients) -> tuple[Coefficients, Expansion]:
         """Return the best intercept beside an offset; of counts the first is the best."""
+        (model,) = self.read([Ask(point)])
+        share = 1.0
         for _ in range(INTERCEPT_PASSES):
-            (model,) = self.read([Ask(point)])
-            if model.settled * self.weight <= SETTLED * model.deviance:
+            if share * model.settled * self.weight <= SETTLED * model.deviance:
                 break
-            point = Coefficients(point.intercept + model.start, point.coef)
+            there = Coefficients(point.intercept + share * model.start, point.coef)
+            (answer,) = self.read([Ask(there, is_trial=True)])
+            if answer.deviance <= model.deviance:
+                point, model, share = there, answer, 1.0
+            else:
+                share *= 0.5
         return point, model
 
     def read(self, asks: Sequence[Ask]) -> list[Expansion]:
-        """Make one pass for all asks; SourceError if the table has changed since the first."""
+        """Make one pass for all asks; SourceError if the table has changed since the first.
+
+        What cannot be summed where a step is tried is too far: the deviance there is infinite.
+        """
         wanted = [one for ask in asks for one in self._weighted(ask)]
-        grams = self.passes.read(wanted)
+        try:
+            grams = self.passes.read(wanted)
+        except RecordError:
+            if len(asks) > 1:
+                return [self.read([ask])[0] for ask in asks]
+            if not asks[0].is_trial:
+                raise
+            return [self._far()]
         for gram in grams:
             if (gram.rows, gram.skipped) != (self.rows, self.skipped):
                 raise SourceError(
@@ -117,6 +133,12 @@ class Data:
             self._model(ask, grams[size * number : size * (number + 1)], contrasts)
             for number, ask in enumerate(asks)
         ]
+
+    def _far(self) -> Expansion:
+        width, contrasts = len(self.mean), self.roles.family.contrasts
+        flat = np.eye(width)
+        pair = Pair(1.0, np.zeros(width), flat, 0.0, np.zeros(width), np.nan)
+        return expansion([pair] * len(contrasts), contrasts, np.inf, self.roles.has_intercept)
 
     def of_rows(self, point: Coefficients) -> tuple[list[Formula], list[Formula], Formula | None]:
         """Return predictors at a point, responses, and what leaves out the rows not used."""

@@ -10,7 +10,7 @@ import numpy as np
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.families import parse
 from dbselect.glm.dispersion import most_likely
-from dbselect.glm.links import FAR
+from dbselect.glm.families import FAR
 from dbselect.glm.named import ESTIMATED, family_of
 from dbselect.glm.newton import GlmFit, GlmProblem, start
 from dbselect.glm.offset import Offset
@@ -240,5 +240,6 @@ def settled_problem(
         max_iter=max_iter,
         has_intercept=data.roles.has_intercept,
         is_canonical=family.is_canonical,
+        bounded_weight=None if family.at_zero else float(np.trace(model.corner)),
     )
     return problem, start(problem, point, model)

@@ -304,5 +304,5 @@ def in_units(data: Data, point: Coefficients) -> tuple[Vector, Matrix]:
 
 def aliased_of(data: Data, fit: GlmFit) -> tuple[str, ...]:
     """Return the columns that are aliased; of several predictors, for any of them."""
-    numbers = [wide // data.roles.family.basis.shape[1] for wide in fit.state.aliased]
+    numbers = [wide // data.roles.family.basis.shape[1] for wide in sorted(fit.dependent)]
     return tuple(data.roles.members[j] for j in dict.fromkeys(numbers))

@@ -17,7 +17,7 @@
 //! The twin of the formulas in `dbselect/glm/`. Source: McCullagh,
 //! Nelder (1989), chapters 2, 4, 6, 8 and 9; Jorgensen (1987), JRSS B 49; Hilbe (2011).
 
-use super::link::Link;
+use super::link::{BORDER, Link};
 
 /// Smallest weight of a row, as that of a probability 1e-12 from certain: it keeps the working
 /// residual below 1e12, which leaves sums of products far from overflow.
@@ -132,13 +132,19 @@ impl Family {
 
     /// The mean of a predictor; NaN where there is none.
     pub fn mean(&self, eta: f64) -> f64 {
+        let (first, last) = self.borders();
+        if let Some(border) = first.into_iter().chain(last).find(|at| (eta - at).abs() < BORDER)
+            && self.mean_and_slope(eta).is_none()
+        {
+            return border;
+        }
         self.mean_and_slope(eta).map_or(f64::NAN, |(mean, _)| mean)
     }
 
     /// The predictor of a mean; NaN where there is none.
     pub fn predictor(&self, mean: f64) -> f64 {
         let eta = self.link.predictor(mean);
-        let back = self.mean(eta);
+        let back = self.mean_and_slope(eta).map_or(f64::NAN, |(mean, _)| mean);
         if eta.is_finite() && back.is_finite() { eta } else { f64::NAN }
     }
 
@@ -152,10 +158,37 @@ impl Family {
         }
     }
 
+    /// The predictors of the first and the last mean, where the likelihood may be largest there: 0
+    /// and 1, the means themselves but by the link log.
+    fn borders(&self) -> (Option<f64>, Option<f64>) {
+        match (self.kind, self.link) {
+            (Kind::Gaussian, _) => (None, None),
+            (Kind::Binomial, Link::Identity) => (Some(0.0), Some(1.0)),
+            (Kind::Binomial, Link::Log) => (None, Some(0.0)),
+            (_, Link::Identity | Link::Sqrt) => (Some(0.0), None),
+            _ => (None, None),
+        }
+    }
+
     /// What a pass computes of a row.
     #[inline]
     pub fn row(&self, eta: f64, y: f64) -> Row {
-        let far = |inside: f64| Row { deviance: FAR, ..self.row(inside, y) };
+        let (first, last) = self.borders();
+        let at = |border: Option<f64>| border.filter(|at| (eta - at).abs() < BORDER);
+        let inside = match (y == 0.0, y == 1.0 && self.kind == Kind::Binomial) {
+            (true, _) => at(first).map(|at| at + BORDER),
+            (_, true) => at(last).map(|at| at - BORDER),
+            _ => None,
+        };
+        match inside {
+            Some(inside) => Row { residual: 0.0, ..self.inner_row(inside, y) },
+            None => self.inner_row(eta, y),
+        }
+    }
+
+    #[inline]
+    fn inner_row(&self, eta: f64, y: f64) -> Row {
+        let far = |inside: f64| Row { deviance: FAR, ..self.inner_row(inside, y) };
         let (weight, score, deviance) = if self.kind == Kind::Binomial {
             let Some(tails) = self.link.tails(eta) else { return far(0.5) };
             let [of_one, of_none] = tails.steep;
@@ -163,7 +196,8 @@ impl Family {
                 true => (tails.logs[0], of_one),
                 false => (tails.logs[1], -of_none),
             };
-            (of_one * of_none, score, -2.0 * log)
+            let is_far = self.link == Link::Log && eta > BORDER;
+            (of_one * of_none, score, if is_far { FAR } else { -2.0 * log })
         } else {
             let Some((mean, slope)) = self.mean_and_slope(eta) else { return far(1.0) };
             let variance = self.variance(mean);

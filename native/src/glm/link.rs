@@ -11,8 +11,9 @@ use super::normal;
 pub const LARGEST_LOG: f64 = 100.0;
 /// Largest exponent of the complementary log-log: exp of it leaves a probability that is not 0.
 pub const LARGEST_EXPONENT: f64 = 6.5;
-/// How far a probability by the log link is from 1, at least.
-pub const LEAST_OTHER: f64 = 1e-12;
+/// How far from the last mean allowed, where the row's own likelihood is largest, a predictor counts
+/// as there: nothing is left to gain of that row, and its weight stays a number.
+pub const BORDER: f64 = 1e-10;
 
 /// What a linear predictor is a function of the mean of.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,7 +131,7 @@ impl Link {
                 Tails { p, logs: [-e, q.ln()], steep: [e, e * p / q] }
             }
             Link::Log => {
-                let log = eta.clamp(-LARGEST_LOG, (-LEAST_OTHER).ln_1p());
+                let log = eta.clamp(-LARGEST_LOG, (-BORDER).ln_1p());
                 let (p, q) = (log.exp(), -log.exp_m1());
                 Tails { p, logs: [log, q.ln()], steep: [1.0, p / q] }
             }

@@ -18,7 +18,7 @@ use crate::linear::state::{Buffers, CONDITION_LIMIT, State};
 /// Share of the deviance that a step of the intercept would explain, below which it is settled.
 const SETTLED: f64 = 1e-14;
 /// Passes after which the intercept is taken as it is.
-const INTERCEPT_PASSES: usize = 25;
+const INTERCEPT_PASSES: usize = 50;
 /// Null deviance below which, a unit of weight, there is nothing to explain.
 const ROUNDING_DEVIANCE: f64 = 1e-14;
 /// What a tolerance is multiplied by where the link is not the canonical one: Fisher's scoring
@@ -87,6 +87,7 @@ pub fn start<'r>(
         has_intercept: request.fields.intercept,
         is_canonical: family.is_canonical(),
         is_exact: family.is_quadratic(),
+        bounded_weight: None,
     };
     let mut point = Point::default();
     if problem.has_intercept {
@@ -100,16 +101,18 @@ pub fn start<'r>(
         }
     }
     let mut model = problem.expand(&[], &point)?;
+    let mut share = 1.0;
     for _ in 1..INTERCEPT_PASSES {
-        if model.settled * problem.weight <= SETTLED * model.deviance {
+        if share * model.settled * problem.weight <= SETTLED * model.deviance {
             break;
         }
-        let next = Point { intercept: point.intercept + model.start, coef: Vec::new() };
-        let answer = problem.expand(&[], &next)?;
-        if answer.deviance > model.deviance {
-            break;
+        let next = Point { intercept: point.intercept + share * model.start, coef: Vec::new() };
+        match problem.tried(&[], &next) {
+            Some(answer) if answer.deviance <= model.deviance => {
+                (point, model, share) = (next, answer, 1.0);
+            }
+            _ => share *= 0.5,
         }
-        (point, model) = (next, answer);
     }
     if model.deviance <= ROUNDING_DEVIANCE * problem.weight {
         return Ok(Err(format!(
@@ -124,8 +127,10 @@ pub fn start<'r>(
         )));
     }
     problem.null_deviance = model.deviance;
+    problem.bounded_weight = (!family.is_at_zero()).then_some(model.corner);
     let status = Status::Converged;
-    let null = Fit { columns: Vec::new(), point, explained: 0.0, status, steps: 0, model };
+    let (columns, dependent) = (Vec::new(), Vec::new());
+    let null = Fit { columns, dependent, point, explained: 0.0, status, steps: 0, model };
     Ok(Ok(Start { problem, null, n_rows: gram.rows, means: mean.high }))
 }
 
@@ -154,14 +159,14 @@ pub fn precision(request: &Request, start: &Start, fit: &Fit) -> Precision {
     let mut found = Precision {
         intercept: f64::NAN,
         columns: vec![f64::NAN; size],
-        aliased: vec![true; size],
+        aliased: fit.dependent.clone(),
         degrees: f64::from(u8::from(problem.has_intercept)),
         condition: 1.0,
         dispersion: 1.0,
     };
     let mut lever = 0.0;
     if size > 0 {
-        let near = problem.near(&fit.columns, &fit.point, &fit.model);
+        let near = problem.near(&fit.columns, &fit.dependent, &fit.point, &fit.model);
         let starts = [0, size];
         let mut state = State::new(&near, &starts, Buffers::default());
         state.add(0);
@@ -176,7 +181,6 @@ pub fn precision(request: &Request, start: &Start, fit: &Fit) -> Precision {
         }
         for (&k, square) in support.iter().zip(&squares) {
             found.columns[k] = square.sqrt() / spread[fit.columns[k]];
-            found.aliased[k] = false;
             found.degrees += 1.0 - near.ridge[k] * square;
         }
     }

@@ -3,7 +3,10 @@
 //! A quadratic model of the objective (`problem`), scaled by the null deviance, is the problem of
 //! `search::linear`, whose state gives the step, what it should explain, and which columns depend on
 //! others. By links that are not the canonical one steps are by the curvature that the gradients of
-//! the passes show (`secant`). A step that does not decrease the objective is halved.
+//! the passes show (`secant`). A step that does not decrease the objective is halved, the
+//! last one too; where not every predictor has a mean, a fit has converged only where the gradient
+//! vanishes as well. Which columns depend on others is known from the columns and the row weights
+//! alone, whatever a pass finds.
 //!
 //! The twin of `dbselect/glm/newton.py`. Source: McCullagh, Nelder (1989), section 2.5; Hu, Grubb,
 //! Bagnell, Hebert (2016), appendix B.
@@ -67,6 +70,8 @@ impl Status {
 pub struct Fit {
     /// Numbers of the columns in the problem, in the order of the coefficients.
     pub columns: Vec<usize>,
+    /// Whether each depends on those before it; then its coefficient is 0.
+    pub dependent: Vec<bool>,
     /// The coefficients.
     pub point: Point,
     /// Decrease of the penalised deviance, as a share of the null deviance.
@@ -83,20 +88,30 @@ pub struct Fit {
 struct Step {
     point: Point,
     predicted: f64,
+    /// Whether the information tells less than the columns do.
+    lacks: bool,
+}
+
+/// The columns of a fit.
+struct Held {
+    columns: Vec<usize>,
+    dependent: Vec<bool>,
 }
 
 impl Problem<'_> {
     /// The step on some columns, and what it should explain.
-    fn step(&self, columns: &[usize], base: &Point, model: &Expansion, secants: &[Secant]) -> Step {
+    fn step(&self, held: &Held, base: &Point, model: &Expansion, secants: &[Secant]) -> Step {
+        let Held { columns, dependent } = held;
         let settled = model.settled * self.weight / self.null_deviance;
         if columns.is_empty() {
             let point = Point { intercept: model.start, coef: Vec::new() };
-            return Step { point, predicted: settled };
+            return Step { point, predicted: settled, lacks: false };
         }
-        let near = self.near(columns, base, model);
+        let near = self.near(columns, dependent, base, model);
         let starts = [0, columns.len()];
         let mut state = State::new(&near, &starts, Buffers::default());
         state.add(0);
+        let lacks = state.support().len() < dependent.iter().filter(|is| !**is).count();
         if !secants.is_empty() {
             let mut used: Vec<usize> = state.support().iter().map(|&j| j + 1).collect();
             used.sort_unstable();
@@ -105,7 +120,8 @@ impl Problem<'_> {
             }
             if let Some((point, predicted)) = secant_step(model, base, &near.ridge, &used, secants)
             {
-                return Step { point, predicted: predicted * self.weight / self.null_deviance };
+                let predicted = predicted * self.weight / self.null_deviance;
+                return Step { point, predicted, lacks };
             }
         }
         let mut own = Vec::new();
@@ -115,7 +131,7 @@ impl Problem<'_> {
             coef[column] = w * self.scale();
         }
         let intercept = model.start - dot(&model.follow, &coef);
-        Step { point: Point { intercept, coef }, predicted: state.explained() + settled }
+        Step { point: Point { intercept, coef }, predicted: state.explained() + settled, lacks }
     }
 
     /// Take Newton steps on some columns, from where a quadratic model is known.
@@ -125,34 +141,33 @@ impl Problem<'_> {
         mut base: Point,
         mut model: Expansion,
     ) -> Result<Fit, String> {
+        let held = Held { dependent: self.dependent(&columns), columns };
         let (mut before, mut foreseen) = (f64::INFINITY, f64::INFINITY);
         let mut secants: Vec<Secant> = Vec::new();
         let (mut longest, mut length, mut predicted) = (f64::INFINITY, 0.0, 0.0);
         let (mut wanes, mut last) = (false, None);
         for steps in 0..self.max_iter {
-            let step = self.step(&columns, &base, &model, &secants);
+            let step = self.step(&held, &base, &model, &secants);
             predicted = step.predicted;
-            length = self.length(&columns, &step.point.coef);
+            length = self.length(&held.columns, &step.point.coef);
             if self.is_last(predicted, length, before) {
-                let point = base.moved(&step.point, 1.0);
-                return self.settled(columns, point, &secants, predicted, steps + 1);
+                return self.settled(held, base, model, &secants, &step, steps + 1);
             }
             // Below the digits of the deviance the length of a step is rounding.
             let least = (STEADY_SHARE * foreseen).max(HIDDEN_SHARE);
             let is_steady = least < predicted && predicted < SEPARATION_SHARE;
             let falls = predicted * before * before < WANING * foreseen * length * length;
             wanes = falls && length > AS_LONG * before;
-            if wanes && is_steady && self.is_endless(&columns, &base, &model, &step.point)? {
-                return Ok(self.ended(columns, base, model, Status::Separated, steps));
+            if wanes && is_steady && self.is_endless(&held.columns, &base, &model, &step.point) {
+                return Ok(self.ended(held, base, model, Status::Separated, steps));
             }
-            let found = self.shortened(&columns, &base, &model, &step)?;
+            let found = self.shortened(&held.columns, &base, &model, &step);
             let Some((share, point, answer)) = found else {
                 if predicted <= HIDDEN_SHARE {
                     // Below the digits of the deviance no step can be seen to decrease it.
-                    let point = base.moved(&step.point, 1.0);
-                    return self.settled(columns, point, &secants, predicted, steps + 1);
+                    return self.settled(held, base, model, &secants, &step, steps + 1);
                 }
-                return Ok(self.ended(columns, base, model, Status::Stalled, steps));
+                return Ok(self.ended(held, base, model, Status::Stalled, steps));
             };
             if !self.is_canonical {
                 let shown = secant(&model, &answer, &step.point.times(share));
@@ -171,11 +186,11 @@ impl Problem<'_> {
         let late = length > longest && predicted < LIMIT_SHARE;
         let mut status = Status::Limit;
         if let Some(step) = last.filter(|_| wanes || late)
-            && self.is_endless(&columns, &base, &model, &step)?
+            && self.is_endless(&held.columns, &base, &model, &step)
         {
             status = Status::Separated;
         }
-        Ok(self.ended(columns, base, model, status, self.max_iter))
+        Ok(self.ended(held, base, model, status, self.max_iter))
     }
 
     fn is_last(&self, predicted: f64, length: f64, before: f64) -> bool {
@@ -186,20 +201,14 @@ impl Problem<'_> {
     }
 
     /// Whether the objective is no higher far out along a step, so that it has no minimum near.
-    fn is_endless(
-        &self,
-        columns: &[usize],
-        base: &Point,
-        model: &Expansion,
-        step: &Point,
-    ) -> Result<bool, String> {
+    fn is_endless(&self, columns: &[usize], base: &Point, model: &Expansion, step: &Point) -> bool {
         if self.linear.ridge.iter().all(|&ridge| ridge > 0.0) {
-            return Ok(false); // there is one, far out as it may lie
+            return false; // there is one, far out as it may lie
         }
         let known = model.deviance + self.penalty(columns, base);
         let point = base.moved(step, FAR_OUT);
-        let there = self.expand(columns, &point)?;
-        Ok(there.deviance + self.penalty(columns, &point) <= known)
+        let there = self.tried(columns, &point);
+        there.is_some_and(|there| there.deviance + self.penalty(columns, &point) <= known)
     }
 
     /// Take a step, or half of it, or half of that, until the objective decreases: the share that
@@ -210,36 +219,51 @@ impl Problem<'_> {
         base: &Point,
         model: &Expansion,
         step: &Step,
-    ) -> Result<Option<(f64, Point, Expansion)>, String> {
+    ) -> Option<(f64, Point, Expansion)> {
         let known = model.deviance + self.penalty(columns, base);
         // No step explains more than is left.
         let whole = (known / self.null_deviance / step.predicted).min(1.0);
         for halvings in 0..=HALVINGS {
             let share = whole * 0.5f64.powi(halvings);
             let point = base.moved(&step.point, share);
-            let answer = self.expand(columns, &point)?;
+            let Some(answer) = self.tried(columns, &point) else { continue };
             let rise = answer.deviance + self.penalty(columns, &point) - known;
             if rise <= ROUNDING_SHARE * self.null_deviance {
-                return Ok(Some((share, point, answer)));
+                return Some((share, point, answer));
             }
         }
-        Ok(None)
+        None
     }
 
     /// The fit that ends with a last step: a pass there, and the step that it shows without one, as
-    /// that errs by far less.
+    /// that errs by far less; where not every predictor has a mean, no more than the pass.
     fn settled(
         &self,
-        columns: Vec<usize>,
-        point: Point,
+        held: Held,
+        mut base: Point,
+        mut model: Expansion,
         secants: &[Secant],
-        predicted: f64,
+        last: &Step,
         steps: usize,
     ) -> Result<Fit, String> {
-        let model = self.expand(&columns, &point)?;
-        let step = self.step(&columns, &point, &model, secants);
-        let mut fit = self.ended(columns, point, model, Status::Converged, steps);
-        if step.predicted < predicted {
+        if last.lacks {
+            return Ok(self.ended(held, base, model, Status::Stalled, steps));
+        }
+        if last.predicted > 0.0
+            && let Some((_, point, answer)) = self.shortened(&held.columns, &base, &model, last)
+        {
+            (base, model) = (point, answer);
+        }
+        if self.bounded_weight.is_some() {
+            let status = match self.is_flat(&held.columns, &base, &model) {
+                true => Status::Converged,
+                false => Status::Stalled,
+            };
+            return Ok(self.ended(held, base, model, status, steps));
+        }
+        let step = self.step(&held, &base, &model, secants);
+        let mut fit = self.ended(held, base, model, Status::Converged, steps);
+        if step.predicted < last.predicted {
             fit.point = fit.point.moved(&step.point, 1.0);
         }
         Ok(fit)
@@ -248,14 +272,15 @@ impl Problem<'_> {
     /// The fit at a point, of which it is known what a pass gives.
     fn ended(
         &self,
-        columns: Vec<usize>,
+        held: Held,
         point: Point,
         model: Expansion,
         status: Status,
         steps: usize,
     ) -> Fit {
+        let Held { columns, dependent } = held;
         let objective = model.deviance + self.penalty(&columns, &point);
         let explained = 1.0 - objective / self.null_deviance;
-        Fit { columns, point, explained, status, steps, model }
+        Fit { columns, dependent, point, explained, status, steps, model }
     }
 }

@@ -11,7 +11,13 @@
 //! The twin of `dbselect/glm/expansion.py`. Source: McCullagh, Nelder (1989), section 2.5.
 
 use super::rows::{Predictor, Rows};
+use crate::linear::algebra::dense::dot;
 use crate::linear::problem::Linear;
+use crate::linear::state::{Buffers, State};
+
+/// What a step by the information of the model without columns may gain at a minimum, as a share of
+/// the null deviance.
+const FLAT: f64 = 1e-8;
 
 /// Coefficients.
 #[derive(Clone, Debug, Default)]
@@ -94,6 +100,8 @@ pub struct Problem<'r> {
     pub is_canonical: bool,
     /// Whether the objective is quadratic, so that the first pass determines the fit.
     pub is_exact: bool,
+    /// The mean weight of a row in the model without columns, where not every predictor has a mean.
+    pub bounded_weight: Option<f64>,
 }
 
 impl Problem<'_> {
@@ -146,8 +154,68 @@ impl Problem<'_> {
         })
     }
 
-    /// The linear problem near a point on some columns.
-    pub fn near(&self, columns: &[usize], at: &Point, model: &Expansion) -> Linear {
+    /// Make a pass where a step is tried: what cannot be summed there is too far.
+    pub fn tried(&self, columns: &[usize], point: &Point) -> Option<Expansion> {
+        self.expand(columns, point).ok().filter(|found| found.deviance.is_finite())
+    }
+
+    /// Whether each of some columns depends on those before it, by the row weights alone: it has the
+    /// coefficient 0, whatever a pass finds.
+    pub fn dependent(&self, columns: &[usize]) -> Vec<bool> {
+        let mut dependent = vec![true; columns.len()];
+        if !columns.is_empty() {
+            let alone = self.alone(columns, vec![0.0; columns.len()]);
+            let starts = [0, columns.len()];
+            let mut state = State::new(&alone, &starts, Buffers::default());
+            state.add(0);
+            state.support().iter().for_each(|&k| dependent[k] = false);
+        }
+        dependent
+    }
+
+    /// The linear problem of some columns by the row weights alone.
+    fn alone(&self, columns: &[usize], target: Vec<f64>) -> Linear {
+        let pick = |values: &[f64]| columns.iter().map(|&j| values[j]).collect::<Vec<f64>>();
+        Linear {
+            correlations: columns.iter().flat_map(|&i| pick(self.linear.row(i))).collect(),
+            target,
+            unit: pick(&self.linear.unit),
+            spread: vec![1.0; columns.len()],
+            constant: columns.iter().map(|&j| self.linear.constant[j]).collect(),
+            mean: vec![0.0; columns.len()],
+            target_spread: 1.0,
+            ridge: pick(&self.linear.ridge),
+            ..Linear::default()
+        }
+    }
+
+    /// Whether the gradient vanishes, where an information without bound may hide it.
+    pub fn is_flat(&self, columns: &[usize], at: &Point, model: &Expansion) -> bool {
+        let Some(weight) = self.bounded_weight else { return true };
+        let of_intercept = model.corner * model.start;
+        let slope = |k: usize| {
+            let ridge = self.linear.ridge[columns[k]] * at.coef[k];
+            model.gradient[k] + model.follow[k] * of_intercept - ridge
+        };
+        let mut gain = if self.has_intercept { of_intercept * of_intercept } else { 0.0 };
+        if !columns.is_empty() {
+            let alone = self.alone(columns, (0..columns.len()).map(slope).collect());
+            let starts = [0, columns.len()];
+            let mut state = State::new(&alone, &starts, Buffers::default());
+            state.add(0);
+            gain += dot(state.coordinates(), state.coordinates());
+        }
+        gain * self.weight <= FLAT * weight * self.null_deviance
+    }
+
+    /// The linear problem near a point on some columns, of which some depend on others.
+    pub fn near(
+        &self,
+        columns: &[usize],
+        dependent: &[bool],
+        at: &Point,
+        model: &Expansion,
+    ) -> Linear {
         let scale = self.scale();
         let pick = |values: &[f64]| columns.iter().map(|&j| values[j]).collect::<Vec<f64>>();
         let ridge = pick(&self.linear.ridge);
@@ -158,7 +226,7 @@ impl Problem<'_> {
             target: (0..size).map(slope).collect(),
             unit: pick(&self.linear.unit),
             spread: vec![1.0; size],
-            constant: columns.iter().map(|&j| self.linear.constant[j]).collect(),
+            constant: dependent.to_vec(),
             mean: vec![0.0; size],
             target_spread: scale,
             ridge,

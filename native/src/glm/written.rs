@@ -10,7 +10,7 @@
 use std::f64::consts::{PI, SQRT_2};
 
 use super::family::{Family, Kind};
-use super::link::{LARGEST_EXPONENT, LARGEST_LOG, LEAST_OTHER, Link};
+use super::link::{BORDER, LARGEST_EXPONENT, LARGEST_LOG, Link};
 use super::normal;
 
 /// Terms of Q: the last ones are rounding.
@@ -20,19 +20,27 @@ impl Family {
     /// The mean of a predictor, which is an SQL expression.
     pub fn sql(&self, eta: &str) -> String {
         let positive = |mean: &str| format!("CASE WHEN {eta} > 0e0 THEN {mean} END");
+        // The last mean, where a fit may end.
+        let from_zero = |mean: &str| {
+            format!("CASE WHEN {eta} > 0e0 THEN {mean} WHEN {eta} > -{BORDER:e} THEN 0e0 END")
+        };
         let is_binomial = self.kind == Kind::Binomial;
         match self.link {
             Link::Identity if self.kind == Kind::Gaussian => eta.to_string(),
             Link::Identity if is_binomial => {
-                format!("CASE WHEN {eta} > 0e0 AND {eta} < 1e0 THEN {eta} END")
+                format!(
+                    "CASE WHEN {eta} > 0e0 AND {eta} < 1e0 THEN {eta} \
+                     WHEN abs({eta}) < {BORDER:e} THEN 0e0 \
+                     WHEN abs({eta} - 1e0) < {BORDER:e} THEN 1e0 END"
+                )
             }
-            Link::Identity => positive(eta),
-            Link::Log if is_binomial => format!("exp({})", within(eta, (-LEAST_OTHER).ln_1p())),
+            Link::Identity => from_zero(eta),
+            Link::Log if is_binomial => format!("exp({})", within(eta, (-BORDER).ln_1p())),
             Link::Log => format!("exp({})", within(eta, LARGEST_LOG)),
             Link::Inverse if self.kind == Kind::Gaussian => format!("(1e0 / nullif({eta}, 0e0))"),
             Link::Inverse => positive(&format!("1e0 / {eta}")),
             Link::InverseSquared => positive(&format!("1e0 / sqrt({eta})")),
-            Link::Sqrt => positive(&format!("{eta} * {eta}")),
+            Link::Sqrt => from_zero(&format!("{eta} * {eta}")),
             Link::Logit => format!("(1e0 / (1e0 + exp(-{eta})))"),
             Link::Cauchit => bound(eta, &cauchit()),
             Link::Cloglog => bound(&half(eta), "2e0 * tanh(x) / (1e0 + tanh(x))"),
@@ -136,7 +144,8 @@ mod tests {
         let sql = |family: &str| Family::parse(family).unwrap().sql("eta");
         assert_eq!(sql("gaussian"), "eta");
         assert_eq!(sql("binomial"), "(1e0 / (1e0 + exp(-eta)))");
-        assert_eq!(sql("poisson(sqrt)"), "CASE WHEN eta > 0e0 THEN eta * eta END");
+        let of_sqrt = "CASE WHEN eta > 0e0 THEN eta * eta WHEN eta > -1e-10 THEN 0e0 END";
+        assert_eq!(sql("poisson(sqrt)"), of_sqrt);
         assert_eq!(sql("gamma(inverse)"), "CASE WHEN eta > 0e0 THEN 1e0 / eta END");
     }
 }
