@@ -9,7 +9,9 @@
 //! Rank: a column is aliased, takes no part and gets coefficient 0, when what is left of its
 //! variance, given the columns before it, is below `RANK_SHARE` of it, or no more than the
 //! rounding of what was taken from it: with `w` the column's coefficients on those before,
-//! that errs by some `eps (1 + w'w)`.
+//! that errs by some `eps (1 + w'w)`. Both take for granted that an entry of C errs by some eps of
+//! the deviations of its two columns, however small these are: `record::categories` sees to it for
+//! levels of few rows among many.
 //!
 //! K responses share U: b has K rows, and a row of z K coordinates. What is explained, gained or
 //! lost is the sum over them.

@@ -10,6 +10,8 @@
 //! the spread costs no digits. Of a number that may be missing, what is present is
 //! summed, and beside it where it is missing: what to fill is known at the end.
 
+use std::ops::Range;
+
 use crate::kernel::block::{BLOCK_ROWS, prefetch, stride, turn};
 use crate::kernel::chunk::Screened;
 use crate::kernel::gaps::{Filled, Place, Policy};
@@ -133,6 +135,11 @@ impl Layout {
     /// The first cell of a row of the cross table of a category.
     fn cells(&self, category: usize, code: usize) -> usize {
         self.tables[category] + code * self.starts[category]
+    }
+
+    /// The slots of a category.
+    fn slots_of(&self, category: usize) -> Range<usize> {
+        self.starts[category]..self.starts[category] + self.slots[category]
     }
 
     /// Every column: its category and its code there.
@@ -457,10 +464,7 @@ impl LevelSums {
         places: &[Place],
     ) -> Moments {
         let Count { rows, skipped, .. } = self.groups[group];
-        let sums = &self.sums[group * layout.n_slots * layout.stride..];
-        let sums_of = |slot: usize| &sums[slot * layout.stride..][..layout.stride];
-        let count = |slot: usize| sums_of(slot)[layout.weight()];
-        let cross = &self.cross[group * layout.n_cells..];
+        let levels = LevelMoments::of(self, layout, group);
         let columns = layout.columns();
         let numbers = filled.finish(&layout.policies, places);
         let mut mean = numbers.exact_mean();
@@ -478,20 +482,30 @@ impl LevelSums {
         let total = self.total(layout, group);
         let all = total[layout.weight()];
         let total = as_placed(&total);
-        let weight = if all > 0.0 { all } else { 1.0 };
         for (at, &(a, of_a)) in columns.iter().enumerate() {
             let slot = layout.starts[a] + of_a;
-            let share = count(slot) / weight;
-            mean.high.push(share);
+            mean.high.push(levels.share(a, slot));
             mean.low.push(0.0);
-            let sums = as_placed(sums_of(slot));
-            comoment.extend(sums.iter().zip(&total).map(|(sum, total)| sum - share * total));
-            comoment.extend(columns[..at].iter().map(|&(b, of_b)| {
-                let slot = layout.starts[b] + of_b;
-                let both = if a == b { 0.0 } else { cross[layout.cells(a, of_a) + slot] };
-                both - share * count(slot)
-            }));
-            comoment.push((share * (all - count(slot))).max(0.0));
+            let with_numbers = |slot: usize| {
+                let share = levels.share(a, slot);
+                let sums = as_placed(levels.sums_of(slot)).into_iter().zip(&total);
+                sums.map(move |(sum, total)| sum - share * total).collect::<Vec<f64>>()
+            };
+            comoment.extend(if slot == levels.heaviest[a] {
+                levels.others(a).map(with_numbers).fold(
+                    vec![0.0; places.len()],
+                    |mut own, other| {
+                        own.iter_mut().zip(other).for_each(|(own, other)| *own -= other);
+                        own
+                    },
+                )
+            } else {
+                with_numbers(slot)
+            });
+            let pairs = columns[..=at].iter();
+            comoment.extend(
+                pairs.map(|&(b, of_b)| levels.comoment(a, slot, b, layout.starts[b] + of_b)),
+            );
         }
         Moments::from_parts(rows, skipped, all, mean, comoment)
     }
@@ -515,6 +529,89 @@ impl LevelSums {
         let missing = layout.starts[category] + layout.slots[category] - 2;
         let at = missing * layout.stride + layout.weight();
         self.sums.chunks_exact(layout.n_slots * layout.stride).any(|sums| sums[at] > 0.0)
+    }
+}
+
+/// The comoments of the levels of a group.
+///
+/// In every row the slots of a category add up to 1, so that the comoments of anything with all of
+/// them add up to 0. Those of the heaviest slot are computed as minus the sum of the others': as
+/// differences of weights that are nearly equal they would err by epsilon times the weight of all
+/// rows, which is n epsilon of a variance that one row of n makes. All others have no more than
+/// half of the weight, and err by some epsilon of themselves. So dependences between levels hold to
+/// a share of a variance that does not depend on the number of rows or on their weights, which is
+/// what the rank test of `linear::state` takes for granted.
+struct LevelMoments<'s> {
+    layout: &'s Layout,
+    sums: &'s [f64],
+    cross: &'s [f64],
+    /// Weight of all slots of each category, and 1 of no rows.
+    weight: Vec<f64>,
+    /// The slot of most weight of each category.
+    heaviest: Vec<usize>,
+}
+
+impl<'s> LevelMoments<'s> {
+    fn of(sums: &'s LevelSums, layout: &'s Layout, group: usize) -> LevelMoments<'s> {
+        let (slots, cells) = (layout.n_slots * layout.stride, layout.n_cells);
+        let mut found = LevelMoments {
+            layout,
+            sums: &sums.sums[group * slots..][..slots],
+            cross: &sums.cross[group * cells..][..cells],
+            weight: Vec::new(),
+            heaviest: Vec::new(),
+        };
+        for category in 0..layout.slots.len() {
+            let slots = layout.slots_of(category);
+            let weight: f64 = slots.clone().map(|slot| found.weight_of(slot)).sum();
+            let heavier =
+                |&a: &usize, &b: &usize| found.weight_of(a).total_cmp(&found.weight_of(b));
+            let heaviest = slots.max_by(heavier).unwrap_or_default();
+            found.weight.push(if weight > 0.0 { weight } else { 1.0 });
+            found.heaviest.push(heaviest);
+        }
+        found
+    }
+
+    /// The sums of a slot.
+    fn sums_of(&self, slot: usize) -> &'s [f64] {
+        &self.sums[slot * self.layout.stride..][..self.layout.stride]
+    }
+
+    fn weight_of(&self, slot: usize) -> f64 {
+        self.sums_of(slot)[self.layout.weight()]
+    }
+
+    /// The mean of a slot's column.
+    fn share(&self, category: usize, slot: usize) -> f64 {
+        self.weight_of(slot) / self.weight[category]
+    }
+
+    /// The slots of a category but the heaviest.
+    fn others(&self, category: usize) -> impl Iterator<Item = usize> {
+        let heaviest = self.heaviest[category];
+        self.layout.slots_of(category).filter(move |&slot| slot != heaviest)
+    }
+
+    /// The comoment of a slot of category `a` and one of category `b`, which is not after `a`.
+    fn comoment(&self, a: usize, slot: usize, b: usize, other: usize) -> f64 {
+        if slot == other {
+            let rest = match slot == self.heaviest[a] {
+                true => self.others(a).map(|other| self.weight_of(other)).sum(),
+                false => self.weight[a] - self.weight_of(slot),
+            };
+            self.share(a, slot) * rest
+        } else if a == b {
+            -self.share(a, slot) * self.weight_of(other)
+        } else if slot == self.heaviest[a] {
+            self.others(a).fold(0.0, |left, slot| left - self.comoment(a, slot, b, other))
+        } else if other == self.heaviest[b] {
+            self.others(b).fold(0.0, |left, other| left - self.comoment(a, slot, b, other))
+        } else {
+            let code = slot - self.layout.starts[a];
+            let both = self.cross[self.layout.cells(a, code) + other];
+            both - self.share(a, slot) * self.weight_of(other)
+        }
     }
 }
 
