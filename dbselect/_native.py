@@ -173,8 +173,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "left": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER, _POINTER),
     "least_squares": (_POINTER, _POINTER, _DOUBLE, _FLAG, _FLAG, _FLAG, *_ARRAY),
     "refined": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
-    "student_beyond": (None, _INT, _POINTER, _SIZE, _POINTER),
-    "student_within": (_DOUBLE, _INT, _DOUBLE),
+    "student_beyond": (None, _DOUBLE, _POINTER, _SIZE, _POINTER),
+    "student_within": (_DOUBLE, _DOUBLE, _DOUBLE),
     "knockoffs": (
         _POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _SIZE, ctypes.c_uint8, _INT, _SIZE,
         _POINTER, _POINTER,
@@ -438,16 +438,16 @@ class Moments:
 
 
 def student_beyond(free: float, statistics: _Vector) -> _Vector:
-    """Return how often |t| of >= 1 degrees of freedom is as large by chance; of inf the normal."""
+    """Return how often |t| of > 0 degrees of freedom is as large by chance; of inf the normal."""
     statistics = np.ascontiguousarray(statistics, np.float64)
     beyond = np.empty(len(statistics))
-    _call("student_beyond", int(min(free, _MOST)), statistics, len(statistics), beyond)
+    _call("student_beyond", min(float(free), _MOST), statistics, len(statistics), beyond)
     return beyond
 
 
 def student_within(free: float, probability: float) -> float:
-    """Return what |t| of >= 1 degrees of freedom is within with a probability, 0 to 1."""
-    return float(_call("student_within", int(min(free, _MOST)), probability))
+    """Return what |t| of > 0 degrees of freedom is within with a probability, 0 to 1."""
+    return float(_call("student_within", min(float(free), _MOST), probability))
 
 
 #: Reads rows of the correlations of some columns, shape (k, D).

@@ -8,7 +8,8 @@
 --
 --   sequence         as anytime_sequence(...) returns it
 --   row              as in predict
---   budget           in the unit of the costs, a constant or a column; NULL: no limit
+--   budget           in the unit of the costs, a constant or a column; NULL: no limit; or a STRUCT
+--                    of options, as in predict
 --   handle_unknown   as in predict; 'unavailable' uses a prefix without the group of the level
 --   missing_columns  as in predict, of columns that a prefix within the budget reads;
 --                    'unavailable' uses a prefix without them
@@ -20,8 +21,8 @@ CREATE OR REPLACE TEMP MACRO anytime_predict(
     sequence,
     "row",
     budget := NULL,
-    handle_unknown := 'unavailable',
-    missing_columns := 'error'
+    handle_unknown := NULL,
+    missing_columns := NULL
 ) AS system.main.anytime_predict(
     sequence,
     "row",

@@ -7,7 +7,8 @@
 --   sequence         as anytime_sequence_glm(...) returns it, or a row of the file that
 --                    GlmSequence.write_parquet wrote
 --   row              any STRUCT, also a table name: of the raw table, as in anytime_predict
---   budget           in the unit of the costs, a constant or a column; NULL: no limit
+--   budget           in the unit of the costs, a constant or a column; NULL: no limit; or a STRUCT
+--                    of options, as in predict
 --   handle_unknown   as in anytime_predict
 --   missing_columns  as in anytime_predict
 --
@@ -19,8 +20,8 @@ CREATE OR REPLACE TEMP MACRO glm_predict(
     sequence,
     "row",
     budget := NULL,
-    handle_unknown := 'unavailable',
-    missing_columns := 'error'
+    handle_unknown := NULL,
+    missing_columns := NULL
 ) AS list_transform(
     [list_transform(
         sequence.predictors,

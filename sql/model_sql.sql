@@ -4,7 +4,8 @@
 -- a view of it works where the extension is not installed.
 --
 --   model            as in predict
---   budget           of sequences: the prefix to write, in the unit of the costs; NULL: the last
+--   budget           of sequences: the prefix to write, in the unit of the costs; NULL: the last;
+--                    or a STRUCT of options, as in predict
 --   handle_unknown   as in predict
 --
 -- Returns VARCHAR, of families the mean; NULL if the sequence is empty. Curves and entries, which only Python makes, are
@@ -12,5 +13,5 @@
 CREATE OR REPLACE TEMP MACRO model_sql(
     model,
     budget := NULL,
-    handle_unknown := 'unavailable'
+    handle_unknown := NULL
 ) AS system.main.model_sql(model, {'budget': budget, 'handle_unknown': handle_unknown});

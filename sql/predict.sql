@@ -7,7 +7,8 @@
 --   model            as fit(...), fit_glm(...), best_within(...) and others return it, or a
 --                    sequence, also of anytime_sequence_glm(...)
 --   row              any STRUCT, also a table name; names match without regard to case
---   budget           of sequences, in the unit of the costs; NULL: no limit
+--   budget           of sequences, in the unit of the costs; NULL: no limit. A STRUCT in its place
+--                    has all options by name: {'budget': 5, 'handle_unknown': 'mean'}
 --   handle_unknown   how to treat a level that the fit has not seen and no column 'other' takes:
 --                    'unavailable' gives NULL; 'error' raises; 'mean' adds what the levels add on
 --                    average over the rows of the fit
@@ -21,8 +22,8 @@ CREATE OR REPLACE TEMP MACRO predict(
     model,
     "row",
     budget := NULL,
-    handle_unknown := 'unavailable',
-    missing_columns := 'error'
+    handle_unknown := NULL,
+    missing_columns := NULL
 ) AS system.main.predict(
     model,
     "row",

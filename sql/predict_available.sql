@@ -26,7 +26,8 @@
 -- Returns STRUCT(prediction DOUBLE, groups VARCHAR[], spent DOUBLE, r2 DOUBLE, sigma DOUBLE,
 -- lower DOUBLE, upper DOUBLE, next_group VARCHAR, next_gain DOUBLE, next_cost DOUBLE): groups, those
 -- that the row has; r2 and the standard deviation of the residuals on the rows of the record; the
--- group of the largest gain per cost among the others; NULL if the record is unusable.
+-- group of the largest gain per cost among the others; NULL if the record is unusable. Whether the
+-- columns depend on each other so much that digits are lost, the note of fit(record, target) says.
 CREATE OR REPLACE TEMP MACRO predict_available(
     record, target, "row", options := NULL, groups := NULL, costs := NULL, budget := NULL,
     level := NULL, handle_unknown := NULL, missing_columns := NULL, intercept := NULL,

@@ -13,6 +13,7 @@ from dbselect.errors import (
     RecordError,
     warn_caller,
 )
+from dbselect.linear.least_squares import LeastSquares
 from dbselect.record.gram import Gram, Vector
 
 #: Condition number of the selected columns' correlations above which coefficients
@@ -55,6 +56,13 @@ def warn_of(condition: float) -> None:
             f"about {max(0, 16 - math.log10(condition)):.0f} of 16 digits",
             ConditionWarning,
         )
+
+
+def warn_of_dependence(found: LeastSquares) -> None:
+    """Warn where least squares loses digits, or a column, as columns nearly depend on others."""
+    warn_of(found.condition)
+    if found.trace is not None:
+        warn_of_trace(found.columns[found.trace.column], found.trace.share, found.trace.gain)
 
 
 def may_leak(gram: Gram, target: str) -> bool:

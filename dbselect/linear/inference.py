@@ -64,16 +64,20 @@ class FittedRows:
             raise ArgumentError(self.without)
         return self.gram if self.intercept else through_origin(self.gram)
 
+    def on(self, target: str, columns: Sequence[str], *, has_factor: bool = False) -> LeastSquares:
+        """Return least squares on some columns; ArgumentError without a Gram."""
+        if self.gram is None:
+            raise ArgumentError(self.without)
+        return least_squares(
+            self.gram, target, columns, intercept=self.intercept, has_factor=has_factor
+        )
+
     def fitted(self, target: str, columns: Sequence[str], *, has_factor: bool) -> LeastSquares:
         """Return least squares on columns none of which depends on others, as of a model on these.
 
         ArgumentError without a Gram, DataError if they depend.
         """
-        if self.gram is None:
-            raise ArgumentError(self.without)
-        found = least_squares(
-            self.gram, target, columns, intercept=self.intercept, has_factor=has_factor
-        )
+        found = self.on(target, columns, has_factor=has_factor)
         if found.is_aliased.any():
             raise DataError(
                 "the columns are too nearly dependent for standard errors from a Gram; "

@@ -11,6 +11,7 @@ import polars as pl
 
 from dbselect import _native
 from dbselect.errors import ArgumentError, DataError, warn_of_choice
+from dbselect.linear.condition import warn_of_dependence
 from dbselect.linear.inference import (
     FittedRows,
     Whitening,
@@ -214,10 +215,14 @@ class Diagnosed(FittedModel):
         Warns
         -----
         SelectionWarning : the rows also chose the columns: the p-value is too small
+        ConditionWarning, DependenceWarning : as of `fit` on the model's columns: the statistic
+            keeps as few digits as the coefficients
 
         Notes
         -----
-        n is the number of rows, also where they have weights. O(D^3), no pass.
+        n is the number of rows, also where they have weights. O(D^3), no pass. A column of which
+        some 1e-12 of the variance are its own may count in the rank or not, as its last digits
+        depend on the order in which the rows were read.
 
         References
         ----------
@@ -234,6 +239,8 @@ class Diagnosed(FittedModel):
         tested = self.columns if columns is None else match(columns, self.columns, "columns")
         if self._least_squares.chosen:
             warn_of_choice()
+        if self.columns:
+            warn_of_dependence(self._least_squares.on(self.target, self.columns))
         return pl.DataFrame([self._f_row(tested)], schema=_F_TEST)
 
     def prediction_intervals(

@@ -45,6 +45,8 @@ class KnockoffSelection(InNotebooks):
         select it; e_value; selected
     aliased : columns that depend on others and have no knockoff
     rows : of the record
+    note : with ``"second_order"`` and fewer than 20 rows a column, how many there are, and what
+        finds more; else None
 
     Examples
     --------
@@ -70,12 +72,14 @@ class KnockoffSelection(InNotebooks):
     table: pl.DataFrame
     aliased: tuple[str, ...]
     rows: int
+    note: str | None = None
 
     def __repr__(self) -> str:
+        note = "" if self.note is None else f"; {self.note}"
         return (
             f"KnockoffSelection({self.target} by {self.method}; "
             f"{listed(self.selected, 'no group')} of {self.table.height} groups, "
-            f"q {self.q:g}; {self.rows} rows)"
+            f"q {self.q:g}; {self.rows} rows{note})"
         )
 
     @property
@@ -84,6 +88,9 @@ class KnockoffSelection(InNotebooks):
         return self.table.filter("selected")["group"].to_list()
 
 
+#: Rows a column below which ``"second_order"`` finds clearly fewer groups than ``"fixed"``, as its
+#: knockoffs vary with the whole target and not with the errors alone. At 7 rows it finds half.
+FEW_ROWS = 20
 #: What a knockoff is called beside its column or group.
 KNOCKOFF = " (knockoff)"
 
@@ -116,7 +123,9 @@ def knockoffs(problem: "Problem", **options: Any) -> KnockoffSelection:
     given the record (the residual of the target, rotated at random). With ``"second_order"``
     it is as near as correlations are to those of the population. Columns that depend on others
     have no copy, and a group of nothing else is never selected. Nearly dependent columns have
-    copies near themselves, and no power. What is drawn depends on the seed alone, and is the same
+    copies near themselves, and no power. ``"second_order"`` finds fewer groups where rows are
+    few: of 10 true ones among 30 with 200 rows about half, where ``"fixed"`` finds nine; with 20
+    rows a column nearly as many. What is drawn depends on the seed alone, and is the same
     in SQL, Polars and Python.
 
     References
@@ -181,6 +190,18 @@ def knockoffs(problem: "Problem", **options: Any) -> KnockoffSelection:
         table=table.sort(["e_value", "statistic"], descending=True, maintain_order=True),
         aliased=tuple(setup.dependent()),
         rows=setup.gram.rows,
+        note=_note(kind, setup.gram.rows, len(kept)),
+    )
+
+
+def _note(kind: str, rows: int, width: int) -> str | None:
+    """Return what to do where second-order knockoffs have few rows for their columns."""
+    if kind == "fixed" or rows >= FEW_ROWS * width:
+        return None
+    fixed = "kind 'fixed', " if rows >= 2 * width + 1 else ""
+    return (
+        f"{rows / width:.1f} rows a column are few for kind '{kind}', which finds fewer groups "
+        f"below {FEW_ROWS}: {fixed}more rows or fewer columns find more"
     )
 
 

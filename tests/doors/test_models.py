@@ -199,3 +199,32 @@ def _sequence(models: np.ndarray) -> str:
             f"'coefficients': MAP {{{names}}}::MAP(VARCHAR, DOUBLE), 'terms': NULL::VARCHAR}}"
         )
     return f"[{', '.join(each)}]"
+
+
+@pytest.mark.parametrize("catalog", ["", "dbselect."])
+@pytest.mark.parametrize(
+    ("call", "options", "named"),
+    [
+        ("predict(s, {'a': 1},", "'budget': 1, 'missing_columns': 'unavailable'", None),
+        ("predict(m, t,", "'handle_unknown': 'mean'", None),
+        ("anytime_predict(s, {'a': 1},", "'budget': 1, 'missing_columns': 'unavailable'", None),
+        ("anytime_predict(s, t,", "'HANDLE_UNKNOWN': 'mean'", "handle_unknown := 'mean'"),
+        ("model_sql(s,", "'budget': 1, 'handle_unknown': 'mean'", None),
+        ("predict_available(g, 'y', {'a': 1},", "'level': 0.9, 'missing_columns': 'unavailable'",
+         None),
+    ],
+)  # fmt: skip
+def test_a_struct_of_options_is_named_arguments(catalog, call, options, named):
+    frame = table()  # noqa: F841 - DuckDB reads it
+    named = named or options.replace("':", " :=").replace(", '", ", ").removeprefix("'")
+    with ds.connect() as con:
+        con.execute("CREATE TABLE t AS FROM frame LIMIT 3")
+        con.execute("""CREATE TABLE models AS
+            SELECT fit(g, 'y') AS m, anytime_sequence(g, 'y') AS s, g
+            FROM (SELECT gram_missing(f) AS g FROM frame f)""")
+        found, other = (
+            con.execute(f"SELECT {catalog}{call} {given}) FROM t, models").fetchall()
+            for given in (f"{{{options}}}", named)
+        )
+    assert found == other
+    assert found[0] != (None,)

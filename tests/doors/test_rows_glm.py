@@ -453,3 +453,18 @@ def test_on_a_connection_of_python_the_aggregate_has_its_full_name():
             groups = [[step["group"] for step in one_["steps"]] for one_ in (found, of_table)]
             assert groups[0] == groups[1]
         assert one(con, "SELECT fit_glm(t, 'y', 'binomial').rows FROM t") == 60
+        pairs = {
+            "anytime_sequence_glm": ("{'budget': 5, 'costs': {'x': 1, 'z': 9}}",
+                                     "costs := {'x': 1, 'z': 9}, budget := 5"),
+            "fit_glm": ("{'Columns': ['x'], 'ridge': 0.1}", "columns := ['x'], ridge := 0.1"),
+            "summary_glm": ("{'level': 0.5}", "level := 0.5"),
+        }  # fmt: skip
+        for name, (options, named) in pairs.items():
+            found, other = (
+                one(con, f"SELECT dbselect.{name}(t, 'y', 'binomial', {given})::VARCHAR FROM t")
+                for given in (options, named)
+            )
+            assert found == other
+        both = "{'level': 0.5}, level := 0.6"
+        with pytest.raises(duckdb.Error, match="summary_glm is given level twice"):
+            con.execute(f"SELECT dbselect.summary_glm(t, 'y', 'binomial', {both}) FROM t")

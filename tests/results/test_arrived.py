@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 import dbselect as ds
 from dbselect.record.gram import RECORD_DTYPE
@@ -470,3 +471,36 @@ def test_a_mapping_may_hold_what_python_has_for_numbers_and_dates():
     predictor = ds.AnytimePredictor(nested, "y", {"d": ["demo"]})
     assert predictor.predict({"demo": {"age": 3.5}})["prediction"] == pytest.approx(3.5)
     assert predictor.predict({"demo": None})["groups"] == []
+
+
+@pytest.mark.parametrize("ridge", [1e-12, 0.05, 0.4, 4.0])
+@pytest.mark.parametrize("rows", [3, 5, 12])
+def test_an_interval_has_the_effective_degrees_of_freedom(rows, ridge):
+    rng = np.random.default_rng(rows)
+    frame = pl.DataFrame(rng.normal(size=(rows, 3)), ["a", "b", "y"])
+    X = stats.zscore(frame.select("a", "b").to_numpy())
+    C = X.T @ X / rows
+    free = rows - 1 - np.trace(np.linalg.solve(C + ridge * np.eye(2), C))
+    predictor = ds.AnytimePredictor(frame, "y", ridge=ridge)
+    row = {"a": 0.5, "b": -1.0}
+    one = predictor.predict(row, level=0.9)
+    if free < 1e-9:
+        return
+    reach = stats.t.ppf(0.95, free) * one["sigma"]
+    assert one["upper"] - one["prediction"] == pytest.approx(reach, rel=1e-6)
+    several = predictor.predict(pl.DataFrame([row]), level=0.9)
+    assert several["lower"][0] == pytest.approx(one["prediction"] - reach, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("near", "warning"),
+    [(3e-6, ds.errors.ConditionWarning), (3e-7, ds.errors.DependenceWarning)],
+)
+def test_nearly_dependent_columns_are_warned_of_as_in_fit(near, warning):
+    x, z, noise = np.random.default_rng(2).normal(size=(3, 200))
+    frame = pl.DataFrame({"x": x, "other": x + near * z, "y": z + 0.1 * noise})
+    for call in (ds.AnytimePredictor, ds.fit):
+        with pytest.warns(warning) as found:
+            call(frame, "y")
+        assert [one.filename for one in found] == [__file__]
+    ds.AnytimePredictor(frame, "y", ridge=0.1)

@@ -311,6 +311,18 @@ def test_what_the_rows_chose_is_warned_of():
         chosen.vif(), chosen.partial_correlations()  # of rows and columns, not of tests
 
 
+def test_an_f_test_of_nearly_dependent_columns_warns_as_fit():
+    z = np.random.default_rng(0).normal(size=(2, ROWS))
+    for near, warning in ((1e-5, "ConditionWarning"), (1e-7, "DependenceWarning")):
+        frame = TABLE.with_columns(near=pl.col("a") + near * z[0], y=pl.col("y") + z[0])
+        with pytest.warns(ds.errors.ConditionWarning):
+            model = ds.fit(frame.drop("w"), "y")
+        for columns in (None, ["b"]):
+            with pytest.warns(getattr(ds.errors, warning)) as found:
+                model.f_test(columns)
+            assert found[0].filename == __file__
+
+
 def test_a_ridge_has_no_tests_and_the_same_columns():
     ridged = ds.fit(TABLE, "y", COLUMNS, ridge=0.1)
     plain, _ = fitted()

@@ -265,3 +265,16 @@ def test_where_nothing_is_true_little_is_selected():
         bool(ds.knockoffs(problem(seed, true=0)[0], "y", q=0.2).selected) for seed in range(60)
     ]
     assert np.mean(wrong) <= 0.2 + 2 * np.sqrt(0.2 * 0.8 / 60)
+
+
+def test_few_rows_a_column_are_noted_of_the_second_order():
+    gram, _ = problem(0, rows=200)
+    found = ds.knockoffs(gram, "y", q=0.2, kind="second_order")
+    assert found.note in repr(found)
+    assert "6.7 rows a column" in found.note
+    assert "kind 'fixed'" in found.note
+    few = ds.knockoffs(problem(0, rows=50)[0], "y", q=0.2, kind="second_order").note
+    assert "kind 'fixed'" not in few
+    assert ds.knockoffs(gram, "y", q=0.2).note is None
+    many = problem(0, rows=600)[0]
+    assert ds.knockoffs(many, "y", q=0.2, kind="second_order").note is None

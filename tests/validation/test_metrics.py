@@ -129,6 +129,30 @@ def test_rounding_does_not_part_what_is_tied():
     assert auc(apart, y, np.ones(60)) == auc(score, y, np.ones(60))
 
 
+def test_one_large_prediction_ties_no_others():
+    rng = np.random.default_rng(4)
+    score, y = rng.normal(size=50), rng.integers(0, 2, 50).astype(float)
+    for largest in (1e15, -1e15, 1e300):
+        score[7] = largest
+        assert auc(score, y, np.ones(50)) == pytest.approx(truth.roc_auc_score(y, score), rel=1e-12)
+        (found,) = ndcg([score], y, np.zeros(50, np.intp), None)
+        assert found[0] == pytest.approx(truth.ndcg_score([y], [score]), rel=1e-12)
+
+
+def test_a_probability_that_rounds_to_one_keeps_its_logarithm_and_its_order():
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=200)
+    y = rng.random(200) < 1 / (1 + np.exp(-x))
+    model = ds.fit(pl.DataFrame({"x": x, "y": y}), "y", family="binomial")
+    far = pl.DataFrame({"x": [60.0, 80.0, -70.0, 90.0], "y": [True, False, True, True]})
+    found = ds.evaluate(model, far, metric=["log_loss", "auc"]).table
+    eta = model.intercept + model.coefficients["x"] * far["x"].to_numpy()
+    assert np.abs(eta).min() > 40  # of which the probability is 1, or below 1e-17
+    loss = np.logaddexp(0.0, np.where(far["y"], -eta, eta)).mean()
+    assert found["log_loss"][0] == pytest.approx(loss, rel=1e-12)
+    assert found["auc"][0] == truth.roc_auc_score(far["y"], eta)
+
+
 def test_every_engine_measures_the_same(tmp_path):
     frame = judged_rows(1)
     seq = search(frame[:150], "binomial")

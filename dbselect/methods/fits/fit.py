@@ -10,7 +10,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, shown
 from dbselect.glm.named import family_of
-from dbselect.linear.condition import warn_of, warn_of_leak, warn_of_trace
+from dbselect.linear.condition import warn_of_dependence, warn_of_leak
 from dbselect.linear.exact import ExactFit
 from dbselect.linear.exact import least_squares as exact_least_squares
 from dbselect.linear.inference import Deviations, FittedRows, through_origin
@@ -215,10 +215,7 @@ def _linear(problem: "Problem", columns: Sequence[str] | None, call: Call) -> Mo
         ridge=problem.ridge, scale=problem.scale, intercept=problem.intercept,
     )  # fmt: skip
     warn_of_leak(found.correlations, groups.members, target, gram.rows)
-    warn_of(found.condition)
-    if found.trace is not None:
-        name = groups.members[found.trace.column]
-        warn_of_trace(name, found.trace.share, found.trace.gain)
+    warn_of_dependence(found)
     terms = used.terms.of(groups.members).with_shares(shares_of(moments))
     return Model(
         target=target,

@@ -70,8 +70,8 @@ def resample(
     Returns
     -------
     DataFrame with the columns ``record``, from 0, and ``gram``. The weight of a record is the sum
-    of the draws; its `rows` are those that it has at least once. A record without rows is not
-    there
+    of the draws; its `rows` are those that it has at least once: 0 where no usable row was drawn,
+    as of a few rows or parts
 
     Raises
     ------

@@ -114,11 +114,13 @@ def evaluate(
     ``d2_log_loss_score`` and ``d2_tweedie_score``, and accuracy the share of the weight whose
     class is the likeliest (binomial: more likely than 1/2), NULL where there are no classes.
 
-    Metrics are those of scikit-learn: several classes have the mean of their AUCs, each against
-    the rest (``multi_class="ovr"``), and the sum over them as Brier score
-    (``scale_by_half=False``); rows that are scored alike count in every order alike; ndcg is
-    the mean over queries, and 0 of one without gain. A weight of queries is that of their rows,
-    which must agree
+    Metrics are those of scikit-learn, but that no probability is rounded to 0 or 1: log_loss has
+    no limit of 36.04 a row, auc orders rows by their linear predictors (several classes by
+    probabilities), and predictions within 1e-12 of their size are equal. Several classes have the
+    mean of their AUCs, each against the rest (``multi_class="ovr"``), and the sum over them as
+    Brier score (``scale_by_half=False``); rows that are scored alike count in every order alike;
+    ndcg is the mean over queries, and 0 of one without gain. A weight of queries is that of their
+    rows, which must agree
 
     Raises
     ------

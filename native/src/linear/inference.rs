@@ -119,11 +119,11 @@ impl Tests {
 
     fn at(&mut self, free: i64, level: f64) -> (Student, f64) {
         match self.known {
-            Some((student, of, reach)) if student.is_of(free.max(1)) && of == level => {
+            Some((student, of, reach)) if student.is_of(free.max(1) as f64) && of == level => {
                 (student, reach)
             }
             _ => {
-                let student = Student::new(free);
+                let student = Student::new(free as f64);
                 let reach = student.within(level);
                 self.known = Some((student, level, reach));
                 (student, reach)

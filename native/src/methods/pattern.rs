@@ -85,7 +85,7 @@ impl Pattern {
 
     /// How far from its prediction a row lies at most, with a probability.
     pub fn reach(&self, level: f64) -> f64 {
-        self.sigma * Student::new(self.free as i64).within(level)
+        self.sigma * Student::new(self.free).within(level)
     }
 
     fn cell<'a>(&self, all: &'a Groups) -> Cell<'a> {

@@ -40,7 +40,7 @@ struct Asked {
     method: &'static str,
     target: Value,
     family: Value,
-    options: Value,
+    options: Vec<(String, Value)>,
 }
 
 /// The name of a flattened column, whether it is a field and text, and its unit.
@@ -160,16 +160,21 @@ unsafe fn asked(method: &'static Method, chunk: Handle, rows: usize) -> Result<A
             }
         };
         let (target, family) = (at(1)?.0, at(2)?.0);
-        let options = match api::duckdb_data_chunk_get_column_count(chunk) > 3 {
-            true => at(3)?,
-            false => (Value::Nothing, true),
-        };
-        let (options, has_names) = options;
-        if !has_names {
-            return Err(format!(
-                "options must be a STRUCT of options by name; named arguments: dbselect.{}(...)",
-                method.name
-            ));
+        let mut options = Vec::new();
+        for index in 3..api::duckdb_data_chunk_get_column_count(chunk) {
+            let (given, has_names) = at(index)?;
+            if !has_names {
+                return Err(format!(
+                    "options must be a STRUCT of options by name; named arguments: \
+                     dbselect.{}(...)",
+                    method.name
+                ));
+            }
+            if let Value::Map(given) = given {
+                // Names of a STRUCT have no case.
+                let lower = |(name, value): (String, Value)| (name.to_ascii_lowercase(), value);
+                options.extend(given.into_iter().map(lower));
+            }
         }
         Ok(Asked { method: method.name, target, family, options })
     }
@@ -200,14 +205,8 @@ fn known(method: &'static Method, asked: Asked, leaves: &[Leaf]) -> Result<Arc<K
     };
     let target = text("target", &asked.target, "the name of a column")?;
     let family = text("family", &asked.family, "a text such as 'binomial'")?;
-    let given = match &asked.options {
-        // Names of a STRUCT have no case.
-        Value::Map(given) => {
-            given.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect()
-        }
-        _ => Vec::new(),
-    };
-    let request = Request::read(method, &target, &family, &given).map_err(|error| error.message)?;
+    let request = Request::read(method, &target, &family, &asked.options);
+    let request = request.map_err(|error| error.message)?;
     let all: Vec<Column> = columns().collect();
     let intake = Intake::new(Arc::new(request), &all).map_err(|error| error.message)?;
     let own = |c: Column| (c.name.to_string(), c.is_field, c.is_text, c.unit);

@@ -130,13 +130,14 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let null = || plain(type_id::SQLNULL);
         let records: [&[LogicalType]; 3] = [&[record()], &[types::record_of_before()], &[null()]];
         to_record(c"gram_merge", &records, Aggregate::merging())?;
-        // A row, a target, a family, and maybe options.
-        let [asked, all] = [0, 1].map(|more| arguments(&[&any, &text, &text], more));
+        // A row, a target, a family, and maybe options, in one STRUCT or two.
+        let asked = [0, 1, 2].map(|more| arguments(&[&any, &text, &text], more));
+        let asked = asked.each_ref().map(Vec::as_slice);
         for method in &crate::glm::request::METHODS {
             let name = CString::new(method.name).map_err(|error| error.to_string())?;
             let Some(returns) = method.returns() else { continue };
             let (returns, aggregate) = (types::of_answer(returns), Aggregate::of_rows(method));
-            register_aggregate(connection, &name, &[&asked, &all], &returns, &aggregate)?;
+            register_aggregate(connection, &name, &asked, &returns, &aggregate)?;
         }
         register_scalar(connection, c"gram_impute", &[&[record()]], &record(), impute_mean)?;
         let cut = [&record as &dyn Fn() -> LogicalType, &types::record_of_before, &null];

@@ -86,10 +86,10 @@ const OTHERS: [(&str, &str, &str, &str); 7] = [
     ),
     (
         "predict_available",
-        "record, target, \"row\", groups := NULL, costs := NULL, budget := NULL, level := NULL, \
-         handle_unknown := NULL, missing_columns := NULL, intercept := NULL, ridge := NULL, \
+        "record, target, \"row\", options := NULL, groups := NULL, costs := NULL, \
+         budget := NULL, level := NULL, handle_unknown := NULL, missing_columns := NULL, intercept := NULL, ridge := NULL, \
          scale := NULL, always := NULL",
-        "record, target, \"row\", {'groups': groups, 'costs': costs, 'budget': budget, \
+        "record, target, \"row\", options, {'groups': groups, 'costs': costs, 'budget': budget, \
          'level': level, 'handle_unknown': handle_unknown, 'missing_columns': missing_columns, \
          'intercept': intercept, 'ridge': ridge, 'scale': scale, 'always': always}",
         PREDICT_AVAILABLE.about,
@@ -168,15 +168,16 @@ fn bodies(method: &Method, takes_places: bool) -> Vec<(String, String)> {
     }
 }
 
-/// The same of a method of rows, which takes options by name alone.
+/// The same of a method of rows.
 fn body_of_rows(method: &Method) -> (String, String) {
-    let first = "\"row\", target, family";
+    let first = "\"row\", target, family, options";
     let names = method.options();
     // `offset` is a word of SQL.
     let own = |name: &str| if name == "offset" { "offset_column" } else { name }.to_string();
     let named: Vec<String> = names.iter().map(|name| format!("{} := NULL", own(name))).collect();
     let fields: Vec<String> = names.iter().map(|name| format!("'{name}': {}", own(name))).collect();
-    (format!("{first}, {}", named.join(", ")), format!("{first}, {{{}}}", fields.join(", ")))
+    let parameters = format!("{first} := NULL, {}", named.join(", "));
+    (parameters, format!("{first}, {{{}}}", fields.join(", ")))
 }
 
 /// Make a macro of overloads: parameters, and what is passed on of them.

@@ -104,6 +104,8 @@ impl Told {
     pub fn take(&mut self, name: &str, kind: u32, value: Vector) -> Result<bool, String> {
         let texts = match name {
             _ if !self.options.contains(&name) => return Ok(false),
+            // A STRUCT in the place of the budget is the options.
+            "budget" if kind == type_id::STRUCT => return self.add(2, value).map(|()| true),
             "budget" => {
                 self.budgets.push(value);
                 return Ok(true);

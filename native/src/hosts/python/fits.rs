@@ -158,13 +158,13 @@ pub unsafe extern "C" fn dbselect_refined(
 }
 
 /// Write how often a statistic as large as each of `count` comes by chance, two-sided, by Student's
-/// t with `free` degrees of freedom, at least 1; NaN for NaN.
+/// t with `free` degrees of freedom, > 0; NaN for NaN.
 ///
 /// # Safety
 /// `statistics` and `beyond` hold `count` doubles.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_student_beyond(
-    free: i64,
+    free: f64,
     statistics: *const f64,
     count: usize,
     beyond: *mut f64,
@@ -181,6 +181,6 @@ pub unsafe extern "C" fn dbselect_student_beyond(
 
 /// What Student's t with `free` degrees of freedom is within with a probability in (0, 1).
 #[unsafe(no_mangle)]
-pub extern "C" fn dbselect_student_within(free: i64, probability: f64) -> f64 {
+pub extern "C" fn dbselect_student_within(free: f64, probability: f64) -> f64 {
     Student::new(free).within(probability)
 }

@@ -81,7 +81,7 @@ mod tests {
     fn one_degree_of_freedom_is_the_square_of_students_t() {
         for n in [1, 2, 3, 10, 101, 5000] {
             for t in [1e-3f64, 0.5, 1.0, 2.5, 12.0] {
-                let (found, expected) = (beyond(t * t, 1, n), Student::new(n).beyond(t));
+                let (found, expected) = (beyond(t * t, 1, n), Student::new(n as f64).beyond(t));
                 assert!((found / expected - 1.0).abs() < 1e-11, "{n} {t} {found} {expected}");
             }
         }
