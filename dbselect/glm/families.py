@@ -62,6 +62,9 @@ LARGEST_LOG = 100.0
 #: Deviance of a row whose predictor has no mean: more than any that has one, and its square is
 #: still a number.
 FAR = 1e100
+#: Deviance a unit of weight from which on some row has no mean: that row has `FAR`, times its
+#: share of the weight.
+LARGEST_DEVIANCE = FAR**0.5
 #: How far from the last mean allowed, where the row's own likelihood is largest, a predictor
 #: counts as there: nothing is left to gain of that row, and its weight stays a number.
 BORDER = 1e-10

@@ -13,7 +13,14 @@ import numpy.typing as npt
 
 from dbselect.errors import DataError, RecordError, SourceError
 from dbselect.glm.expansion import Coefficients, Expansion, Pair, expansion
-from dbselect.glm.families import LARGEST_LOG, FamilyFormulas, Null, count, multinomial
+from dbselect.glm.families import (
+    LARGEST_DEVIANCE,
+    LARGEST_LOG,
+    FamilyFormulas,
+    Null,
+    count,
+    multinomial,
+)
 from dbselect.glm.newton import Ask
 from dbselect.glm.offset import Offset
 from dbselect.linear.problem import Index, is_constant
@@ -95,6 +102,12 @@ class Data:
     def _settled(self, point: Coefficients) -> tuple[Coefficients, Expansion]:
         """Return the best intercept beside an offset; of counts the first is the best."""
         (model,) = self.read([Ask(point)])
+        lower = 1.0
+        # An offset above the mean one may leave a row without a mean; by link log a lower has one.
+        while model.deviance >= LARGEST_DEVIANCE * self.weight and lower <= LARGEST_LOG:
+            point = Coefficients(point.intercept - lower, point.coef)
+            (model,) = self.read([Ask(point)])
+            lower *= 2.0
         share = 1.0
         for _ in range(INTERCEPT_PASSES):
             if share * model.settled * self.weight <= SETTLED * model.deviance:

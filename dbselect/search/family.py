@@ -10,7 +10,7 @@ import numpy as np
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.families import parse
 from dbselect.glm.dispersion import most_likely
-from dbselect.glm.families import FAR
+from dbselect.glm.families import LARGEST_DEVIANCE
 from dbselect.glm.named import ESTIMATED, family_of
 from dbselect.glm.newton import GlmFit, GlmProblem, start
 from dbselect.glm.offset import Offset
@@ -37,9 +37,6 @@ FIT_TOL, STEP_TOL = 1e-10, 1e-8
 MAX_ITER = 25
 #: Null deviance below which, a unit of weight, there is nothing to explain.
 ROUNDING_DEVIANCE = 1e-14
-#: Deviance a unit of weight from which on some row has no mean: that row has `FAR`, times its
-#: share of the weight.
-LARGEST_DEVIANCE = FAR**0.5
 #: What a tolerance is multiplied by where the link is not the canonical one: Fisher's scoring
 #: errs by a share of the last step, not by its square.
 SCORING_SHARE = 1e-4

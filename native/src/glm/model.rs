@@ -7,6 +7,7 @@
 //! Source: McCullagh, Nelder (1989), section 4.4.
 
 use super::family::FAR;
+use super::link::LARGEST_LOG;
 use super::newton::{Fit, Status};
 use super::problem::{Point, Problem};
 use super::request::Request;
@@ -101,6 +102,13 @@ pub fn start<'r>(
         }
     }
     let mut model = problem.expand(&[], &point)?;
+    // An offset above the mean one may leave a row without a mean; by link log a lower has one.
+    let mut lower = 1.0;
+    while model.deviance >= FAR.sqrt() * problem.weight && is_offset && lower <= LARGEST_LOG {
+        point.intercept -= lower;
+        model = problem.expand(&[], &point)?;
+        lower *= 2.0;
+    }
     let mut share = 1.0;
     for _ in 1..INTERCEPT_PASSES {
         if share * model.settled * problem.weight <= SETTLED * model.deviance {
