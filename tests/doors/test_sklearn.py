@@ -454,7 +454,7 @@ def test_text_and_missing_values_are_as_in_the_call(frame, form):
     seq = ds.anytime_sequence(table, "y", null_policy="indicator")
     assert found.sequence_.columns == seq.columns
     assert "b.missing" in seq.columns
-    np.testing.assert_allclose(found.predict(given), seq.at().predict(X), rtol=1e-12)
+    np.testing.assert_allclose(found.predict(given), seq.at().predict(X), rtol=1e-12, atol=1e-14)
     assert found.coef_.shape == (len(seq.columns),)
     late = frame["label"].to_numpy()
     classes = AnytimeClassifier(ridge=0.01).fit(given, late)

@@ -236,7 +236,7 @@ impl Problem<'_> {
     }
 
     /// The fit that ends with a last step: a pass there, and the step that it shows without one, as
-    /// that errs by far less; where not every predictor has a mean, no more than the pass.
+    /// that errs by far less; where not every predictor has a mean, with a pass there as well.
     fn settled(
         &self,
         held: Held,
@@ -255,6 +255,13 @@ impl Problem<'_> {
             (base, model) = (point, answer);
         }
         if self.bounded_weight.is_some() {
+            let step = self.step(&held, &base, &model, secants);
+            if step.predicted < last.predicted
+                && let Some((_, point, answer)) =
+                    self.shortened(&held.columns, &base, &model, &step)
+            {
+                (base, model) = (point, answer);
+            }
             let status = match self.is_flat(&held.columns, &base, &model) {
                 true => Status::Converged,
                 false => Status::Stalled,
