@@ -10,7 +10,7 @@ from rows import Row
 from tables import columns
 
 import dbselect as ds
-from dbselect.linear.exact import least_squares
+from dbselect.linear.exact import exact_least_squares
 from dbselect.sources.wide import exact
 
 
@@ -38,7 +38,7 @@ def exact_solutions() -> Iterator[Row]:
         rows = rng.standard_normal((1000, width + 1))
         sums = exact.exact_sums(pl.DataFrame(rows, schema=columns(width + 1)), "x0")
         solution, doubles = seconds(
-            partial(least_squares, sums.products, sums.exponent, sums.scale, True),
+            partial(exact_least_squares, sums.products, sums.exponent, sums.scale, True),
             partial(np.linalg.lstsq, rows[:, 1:], rows[:, 0]),
         )
         what = f"exact solution, {width} columns of normal doubles"

@@ -39,7 +39,7 @@ class ExactFit:
     total: float  # TSS: RSS of the first column alone, or of none
 
 
-def least_squares(
+def exact_least_squares(
     products: Integers,
     exponent: Sequence[int],
     scale: int,

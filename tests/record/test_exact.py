@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbselect as ds
-from dbselect.linear.exact import least_squares, ratio
+from dbselect.linear.exact import exact_least_squares, ratio
 from dbselect.sources.wide.exact import BITS, BLOCK_ROWS, READ_ROWS, _Grid, exact_sums
 
 
@@ -179,7 +179,7 @@ def test_variances_are_the_diagonal_of_the_inverse():
     rng = np.random.default_rng(8)
     frame = pl.DataFrame(rng.integers(-9, 9, (15, 4)), schema=[*"abcy"])
     sums = exact_sums(frame, "y")
-    found = least_squares(sums.products, sums.exponent, sums.scale, True)
+    found = exact_least_squares(sums.products, sums.exponent, sums.scale, True)
     A = fractions(frame, [*"abcy"], None)
     for j in range(4):
         unit = [[*row[:4], Fraction(int(i == j))] for i, row in enumerate(A[:4])]

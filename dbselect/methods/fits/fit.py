@@ -11,8 +11,7 @@ import polars as pl
 from dbselect.errors import ArgumentError, ColumnError, DataError, shown
 from dbselect.glm.named import family_of
 from dbselect.linear.condition import warn_of_dependence, warn_of_leak
-from dbselect.linear.exact import ExactFit
-from dbselect.linear.exact import least_squares as exact_least_squares
+from dbselect.linear.exact import ExactFit, exact_least_squares
 from dbselect.linear.inference import Deviations, FittedRows, through_origin
 from dbselect.linear.least_squares import least_squares
 from dbselect.linear.problem import check_filled, check_usable, constant_target
