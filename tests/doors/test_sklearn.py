@@ -62,22 +62,12 @@ def columns_of(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(list("abcdef"))
 
 
-def known_failures(estimator):
-    """Of 30 columns in 9 rows many sets of 8 explain all: the last bits decide which is found."""
-    if not isinstance(estimator, SGHTSelector):
-        return {}
-    check = "check_sample_weight_equivalence_on_{}_data"
-    return dict.fromkeys(
-        map(check.format, ("dense", "sparse")), "a saturated problem has no best set"
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::dbselect.errors.SeparationWarning")
 @pytest.mark.filterwarnings("ignore::dbselect.errors.ConditionWarning")
 @pytest.mark.filterwarnings("ignore::dbselect.errors.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:No features were selected")
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=known_failures)
+@parametrize_with_checks(ESTIMATORS)
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)
 

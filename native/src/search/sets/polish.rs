@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use super::exchange::first_rise;
 use super::projection::Limits;
 use crate::linear::state::State;
-use crate::search::walks::ties::{LEAST_RISE, best_first, first_of_the_best};
+use crate::search::walks::ties::{LEAST_RISE, TIE_SHARE, best_first, first_of_the_best};
 
 /// Groups that are tried in the place of another: those with the best single columns.
 const GROUPS_TRIED: usize = 8;
@@ -72,19 +72,22 @@ pub fn forward(state: &mut State, within: Within, among: Option<&BTreeSet<usize>
 
 /// Improve a state until no single change does, and count the changes.
 ///
+/// What explains all but `TIE_SHARE` is not changed: rises beyond are rounding.
+///
 /// A turn of exchanges is s1 removals and s1 times all gains, O(D s1^2).
 pub fn polish(state: &mut State, within: Within) -> usize {
     let mut turns = 0;
-    loop {
+    while state.explained() < 1.0 - TIE_SHARE {
         let better = filled(state, within)
             .or_else(|| exchanged(state, within))
             .or_else(|| regrouped(state, within));
         match better {
             Some(better) if better.explained() > state.explained() + LEAST_RISE => *state = better,
-            _ => return turns,
+            _ => break,
         }
         turns += 1;
     }
+    turns
 }
 
 fn filled<'p>(state: &State<'p>, within: Within) -> Option<State<'p>> {
