@@ -2,7 +2,6 @@
 
 import ctypes
 import importlib.util
-import itertools
 import json
 import math
 import numbers
@@ -34,8 +33,11 @@ _Index = npt.NDArray[np.intp]
 #: The library's letters for policies; what is an error is known when all rows are read.
 _LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n", "zero": "z"}
 
-#: The number of the stop of an interrupted walk.
-_INTERRUPTED = 6
+#: Why a walk ended, by the library's numbers.
+STOPS = (
+    "EXHAUSTED", "BUDGET", "MAX_GROUPS", "MAX_STEPS", "THRESHOLD", "EMPTY", "INTERRUPTED",
+    "SATURATED",
+)  # fmt: skip
 
 #: The largest whole number that the library reads; more means no more to a limit.
 _MOST = 2**63 - 1
@@ -77,7 +79,9 @@ class _Grouped(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("mean", "mean_low", "comoment")),
-        *((name, ctypes.c_void_p) for name in ("members", "columns", "starts", "costs")),
+        ("members", ctypes.c_void_p),
+        ("names", ctypes.POINTER(ctypes.c_char_p)),
+        *((name, ctypes.c_void_p) for name in ("columns", "starts", "costs")),
         *((name, ctypes.c_size_t) for name in ("width", "target", "n_members", "n_groups")),
         *((name, ctypes.c_int64) for name in ("rows", "skipped")),
         ("weight", ctypes.c_double),
@@ -89,13 +93,11 @@ class _Linear(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_size_t) for name in ("width", "responses")),
-        ("correlations", ctypes.c_void_p),
-        ("on_need", ctypes.c_void_p),
         *(
             (name, ctypes.c_void_p)
             for name in (
-                "blocks", "variances", "scale", "target", "ridge", "unit", "constant", "members",
-                "starts",
+                "correlations", "blocks", "variances", "scale", "target", "ridge", "unit",
+                "constant", "members", "starts",
             )
         ),
         ("groups", ctypes.c_size_t),
@@ -189,14 +191,14 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "linear_new": (_POINTER, _POINTER, _POINTER),
     "linear_copy": (_POINTER, _POINTER, _POINTER),
     "linear_free": (None, _POINTER),
-    "linear_add": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
-    "linear_remove": (_POINTER, _POINTER, _SIZE, _POINTER),
+    "linear_add": (_POINTER, _POINTER, _OnNeed, _POINTER, _SIZE, _POINTER),
+    "linear_remove": (_POINTER, _POINTER, _OnNeed, _SIZE, _POINTER),
     "linear_selected": (_POINTER, _POINTER, _POINTER),
-    "linear_read": (_POINTER, _POINTER, ctypes.c_uint8, _POINTER),
+    "linear_read": (_POINTER, _POINTER, _OnNeed, ctypes.c_uint8, _POINTER),
     "linear_factor": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
-    "linear_greedy": (_POINTER, _POINTER, _POINTER, _OnTurn, _POINTER, _POINTER),
+    "linear_greedy": (_POINTER, _POINTER, _OnNeed, _POINTER, _OnTurn, _POINTER, _POINTER),
     "linear_bounds": (
-        _POINTER, _POINTER, _POINTER, _SIZE, _POINTER, _POINTER, _SIZE, _POINTER,
+        _POINTER, _POINTER, _OnNeed, _POINTER, _SIZE, _POINTER, _POINTER, _SIZE, _POINTER,
     ),
     "arrived_new": (_POINTER, _POINTER, _TEXT, _POINTER),
     "arrived_row": (_POINTER, _POINTER, _TEXT, _SIZE, _DOUBLE, _POINTER),
@@ -483,25 +485,14 @@ class LinearProblem:
         ]
         columns = np.concatenate([np.empty(0, np.intp), *members]).astype(np.uintp)
         starts = np.cumsum([0, *map(len, members)], dtype=np.uintp)
-        self.width, self.members = len(ridge), members
-        self._raised: list[BaseException] = []
-        reading = None if read_rows is None else _OnNeed(self._reading(read_rows).send)
+        self.width, self.members, self._read_rows = len(ridge), members, read_rows
         constant = np.ascontiguousarray(constant, np.bool_)
         places = [
             None if part is None else part.ctypes.data
             for part in (*doubles, constant, columns, starts)
         ]
-        function = ctypes.cast(reading, ctypes.c_void_p) if reading else None
-        self._given = _Linear(
-            self.width, len(target), places[0], function, *places[1:], len(members)
-        )
-        self._kept = doubles, constant, columns, starts, reading
-
-    def _reading(self, read_rows: ReadRows) -> Generator[None, Any, None]:
-        """Write rows whenever they are needed, and keep what that raises (as `_turns`)."""
-        generator = _writing(self.width, read_rows, self._raised)
-        next(generator)
-        return generator
+        self._given = _Linear(self.width, len(target), *places, len(members))
+        self._kept = doubles, constant, columns, starts
 
     def state(self) -> "Selection":
         """Return the state without selected groups."""
@@ -509,30 +500,23 @@ class LinearProblem:
         _run("linear_new", ctypes.byref(self._given), ctypes.byref(handle))
         return Selection(self, handle)
 
-    def run(self, name: str, *given: Any) -> None:
-        """Call a function that may read rows; raise what reading them raised."""
+    def run(self, name: str, state: ctypes.c_void_p, *given: Any) -> None:
+        """Call a function of a state that may read rows; raise what reading them raised."""
+        if self._read_rows is None:
+            return _run(name, state, _OnNeed(), *given)
+        read_rows, width = self._read_rows, self.width
+
+        def write(needed: Any) -> None:
+            columns = np.ctypeslib.as_array(needed.columns, (needed.count,)).astype(np.intp)
+            np.ctypeslib.as_array(needed.rows, (needed.count, width))[:] = read_rows(columns)
+            needed.is_read = True
+
+        on_need, raised = _called(_OnNeed, write)
         try:
-            _run(name, *given)
+            _run(name, state, on_need, *given)
         finally:
-            if self._raised:
-                raise self._raised.pop()
-
-
-def _writing(
-    width: int, read_rows: ReadRows, raised: list[BaseException]
-) -> Generator[None, Any, None]:
-    while True:
-        try:
-            while True:
-                needed = (yield).contents
-                columns = np.ctypeslib.as_array(needed.columns, (needed.count,)).astype(np.intp)
-                into = np.ctypeslib.as_array(needed.rows, (needed.count, width))
-                into[:] = read_rows(columns)
-                needed.is_read = True
-        except GeneratorExit:
-            return
-        except BaseException as error:  # none can pass through the library
-            raised.append(error)
+            if raised:
+                raise raised[0]
 
 
 class Selection:
@@ -560,16 +544,13 @@ class Selection:
         self._problem.run("linear_remove", self._handle, group, ctypes.byref(loss))
         return loss.value
 
-    def selected(self) -> tuple[list[int], list[int], list[int], list[int]]:
-        """Return the groups, where the rows of U of each end, and columns of rows and aliased."""
+    def selected(self) -> tuple[list[int], list[int], list[int]]:
+        """Return the groups, the columns of the rows of U, and the aliased columns."""
         members = self._problem.members
-        found = np.empty(3 + 2 * len(members) + sum(map(len, members)), np.uintp)
+        found = np.empty(3 + len(members) + sum(map(len, members)), np.uintp)
         _run("linear_selected", self._handle, found)
-        ends = np.cumsum([3, found[0], found[0], found[1], found[2]], dtype=np.intp).tolist()
-        held, of_rows, support, aliased = (
-            found[start:end].tolist() for start, end in itertools.pairwise(ends)
-        )
-        return held, of_rows, support, aliased
+        held, support, aliased = np.split(found[3:], np.cumsum(found[:3]))[:3]
+        return held.tolist(), support.tolist(), aliased.tolist()
 
     def read(self, what: int, shape: tuple[int, ...]) -> _Vector:
         """Return numbers of it, by the table of `dbselect_linear_read` in the library."""
@@ -601,9 +582,7 @@ class Selection:
         A step is a group, its score and gain, what is explained, and the number of the choice.
         `parts` are prices, the parts of each group in turn, and where those of each begin and end.
         """
-        raised: list[BaseException] = []
-        turns = _turns(turn, raised)
-        next(turns)
+        on_turn, raised = _called(_OnTurn, _turning(turn))
         none = math.nan
         prices, of_groups, ends = parts or (np.empty(0), np.empty(0), np.empty(1))
         arrays = [np.ascontiguousarray(costs, np.float64), np.ascontiguousarray(prices, np.float64)]
@@ -616,9 +595,7 @@ class Selection:
             np.iinfo(np.uintp).max if max_groups is None else max_groups,
         )  # fmt: skip
         steps, ended = np.empty((len(costs), 5)), np.empty(2, np.uintp)
-        self._problem.run(
-            "linear_greedy", self._handle, ctypes.byref(given), _OnTurn(turns.send), steps, ended
-        )
+        self._problem.run("linear_greedy", self._handle, ctypes.byref(given), on_turn, steps, ended)
         return steps[: int(ended[0])], int(ended[1]), raised
 
     def bounds(self, order: Sequence[int], costs: _Vector, budgets: _Vector) -> _Vector:
@@ -626,7 +603,7 @@ class Selection:
         numbers, bounds = np.array(order, np.uintp), np.empty(len(budgets))
         costs, budgets = (np.ascontiguousarray(each, np.float64) for each in (costs, budgets))
         given = numbers, len(numbers), costs, budgets, len(budgets), bounds
-        _run("linear_bounds", self._handle, *given)
+        self._problem.run("linear_bounds", self._handle, *given)
         return bounds
 
 
@@ -666,7 +643,7 @@ def walk(
     given: Mapping[str, Any],
     turn: Callable[[int, bool, float], None],
 ) -> _Vector:
-    """Search one Gram by numbers, as `search` does; without any if it cannot be searched.
+    """Search one Gram by numbers, as `search` does; DataError or RecordError if that cannot be.
 
     `target` and `members`, (D,), are columns of the Gram; `groups` has positions in `members`,
     group by group, where those of each begin, and the last end, and costs. In `given` the names of
@@ -674,20 +651,36 @@ def walk(
     it was added, and the share explained; when it raises a KeyboardInterrupt, the answer has the
     steps so far. The numbers are in the order that `written` of the library says.
     """
-    arrays = (gram.mean, gram.mean_low, gram.comoment, members, *groups)
+    of_gram, of_groups = (
+        [array.ctypes.data for array in arrays]
+        for arrays in ((gram.mean, gram.mean_low, gram.comoment, members), groups)
+    )
+    names, _ = _texts([gram.columns[column] for column in members.tolist()])
     grouped = _Grouped(
-        *(array.ctypes.data for array in arrays), len(gram.mean), target, len(members),
-        len(groups[2]), gram.rows, gram.skipped, gram.weight,
-    )  # fmt: skip
-    raised: list[BaseException] = []
-    turns = _turns(turn, raised)
-    next(turns)
+        *of_gram,
+        names,
+        *of_groups,
+        len(gram.mean),
+        target,
+        len(members),
+        len(groups[2]),
+        gram.rows,
+        gram.skipped,
+        gram.weight,
+    )
+    on_turn, raised = _called(_OnTurn, _turning(turn))
     request = _request(method, "target", given)
-    found = to_numpy(_array("walk", ctypes.byref(grouped), request, _OnTurn(turns.send)))
-    # An interrupt that came too late to end the search, or of one that is refused, is raised.
-    is_ended = len(found) > 0 and found[1] == _INTERRUPTED
+    try:
+        # Results hold parts of it, which their owner may write to.
+        found = np.array(to_numpy(_array("walk", ctypes.byref(grouped), request, on_turn)))
+    except (DataError, RecordError):
+        if raised:
+            raise raised[0] from None
+        raise
+    # An interrupt that came too late to end the search is raised.
+    is_ended = STOPS[int(found[1])] == "INTERRUPTED"
     if raised and not (is_ended and isinstance(raised[0], KeyboardInterrupt)):
-        raise raised.pop()
+        raise raised[0]
     return found
 
 
@@ -703,19 +696,35 @@ def search(records: pa.Array, method: str, target: str, given: Mapping[str, Any]
     return _array("search", _Stream(_batch(records)), _request(method, target, given))
 
 
-def _turns(
-    turn: Callable[[int, bool, float], None], raised: list[BaseException]
+def _turning(turn: Callable[[int, bool, float], None]) -> Callable[[Any], None]:
+    """Return what calls a function for every step that the library sends."""
+
+    def take(step: Any) -> None:
+        turn(step.group, step.is_added, step.explained)
+        step.goes_on = True
+
+    return take
+
+
+def _called(kind: Any, function: Callable[[Any], None]) -> tuple[Any, list[BaseException]]:
+    """Return a function that the library can call on what it sends, and a list for its error."""
+    raised: list[BaseException] = []
+    calls = _calls(function, raised)
+    next(calls)
+    return kind(calls.send), raised
+
+
+def _calls(
+    function: Callable[[Any], None], raised: list[BaseException]
 ) -> Generator[None, Any, None]:
-    """Call a function for every step that is sent, and keep what it raises.
+    """Call a function on all that is sent until it raises, and keep the error.
 
     In a function, a Ctrl-C could come before its ``try``, and ctypes would print it and go on; a
     generator goes on inside of its ``try``.
     """
     try:
         while True:
-            step = (yield).contents
-            turn(step.group, step.is_added, step.explained)
-            step.goes_on = True
+            function((yield).contents)
     except GeneratorExit:
         return
     except BaseException as error:  # none can pass through the library
@@ -740,9 +749,7 @@ def answers(
     raised: list[BaseException] = []
     on_turn = _OnTurn()  # a null pointer: nothing is called
     if turn is not None:
-        turns = _turns(turn, raised)
-        next(turns)
-        on_turn = _OnTurn(turns.send)
+        on_turn, raised = _called(_OnTurn, _turning(turn))
     request = _request(method, target, given)
     found = _array("answer", _Stream(_batch(records)), request, on_turn)
     if raised:

@@ -20,6 +20,10 @@ class OptionError(ArgumentError, TypeError):
     """A call has no option of that name, or lacks one that it needs."""
 
 
+class FieldError(ArgumentError, AttributeError):
+    """A result has no value of that name, as of its family, method or ridge."""
+
+
 class ColumnError(DbselectError):
     """A column is unknown, named twice or not numeric."""
 

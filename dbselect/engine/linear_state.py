@@ -52,10 +52,10 @@ class LinearState:
             self._state.add([group])
 
     def _changed(self) -> None:
-        self._selected: tuple[list[int], list[int], list[int], list[int]] | None = None
+        self._selected: tuple[list[int], list[int], list[int]] | None = None
 
     @property
-    def _lists(self) -> tuple[list[int], list[int], list[int], list[int]]:
+    def _lists(self) -> tuple[list[int], list[int], list[int]]:
         if self._selected is None:
             self._selected = self._state.selected()
         return self._selected
@@ -86,12 +86,12 @@ class LinearState:
     @property
     def support(self) -> list[int]:
         """The columns of the selected groups that are not aliased, one for each row of U."""
-        return list(self._lists[2])
+        return list(self._lists[1])
 
     @property
     def aliased(self) -> list[int]:
-        """The columns of the selected groups that depend on columns before them."""
-        return list(self._lists[3])
+        """The columns of the selected groups that depend on columns before them, in order."""
+        return sorted(self._lists[2])
 
     @property
     def variance(self) -> Vector:
@@ -128,7 +128,7 @@ class LinearState:
 
     def factor(self, columns: Index) -> Matrix:
         """Return U at some columns, a row for each column of `support`."""
-        return self._state.factor(columns, len(self._lists[2]))
+        return self._state.factor(columns, len(self._lists[1]))
 
     def add(self, group: int) -> float:
         """Select a group and return its gain."""
@@ -148,9 +148,9 @@ class LinearState:
         """Return dependent columns, and as shares what is left of each and its squared gradient."""
         left, variance = self._state.read(LEFT, self.variance.shape), self.variance
         depends = left <= RANK_SHARE * variance
-        depends[self._lists[3]] = True
+        depends[self._lists[2]] = True
         depends &= (variance > 0) & ~self.problem.constant
-        depends[self._lists[2]] = False
+        depends[self._lists[1]] = False
         columns = np.flatnonzero(depends)
         own = variance[columns]
         return columns, left[columns] / own, (self.b[:, columns] ** 2).sum(axis=0) / own
@@ -223,13 +223,13 @@ class LinearState:
 
     def inverse_factor(self) -> Matrix:
         """Return ``L'^-1``, upper triangular."""
-        rank = len(self._lists[2])
+        rank = len(self._lists[1])
         return self._state.read(INVERSE, (rank, rank)).T
 
     def coordinates(self) -> Matrix:
         """Return the coordinates of each response, whose squares are explained; shape (K, |S|)."""
         responses = len(np.atleast_2d(self.problem.c))
-        return self._state.read(COORDINATES, (len(self._lists[2]), responses)).T
+        return self._state.read(COORDINATES, (len(self._lists[1]), responses)).T
 
 
 def explained(C: Matrix, c: Vector, scale: Vector) -> float:

@@ -102,7 +102,9 @@ class GlmProblem:
     is_canonical: bool = True
     # the mean weight of a row in the model without columns, where not every predictor has a mean
     bounded_weight: float | None = None
-    _dependent: dict[tuple[int, ...], frozenset[int]] = field(default_factory=dict)
+    _dependent: dict[tuple[int, ...], frozenset[int]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def penalty(self, point: Coefficients) -> float:
         """Return what the ridge adds to the deviance."""

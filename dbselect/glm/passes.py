@@ -40,7 +40,10 @@ LEAST = 1e-140
 
 #: Share of the deviance that a step of the intercept beside an offset would explain, below which
 #: it is settled, and passes after which it is taken as it is.
-SETTLED, INTERCEPT_PASSES = 1e-14, 50
+SETTLED, INTERCEPT_PASSES = 1e-14, 200
+#: Intercepts beside that of the mean offset which are tried in turn where a row has no mean there,
+#: in units of the predictor.
+SHIFTS = [sign * 2.0**power for power in (*range(8), *range(-1, -7, -1)) for sign in (-1, 1)]
 
 
 @dataclass(frozen=True)
@@ -102,12 +105,15 @@ class Data:
     def _settled(self, point: Coefficients) -> tuple[Coefficients, Expansion]:
         """Return the best intercept beside an offset; of counts the first is the best."""
         (model,) = self.read([Ask(point)])
-        lower = 1.0
-        # An offset above the mean one may leave a row without a mean; by link log a lower has one.
-        while model.deviance >= LARGEST_DEVIANCE * self.weight and lower <= LARGEST_LOG:
-            point = Coefficients(point.intercept - lower, point.coef)
-            (model,) = self.read([Ask(point)])
-            lower *= 2.0
+        # An offset far from the mean one may leave a row without a mean; another intercept has one.
+        scale = max(1.0, float(np.abs(point.intercept + self.shift).max()))
+        for shift in SHIFTS:
+            if model.deviance < LARGEST_DEVIANCE * self.weight:
+                break
+            there = Coefficients(point.intercept + scale * shift, point.coef)
+            (model,) = self.read([Ask(there, is_trial=True)])
+            if model.deviance < LARGEST_DEVIANCE * self.weight:
+                point = there
         share = 1.0
         for _ in range(INTERCEPT_PASSES):
             if share * model.settled * self.weight <= SETTLED * model.deviance:
@@ -115,7 +121,7 @@ class Data:
             there = Coefficients(point.intercept + share * model.start, point.coef)
             (answer,) = self.read([Ask(there, is_trial=True)])
             if answer.deviance <= model.deviance:
-                point, model, share = there, answer, 1.0
+                point, model, share = there, answer, min(2.0 * share, 1.0)
             else:
                 share *= 0.5
         return point, model

@@ -52,11 +52,8 @@ def submodularity(problem: Linear, members: Sequence[Index]) -> float | None:
     count = len(members)
     if count > MOST_ENUMERATED:
         return None
-    states, value = [LinearState(problem, members)], np.zeros(1)
-    for group in range(count):
-        more = [state.copy() for state in states]
-        value = np.append(value, [v + s.add(group) for v, s in zip(value, more, strict=True)])
-        states += more
+    value = np.zeros(1 << count)
+    _explain(LinearState(problem, members), count, 0, value)
     sets, ratio = np.arange(1 << count), 1.0
     for group in range(count):
         without = sets[sets >> group & 1 == 0]
@@ -69,6 +66,14 @@ def submodularity(problem: Linear, members: Sequence[Index]) -> float | None:
         shown = without[above[without] > ROUNDING_GAIN]
         ratio = min(ratio, *(gain[shown] / above[shown]))
     return float(max(ratio, 0.0))
+
+
+def _explain(state: LinearState, last: int, number: int, value: Vector) -> None:
+    """Write what each set explains that adds groups before `last` to set `number`, a bit each."""
+    for group in range(last):
+        more, larger = state.copy(), number | 1 << group
+        value[larger] = value[number] + more.add(group)
+        _explain(more, group, larger, value)
 
 
 def _even_ridge(problem: Linear, buckets: Sequence[tuple[Index, Matrix]]) -> Vector:

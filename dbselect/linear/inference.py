@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from dbselect import _native
-from dbselect.errors import ArgumentError, DataError
+from dbselect.errors import DataError, FieldError
 from dbselect.linear.least_squares import LeastSquares, least_squares
 from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Gram, Matrix, Vector
@@ -53,7 +53,7 @@ class FittedRows:
     def check_least_squares(self) -> None:
         """Raise ArgumentError for a model with a ridge."""
         if self.ridge:
-            raise ArgumentError(
+            raise FieldError(
                 f"ridge is {self.ridge:g}; standard errors are those of least squares, at ridge 0"
             )
 
@@ -61,13 +61,13 @@ class FittedRows:
     def moments(self) -> Gram:
         """The Gram about what the fit is about, means or origin; ArgumentError without one."""
         if self.gram is None:
-            raise ArgumentError(self.without)
+            raise FieldError(self.without)
         return self.gram if self.intercept else through_origin(self.gram)
 
     def on(self, target: str, columns: Sequence[str], *, has_factor: bool = False) -> LeastSquares:
         """Return least squares on some columns; ArgumentError without a Gram."""
         if self.gram is None:
-            raise ArgumentError(self.without)
+            raise FieldError(self.without)
         return least_squares(
             self.gram, target, columns, intercept=self.intercept, has_factor=has_factor
         )

@@ -1,9 +1,9 @@
 """A Gram of which only the rows are there that a search asked for.
 
 Of a group that is chosen a search needs the correlations with all columns, of all others those
-within the group (`linear.state`). A row that is missing is read with those of the groups that
-promise most, as the rule scores them; most steps then find their rows there. Of one group of very
-many levels sums by level replace them (`linear.levels`).
+within the group (`engine.linear_state`). A row that is missing is read with those of the groups
+that promise most, as the rule scores them; most steps then find their rows there. Of one group of
+very many levels sums by level replace them (`linear.levels`).
 
 Memory: of D columns, rows of the groups that were chosen and two batches more.
 """

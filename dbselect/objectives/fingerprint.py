@@ -1,19 +1,41 @@
 """A name made of the content of estimators, metrics and rows: equal in every process, or None."""
 
+import dis
 import hashlib
+import importlib.metadata
+import importlib.util
 import pickle
 import sys
-from collections.abc import Callable, Mapping, Set
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property, partial
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-#: Values that the text of their type and of themselves describes.
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic)
+#: Values that their own text describes.
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented))
+#: Frames and tables, whose pickle holds their content and nothing else.
+_TABLES = ("pandas", "polars", "pyarrow")
+#: What Python adds to a class: where it stands, and what its other attributes say as well.
+_OF_EVERY_CLASS = {
+    "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__",
+    "__annotate_func__", "__annotations_cache__", "__firstlineno__", "__static_attributes__",
+    "__dataclass_fields__", "__dataclass_params__", "__abstractmethods__", "_abc_impl",
+}  # fmt: skip
 
 
 class UnnamedError(Exception):
@@ -23,97 +45,188 @@ class UnnamedError(Exception):
 def fingerprint(*parts: Any) -> str | None:
     """Return 16 hexadecimal digits of the content of some values; None where one has none.
 
-    Functions of installed packages count by name and version, others by their code, what it closes
-    over and the globals that it names; objects by their class and their attributes.
+    Functions and classes of the standard library and of installed packages count by name and
+    version, others by their code, what it closes over and the globals that it names; objects by
+    their class and by what they would be pickled as.
     """
-    digest = hashlib.sha256()
     try:
-        _add(parts, digest, {})
-    except (UnnamedError, pickle.PicklingError, TypeError, AttributeError, RecursionError):
+        return _digest(parts, {}, {}).hex()[:16]
+    except Exception:  # whatever a value raises when it is pickled: it has no content to compare
         return None
-    return digest.hexdigest()[:16]
 
 
-def _add(value: Any, digest: Any, seen: dict[int, tuple[int, Any]]) -> None:
-    """Add a value to a digest; `seen` are those added before by id, each with its number."""
-    digest.update(f"\0{type(value).__module__}.{type(value).__qualname__}:".encode())
-    if isinstance(value, _PLAIN):
+def _digest(value: Any, above: dict[int, int], known: dict[int, tuple[bytes, Any]]) -> bytes:
+    """Return the digest of a value.
+
+    `above` holds the depth of the values that it is part of, by id: one that holds itself, as a
+    function that calls itself, is named by how far up it stands. `known` are those digested
+    before, each with its value, which keeps its id from being given again.
+    """
+    if id(value) in known:
+        return known[id(value)][0]
+    if id(value) in above:
+        return f"{len(above) - above[id(value)]} up".encode()
+    digest = hashlib.sha256(f"{type(value).__module__}.{type(value).__qualname__}\0".encode())
+    if isinstance(value, np.generic) or type(value) in _PLAIN:
         digest.update(repr(value).encode())
-        return
-    if id(value) in seen:  # held twice, as a function that calls itself
-        digest.update(str(seen[id(value)][0]).encode())
-        return
-    seen[id(value)] = len(seen), value  # which keeps its id from being given again
-    for part in _parts(value):
-        if isinstance(part, bytes):
-            digest.update(len(part).to_bytes(8, "little") + part)
-        else:
-            _add(part, digest, seen)
+    else:
+        inside = {**above, id(value): len(above)}
+        for part in _parts(value):
+            content = part if isinstance(part, bytes) else _digest(part, inside, known)
+            digest.update(len(content).to_bytes(8, "little") + content)
+    known[id(value)] = digest.digest(), value
+    return known[id(value)][0]
 
 
 def _parts(value: Any) -> list[Any]:
-    """Return what makes up a value: bytes, or values with parts of their own."""
-    for kind, parts in _PARTS.items():
-        if isinstance(value, kind):
-            return parts(value)
-    if hasattr(value, "get_params"):
-        return [type(value), value.get_params(deep=False)]
-    if type(value).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow", "numpy"):
+    """Return what makes up a value: one item of bytes, or values with parts of their own."""
+    if type(value) in _PARTS:
+        return _PARTS[type(value)](value)
+    if isinstance(value, type):
+        return _class(value)
+    if type(value).__module__.partition(".")[0] in _TABLES:
         return [pickle.dumps(value)]
-    if not hasattr(value, "__dict__"):
-        raise UnnamedError(type(value).__name__)
-    return [type(value), vars(value)]
+    if hasattr(value, "get_params"):  # all that a clone of an estimator has of it
+        return [type(value), value.get_params(deep=False)]
+    if callable(value) and hasattr(value, "__wrapped__"):  # as functools.cache
+        return [type(value), value.__wrapped__]
+    return _pickled(value)
+
+
+def _pickled(value: Any) -> list[Any]:
+    """Return what an object would be pickled as: its class, attributes, slots and items."""
+    reduced = value.__reduce_ex__(4)
+    if isinstance(reduced, str):
+        return _by_name(value, reduced)
+    made, arguments, state, *items = (*reduced, None, None, None)[:5]
+    return [made, arguments, state, *(None if each is None else list(each) for each in items)]
+
+
+def _by_name(value: Any, name: str) -> list[Any]:
+    """Return the name of what an installed package defines, and its version."""
+    module = getattr(value, "__module__", None) or ""
+    if not (version := _version(module)):
+        raise UnnamedError(name)
+    return [module, name, version]
+
+
+def _is_found(value: Any) -> bool:
+    """Whether an installed package has a function or class under its name."""
+    if not _version(value.__module__ or ""):
+        return False
+    found: Any = sys.modules.get(value.__module__)
+    for name in value.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is value
+
+
+def _class(value: type) -> list[Any]:
+    if _is_found(value):
+        return _by_name(value, value.__qualname__)
+    own = {name: part for name, part in vars(value).items() if name not in _OF_EVERY_CLASS}
+    return [value.__qualname__, type(value), list(value.__bases__), own]
+
+
+def _function(value: FunctionType) -> list[Any]:
+    if value.__closure__ is None and _is_found(value):
+        return _by_name(value, value.__qualname__)
+    cells = [cell.cell_contents for cell in value.__closure__ or ()]
+    names = set(_names(value.__code__))
+    named = list(_named(value.__globals__, names, set()))
+    return [value.__code__, value.__defaults__, value.__kwdefaults__, cells, named, vars(value)]
+
+
+def _named(scope: dict[str, Any], names: set[str], entered: set[str]) -> Iterator[Any]:
+    """Return what code finds under its names in a module, and in the modules that it names."""
+    for name in sorted(names & scope.keys()):
+        part = scope[name]
+        yield name
+        if not isinstance(part, ModuleType) or _version(part.__name__):
+            yield part
+        elif part.__name__ not in entered:
+            entered.add(part.__name__)
+            yield from _named(vars(part), names, entered)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Return the globals, attributes and texts of code, functions within it included."""
+    for step in dis.get_instructions(code):
+        if step.opname == "IMPORT_NAME" and not _version(step.argval):
+            raise UnnamedError(step.argval)
+    yield from code.co_names
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _names(part)
+        elif isinstance(part, str):
+            yield part
+
+
+def _module(value: ModuleType) -> list[Any]:
+    if not (version := _version(value.__name__)):
+        raise UnnamedError(value.__name__)
+    return [value.__name__, version]
+
+
+def _builtin(value: BuiltinFunctionType) -> list[Any]:
+    held = value.__self__
+    if held is None or isinstance(held, ModuleType):
+        return _by_name(value, value.__qualname__)
+    return [held, value.__name__]
+
+
+def _code(value: CodeType) -> list[Any]:
+    counts = (value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount, value.co_flags)
+    names = (value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars)
+    return [(value.co_code, getattr(value, "co_exceptiontable", b"")), counts, names,
+            value.co_consts]  # fmt: skip
 
 
 def _array(value: npt.NDArray[Any]) -> list[Any]:
-    content = value.tolist() if value.dtype.hasobject else np.ascontiguousarray(value).tobytes()
-    return [value.dtype.str, value.shape, content]
+    content = value.tolist() if value.dtype.hasobject else (np.ascontiguousarray(value).tobytes(),)
+    return [value.dtype.descr if value.dtype.names else value.dtype.str, value.shape, content]
 
 
-def _set(value: Set[Any]) -> list[Any]:
-    names = [fingerprint(item) for item in value]
-    if None in names:
-        raise UnnamedError("set")
-    return sorted(map(str, names))
-
-
-def _code(value: Any) -> list[Any]:
-    """Return the name of a function or class and its version, or its code where it has none."""
-    module, name = getattr(value, "__module__", None) or "", getattr(value, "__qualname__", "")
-    if version := _version(module):
-        return [module, name or value.__name__, version]
-    if isinstance(value, type):
-        own = {n: part for n, part in vars(value).items() if isinstance(part, FunctionType)}
-        return [name, list(value.__bases__), own] if value is not object else [name]
-    if not isinstance(value, FunctionType):
-        return [module, name or value.__name__]
-    cells = [cell.cell_contents for cell in value.__closure__ or ()]
-    named = {n: value.__globals__[n] for n in _names(value.__code__) if n in value.__globals__}
-    return [value.__code__, value.__defaults__, value.__kwdefaults__, cells, named]
-
-
-def _names(code: CodeType) -> list[str]:
-    """Return the globals and attributes that code names, functions within it included."""
-    inner = [part for part in code.co_consts if isinstance(part, CodeType)]
-    return sorted({*code.co_names, *(name for part in inner for name in _names(part))})
-
-
+@cache
 def _version(module: str) -> str:
     """Return the version of an installed package; nothing of code that may change without one."""
-    package = sys.modules.get(module.partition(".")[0])
-    path = Path(getattr(package, "__file__", None) or "")
-    is_installed = not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
-    return str(getattr(package, "__version__", "")) if is_installed else ""
+    name = module.partition(".")[0]
+    if name in sys.stdlib_module_names:
+        return sys.version
+    if name in sys.modules:
+        path = getattr(sys.modules[name], "__file__", None)
+    else:
+        spec = importlib.util.find_spec(name) if name else None
+        path = spec.origin if spec else None
+    if {"site-packages", "dist-packages"}.isdisjoint(Path(path or "").parts):
+        return ""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return str(getattr(sys.modules.get(name), "__version__", ""))
 
 
+#: The parts of values of exactly these types; what is derived from them may hold more.
 _PARTS: dict[Any, Callable[[Any], list[Any]]] = {
-    ModuleType: lambda value: [value.__name__, _version(value.__name__)],
-    (type, FunctionType, BuiltinFunctionType, np.ufunc): _code,
-    MethodType: lambda value: [value.__self__, value.__func__],
-    CodeType: lambda value: [value.co_code, *value.co_consts, *value.co_names, *value.co_varnames],
-    partial: lambda value: [value.func, value.args, value.keywords],
-    Mapping: lambda value: [len(value), *(part for item in value.items() for part in item)],
-    Set: _set,
-    (list, tuple): lambda value: [len(value), *value],
+    list: lambda value: [len(value), *value],
+    tuple: lambda value: [len(value), *value],
+    dict: lambda value: [len(value), *(part for item in value.items() for part in item)],
+    MappingProxyType: lambda value: [dict(value)],
+    set: lambda value: sorted(_digest(item, {}, {}) for item in value),
+    frozenset: lambda value: sorted(_digest(item, {}, {}) for item in value),
     np.ndarray: _array,
+    ModuleType: _module,
+    FunctionType: _function,
+    BuiltinFunctionType: _builtin,
+    np.ufunc: lambda value: [value.__name__, np.__version__],
+    CodeType: _code,
+    MethodType: lambda value: [value.__self__, value.__func__],
+    partial: lambda value: [value.func, value.args, value.keywords, vars(value)],
+    staticmethod: lambda value: [value.__func__],
+    classmethod: lambda value: [value.__func__],
+    property: lambda value: [value.fget, value.fset, value.fdel],
+    cached_property: lambda value: [value.func],
+    MemberDescriptorType: lambda value: [value.__name__],
+    GetSetDescriptorType: lambda value: [value.__name__],
+    MethodDescriptorType: lambda value: [value.__objclass__, value.__name__],
+    WrapperDescriptorType: lambda value: [value.__objclass__, value.__name__],
 }

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from dbselect import _native
-from dbselect.errors import ArgumentError, DataError, warn_of_choice
+from dbselect.errors import DataError, FieldError, warn_of_choice
 from dbselect.linear.condition import warn_of_dependence
 from dbselect.linear.inference import (
     FittedRows,
@@ -370,7 +370,7 @@ class Diagnosed(FittedModel):
     def _known(self) -> FittedRows:
         """The rows it was fitted to, whatever the ridge."""
         if self.fit is None:
-            raise ArgumentError(
+            raise FieldError(
                 "the model has no statistics of its rows; fit its columns with dbselect.fit"
             )
         return self.fit

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import polars as pl
 
-from dbselect.errors import ArgumentError
+from dbselect.errors import ArgumentError, FieldError
 from dbselect.linear.inference import (
     Deviations,
     FittedRows,
@@ -83,7 +83,7 @@ class Model(Diagnosed, StoredFields, Predicting):
     def problem(self) -> "Problem":
         """What is asked about the data, without its rows."""
         if self.call is None:
-            raise ArgumentError("the model was made without a problem; fit its columns")
+            raise FieldError("the model was made without a problem; fit its columns")
         return self.call.problem
 
     @property

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, DbselectError
+from dbselect.errors import ArgumentError, DbselectError, FieldError
 from dbselect.objectives.cross_validated import CrossValidated
 from dbselect.objectives.score import Score, std_error
 from dbselect.pages.glance import Glance, InNotebooks
@@ -25,7 +25,7 @@ from dbselect.results.prefixes import Budget, Prefixes
 
 def refuse_of_score(what: str) -> NoReturn:
     """Refuse what only linear models and families have."""
-    raise ArgumentError(
+    raise FieldError(
         f"{what} cannot be had of a score; it has the score of each prefix, and of Score.of "
         "model.estimator, which is fitted to all rows"
     )
@@ -97,16 +97,14 @@ class ScoreModel(StoredFields, InNotebooks):
     def estimator(self) -> Any:
         """The estimator of `Score.of`, fitted to all rows on the columns of the groups."""
         if not self.columns:
-            raise ArgumentError("the model has no columns, which no estimator can be fitted to")
+            raise FieldError("the model has no columns, which no estimator can be fitted to")
         return self._scorer.fitted(self.columns)
 
     @property
     def _scorer(self) -> CrossValidated:
         scorer = self._score.answers.score
         if not isinstance(scorer, CrossValidated):
-            raise ArgumentError(
-                f"score is a function, {self._score.label}; Score.of has an estimator"
-            )
+            raise FieldError(f"score is a function, {self._score.label}; Score.of has an estimator")
         return scorer
 
     @property

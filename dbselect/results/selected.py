@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from dbselect.errors import ArgumentError
+from dbselect.errors import FieldError
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record.gram import Vector
@@ -235,7 +235,7 @@ class Selected(InNotebooks, Generic[M_co]):
     @property
     def _found(self) -> AnyModel:
         if self.model is None:
-            raise ArgumentError(
+            raise FieldError(
                 "model is None; the objective has no model, it has `chosen` and `diagnostics` only"
             )
         return self.model
@@ -243,7 +243,7 @@ class Selected(InNotebooks, Generic[M_co]):
     def _how(self, kind: type[H]) -> H:
         if not isinstance(self.how, kind):
             own = _CALLED[type(self.how)]
-            raise ArgumentError(f"{self.method} has no {_CALLED[kind]}; it has {own}")
+            raise FieldError(f"{self.method} has no {_CALLED[kind]}; it has {own}")
         return self.how
 
     @property
@@ -282,7 +282,7 @@ class Selected(InNotebooks, Generic[M_co]):
         model: Any = self._found
         if isinstance(model, GlmModel | ScoreModel):
             kind = type(model).__name__
-            raise ArgumentError(f"a {kind} has no r2; see explained, of a family its deviance")
+            raise FieldError(f"a {kind} has no r2; see explained, of a family its deviance")
         return float(model.r2)
 
     @property
@@ -290,7 +290,7 @@ class Selected(InNotebooks, Generic[M_co]):
         """The column that is predicted, where there is one."""
         model = self._found
         if isinstance(model, JointModel):
-            raise ArgumentError("a JointModel has no target; its responses are in model.responses")
+            raise FieldError("a JointModel has no target; its responses are in model.responses")
         return model.target
 
     @property
@@ -348,10 +348,10 @@ class Selected(InNotebooks, Generic[M_co]):
     @property
     def summary(self) -> Callable[[], pl.DataFrame]:
         """`Model.summary` of the model, where it has one."""
-        own: Callable[[], pl.DataFrame] | None = getattr(self._found, "summary", None)
-        if own is None:
-            raise ArgumentError(f"a {type(self.model).__name__} has no summary; see its deviance")
-        return own
+        model: Any = self._found
+        if not hasattr(type(model), "summary"):
+            raise FieldError(f"a {type(self.model).__name__} has no summary; see its deviance")
+        return model.summary  # type: ignore[no-any-return]
 
     @property
     def robust_errors(self) -> "Callable[..., RobustErrors]":

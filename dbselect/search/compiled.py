@@ -25,11 +25,8 @@ if TYPE_CHECKING:
 
 #: Fields of a problem that it takes, beside the groups; the others are about rows.
 _FIELDS = ("ridge", "scale", "intercept", "seed")
-#: Reasons and choices as the library numbers them.
-STOPS = (
-    Stop.EXHAUSTED, Stop.BUDGET, Stop.MAX_GROUPS, Stop.MAX_STEPS, Stop.THRESHOLD, Stop.EMPTY,
-    Stop.INTERRUPTED, Stop.SATURATED,
-)  # fmt: skip
+#: Reasons and choices by the library's numbers.
+STOPS = tuple(Stop[name] for name in _native.STOPS)
 CHOICES = tuple(Choice)
 #: Methods that the library has.
 METHODS = ("anytime_sequence", "foba", "backward", "floating", "step")
@@ -38,10 +35,9 @@ METHODS = ("anytime_sequence", "foba", "backward", "floating", "step")
 def compiled_sequence(
     search: "GramSearch", rule: str, turn: Turn
 ) -> Sequence | JointSequence | None:
-    """Return what the compiled library finds; None where Python is to search.
+    """Return what the compiled library finds; None where it lacks the method or the rule.
 
-    It searches where the library lacks the method or the rule, or refuses the record: the error is
-    then Python's. Warns of columns that are nearly dependent at the end.
+    Warns of columns that are nearly dependent at the end.
     """
     call, groups, gram = search.call, search.groups, search.gram
     if not _is_for_library(search):
@@ -59,8 +55,6 @@ def compiled_sequence(
         gram, number[search.target], members, (columns, np.array(starts, np.intp), groups.costs),
         call.method, _given(search), turned,
     )  # fmt: skip
-    if not len(found):
-        return None
     count, stop, condition, begun, has_trace, n_aliased = found[:6].tolist()
     n_models, start = int(count), 6 + int(n_aliased)
     end = start + 9 * n_models
@@ -151,8 +145,8 @@ def compiled_path(
 
 
 def _numbers(values: pa.Array) -> Vector:
-    """Return numbers, of which those without a value are NULL."""
-    return to_numpy(values.fill_null(math.nan) if values.null_count else values)
+    """Return numbers in memory of their own, which may be written to; NaN for NULL."""
+    return np.array(to_numpy(values.fill_null(math.nan) if values.null_count else values))
 
 
 def compiled_descents(
@@ -175,7 +169,7 @@ def compiled_descents(
     for columns, groups in limits:
         within = {"max_columns": columns, "max_groups": groups}
         found = _answer(record, "sght", target, {**own, **options, **within})
-        notes = to_numpy(found.field("notes")[0].values)
+        notes = _numbers(found.field("notes")[0].values)
         converged, exchanges, polished, is_forward, projections, *counts = notes[:7].tolist()
         aliased, history, x = np.split(notes[7:], np.cumsum(counts).astype(int))
         ends.append(

@@ -1,4 +1,24 @@
-//! Random numbers for the unit tests.
+//! Random numbers and small records for the unit tests.
+
+use crate::linear::problem::Gram;
+
+/// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; and y = 2 a + b / 2 + 1/2.
+pub const GRAM: Gram = Gram {
+    rows: 4,
+    skipped: 0,
+    weight: 4.0,
+    mean: &[2.5, 0.0, 5.5],
+    mean_low: &[],
+    missing: &[],
+    comoment: &[5.0, 0.0, 4.0, 10.0, 2.0, 21.0],
+};
+
+/// The same with c, twice a, before y.
+pub const DEPENDENT_GRAM: Gram = Gram {
+    mean: &[2.5, 0.0, 5.0, 5.5],
+    comoment: &[5.0, 0.0, 4.0, 10.0, 0.0, 20.0, 10.0, 2.0, 20.0, 21.0],
+    ..GRAM
+};
 
 /// A linear congruential generator (Knuth's MMIX constants).
 pub struct Lcg(u64);

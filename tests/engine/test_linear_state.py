@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -173,6 +174,51 @@ def test_what_reading_rows_raises_comes_out_and_nothing_changes():
     assert sorted(state.support) == [0, 1, 3, 5, 7]
 
 
+def test_a_search_ends_at_the_first_row_that_is_not_read():
+    problem = unread(problem_of(*rows_of(), ridge=0.1))
+    state = LinearState(problem, SHARED)
+    state.add(1)
+    read, turns = len(problem.asked), []
+    problem.errors.extend([KeyError("second"), ValueError("first")])
+    with pytest.raises(ValueError, match="first"):
+        state.greedy("fr", np.ones(5), lambda *step: turns.append(step))
+    assert (len(problem.asked), turns, state.held) == (read + 1, [], [1])
+    problem.errors[:] = [ValueError("third")]
+    with pytest.raises(ValueError, match="third"):
+        state.upper_bounds([0], np.ones(5), np.ones(1))
+    state.greedy("fr", np.ones(5), lambda *_: None)
+    assert state.explained == pytest.approx(explained(*rows_of(), {0, 1, 3, 5, 7, 8}, 0.1), abs=EPS)
+
+
+def test_copies_read_rows_at_once_each_of_its_own():
+    X, Y = rows_of()
+    both = threading.Barrier(2, timeout=30)
+    problem = unread(problem_of(X, Y))
+    rows, failing = problem.whole.rows, threading.local()
+
+    def wait(columns):
+        both.wait()
+        if getattr(failing, "fails", False):
+            raise ValueError("no rows")
+        return rows(columns)
+
+    object.__setattr__(problem, "rows", wait)
+    state = LinearState(problem, GROUPS)
+
+    def add(group: int):
+        failing.fails = group == 2
+        return state.copy().add(group)
+
+    with ThreadPoolExecutor(2) as pool:
+        gains = [pool.submit(add, group) for group in (0, 4)]
+        expected = [explained(X, Y, set(GROUPS[group].tolist()), 0.0) for group in (0, 4)]
+        assert [gain.result() for gain in gains] == pytest.approx(expected, abs=EPS)
+        fails, reads = pool.submit(add, 2), pool.submit(add, 1)
+        assert reads.result() == pytest.approx(explained(X, Y, {3}, 0.0), abs=EPS)
+        with pytest.raises(ValueError, match="no rows"):
+            fails.result()
+
+
 def test_what_fits_no_problem_is_refused():
     problem = problem_of(*rows_of())
     with pytest.raises(DataError, match="a group has column 9; there are 9"):
@@ -185,7 +231,46 @@ def test_what_fits_no_problem_is_refused():
     for groups in ([2], [0, 0], [5]):
         with pytest.raises(DataError, match="to be selected"):
             state.add_all(groups)
+    for group in (0, 5):
+        with pytest.raises(DataError, match=f"group {group} is not selected"):
+            state.remove(group)
     assert state.held == [2]
+
+
+def test_what_a_call_calls_cannot_read_the_state():
+    problem, errors = unread(problem_of(*rows_of())), []
+
+    def read(*_):
+        with pytest.raises(DataError, match="the state is in use") as error:
+            state.gains()
+        errors.append(error)
+
+    def rows(columns):
+        read()
+        return problem.whole.rows(columns)
+
+    object.__setattr__(problem, "rows", rows)
+    state = LinearState(problem, GROUPS)
+    state.greedy("fr", np.ones(5), read, max_groups=2)
+    assert (len(errors), len(state.held)) == (4, 2)  # two reads and two steps
+
+
+@pytest.mark.parametrize("groups", [[], [[]], [[], [0], []]], ids=["none", "empty", "some"])
+@pytest.mark.parametrize("rule", ["fr", "omp", "omp-unwhitened", "omp-single"])
+def test_groups_and_problems_of_no_columns_explain_nothing(rule, groups):
+    X, Y = rows_of(2, width=max(map(len, groups), default=0))
+    state = LinearState(problem_of(X, Y), [np.array(columns, int) for columns in groups])
+    costs, expected = np.ones(len(groups)), explained(X, Y, set(range(X.shape[1])), 0.0)
+    most = state.upper_bounds([], costs, np.array([float(len(groups))]))
+    assert most == pytest.approx(expected, abs=EPS)
+    state.greedy(rule, costs, lambda *_: None)
+    state.add_all([group for group in range(len(groups)) if group not in state.held])
+    assert state.explained == pytest.approx(expected, abs=EPS)
+    assert (state.aliased, state.is_indefinite) == ([], False)
+    assert state.coefficients().shape == (len(groups) + 1, 2, X.shape[1])
+    assert (state.condition(), state.degrees()) == (pytest.approx(1), X.shape[1])
+    losses = [state.copy().remove(group) for group in range(len(groups))]
+    np.testing.assert_allclose(losses, state.losses(), atol=EPS)
 
 
 def test_threads_take_turns():

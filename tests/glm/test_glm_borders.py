@@ -3,6 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
+from scipy import special
 
 import dbselect as ds
 
@@ -46,6 +47,16 @@ def test_a_step_that_leads_too_far_is_halved():
     assert model.deviance == pytest.approx(told.deviance, rel=1e-9)
 
 
+def null_deviance(door: str, frame: pl.DataFrame, family: str) -> float:
+    if door == "python":
+        return ds.fit(frame, "y", ["x"], family=family, offset="o").null_deviance
+    with ds.connect() as connection:
+        connection.register("t", frame.to_arrow())
+        call = f"fit_glm({{'y': y, 'x': x, 'o': o}}, 'y', '{family}', {{'offset': 'o'}})"
+        ((model,),) = connection.execute(f"SELECT {call} FROM t").fetchall()
+    return model["null_deviance"]
+
+
 @pytest.mark.parametrize("door", ["python", "sql"])
 def test_the_null_deviance_beside_an_offset_is_the_least(door):
     """One number is varied by hand: predictors up to 0 have a mean."""
@@ -55,12 +66,14 @@ def test_the_null_deviance_beside_an_offset_is_the_least(door):
     frame = pl.DataFrame({"y": y, "x": x, "o": o})
     eta = (-o.max() - np.linspace(1e-6, 5.0, 200_001))[:, None] + o
     least = (-2 * np.where(y > 0, eta, np.log(-np.expm1(eta)))).sum(axis=1).min()
-    if door == "python":
-        null = ds.fit(frame, "y", ["x"], family="binomial(log)", offset="o").null_deviance
-    else:
-        with ds.connect() as connection:
-            connection.register("t", frame.to_arrow())
-            call = "fit_glm({'y': y, 'x': x, 'o': o}, 'y', 'binomial(log)', {'offset': 'o'})"
-            ((told,),) = connection.execute(f"SELECT {call} FROM t").fetchall()
-        null = told["null_deviance"]
-    assert null == pytest.approx(least, rel=1e-6)
+    assert null_deviance(door, frame, "binomial(log)") == pytest.approx(least, rel=1e-6)
+
+
+@pytest.mark.parametrize("door", ["python", "sql"])
+def test_an_offset_far_from_its_mean_begins_where_every_row_has_a_mean(door):
+    """The mean offset would leave the first row without a mean; predictors from 3 on have one."""
+    y, o = np.array([2, 2, 1, 0, 1, 0]), np.array([-3.0, 0, 0, 0, 0, 0])
+    mean = np.linspace(3.0, 4.0, 200_002)[1:, None] + o
+    least = 2 * (special.xlogy(y, y / mean) - (y - mean)).sum(axis=1).min()
+    frame = pl.DataFrame({"y": y, "x": [0.5, -1, 1, 2, 0, 1], "o": o})
+    assert null_deviance(door, frame, "poisson(identity)") == pytest.approx(least, rel=1e-9)

@@ -224,7 +224,7 @@ def test_criteria_of_gaussian_links_are_likelihoods():
     ],
 )
 def test_what_cannot_be_is_refused(given, words):
-    frame = TABLE.with_columns(minus=pl.col("a") - pl.col("a").mean() - 1.0, low=50 * pl.col("b"))
+    frame = TABLE.with_columns(minus=pl.col("a") - pl.col("a").mean() - 1.0, low=5000 * pl.col("b"))
     given = {"target": "poisson(sqrt)", "columns": COLUMNS} | given
     with pytest.raises(ds.DbselectError, match=words):
         ds.fit(frame, **given)

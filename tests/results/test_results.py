@@ -1,6 +1,8 @@
 """Every family of results and all that is public there: it works, or says why it cannot."""
 
+import copy
 import inspect
+import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -598,3 +600,30 @@ def test_aliased_columns_have_no_tests():
     for name in ("std_error", "statistic", "p_value"):
         assert summary[name].to_list()[2:] == [None, None]
         np.testing.assert_allclose(summary[name][:2], alone.summary()[name])
+
+
+@pytest.mark.parametrize("family", [{}, {"family": "poisson"}])
+def test_aliased_columns_are_in_the_order_of_columns(family):
+    rng = np.random.default_rng(0)
+    near, middle, far = rng.normal(size=(3, 200))
+    columns = {"c": near, "b": middle, "a": far, "c2": near, "b2": middle, "a2": far}
+    target = rng.poisson(np.exp(0.6 * far + 0.4 * middle + 0.2 * near)).astype(float)
+    groups = {"C": ["c", "c2"], "B": ["b", "b2"], "A": ["a", "a2"]}
+    problem = ds.Problem(pl.DataFrame({**columns, "y": target}), "y", groups=groups, **family)
+    sequence = problem.anytime_sequence()
+    assert sequence.steps["group"].to_list()[1:] == ["A", "B", "C"]
+    models = [sequence, problem.fit(), problem.dash(k=3)]
+    assert [model.aliased for model in models] == [("c2", "b2", "a2")] * len(models)
+
+
+def test_what_a_result_lacks_is_no_attribute_of_it():
+    frame = table().select("x", "noise", "y")
+    found = ds.sght(frame, "y", max_columns=1, max_groups=1)
+    without = ds.greedy(ds.objectives.coverage(frame, "y"), k=1)
+    ridged = ds.fit(frame, "y", ridge=1.0)
+    for result, name in ((found, "diagnostics"), (without, "coefficients"), (ridged, "sigma")):
+        assert not hasattr(result, name)
+        with pytest.raises(ds.errors.ArgumentError) as raised:
+            getattr(result, name)
+        assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+        assert type(copy.copy(result)) is type(result)

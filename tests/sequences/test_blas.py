@@ -1,5 +1,8 @@
 """Searches of few rows use one thread of BLAS, and give the others back."""
 
+import subprocess
+import sys
+
 import numpy as np
 import polars as pl
 import pytest
@@ -44,3 +47,19 @@ def test_the_last_search_gives_the_threads_back():
     assert set(threads()) == {2}
     with blas.one_thread(False):
         assert set(threads()) == {2}
+
+
+@pytest.mark.system
+def test_a_wide_search_needs_no_thread_that_cannot_be_started():
+    search = """
+import os
+import numpy as np, dbselect as ds
+gram = ds.gram(np.random.default_rng(0).normal(size=(900, 601)), [f"x{j}" for j in range(601)])
+os.environ["RUST_MIN_STACK"] = str(2**60)
+print(len(ds.anytime_sequence(gram, "x600").steps))
+"""
+    environment = {"DBSELECT_THREADS": "2"}
+    answer = subprocess.run(
+        [sys.executable, "-c", search], env=environment, text=True, capture_output=True, check=False
+    )
+    assert (answer.stdout, answer.stderr) == ("601\n", "")  # the first step is none

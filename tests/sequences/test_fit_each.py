@@ -16,7 +16,7 @@ from dbselect.doors.frames import ExprNamespace
 
 #: Share by which two solutions of a well-conditioned problem may differ.
 NEAR = 1e-10
-#: Condition number below which the above holds.
+#: Condition number below which the above holds; beyond it the share grows in proportion.
 LIMIT = 1e5
 #: p-values by two ways of computing the incomplete beta function.
 NEAR_TAILS = 1e-9
@@ -129,13 +129,13 @@ def test_every_door_has_the_same_model_to_the_last_bit(table, options):
 @each
 def test_lapack_finds_the_same_model(table, options):
     found = by_python(table, options)
-    if isinstance(found, str) or "w" in table.columns or condition(table, found, options) > LIMIT:
-        return
     rows = with_levels(table).fill_nan(None).drop_nulls()
-    kept = [name for name in found.columns if name not in found.aliased]
-    if not kept:
+    if isinstance(found, str):
+        assert found.startswith("target 'y' is constant")
+        assert rows["y"].n_unique() == 1
         return
-    X, y = rows.select(kept).to_numpy(), rows["y"].to_numpy()
+    kept = [name for name in found.columns if name not in found.aliased]
+    X, y = rows[kept].to_numpy().reshape(len(rows), len(kept)), rows["y"].to_numpy()
     mean, target_mean = np.zeros(len(kept)), 0.0
     if options.get("intercept", True):
         mean, target_mean = X.mean(axis=0), y.mean()
@@ -145,10 +145,13 @@ def test_lapack_finds_the_same_model(table, options):
     # A ridge is as many rows more that ask for 0.
     more = np.diag(unit) * math.sqrt(options.get("ridge", 0.0) * len(rows))
     w, *_ = np.linalg.lstsq(np.vstack([X, more]), np.append(y, np.zeros(len(kept))))
-    near = NEAR * math.sqrt((y**2).mean())
-    for name, own, of in zip(kept, w, spread, strict=True):
-        assert found.coefficients[name] == pytest.approx(own, rel=NEAR, abs=near / of)
-    assert found.intercept == pytest.approx(target_mean - w @ mean, rel=NEAR, abs=near * 1e3)
+    # Rounding grows with the condition number.
+    share = NEAR * max(1.0, condition(table, found, options) / LIMIT)
+    near = share * math.sqrt((y**2).mean()) / spread
+    for name, own, size in zip(kept, w, near, strict=True):
+        assert found.coefficients[name] == pytest.approx(own, rel=share, abs=size)
+    error = near @ np.abs(mean)  # of the intercept, by those of the coefficients
+    assert found.intercept == pytest.approx(target_mean - w @ mean, rel=share, abs=error)
     assert found.r2 == pytest.approx(1.0 - ((y - X @ w) ** 2).sum() / (y**2).sum(), abs=NEAR)
 
 

@@ -273,8 +273,10 @@ def test_coefficients_of_dependent_columns_are_refused_without_a_ridge():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 30))
     table = pl.DataFrame({"a": a, "b": b, "c": a + b, "y": a})
+    turns = []
     with pytest.raises(ds.errors.DataError, match=r"columns \['c'\] depend linearly on others"):
-        ds.backward(table, "y", backward="coefficient")
+        ds.backward(table, "y", backward="coefficient", callback=turns.append)
+    assert len(turns) == 3  # each step once
     found = ds.backward(table, "y", backward="coefficient", ridge=0.1)
     assert found.at(size=1).groups == ["a"]
 

@@ -159,10 +159,11 @@ def test_one_response_in_a_list_is_that_response(seed, asked):
     alone = ds.anytime_sequence(problem.gram, "y", problem.names, **options)
     listed = ds.anytime_sequence(problem.gram, ["y"], problem.names, **options)
     own = listed.responses["y"]
-    near = 10 * rounding(problem.table)
-    np.testing.assert_allclose(own.coef, alone.coef, rtol=0, atol=near)
-    np.testing.assert_allclose(own.intercept, alone.intercept, rtol=0, atol=near)
-    pl.testing.assert_series_equal(listed.steps["score"], alone.steps["score"], abs_tol=near)
+    # The library sums over K responses in another order than over one.
+    near = rounding(problem.table)
+    np.testing.assert_allclose(own.coef, alone.coef, rtol=near, atol=near)
+    np.testing.assert_allclose(own.intercept, alone.intercept, rtol=near, atol=near)
+    pl.testing.assert_series_equal(listed.steps["score"], alone.steps["score"], rel_tol=near)
     np.testing.assert_allclose(listed.explained, alone.explained, rtol=0, atol=20 * EPS)
     pl.testing.assert_series_equal(listed.steps["gain"], alone.steps["gain"], abs_tol=20 * EPS)
 

@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 
 import dbselect as ds
 from dbselect import _native
-from dbselect.record.steps import Stop
+from dbselect.record.steps import Choice, Stop
 
 GROUPS = {"ab": ["a", "b"], "c": ["c"], "de": ["d", "e"], "f": ["f"]}
 
@@ -153,3 +153,10 @@ def test_an_interrupt_leaves_the_steps_made_so_far(name):
 def test_what_cannot_be_called_is_refused(name):
     with pytest.raises(ds.errors.ArgumentError, match="callback is 3; it must be a function"):
         call_of(name)(callback=3)
+
+
+def test_stops_and_choices_have_the_numbers_of_the_library():
+    answer = _native.search(GRAM.to_arrow(), "anytime_sequence", "y", {})
+    assert tuple(answer.field("stop").dictionary.to_pylist()) == _native.STOPS
+    choices = answer.field("choices").values.dictionary.to_pylist()
+    assert choices == [choice.name for choice in Choice]

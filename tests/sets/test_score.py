@@ -10,6 +10,7 @@ import time
 import warnings
 from collections import Counter
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -388,6 +389,66 @@ def test_metrics_of_one_name_do_not_share_answers(tmp_path):
     weights[1, -1] = 2.0  # what a repr of the array would leave out
     names = [fingerprint(Weighted(each)) for each in (*weights, weights[0].copy())]
     assert names[0] == names[2] != names[1]
+
+
+#: What changes the answers of a value, one way each: a module before and after.
+CHANGED = {
+    "a function of a module": "import helper\ndef value(): return helper.f()",
+    "an attribute of a class": "class A:\n    scale = {n}\nvalue = A()",
+    "a static method": "class A:\n    @staticmethod\n    def f(): return {n}\nvalue = A()",
+    "a property": "class A:\n    @property\n    def f(self): return {n}\nvalue = A()",
+    "a cached property": (
+        "import functools\nclass A:\n    @functools.cached_property\n"
+        "    def f(self): return {n}\nvalue = A()"
+    ),
+    "a base class": "class B:\n    scale = {n}\nclass A(B): pass\nvalue = A()",
+    "a metaclass": "class M(type):\n    scale = {n}\nclass A(metaclass=M): pass\nvalue = A()",
+    "what an installed package closes over": (
+        "from sklearn.utils.metaestimators import available_if\nvalue = available_if(lambda: {n})"
+    ),
+    "a slot beside attributes": (
+        "class S:\n    __slots__ = ('a',)\nclass A(S): pass\nvalue = A()\nvalue.a, value.b = {n}, 1"
+    ),
+    "an attribute of a list": "class A(list): pass\nvalue = A([1])\nvalue.scale = {n}",
+    "an item of a mapping": "class A(dict): pass\nvalue = A(a={n})\nvalue.scale = 1",
+    "an attribute of a mapping": "class A(dict): pass\nvalue = A(a=1)\nvalue.scale = {n}",
+    "an attribute of a function": "def value(): return value.scale\nvalue.scale = {n}",
+    "a function behind a cache": "import functools\n@functools.cache\ndef value(): return {n}",
+    "a handler of errors": (
+        "def value(x):\n    try:\n        return 1 / x\n    except {error}:\n        return 0"
+    ),
+    "a function that calls itself": "def value(x): return value(x - {n}) if x else 0",
+    "two that call each other": "def g(x): return value(x) + {n}\ndef value(x): return g(x)",
+    "what a list holds": "held = [{n}]\ndef value(): return held[0]",
+    "the dtype of an array": "import numpy as np\nvalue = np.zeros(2, 'i{n}')",
+}
+
+
+@pytest.mark.parametrize("source", CHANGED.values(), ids=CHANGED)
+def test_what_changes_the_answers_changes_the_name(source, monkeypatch):
+    names = []
+    for n in (1, 1, 2):
+        for name, content in (("helper", "def f(): return {n}"), ("mine", source)):
+            module = ModuleType(name)
+            monkeypatch.setitem(sys.modules, name, module)
+            exec(content.format(n=n, error=("OSError", "ValueError")[n - 1]), vars(module))
+        names.append(fingerprint(module.value))
+    assert names[0] == names[1] != names[2]
+    assert None not in names
+
+
+def test_a_value_that_cannot_be_read_has_no_name():
+    class Broken:
+        def __reduce_ex__(self, protocol):
+            raise ValueError("not now")
+
+    def early():
+        return later
+
+    before = fingerprint(early)  # what it closes over is not there yet
+    later = 1
+    assert (fingerprint(Broken()), before) == (None, None)
+    assert fingerprint(early) is not None
 
 
 class Weighted(LinearRegression):

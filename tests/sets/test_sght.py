@@ -344,6 +344,22 @@ def test_path_has_the_model_of_every_pair():
             assert row["converged"]
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("order", [1, -1])
+def test_path_of_a_family_has_the_models_of_single_calls_in_any_order(order):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 6))
+    X[:, 1], X[:, 4] = X[:, 0], X[:, 2] + X[:, 3]
+    y = X @ [1, 1, 0.7, 0.6, 0.9, 0.2] + rng.standard_normal(200) > 0
+    frame = pl.DataFrame(X, schema=list("abcdef")).with_columns(y=y.astype(float))
+    problem = ds.Problem(frame, "y", family="binomial")
+    grid = {"grid_columns": [1, 2, 4, 6][::order], "grid_groups": [6]}
+    for row in problem.sght_path(**grid).points.iter_rows(named=True):
+        model = problem.sght(max_columns=row["max_columns"], max_groups=6)
+        coefficients = {pair["key"]: pair["value"] for pair in row["coefficients"]}
+        assert coefficients == pytest.approx(model.coefficients, rel=1e-6)
+
+
 def test_path_has_a_schema_even_where_nothing_is_kept():
     frame = pl.DataFrame({"a": [1, -1, 1, -1], "b": [1, 1, -1, -1], "y": [1, -1, -1, 1]})
     path = sght_path(ds.gram(frame), "y", grid_columns=[1], grid_groups=[1]).points

@@ -80,11 +80,9 @@ class LevelState(LinearState):
 
     @property
     def aliased(self) -> list[int]:
-        """The columns of the selected groups that depend on columns before them."""
+        """The columns of the selected groups that depend on columns before them, in order."""
         of_levels = self._levels.columns[~self._levels.kept].tolist()
-        aliased = {*super().aliased, *of_levels}
-        held = (column for group in self._held for column in self.members[group].tolist())
-        return [column for column in held if column in aliased]
+        return sorted({*super().aliased, *of_levels})
 
     def gains(self) -> Vector:
         """Return gain(g | S) of each of the J groups; 0 for the selected ones.
@@ -168,7 +166,7 @@ class LevelState(LinearState):
         return self._whole.by_level(self._levels.columns)  # type: ignore[no-any-return]
 
     def dependent(self) -> tuple[Index, Vector, Vector]:
-        """Return what `State.dependent` does, and columns that levels determine up to rounding."""
+        """Return dependent columns, those that levels determine up to rounding among them."""
         found = super().dependent()
         if self.is_within:
             within = self._inside() if self._unsettled is None else self._unsettled

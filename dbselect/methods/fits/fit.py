@@ -216,6 +216,7 @@ def _linear(problem: "Problem", columns: Sequence[str] | None, call: Call) -> Mo
     warn_of_leak(found.correlations, groups.members, target, gram.rows)
     warn_of_dependence(found)
     terms = used.terms.of(groups.members).with_shares(shares_of(moments))
+    kept = set(found.kept)
     return Model(
         target=target,
         intercept=found.intercept,
@@ -224,7 +225,7 @@ def _linear(problem: "Problem", columns: Sequence[str] | None, call: Call) -> Mo
         spent=groups.spent(range(len(groups.names))),
         explained=found.explained,
         r2=found.r2,
-        aliased=tuple(name for name in groups.members if name not in found.kept),
+        aliased=tuple(name for name in groups.members if name not in kept),
         rows=gram.rows,
         skipped=gram.skipped,
         fit=FittedRows(gram, problem.ridge, intercept=problem.intercept),

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import scipy
 
-from dbselect.errors import ArgumentError, DataError
+from dbselect.errors import ArgumentError, DataError, FieldError
 from dbselect.glm.named import family_of, kind_of_family
 from dbselect.glm.newton import Status
 from dbselect.glm.offset import Offset
@@ -59,7 +59,7 @@ class OfFamily(Answer):
             left = np.maximum(deviance / null_deviance, information.SMALLEST_SHARE)
             return information.gaussian_loss(rows, left * null_deviance)
         if not self._has_likelihood:
-            raise ArgumentError(
+            raise FieldError(
                 f"family is {self.family!r}; there is no likelihood to compare, because the "
                 "deviance does not determine the dispersion: choose by held-out rows, with "
                 "cross_validate"
@@ -193,7 +193,7 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
     @property
     def _known_errors(self) -> StandardErrors:
         if self.errors is None:
-            raise ArgumentError(
+            raise FieldError(
                 "the model has no standard errors, which files do not hold and a descent does not "
                 "give; fit its columns with dbselect.fit"
             )
@@ -269,7 +269,7 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
 
     def _criterion(self, price: float) -> float:
         if self.errors is not None and self.errors.ridge:
-            raise ArgumentError(f"ridge is {self.errors.ridge}; criteria of a model are at ridge 0")
+            raise FieldError(f"ridge is {self.errors.ridge}; criteria of a model are at ridge 0")
         loss = self._loss(self.rows, np.array([self.deviance]), self.null_deviance)
         return float(loss[0]) + price * self._parameters
 

@@ -42,10 +42,8 @@ class Separation:
     def aliased(self, names: tuple[str, ...], members: list[str]) -> tuple[str, ...]:
         """Return the columns without coefficients."""
         separated = {members[j] for j in self.at}
-        return (
-            *(name for name in names if name not in separated),
-            *(members[base] for _, base in self.moved),
-        )
+        aliased = {*names} - separated | {members[base] for _, base in self.moved}
+        return tuple(name for name in members if name in aliased)
 
 
 def _last_step(fit: GlmFit) -> Vector:

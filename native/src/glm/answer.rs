@@ -139,10 +139,12 @@ pub fn terms_json(request: &Request, rows: &Rows, start: &Start) -> Cell<'static
     json.map_or(Cell::Null, |json| Cell::Text(Cow::Owned(json)))
 }
 
-/// The columns that are aliased.
+/// The columns that are aliased, in the order of the table.
 pub fn aliased(members: &[String], columns: &[usize], known: &Precision) -> Cell<'static> {
-    let both = columns.iter().zip(&known.aliased);
-    texts(both.filter(|(_, aliased)| **aliased).map(|(&j, _)| &members[j]))
+    let both = columns.iter().zip(&known.aliased).filter(|(_, aliased)| **aliased);
+    let mut columns: Vec<usize> = both.map(|(&j, _)| j).collect();
+    columns.sort_unstable();
+    texts(columns.into_iter().map(|j| &members[j]))
 }
 
 fn model_of(

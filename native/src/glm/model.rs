@@ -7,9 +7,8 @@
 //! Source: McCullagh, Nelder (1989), section 4.4.
 
 use super::family::FAR;
-use super::link::LARGEST_LOG;
 use super::newton::{Fit, Status};
-use super::problem::{Point, Problem};
+use super::problem::{Expansion, Point, Problem};
 use super::request::Request;
 use super::rows::Rows;
 use crate::linear::algebra::dense::dot;
@@ -19,12 +18,18 @@ use crate::linear::state::{Buffers, CONDITION_LIMIT, State};
 /// Share of the deviance that a step of the intercept would explain, below which it is settled.
 const SETTLED: f64 = 1e-14;
 /// Passes after which the intercept is taken as it is.
-const INTERCEPT_PASSES: usize = 50;
+const INTERCEPT_PASSES: usize = 200;
 /// Null deviance below which, a unit of weight, there is nothing to explain.
 const ROUNDING_DEVIANCE: f64 = 1e-14;
 /// What a tolerance is multiplied by where the link is not the canonical one: Fisher's scoring
 /// errs by a share of the last step, not by its square.
 const SCORING_SHARE: f64 = 1e-4;
+
+/// Intercepts beside that of the mean offset which are tried in turn where a row has no mean
+/// there, in units of the predictor.
+fn shifts() -> impl Iterator<Item = f64> {
+    (0..8).chain((-6..0).rev()).flat_map(|power| [-f64::powi(2.0, power), f64::powi(2.0, power)])
+}
 
 /// A problem and the model without columns; `data` is what the first pass found.
 pub struct Start<'r> {
@@ -102,12 +107,17 @@ pub fn start<'r>(
         }
     }
     let mut model = problem.expand(&[], &point)?;
-    // An offset above the mean one may leave a row without a mean; by link log a lower has one.
-    let mut lower = 1.0;
-    while model.deviance >= FAR.sqrt() * problem.weight && is_offset && lower <= LARGEST_LOG {
-        point.intercept -= lower;
-        model = problem.expand(&[], &point)?;
-        lower *= 2.0;
+    // An offset far from the mean one may leave a row without a mean; another intercept has one.
+    let has_means = |model: &Expansion| model.deviance < FAR.sqrt() * problem.weight;
+    let scale = family.predictor(gram.mean(target)).abs().max(1.0);
+    for shift in shifts().filter(|_| is_offset) {
+        if has_means(&model) {
+            break;
+        }
+        let next = Point { intercept: point.intercept + scale * shift, coef: Vec::new() };
+        if let Some(answer) = problem.tried(&[], &next).filter(has_means) {
+            (point, model) = (next, answer);
+        }
     }
     let mut share = 1.0;
     for _ in 1..INTERCEPT_PASSES {
@@ -117,7 +127,7 @@ pub fn start<'r>(
         let next = Point { intercept: point.intercept + share * model.start, coef: Vec::new() };
         match problem.tried(&[], &next) {
             Some(answer) if answer.deviance <= model.deviance => {
-                (point, model, share) = (next, answer, 1.0);
+                (point, model, share) = (next, answer, (2.0 * share).min(1.0));
             }
             _ => share *= 0.5,
         }

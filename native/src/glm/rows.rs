@@ -4,14 +4,13 @@
 //! sums them up with the columns. The linear predictors are taken of centred columns, so that a
 //! mean far from zero costs no digits; of a column of text they are looked up by level.
 
-use std::thread;
-
 use serde_json::Value;
 
 use super::family::Family;
 use super::totals::{Computed, Cut, Run, Sum, Sums, Total};
 use crate::kernel::gaps::Policy;
 use crate::kernel::moments::Moments;
+use crate::kernel::threads::of_each;
 use crate::record::categories::Layout;
 use crate::record::kept::Kept;
 use crate::record::terms::{Category, SKIP, Terms};
@@ -278,19 +277,11 @@ impl<'k> Rows<'k> {
             }
             Ok::<Total, String>(total)
         };
-        let mut all = match threads {
-            1 => of(0)?,
-            _ => thread::scope(|scope| {
-                let spawned: Vec<_> =
-                    (1..threads).map(|thread| scope.spawn(move || of(thread))).collect();
-                let mut all = of(0)?;
-                for other in spawned {
-                    let other = other.join().map_err(|_| "a thread of a pass failed")??;
-                    all.merge(cut, other);
-                }
-                Ok::<Total, String>(all)
-            })?,
-        };
+        let mut totals = of_each((0..threads).collect(), of).into_iter();
+        let mut all = totals.next().unwrap_or_else(|| Ok(Total::new(cut)))?;
+        for other in totals {
+            all.merge(cut, other?);
+        }
         Ok(all.finish(cut))
     }
 

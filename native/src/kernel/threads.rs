@@ -1,7 +1,7 @@
 //! Work in pieces on all cores: a long run of rows, or the parts of a wide panel.
 //!
-//! The one place that decides on how many threads the library runs. Pieces do not depend on that
-//! number, so that results do not either.
+//! Each piece is answered alone and the answers are in the order of the pieces, so that results do
+//! not depend on which thread does what. Where a thread cannot be started, the others do its work.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,14 +40,26 @@ pub fn in_pieces<T: Send>(
     if rows < 2 || work < WORTH_THREADS {
         return vec![answer(0..rows)];
     }
-    let size = rows.div_ceil(cores().min(rows) * PIECES);
+    let cores = cores();
+    let size = rows.div_ceil(cores.min(rows) * PIECES);
     let pieces = (0..rows).step_by(size).map(|first| first..(first + size).min(rows)).collect();
-    of_each(pieces, answer)
+    on_cores(cores, pieces, answer)
 }
 
 /// Answer each of some parts, on all cores, one after the other in the result.
 pub fn of_each<P: Send, T: Send>(parts: Vec<P>, answer: impl Fn(P) -> T + Sync) -> Vec<T> {
-    let helpers = Helpers::take(cores().min(parts.len()) - usize::from(!parts.is_empty()));
+    if parts.len() < 2 {
+        return parts.into_iter().map(answer).collect();
+    }
+    on_cores(cores(), parts, answer)
+}
+
+fn on_cores<P: Send, T: Send>(
+    cores: usize,
+    parts: Vec<P>,
+    answer: impl Fn(P) -> T + Sync,
+) -> Vec<T> {
+    let helpers = Helpers::take(cores - 1, parts.len().saturating_sub(1));
     if helpers.0 == 0 {
         return parts.into_iter().map(answer).collect();
     }
@@ -63,9 +75,11 @@ pub fn of_each<P: Send, T: Send>(parts: Vec<P>, answer: impl Fn(P) -> T + Sync) 
         }
     };
     thread::scope(|scope| {
-        (0..helpers.0).for_each(|_| {
-            scope.spawn(answer_parts);
-        });
+        for _ in 0..helpers.0 {
+            if thread::Builder::new().spawn_scoped(scope, answer_parts).is_err() {
+                break;
+            }
+        }
         answer_parts();
     });
     let mut found = found.into_inner().unwrap_or_else(|error| error.into_inner());
@@ -78,9 +92,8 @@ pub fn of_each<P: Send, T: Send>(parts: Vec<P>, answer: impl Fn(P) -> T + Sync) 
 struct Helpers(usize);
 
 impl Helpers {
-    /// Up to so many, as long as cores are free.
-    fn take(most: usize) -> Helpers {
-        let free = cores() - 1;
+    /// Up to so many, of cores beside that of the call, as long as these are free.
+    fn take(free: usize, most: usize) -> Helpers {
         let mut taken = 0;
         let more = |running: usize| {
             taken = most.min(free.saturating_sub(running));

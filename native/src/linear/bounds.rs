@@ -63,6 +63,9 @@ pub fn upper_bounds(
 fn least_eigenvalue(state: &State, groups: &[usize]) -> f64 {
     let columns: Vec<usize> = groups.iter().flat_map(|&group| state.columns(group)).collect();
     let width = columns.len();
+    if width == 0 {
+        return 1.0;
+    }
     let mut c = state.conditional(&columns);
     let unit: Vec<f64> = columns.iter().map(|&j| 1.0 / state.problem.deviation(j)).collect();
     for (row, own) in c.chunks_exact_mut(width).zip(&unit) {

@@ -4,13 +4,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::kernel::gaps::SUFFIX;
 use crate::record::inputs::curves;
 use crate::record::terms::Terms;
 use crate::words::error::Error;
 use crate::words::nearest::unknown;
-
-/// What the name of an indicator of missing values adds to that of its column.
-pub const SUFFIX: &str = ".missing";
 
 /// Top-level field of a flattened column: `demo.age` and `demo[1]` lie in `demo`.
 pub fn field_of(column: &str) -> &str {

@@ -129,17 +129,9 @@ mod tests {
     use super::*;
     use crate::linear::problem::{Gram, Linear};
     use crate::linear::state::Buffers;
+    use crate::testing::DEPENDENT_GRAM;
 
-    /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; twice a; and y = 3, 4, 6, 9.
-    const GRAM: Gram = Gram {
-        rows: 4,
-        skipped: 0,
-        weight: 4.0,
-        mean: &[2.5, 0.0, 5.0, 5.5],
-        mean_low: &[],
-        missing: &[],
-        comoment: &[5.0, 0.0, 4.0, 10.0, 0.0, 20.0, 10.0, 2.0, 20.0, 21.0],
-    };
+    const GRAM: Gram = DEPENDENT_GRAM;
 
     fn of<T>(at: &[usize], answer: impl FnOnce(&mut State) -> T) -> T {
         let mut problem = Linear::default();

@@ -331,17 +331,9 @@ impl Fitted {
 mod tests {
     use super::*;
     use crate::linear::inference::Tests;
+    use crate::testing::DEPENDENT_GRAM;
 
-    /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; twice a; and y = 3, 4, 6, 9.
-    const GRAM: Gram = Gram {
-        rows: 4,
-        skipped: 1,
-        weight: 4.0,
-        mean: &[2.5, 0.0, 5.0, 5.5],
-        mean_low: &[],
-        missing: &[],
-        comoment: &[5.0, 0.0, 4.0, 10.0, 0.0, 20.0, 10.0, 2.0, 20.0, 21.0],
-    };
+    const GRAM: Gram = Gram { skipped: 1, ..DEPENDENT_GRAM };
 
     fn fitted(columns: &[&str], intercept: bool) -> Fitted {
         let columns = Some(columns.iter().map(|name| name.to_string()).collect());

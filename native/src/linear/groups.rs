@@ -4,7 +4,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::linear::columns::{SUFFIX, fields_of, match_columns, with_indicators};
+use crate::kernel::gaps::SUFFIX;
+use crate::linear::columns::{fields_of, match_columns, with_indicators};
 use crate::record::terms::Terms;
 use crate::words::error::{Error, listed, shown};
 use crate::words::nearest::unknown;
@@ -25,8 +26,6 @@ pub struct Groups {
     pub names: Vec<String>,
     /// The D columns of all groups, group by group; one that lies in several comes as often.
     pub members: Vec<String>,
-    /// Of each member that of the same column that comes first; empty where none comes twice.
-    pub same: Vec<usize>,
     /// Where the columns of each group begin in `members`, and where the last ends.
     pub starts: Vec<usize>,
     /// Cost of each group, in the caller's unit.
@@ -110,18 +109,7 @@ pub fn groups_of(
         members.append(&mut columns);
         starts.push(members.len());
     }
-    let same = same_of(&members);
-    Ok(Groups { names, members, same, starts, costs })
-}
-
-/// The number of the first of the same name; nothing where all differ.
-fn same_of(members: &[String]) -> Vec<usize> {
-    let mut first: HashMap<&str, usize> = HashMap::new();
-    let mut same = Vec::with_capacity(members.len());
-    for (at, name) in members.iter().enumerate() {
-        same.push(*first.entry(name).or_insert(at));
-    }
-    if first.len() < members.len() { same } else { Vec::new() }
+    Ok(Groups { names, members, starts, costs })
 }
 
 /// Every top-level field as a group.
@@ -249,7 +237,7 @@ mod tests {
         let none = Terms::default();
         let groups = groups_of(&features, Some(&asked), None, "y", &none, true).unwrap();
         assert_eq!(groups.members, ["b", "a", "a", "c"]);
-        assert_eq!((groups.same, groups.starts), (vec![0, 1, 1, 3], vec![0, 2, 4]));
+        assert_eq!(groups.starts, [0, 2, 4]);
     }
 
     #[test]

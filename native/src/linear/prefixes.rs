@@ -15,7 +15,7 @@ pub fn prefix_coefficients(
 ) {
     state.invert();
     let (columns, responses) = (state.problem.width(), state.problem.responses());
-    let mut after = all.chunks_exact_mut(responses * width);
+    let mut after = all.chunks_exact_mut((responses * width).max(1));
     let mut coef = vec![0.0; responses * state.support().len()];
     let rank = state.support().len();
     after.next();
@@ -28,7 +28,8 @@ pub fn prefix_coefficients(
             }
         }
         let used = &state.support()[..held.rows().end];
-        for (coef, own) in coef.chunks_exact(rank.max(1)).zip(after.chunks_exact_mut(width)) {
+        for (coef, own) in coef.chunks_exact(rank.max(1)).zip(after.chunks_exact_mut(width.max(1)))
+        {
             used.iter().zip(coef).for_each(|(&column, w)| own[place(column)] = *w);
         }
     }

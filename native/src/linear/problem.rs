@@ -14,9 +14,10 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::kernel::gaps::{NO_SHARE, SUFFIX};
 use crate::kernel::possible::{INDEFINITE, LEAST_SQUARE, fault, is_indefinite, packed};
 use crate::kernel::rank_update::triangle;
-use crate::linear::columns::{SUFFIX, position};
+use crate::linear::columns::position;
 use crate::record::terms::Terms;
 use crate::words::error::Error;
 
@@ -32,8 +33,6 @@ const LARGE: f64 = 1e9;
 /// No type of whole numbers or decimals varies by so small a share of its mean, however much is
 /// known of that: an intercept would overflow.
 const LEAST_SHARE: f64 = 1e-90;
-/// Share of the weight that is taken for nothing beside rounding.
-const NO_SHARE: f64 = 1e-14;
 /// What else a target without a square may be, where its mean has none either.
 const UNDERFLOW: &str = ", or so small that its squares, times the weights, underflow; multiply it, \
                          or all weights (which leaves the fit as it is), by a power of ten";

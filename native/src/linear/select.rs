@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::columns::{SUFFIX, match_columns, with_indicators};
+use super::columns::{match_columns, with_indicators};
+use crate::kernel::gaps::SUFFIX;
 use crate::record::gram::Record;
 use crate::record::inputs::curves;
 use crate::record::terms::{Terms, sources};

@@ -255,6 +255,11 @@ impl<'p> State<'p> {
         self.own
     }
 
+    /// How many doubles a row of U has: one where there is no column, and no row.
+    fn row_width(&self) -> usize {
+        self.problem.width().max(1)
+    }
+
     /// J, the number of groups.
     pub fn size(&self) -> usize {
         self.starts.len() - 1
@@ -301,22 +306,25 @@ impl<'p> State<'p> {
         dot(&self.own.z, &self.own.z)
     }
 
-    /// The columns of the selected groups that depend on columns before them, each once.
+    /// The selected columns that depend on columns selected before them, each once, in order.
     pub fn aliased(&self) -> Vec<usize> {
         let of = |held: &Held| self.columns(held.group);
         let columns = self.held().iter().flat_map(of).filter(|&j| self.place(j).is_none());
+        let mut columns: Vec<usize> = columns.collect();
         let same = &self.problem.same;
-        if same.is_empty() {
-            return columns.collect();
+        if !same.is_empty() {
+            let mut there: HashSet<usize> = self.support().iter().map(|&j| same[j]).collect();
+            columns.retain(|&j| there.insert(same[j]));
         }
-        let mut there: HashSet<usize> = self.support().iter().map(|&j| same[j]).collect();
-        columns.filter(|&j| there.insert(same[j])).collect()
+        columns.sort_unstable();
+        columns
     }
 
     /// What is left of each column's variance, given the first rows of U.
     pub fn left(&self, rows: usize) -> Vec<f64> {
-        let width = self.problem.width();
-        let mut left: Vec<f64> = (0..width).map(|j| self.problem.variance(j)).collect();
+        let width = self.row_width();
+        let mut left: Vec<f64> =
+            (0..self.problem.width()).map(|j| self.problem.variance(j)).collect();
         for row in self.own.u[..rows * width].chunks_exact(width) {
             left.iter_mut().zip(row).for_each(|(left, u)| *left -= u * u);
         }
@@ -334,8 +342,8 @@ impl<'p> State<'p> {
 
     /// U at some columns, row by row.
     pub fn factor_at(&self, columns: &[usize]) -> Vec<f64> {
-        let width = self.problem.width();
-        let rows = self.own.u[..self.own.support.len() * width].chunks_exact(width.max(1));
+        let width = self.row_width();
+        let rows = self.own.u[..self.own.support.len() * width].chunks_exact(width);
         rows.flat_map(|row| columns.iter().map(|&j| row[j])).collect()
     }
 
@@ -344,7 +352,7 @@ impl<'p> State<'p> {
     /// Only columns that vary much beyond those before them are asked: what rounding does to
     /// others, they multiply.
     pub fn is_indefinite(&self) -> bool {
-        let width = self.problem.width();
+        let width = self.row_width();
         let is_far = |(row, &column): (usize, &usize)| {
             let pivot = self.own.u[row * width + column];
             pivot * pivot > LEAST_LEFT * self.problem.variance(column)
@@ -384,7 +392,7 @@ impl<'p> State<'p> {
     /// that brings nothing back.
     fn dependences(&mut self) -> Vec<Dependence> {
         self.take_in();
-        let width = self.problem.width();
+        let width = self.row_width();
         let Buffers { held, support, inverse, .. } = &self.own;
         let deviations: Vec<f64> = support.iter().map(|&j| self.problem.deviation(j)).collect();
         let mut found = Vec::new();
@@ -409,7 +417,7 @@ impl<'p> State<'p> {
     /// Bring the sums of `Inverse` up to date.
     fn take_in(&mut self) {
         self.invert();
-        let width = self.problem.width();
+        let width = self.row_width();
         let Buffers { held, place, support, u, m, inverse, scratch, .. } = &mut self.own;
         let Inverse { rows: first, groups, blocks, aliased, weights, .. } = inverse;
         let mut start = 0;
@@ -434,7 +442,7 @@ impl<'p> State<'p> {
         weights.resize(aliased.len() * width, 0.0);
         let (before, new) = weights.split_at_mut(known);
         let columns: Vec<usize> = aliased.iter().map(|&(column, _)| column).collect();
-        let (columns, entered) = columns.split_at(known / width.max(1));
+        let (columns, entered) = columns.split_at(known / width);
         scratch.shares.clear();
         for &column in columns {
             let new_rows = *first..support.len();
@@ -465,7 +473,7 @@ impl<'p> State<'p> {
     /// Write gain(g | S) of each of the J groups; 0 for the selected ones.
     pub fn gains(&mut self, gains: &mut Vec<f64>) {
         self.descend();
-        let width = self.problem.width().max(1);
+        let width = self.row_width();
         let Buffers { waiting, blocks, block_starts, b, floor, scratch, .. } = &mut self.own;
         gains.clear();
         for (group, waits) in waiting.iter().enumerate() {
@@ -524,7 +532,7 @@ impl<'p> State<'p> {
 
     /// Select several groups in one step.
     fn add_at_once(&mut self, groups: &[usize]) -> f64 {
-        let (width, responses) = (self.problem.width(), self.problem.responses());
+        let (width, responses) = (self.row_width(), self.problem.responses());
         let columns: Vec<usize> = groups.iter().flat_map(|&group| self.columns(group)).collect();
         let rank = self.own.support.len();
         self.own.u.truncate(rank * width);
@@ -559,7 +567,7 @@ impl<'p> State<'p> {
 
     /// Take from the rows of new columns, which follow those of U, what those explain.
     fn condition_new(&mut self, columns: &[usize]) {
-        let (width, rank) = (self.problem.width(), self.own.support.len());
+        let (width, rank) = (self.row_width(), self.own.support.len());
         let Buffers { u, support, place, .. } = &mut self.own;
         let (rows, new) = u.split_at_mut(rank * width);
         if columns.len() * rank * width < WIDE {
@@ -577,7 +585,7 @@ impl<'p> State<'p> {
 
     /// Take from the blocks of the groups that wait what rows of U explain that they lack.
     fn descend(&mut self) {
-        let width = self.problem.width();
+        let width = self.row_width();
         let Buffers { waiting, blocks, given, block_starts, support, u, .. } = &mut self.own;
         let new = *given..support.len();
         *given = new.end;
@@ -625,7 +633,7 @@ impl<'p> State<'p> {
 
     /// Copy the conditional block of new columns, whose rows follow those of U.
     fn copy_block(&mut self, columns: &[usize]) {
-        let (width, rank) = (self.problem.width(), self.own.support.len());
+        let (width, rank) = (self.row_width(), self.own.support.len());
         let Buffers { u, scratch, .. } = &mut self.own;
         scratch.factor.clear();
         for row in u[rank * width..].chunks_exact(width) {
@@ -641,7 +649,7 @@ impl<'p> State<'p> {
     fn eliminate_certain(&mut self, columns: &[usize]) {
         self.copy_block(columns);
         self.invert();
-        let (width, size) = (self.problem.width(), columns.len());
+        let (width, size) = (self.row_width(), columns.len());
         let rank = self.own.support.len();
         let Buffers { u, m, support, scratch, .. } = &mut self.own;
         let Scratch { factor, floor, inverse, below, shares, kept, .. } = scratch;
@@ -678,7 +686,7 @@ impl<'p> State<'p> {
 
     /// Turn the rows of new columns into rows of U, and append their coordinates.
     fn forward(&mut self, columns: &[usize]) {
-        let (width, size) = (self.problem.width(), columns.len());
+        let (width, size) = (self.row_width(), columns.len());
         let (rank, responses) = (self.own.support.len(), self.problem.responses());
         let Buffers { u, z, b, scratch, .. } = &mut self.own;
         let Scratch { factor, kept, shares, .. } = scratch;
@@ -707,15 +715,15 @@ impl<'p> State<'p> {
     /// Bring M up to date by all rows at a time that it lacks, so that little is left to do at the
     /// end of a search.
     pub fn invert_ahead(&mut self) {
-        let known = self.own.m.len() / self.problem.width().max(1);
+        let known = self.own.m.len() / self.row_width();
         let more = (self.own.support.len() - known) / ROWS_AT_ONCE;
         self.invert_rows(known + more * ROWS_AT_ONCE);
     }
 
     fn invert_rows(&mut self, end: usize) {
-        let width = self.problem.width();
+        let width = self.row_width();
         let Buffers { u, m, support, scratch, .. } = &mut self.own;
-        let mut first = m.len() / width.max(1);
+        let mut first = m.len() / width;
         for columns in support[first..end].chunks(ROWS_AT_ONCE) {
             m.resize((first + columns.len()) * width, 0.0);
             let (above, own) = m.split_at_mut(first * width);
@@ -742,7 +750,7 @@ impl<'p> State<'p> {
     /// after the other.
     pub fn coefficients(&mut self, coef: &mut Vec<f64>) {
         self.invert();
-        let (width, responses) = (self.problem.width(), self.problem.responses());
+        let (width, responses) = (self.row_width(), self.problem.responses());
         let Buffers { support, m, z, inverse, .. } = &mut self.own;
         let rank = support.len();
         if inverse.coef.len() != z.len() {
@@ -761,7 +769,7 @@ impl<'p> State<'p> {
     /// Bound the condition number of C_SS by the square of that of its factor, in the 1-norm.
     pub fn condition(&mut self) -> f64 {
         self.invert();
-        let width = self.problem.width();
+        let width = self.row_width();
         let Buffers { u, m, support, .. } = &self.own;
         let column = |(k, &column): (usize, &usize)| -> f64 {
             (0..=k).map(|i| u[i * width + column].abs()).sum()
@@ -815,7 +823,7 @@ impl<'p> State<'p> {
         coef: &[f64],
         stand_in: &[&Dependence],
     ) -> Option<f64> {
-        let (width, responses) = (self.problem.width(), self.problem.responses());
+        let (width, responses) = (self.row_width(), self.problem.responses());
         let rank = self.own.support.len();
         let Buffers { inverse: sums, held, scratch, floor: floors, .. } = &mut self.own;
         let held = held[at];
@@ -860,7 +868,7 @@ impl<'p> State<'p> {
         self.take_out(group);
         // What follows from U is computed anew.
         self.own.b.copy_from_slice(&self.problem.target);
-        let (width, Buffers { b, u, z, .. }) = (self.problem.width(), &mut self.own);
+        let (width, Buffers { b, u, z, .. }) = (self.row_width(), &mut self.own);
         descend_gradient(b, u, width, z);
         self.own_blocks();
         for other in again {
@@ -878,7 +886,7 @@ impl<'p> State<'p> {
 
     /// Whether so little is left of a selected column that rotations cost half of its digits.
     fn is_doubtful(&self) -> bool {
-        let width = self.problem.width();
+        let width = self.row_width();
         let is_near = |(row, &column): (usize, &usize)| {
             self.own.u[row * width + column].powi(2) <= NEAR_SHARE * self.problem.scale(column)
         };
@@ -892,7 +900,7 @@ impl<'p> State<'p> {
         };
         self.invert();
         self.own.inverse.clear();
-        let (width, responses) = (self.problem.width(), self.problem.responses());
+        let (width, responses) = (self.row_width(), self.problem.responses());
         let Buffers { held, waiting, support, place, u, z, m, scratch, .. } = &mut self.own;
         let Held { start, rank: size, .. } = held.remove(position);
         waiting[group] = true;

@@ -149,21 +149,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::linear::problem::Gram;
     use crate::methods::Method;
     use crate::methods::question::{Asker, Question};
     use crate::record::terms::Terms;
-
-    /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; and y = 2 a + b / 2 + 1/2.
-    const GRAM: Gram = Gram {
-        rows: 4,
-        skipped: 0,
-        weight: 4.0,
-        mean: &[2.5, 0.0, 5.5],
-        mean_low: &[],
-        missing: &[],
-        comoment: &[5.0, 0.0, 4.0, 10.0, 2.0, 21.0],
-    };
+    use crate::testing::GRAM;
 
     fn answer(budget: f64) -> (Vec<Cell<'static>>, Vec<f64>) {
         let costs = vec![("a".to_string(), Value::Whole(5)), ("b".to_string(), Value::Whole(1))];

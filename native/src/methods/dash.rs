@@ -74,10 +74,6 @@ impl Limited for DashOptions {
         }
     }
 
-    fn limits(&self) -> (Option<f64>, Option<i64>) {
-        (None, None)
-    }
-
     fn check_plan(&self, plan: &Plan) -> Result<(), Error> {
         let (k, size, first) = (self.k, plan.groups.names.len() as i64, plan.first.len() as i64);
         if k > size {

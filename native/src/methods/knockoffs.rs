@@ -180,10 +180,6 @@ impl Limited for KnockoffOptions {
         Err(refused("q", &Value::Number(self.q)))
     }
 
-    fn limits(&self) -> (Option<f64>, Option<i64>) {
-        (None, None)
-    }
-
     fn check_plan(&self, plan: &Plan) -> Result<(), Error> {
         let count = plan.groups.names.len();
         let least = (1.0 / bound_of_each(self.q, self.draws as usize)).ceil();

@@ -321,10 +321,6 @@ impl Limited for LassoOptions {
         self.check_numbers()
     }
 
-    fn limits(&self) -> (Option<f64>, Option<i64>) {
-        (None, None)
-    }
-
     fn check_plan(&self, plan: &Plan) -> Result<(), Error> {
         self.factors(plan).map(|_| ())
     }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use crate::kernel::possible::{INDEFINITE, is_possible};
 use crate::linear::algebra::student::Student;
 use crate::linear::groups::Groups;
+use crate::linear::prefixes::degrees;
 use crate::linear::state::{Buffers, State};
 use crate::methods::answer::{Cell, Found};
 use crate::methods::chosen::Chosen;
@@ -104,20 +105,6 @@ impl Pattern {
     }
 }
 
-/// The effective number of parameters, `tr(C_SS^-1 G_SS)`: of least squares the rank.
-///
-/// Hastie, Tibshirani, Friedman (2009), The Elements of Statistical Learning, eq. 3.50.
-fn degrees(state: &mut State) -> f64 {
-    state.invert();
-    let width = state.problem.width().max(1);
-    let mut degrees = state.support().len() as f64;
-    for (k, row) in state.inverse().chunks_exact(width).enumerate() {
-        let own = row[..=k].iter().zip(state.support());
-        degrees -= own.map(|(m, &column)| m * m * state.problem.ridge[column]).sum::<f64>();
-    }
-    degrees
-}
-
 /// Patterns that are asked for by the names of their groups.
 #[derive(Clone, Debug)]
 pub struct Available {
@@ -140,10 +127,6 @@ impl Available {
 impl Limited for Available {
     fn check(&self) -> Result<(), Error> {
         Ok(())
-    }
-
-    fn limits(&self) -> (Option<f64>, Option<i64>) {
-        (None, None)
     }
 }
 
@@ -171,22 +154,12 @@ impl Choice for Available {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linear::problem::{Gram, Linear};
+    use crate::linear::problem::Linear;
     use crate::methods::PATTERNS;
     use crate::methods::given::read_choice;
     use crate::methods::value::Value;
     use crate::record::terms::Terms;
-
-    /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; and y = 3, 4, 6, 9.
-    const GRAM: Gram = Gram {
-        rows: 4,
-        skipped: 0,
-        weight: 4.0,
-        mean: &[2.5, 0.0, 5.5],
-        mean_low: &[],
-        missing: &[],
-        comoment: &[5.0, 0.0, 4.0, 10.0, 2.0, 21.0],
-    };
+    use crate::testing::GRAM;
 
     fn solved(groups: &[usize]) -> Pattern {
         let costs = [("a", 5.0), ("b", 1.0)].map(|(name, x)| (name.to_string(), Value::Number(x)));

@@ -299,17 +299,7 @@ mod tests {
     use crate::methods::options::StepOptions;
     use crate::record::terms::Terms;
     use crate::search::steps::to_the_end;
-
-    /// Columns a, 1, 2, 3, 4; b, 1, -1, -1, 1; and y = 2 a + b / 2 + 1/2.
-    const GRAM: Gram = Gram {
-        rows: 4,
-        skipped: 0,
-        weight: 4.0,
-        mean: &[2.5, 0.0, 5.5],
-        mean_low: &[],
-        missing: &[],
-        comoment: &[5.0, 0.0, 4.0, 10.0, 2.0, 21.0],
-    };
+    use crate::testing::GRAM;
 
     fn request(method: Method) -> (Request, Plan) {
         request_with(method, Fields::default())

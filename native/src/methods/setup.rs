@@ -33,7 +33,9 @@ pub trait Limited {
     /// Refuse what no columns could make right.
     fn check(&self) -> Result<(), Error>;
     /// Limits on the summed cost and on the number of groups.
-    fn limits(&self) -> (Option<f64>, Option<i64>);
+    fn limits(&self) -> (Option<f64>, Option<i64>) {
+        (None, None)
+    }
     /// Numbers of other groups than those to take first that it begins with.
     fn start(&self, _groups: &Groups, _first: &[usize]) -> Result<Vec<usize>, Error> {
         Ok(Vec::new())

@@ -241,10 +241,6 @@ impl Limited for SghtOptions {
         self.check_numbers()
     }
 
-    fn limits(&self) -> (Option<f64>, Option<i64>) {
-        (None, None)
-    }
-
     fn check_plan(&self, plan: &Plan) -> Result<(), Error> {
         self.limits_of(&plan.groups).map(|_| ())
     }

@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::thread;
 
 use arrow_array::builder::LargeStringBuilder;
 use arrow_array::cast::AsArray;
@@ -21,7 +19,7 @@ use crate::kernel::chunk::{Chunk, Missing, mark_nan};
 use crate::kernel::fold::{DAY, MICROSECOND, MILLISECOND, SECOND, Value, mix, refusal};
 use crate::kernel::gaps::Policy;
 use crate::kernel::rank_update::triangle;
-use crate::kernel::threads::cores;
+use crate::kernel::threads::{cores, of_each};
 use crate::kernel::units::Units;
 use crate::record::gram::{FIELDS, RawRecord, Record, Recorded, check_overflow, expect_ahead};
 use crate::record::inputs::{self, Kind};
@@ -679,13 +677,11 @@ impl<'n> Numbers<'n> {
         if cores < 2 || records.len() < cores {
             return self.write_all(records);
         }
-        let (some, others) = records.split_at_mut(records.len() / cores);
-        let first = self.take(some);
-        thread::scope(|scope| {
-            let first = scope.spawn(|| first.write_all(some));
-            let rest = self.write(others, cores - 1);
-            first.join().unwrap_or_else(|panic| resume_unwind(panic)).and(rest)
-        })
+        let size = records.len().div_ceil(cores);
+        let parts = records.chunks_mut(size).map(|some| (self.take(some), some)).collect();
+        of_each(parts, |(own, some): (Numbers, &mut [Option<R>])| own.write_all(some))
+            .into_iter()
+            .collect()
     }
 
     /// Take away the places of some records, which come first.

@@ -62,6 +62,10 @@ def case(draw: random.Random) -> None:
         truth = explained(frame, fitted.columns)
         assert abs(fitted.explained - truth) < TOLD, f"fit: {fitted.explained} for {truth}"
     intercept = draw.random() < 0.5
+    predictor, is_warned = told(lambda: ds.AnytimePredictor(frame, "y"))
+    if not is_warned:
+        r2, truth = predictor.patterns([names])[0]["r2"], explained(frame, names)
+        assert abs(r2 - truth) < TOLD, f"predictor: r2 {r2} for {truth}"
     path, is_warned = told(lambda: ds.lasso_path(frame, "y", intercept=intercept))
     if not is_warned:
         _follows(frame, path, intercept)

@@ -10,6 +10,7 @@ use super::grams::Grams;
 use super::values::Values;
 use super::vectors::{Vector, bytes, text};
 use crate::methods::Method;
+use crate::methods::options::OF_PYTHON;
 use crate::methods::value::Value;
 use crate::record::gram::Names;
 use crate::record::terms::Terms;
@@ -106,6 +107,13 @@ impl<'c> Asked<'c> {
         let given: Vec<_> = named.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
         if given.iter().any(|(name, _)| name.is_empty()) {
             return Err("options has a field without a name; name every field".to_string());
+        }
+        let method = self.method.name;
+        let is_of_python = |name: &str| OF_PYTHON.contains(&(method, name));
+        if let Some((name, _)) = given.iter().find(|(name, _)| is_of_python(name)) {
+            return Err(format!(
+                "{method} has no option '{name}' in SQL; dbselect.{method} has it in Python"
+            ));
         }
         let known = self.method.options();
         read(&target, &given).map_err(|error| {

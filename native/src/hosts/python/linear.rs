@@ -1,11 +1,13 @@
 //! Entry points for the state of a linear problem, whose correlations are NumPy's or are read by
 //! Python as they are needed.
 
+use std::borrow::Cow;
 use std::ffi::{CStr, c_char};
 use std::ops::Range;
 use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use super::guard;
 use super::turns::{OnTurn, calling};
@@ -15,12 +17,13 @@ use crate::linear::problem::{Linear, Rows, first_of_same};
 use crate::linear::state::{Buffers, State};
 use crate::methods::value::Value;
 use crate::search::steps::{Interrupted, Step, Stop};
-use crate::search::walks::criteria::Criterion;
-use crate::search::walks::criteria::Rule;
+use crate::search::walks::criteria::{Criterion, Rule};
 use crate::search::walks::greedy::{Limits, Prices, greedy_search};
 
 /// Why a call ends that reads rows which Python does not bring.
 const UNREAD: &str = "rows of the Gram were not read";
+
+const IN_USE: &str = "the state is in use: it cannot be read by what a call of it calls";
 
 const POISONED: &str = "an earlier call failed; the state cannot be used";
 
@@ -48,9 +51,8 @@ pub struct Given {
     /// D and K.
     width: usize,
     responses: usize,
-    /// D times D correlations, or null where `on_need` brings them.
+    /// D times D correlations, or null where calls bring them.
     correlations: *const f64,
-    on_need: Option<OnNeed>,
     /// Of each group in turn its own block, without the ridge; null where correlations are there.
     blocks: *const f64,
     /// Diagonal of the correlations, D doubles.
@@ -70,38 +72,13 @@ pub struct Given {
     groups: usize,
 }
 
-/// Where correlations are.
+/// What is known of correlations without a call of Python.
 #[derive(Debug)]
 enum Source {
-    /// In memory, row by row.
+    /// All of them, row by row.
     Memory(&'static [f64]),
-    /// In Python, but for the blocks of the groups.
-    Read(Reading),
-}
-
-#[derive(Debug)]
-struct Reading {
-    on_need: OnNeed,
-    blocks: Vec<f64>,
-    /// Where the block of the group begins that begins with a column.
-    starts: Vec<usize>,
-    /// Rows that are read already, and of which columns.
-    ahead: Mutex<(Vec<usize>, Vec<f64>)>,
-    /// Whether rows that were needed were not read.
-    has_failed: AtomicBool,
-}
-
-impl Reading {
-    /// Have Python write the rows of some columns.
-    fn bring(&self, columns: &[usize], rows: &mut [f64]) -> bool {
-        let (at, count) = (columns.as_ptr(), columns.len());
-        let mut needed = Needed { columns: at, count, rows: rows.as_mut_ptr(), is_read: 0 };
-        // SAFETY: the maker of the problem keeps the function for as long as the problem lives, and
-        // it writes only the rows, for which there is room, and the answer. No exception passes
-        // through: ctypes lets none out.
-        unsafe { (self.on_need)(&mut needed) };
-        needed.is_read != 0
-    }
+    /// Those within each group, and where the block begins of the group that begins with a column.
+    Blocks(Vec<f64>, Vec<usize>),
 }
 
 /// The columns of groups, one after the other, among those of a Gram.
@@ -126,62 +103,86 @@ impl Gathered {
     }
 }
 
-impl Rows for Gathered {
+/// Correlations for the length of one call, which has its own function for rows.
+#[derive(Debug)]
+struct Reading {
+    gathered: Arc<Gathered>,
+    on_need: Option<OnNeed>,
+    /// Rows that are read already, and of which columns.
+    ahead: (Vec<usize>, Vec<f64>),
+    /// Whether rows that were needed were not read; then none are read any more.
+    has_failed: AtomicBool,
+}
+
+impl Reading {
+    fn of(gathered: &Arc<Gathered>, on_need: Option<OnNeed>) -> Reading {
+        let (ahead, has_failed) = Default::default();
+        Reading { gathered: gathered.clone(), on_need, ahead, has_failed }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// Have Python write the rows of some columns of the Gram; zeros are left where it does not.
+    fn bring(&self, columns: &[usize]) -> Vec<f64> {
+        let mut rows = vec![0.0; columns.len() * self.gathered.width];
+        let (at, count) = (columns.as_ptr(), columns.len());
+        let mut needed = Needed { columns: at, count, rows: rows.as_mut_ptr(), is_read: 0 };
+        if let (Some(on_need), false) = (self.on_need, self.has_failed()) {
+            // SAFETY: the caller keeps the function for as long as the call lasts, and it writes
+            // only the rows, for which there is room, and the answer. No exception passes through:
+            // ctypes lets none out.
+            unsafe { on_need(&mut needed) };
+        }
+        if needed.is_read == 0 {
+            self.has_failed.store(true, Ordering::Relaxed);
+            rows.fill(0.0);
+        }
+        rows
+    }
+}
+
+impl Rows for Reading {
     fn read(&self, columns: &[usize], rows: &mut [f64]) {
-        let numbers: Vec<usize> = columns.iter().map(|&j| self.column[j]).collect();
-        let into = rows.chunks_exact_mut(self.column.len().max(1));
-        match &self.source {
-            Source::Memory(all) => {
-                for (&j, into) in numbers.iter().zip(into) {
-                    self.gather(&all[j * self.width..][..self.width], into);
-                }
+        let Gathered { source, width, column, .. } = &*self.gathered;
+        let numbers: Vec<usize> = columns.iter().map(|&j| column[j]).collect();
+        let known = |j: &usize| self.ahead.0.iter().position(|other| other == j);
+        let brought;
+        let (all, places) = match (source, numbers.iter().map(known).collect()) {
+            (Source::Memory(all), _) => (*all, numbers),
+            (_, Some(places)) => (&self.ahead.1[..], places),
+            (_, None) => {
+                brought = self.bring(&numbers);
+                (&brought[..], (0..numbers.len()).collect())
             }
-            Source::Read(reading) => {
-                let mut found = vec![0.0; numbers.len() * self.width];
-                let ahead = reading.ahead.lock();
-                let known = ahead.as_ref().map_or((&[][..], &[][..]), |a| (&a.0[..], &a.1[..]));
-                let places: Option<Vec<usize>> =
-                    numbers.iter().map(|j| known.0.iter().position(|other| other == j)).collect();
-                let is_read = match places {
-                    Some(places) => {
-                        for (at, into) in places.iter().zip(found.chunks_exact_mut(self.width)) {
-                            into.copy_from_slice(&known.1[at * self.width..][..self.width]);
-                        }
-                        true
-                    }
-                    None => reading.bring(&numbers, &mut found),
-                };
-                if !is_read {
-                    reading.has_failed.store(true, Ordering::Relaxed);
-                    found.fill(0.0);
-                }
-                for (row, into) in found.chunks_exact(self.width.max(1)).zip(into) {
-                    self.gather(row, into);
-                }
-            }
+        };
+        for (at, into) in places.into_iter().zip(rows.chunks_exact_mut(column.len().max(1))) {
+            self.gathered.gather(&all[at * width..][..*width], into);
         }
     }
 
     fn append_block(&self, columns: Range<usize>, blocks: &mut Vec<f64>) {
+        let Gathered { source, width, column, variances, .. } = &*self.gathered;
         let size = columns.len();
-        match &self.source {
-            _ if size == 1 => blocks.push(self.variances[self.column[columns.start]]),
+        match source {
+            _ if size == 1 => blocks.push(variances[column[columns.start]]),
             Source::Memory(all) => {
-                let own = &self.column[columns];
+                let own = &column[columns];
                 for &i in own {
-                    blocks.extend(own.iter().map(|&j| all[i * self.width + j]));
+                    blocks.extend(own.iter().map(|&j| all[i * width + j]));
                 }
             }
-            Source::Read(reading) if size > 0 => {
-                let start = reading.starts[columns.start];
-                blocks.extend_from_slice(&reading.blocks[start..start + size * size]);
+            Source::Blocks(all, starts) if size > 0 => {
+                let start = starts[columns.start];
+                blocks.extend_from_slice(&all[start..start + size * size]);
             }
-            Source::Read(_) => (),
+            Source::Blocks(..) => (),
         }
     }
 
     fn variance(&self, column: usize) -> f64 {
-        self.variances[self.column[column]]
+        self.gathered.variances[self.gathered.column[column]]
     }
 }
 
@@ -202,12 +203,26 @@ struct Setting {
 pub struct Selection {
     setting: Arc<Setting>,
     buffers: Mutex<Buffers>,
+    /// The thread whose call is under way.
+    user: Mutex<Option<ThreadId>>,
+}
+
+/// The arrays of a state for the length of a call.
+struct InUse<'s> {
+    buffers: MutexGuard<'s, Buffers>,
+    state: &'s Selection,
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        *self.state.user() = None;
+    }
 }
 
 impl Setting {
     /// # Safety
-    /// The pointers are to as many numbers as their fields say. Correlations and `on_need` live as
-    /// long as the result, and nobody changes the former.
+    /// The pointers are to as many numbers as their fields say. Correlations live as long as the
+    /// result, and nobody changes them.
     unsafe fn of(given: &Given) -> Result<Setting, String> {
         let Given { width, responses, groups, .. } = *given;
         // SAFETY: see the caller's promise; nothing is read from null, as slices of 0 doubles have
@@ -243,24 +258,20 @@ impl Setting {
             column.push(j);
             starts.push(column.len());
         }
-        let source = match given.on_need {
-            _ if !given.correlations.is_null() => {
-                // SAFETY: see the caller's promise.
-                Source::Memory(unsafe { numbers(given.correlations, width * width) })
+        let source = if !given.correlations.is_null() {
+            // SAFETY: see the caller's promise.
+            Source::Memory(unsafe { numbers(given.correlations, width * width) })
+        } else if !given.blocks.is_null() {
+            let mut places = vec![0; column.len() + 1];
+            let mut end = 0;
+            for bounds in starts[..=groups].windows(2) {
+                places[bounds[0]] = end;
+                end += (bounds[1] - bounds[0]).pow(2);
             }
-            Some(on_need) => {
-                let mut places = vec![0; column.len() + 1];
-                let mut end = 0;
-                for bounds in starts[..=groups].windows(2) {
-                    places[bounds[0]] = end;
-                    end += (bounds[1] - bounds[0]).pow(2);
-                }
-                // SAFETY: see the caller's promise.
-                let blocks = unsafe { numbers(given.blocks, end) }.to_vec();
-                let (ahead, has_failed) = (Mutex::default(), AtomicBool::new(false));
-                Source::Read(Reading { on_need, blocks, starts: places, ahead, has_failed })
-            }
-            None => return Err("a linear problem has no correlations".to_string()),
+            // SAFETY: see the caller's promise.
+            Source::Blocks(unsafe { numbers(given.blocks, end) }.to_vec(), places)
+        } else {
+            return Err("a linear problem has no correlations".to_string());
         };
         let pick = |values: &[f64]| column.iter().map(|&j| values[j]).collect::<Vec<f64>>();
         let mut problem = Linear {
@@ -274,81 +285,108 @@ impl Setting {
         first_of_same(&column, &mut problem.same);
         let is_whole = column.len() == width && column.iter().enumerate().all(|(at, &j)| at == j);
         let gathered = Arc::new(Gathered { source, width, column, is_whole, variances });
-        problem.rows = Some(gathered.clone());
+        problem.rows = Some(Arc::new(Reading::of(&gathered, None)));
         Ok(Setting { problem, gathered, starts, groups, first })
     }
 
-    fn reading(&self) -> Option<&Reading> {
-        match &self.gathered.source {
-            Source::Memory(_) => None,
-            Source::Read(reading) => Some(reading),
+    /// The problem as one call has it, with its own rows where Python brings them.
+    fn read_by(&self, reading: &Arc<Reading>) -> Cow<'_, Linear> {
+        match self.gathered.source {
+            Source::Memory(_) => Cow::Borrowed(&self.problem),
+            Source::Blocks(..) => {
+                Cow::Owned(Linear { rows: Some(reading.clone()), ..self.problem.clone() })
+            }
         }
     }
 }
 
 impl Selection {
-    fn locked(&self) -> Result<MutexGuard<'_, Buffers>, String> {
-        self.buffers.lock().map_err(|_| POISONED.to_string())
+    fn new(setting: Arc<Setting>, buffers: Buffers) -> *mut Selection {
+        let (buffers, user) = (Mutex::new(buffers), Mutex::default());
+        Box::into_raw(Box::new(Selection { setting, buffers, user }))
+    }
+
+    fn user(&self) -> MutexGuard<'_, Option<ThreadId>> {
+        self.user.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wait for other threads; a call from within one that is under way is refused.
+    fn locked(&self) -> Result<InUse<'_>, String> {
+        let this = Some(thread::current().id());
+        if *self.user() == this {
+            return Err(IN_USE.to_string());
+        }
+        let buffers = self.buffers.lock().map_err(|_| POISONED.to_string())?;
+        *self.user() = this;
+        Ok(InUse { buffers, state: self })
     }
 
     /// Do something that reads no rows.
     fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> Result<T, String> {
-        let mut kept = self.locked()?;
-        let Setting { problem, starts, .. } = &*self.setting;
-        let mut state = State::resumed(problem, starts, std::mem::take(&mut kept));
-        let found = work(&mut state);
-        *kept = state.into_buffers();
-        Ok(found)
+        Ok(self.resume(&mut self.locked()?.buffers, &self.setting.problem, work))
     }
 
-    /// Do something that may read rows again, and nothing if these cannot be read.
-    fn with_rows<T>(&self, work: impl FnOnce(&mut State) -> T) -> Result<T, String> {
-        let Some(reading) = self.setting.reading() else {
-            return self.with(work);
-        };
-        let before = self.locked()?.clone();
-        let found = self.with(work)?;
-        if reading.has_failed.swap(false, Ordering::Relaxed) {
-            *self.locked()? = before;
+    fn resume<T>(
+        &self,
+        kept: &mut Buffers,
+        problem: &Linear,
+        work: impl FnOnce(&mut State) -> T,
+    ) -> T {
+        let mut state = State::resumed(problem, &self.setting.starts, std::mem::take(kept));
+        let found = work(&mut state);
+        *kept = state.into_buffers();
+        found
+    }
+
+    /// Do something that may read rows, and nothing if these cannot be read.
+    fn with_rows<T>(
+        &self,
+        on_need: Option<OnNeed>,
+        work: impl FnOnce(&mut State, &Reading) -> T,
+    ) -> Result<T, String> {
+        let mut kept = self.locked()?;
+        let reading = Arc::new(Reading::of(&self.setting.gathered, on_need));
+        let problem = self.setting.read_by(&reading);
+        let before = matches!(problem, Cow::Owned(_)).then(|| kept.buffers.clone());
+        let found = self.resume(&mut kept.buffers, &problem, |state| work(state, &reading));
+        if reading.has_failed() {
+            *kept.buffers = before.unwrap_or_default();
             return Err(UNREAD.to_string());
         }
         Ok(found)
     }
 
     /// Select groups, whose rows are read before anything changes.
-    fn add_all(&self, groups: &[usize]) -> Result<f64, String> {
+    fn add_all(&self, groups: &[usize], on_need: Option<OnNeed>) -> Result<f64, String> {
         let Setting { starts, gathered, groups: count, .. } = &*self.setting;
+        let mut kept = self.locked()?;
         let is_waiting = |state: &mut State| {
             let is_new = |(at, group): (usize, &usize)| {
                 *group < *count && state.waiting()[*group] && !groups[..at].contains(group)
             };
             groups.iter().enumerate().all(is_new)
         };
-        if !self.with(is_waiting)? {
+        if !self.resume(&mut kept.buffers, &self.setting.problem, is_waiting) {
             return Err(format!("groups {groups:?} are not all there to be selected"));
         }
-        let Some(reading) = self.setting.reading() else {
-            return self.with(|state| state.add_all(groups));
-        };
+        let mut reading = Reading::of(gathered, on_need);
         let slots = groups.iter().flat_map(|&group| starts[group]..starts[group + 1]);
         let mut columns: Vec<usize> = slots.map(|at| gathered.column[at]).collect();
-        columns.sort_unstable();
-        columns.dedup();
-        let mut rows = vec![0.0; columns.len() * gathered.width];
-        if !columns.is_empty() && !reading.bring(&columns, &mut rows) {
-            return Err(UNREAD.to_string());
+        if matches!(gathered.source, Source::Blocks(..)) && !columns.is_empty() {
+            columns.sort_unstable();
+            columns.dedup();
+            let rows = reading.bring(&columns);
+            if reading.has_failed() {
+                return Err(UNREAD.to_string());
+            }
+            reading.ahead = (columns, rows);
         }
-        let keep = |ahead| {
-            reading.ahead.lock().map(|mut kept| *kept = ahead).map_err(|_| POISONED.to_string())
-        };
-        keep((columns, rows))?;
-        let gain = self.with(|state| state.add_all(groups));
-        keep(Default::default())?;
-        gain
+        let problem = self.setting.read_by(&Arc::new(reading));
+        Ok(self.resume(&mut kept.buffers, &problem, |state| state.add_all(groups)))
     }
 
     /// Write what a state has: see `dbselect_linear_read`.
-    fn read(&self, what: u8, into: *mut f64) -> Result<(), String> {
+    fn read(&self, what: u8, on_need: Option<OnNeed>, into: *mut f64) -> Result<(), String> {
         let setting = &*self.setting;
         let (width, responses) = (setting.gathered.width, setting.problem.responses());
         let place = |at: usize| setting.gathered.column[at];
@@ -362,7 +400,9 @@ impl Selection {
         let mut all = Vec::new();
         match what {
             0 => self.with(|state| state.gains(&mut all)).map(|()| of_groups(all)),
-            1 => self.with_rows(|state| state.losses(&mut all)).map(|()| of_groups(all)),
+            1 => {
+                self.with_rows(on_need, |state, _| state.losses(&mut all)).map(|()| of_groups(all))
+            }
             2 => self.with(|state| {
                 let rows = state.gradient().chunks_exact(setting.problem.width().max(1));
                 rows.zip(room(responses * width).chunks_exact_mut(width.max(1)))
@@ -427,10 +467,9 @@ pub unsafe extern "C" fn dbselect_linear_new(
         // SAFETY: see the caller's promise.
         let setting = unsafe { Setting::of(&*given) }?;
         let empty = State::new(&setting.problem, &setting.starts, Buffers::default());
-        let buffers = Mutex::new(empty.into_buffers());
-        let made = Selection { setting: Arc::new(setting), buffers };
+        let buffers = empty.into_buffers();
         // SAFETY: see the caller's promise.
-        unsafe { state.write(Box::into_raw(Box::new(made))) };
+        unsafe { state.write(Selection::new(Arc::new(setting), buffers)) };
         Ok(())
     })
 }
@@ -448,10 +487,9 @@ pub unsafe extern "C" fn dbselect_linear_copy(
     guard(|| {
         // SAFETY: see the caller's promise.
         let state = unsafe { &*state };
-        let buffers = Mutex::new(state.locked()?.clone());
-        let made = Selection { setting: state.setting.clone(), buffers };
+        let buffers = state.locked()?.buffers.clone();
         // SAFETY: see the caller's promise.
-        unsafe { copy.write(Box::into_raw(Box::new(made))) };
+        unsafe { copy.write(Selection::new(state.setting.clone(), buffers)) };
         Ok(())
     })
 }
@@ -470,10 +508,12 @@ pub unsafe extern "C" fn dbselect_linear_free(state: *mut Selection) {
 /// `dbselect_text_free`; then nothing has changed.
 ///
 /// # Safety
-/// `state` comes from here and lives; `groups` holds `count` numbers; `gain` is writable.
+/// `state` comes from here and lives; `on_need` can be called on this thread until this call returns,
+/// and writes only rows and the answer; `groups` holds `count` numbers; `gain` is writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_linear_add(
     state: *const Selection,
+    on_need: Option<OnNeed>,
     groups: *const usize,
     count: usize,
     gain: *mut f64,
@@ -481,7 +521,7 @@ pub unsafe extern "C" fn dbselect_linear_add(
     guard(|| {
         // SAFETY: see the caller's promise.
         let (state, groups) = unsafe { (&*state, numbers(groups, count)) };
-        let found = state.add_all(groups)?;
+        let found = state.add_all(groups, on_need)?;
         // SAFETY: see the caller's promise.
         unsafe { gain.write(found) };
         Ok(())
@@ -492,17 +532,23 @@ pub unsafe extern "C" fn dbselect_linear_add(
 /// `dbselect_text_free`; then nothing has changed.
 ///
 /// # Safety
-/// `state` comes from here and lives; `loss` is writable.
+/// `state` comes from here and lives; `on_need` as in `dbselect_linear_add`; `loss` is writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_linear_remove(
     state: *const Selection,
+    on_need: Option<OnNeed>,
     group: usize,
     loss: *mut f64,
 ) -> *mut c_char {
     guard(|| {
         // SAFETY: see the caller's promise.
         let state = unsafe { &*state };
-        let found = state.with_rows(|state| state.remove(group))?;
+        let remove = |state: &mut State, _: &Reading| {
+            let is_held = state.held().iter().any(|held| held.group == group);
+            is_held.then(|| state.remove(group))
+        };
+        let found = state.with_rows(on_need, remove)?;
+        let found = found.ok_or_else(|| format!("group {group} is not selected"))?;
         // SAFETY: see the caller's promise.
         unsafe { loss.write(found) };
         Ok(())
@@ -510,11 +556,11 @@ pub unsafe extern "C" fn dbselect_linear_remove(
 }
 
 /// Write which groups and columns are selected: their number n of groups, r of rows of U and a of
-/// aliased columns, then the groups, where the rows of each end, the columns of the rows and the
-/// aliased columns. Null comes back, or an error text for `dbselect_text_free`.
+/// aliased columns, then the groups, the columns of the rows and the aliased columns. Null comes
+/// back, or an error text for `dbselect_text_free`.
 ///
 /// # Safety
-/// `state` comes from here and lives; `into` has room for 3 numbers, two for each group and one for
+/// `state` comes from here and lives; `into` has room for 3 numbers, one for each group and one for
 /// each column of a group.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_linear_selected(
@@ -529,9 +575,8 @@ pub unsafe extern "C" fn dbselect_linear_selected(
             let (aliased, held) = (own.aliased(), own.held());
             let counts = [held.len(), own.support().len(), aliased.len()];
             let groups = held.iter().map(|held| held.group);
-            let ends = held.iter().map(|held| held.rows().end);
             let columns = own.support().iter().chain(&aliased).map(column);
-            let all = counts.into_iter().chain(groups).chain(ends).chain(columns);
+            let all = counts.into_iter().chain(groups).chain(columns);
             // SAFETY: see the caller's promise.
             all.enumerate().for_each(|(at, number)| unsafe { into.add(at).write(number) });
         })
@@ -554,15 +599,17 @@ pub unsafe extern "C" fn dbselect_linear_selected(
 /// | 12 | coordinates, K for each row of U |
 ///
 /// # Safety
-/// `state` comes from here and lives; `into` has room for as many doubles.
+/// `state` comes from here and lives; `on_need` as in `dbselect_linear_add`; `into` has room for as
+/// many doubles.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_linear_read(
     state: *const Selection,
+    on_need: Option<OnNeed>,
     what: u8,
     into: *mut f64,
 ) -> *mut c_char {
     // SAFETY: see the caller's promise.
-    guard(|| unsafe { &*state }.read(what, into))
+    guard(|| unsafe { &*state }.read(what, on_need, into))
 }
 
 /// Write U at `count` columns, row by row. Null comes back, or an error text for
@@ -593,11 +640,12 @@ pub unsafe extern "C" fn dbselect_linear_factor(
 /// comes back, or an error text for `dbselect_text_free`.
 ///
 /// # Safety
-/// `state` comes from here and lives; `order` holds `count` numbers of groups, `costs` a double for
-/// each group; `budgets` and `bounds` have `limits` doubles.
+/// `state` comes from here and lives; `on_need` as in `dbselect_linear_add`; `order` holds `count`
+/// numbers of groups, `costs` a double for each group; `budgets` and `bounds` have `limits` doubles.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_linear_bounds(
     state: *const Selection,
+    on_need: Option<OnNeed>,
     order: *const usize,
     count: usize,
     costs: *const f64,
@@ -607,11 +655,18 @@ pub unsafe extern "C" fn dbselect_linear_bounds(
 ) -> *mut c_char {
     guard(|| {
         // SAFETY: see the caller's promise.
-        let Setting { problem, starts, groups, .. } = unsafe { &*(*state).setting };
+        let setting = unsafe { &*(*state).setting };
         // SAFETY: as above.
-        let (order, costs, budgets) =
-            unsafe { (numbers(order, count), numbers(costs, *groups), numbers(budgets, limits)) };
-        let found = upper_bounds(problem, starts, costs, order, budgets);
+        let (order, costs, budgets) = unsafe {
+            let costs = numbers(costs, setting.groups);
+            (numbers(order, count), costs, numbers(budgets, limits))
+        };
+        let reading = Arc::new(Reading::of(&setting.gathered, on_need));
+        let problem = setting.read_by(&reading);
+        let found = upper_bounds(&problem, &setting.starts, costs, order, budgets);
+        if reading.has_failed() {
+            return Err(UNREAD.to_string());
+        }
         // SAFETY: as above.
         unsafe { slice::from_raw_parts_mut(bounds, limits) }.copy_from_slice(&found);
         Ok(())
@@ -647,12 +702,13 @@ pub struct Greedy {
 /// back, or an error text for `dbselect_text_free`.
 ///
 /// # Safety
-/// `state` comes from here and lives; nothing uses it before this call returns; the pointers of
-/// `given` are to as many numbers as its fields say; `steps` has room for as many steps as there are
-/// groups, and `ended` for 2 numbers; `on_turn` keeps the promise of `turns::calling`.
+/// `state` comes from here and lives; `on_need` as in `dbselect_linear_add`; the pointers of `given`
+/// are to as many numbers as its fields say; `steps` has room for as many steps as there are groups,
+/// and `ended` for 2 numbers; `on_turn` keeps the promise of `turns::calling`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dbselect_linear_greedy(
     state: *const Selection,
+    on_need: Option<OnNeed>,
     given: *const Greedy,
     on_turn: OnTurn,
     steps: *mut f64,
@@ -689,7 +745,7 @@ pub unsafe extern "C" fn dbselect_linear_greedy(
         let rule = Rule::of(&Value::Text(name.to_string_lossy().into_owned()))?;
         criterion.set_up(rule, problem, starts);
         let mut count = 0;
-        let stop = state.with_rows(|own| {
+        let stop = state.with_rows(on_need, |own, reading| {
             let mut record = |step: Step, _: &mut State| {
                 let choice = step.choice as usize as f64;
                 let numbers = [step.group as f64, step.score, step.gain, step.explained, choice];
@@ -697,7 +753,7 @@ pub unsafe extern "C" fn dbselect_linear_greedy(
                 unsafe { slice::from_raw_parts_mut(steps.add(5 * count), 5) }
                     .copy_from_slice(&numbers);
                 count += 1;
-                if turn(&step) { Ok(()) } else { Err(Interrupted) }
+                if reading.has_failed() || !turn(&step) { Err(Interrupted) } else { Ok(()) }
             };
             greedy_search(own, prices, &mut criterion, limits, &mut Vec::new(), &mut record)
         })?;

@@ -9,6 +9,7 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use super::turns::{OnTurn, calling};
 use super::{export, guard};
 use crate::hosts::searches::request::read_request;
+use crate::kernel::possible::INDEFINITE;
 use crate::linear::groups::Groups;
 use crate::linear::problem::{Gram, Target};
 use crate::methods::run::Workspace;
@@ -25,8 +26,9 @@ pub struct Grouped {
     mean_low: *const f64,
     /// Comoments, d rows of d.
     comoment: *const f64,
-    /// D numbers of columns of the Gram, those of the groups, each once.
+    /// D numbers of columns of the Gram, those of the groups, each once; and their names.
     members: *const usize,
+    names: *const *const c_char,
     /// Numbers of members, group by group; one that lies in several comes as often.
     columns: *const usize,
     /// J + 1 numbers: where the columns of each group begin, and the last end.
@@ -42,8 +44,8 @@ pub struct Grouped {
     weight: f64,
 }
 
-/// Search a Gram and write what is found to `array` and `schema`: numbers, as `written` puts them;
-/// none where the Gram cannot be searched. The request knows groups by their numbers, as text.
+/// Search a Gram and write what is found to `array` and `schema`: numbers, as `written` puts them.
+/// The request knows groups by their numbers, as text.
 ///
 /// Null comes back, or an error text for `dbselect_text_free`.
 ///
@@ -97,11 +99,13 @@ unsafe fn walk(grouped: &Grouped, request: &Request, turn: &mut Turn) -> Result<
     }
     let (mean, mean_low, comoment) = (&mean[..], &mean_low[..], &triangle[..]);
     let gram = Gram { rows, skipped, weight, mean, mean_low, comoment, missing: &[] };
-    let text = |number: usize| number.to_string();
+    let name = |&column: &usize| {
+        // SAFETY: see the caller's promise: there are as many names as members.
+        unsafe { CStr::from_ptr(*grouped.names.add(column)) }.to_string_lossy().into_owned()
+    };
     let groups = Groups {
-        names: (0..n_groups).map(text).collect(),
-        members: columns.iter().copied().map(text).collect(),
-        same: same_of(columns, n_members),
+        names: (0..n_groups).map(|number| number.to_string()).collect(),
+        members: columns.iter().map(name).collect(),
         starts: starts.to_vec(),
         costs: costs.to_vec(),
     };
@@ -111,18 +115,9 @@ unsafe fn walk(grouped: &Grouped, request: &Request, turn: &mut Turn) -> Result<
     let mut workspace = Workspace::default();
     match workspace.search(request, &plan, &gram, turn) {
         Ok(sequence) => Ok(written(sequence, columns, n_members)),
-        Err(_) => Ok(Vec::new()),
+        Err(message) if message == INDEFINITE => Err(format!("RecordError: {message}")),
+        Err(message) => Err(message),
     }
-}
-
-/// Where each column comes first; nothing where all come once.
-fn same_of(columns: &[usize], n_members: usize) -> Vec<usize> {
-    if columns.len() == n_members {
-        return Vec::new();
-    }
-    let mut first = vec![None; n_members];
-    let place = |(at, &column): (usize, &usize)| *first[column].get_or_insert(at);
-    columns.iter().enumerate().map(place).collect()
 }
 
 /// A sequence of S steps as numbers: S + 1, its stop, condition, that which an elimination begins

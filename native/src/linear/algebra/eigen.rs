@@ -12,9 +12,13 @@ const STEPS: usize = 60;
 ///
 /// Columns of W that belong to eigenvalues of nothing are 0.
 pub fn inverse_root(block: &mut [f64], size: usize) {
-    if let [value] = block {
-        *value = if *value > 0.0 { 1.0 / value.sqrt() } else { 0.0 };
-        return;
+    match block {
+        [] => return,
+        [value] => {
+            *value = if *value > 0.0 { 1.0 / value.sqrt() } else { 0.0 };
+            return;
+        }
+        _ => (),
     }
     let values = eigen(block, size);
     let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `dense`, `panels` | products of rows, one at a time and several |
+//! | `dense`, `panels`, `tile` | products of rows: one at a time, several, and their innermost step |
 //! | `reflections` | rows that lost columns, made a triangle again |
 //! | `elimination`, `factor`, `cholesky` | triangular factors, and what is solved by them |
 //! | `eigen`, `extremes`, `singular` | eigenvalues, the least and the largest; singular values |
@@ -20,4 +20,5 @@ pub mod panels;
 pub mod reflections;
 pub mod singular;
 pub mod student;
+pub mod tile;
 pub mod twofold;

@@ -7,13 +7,10 @@
 use std::ops::Range;
 
 use super::dense::{subtract, subtract_combination};
+use super::tile::{LANES, TILE, subtract_tile};
 use crate::kernel::simd::vectorised;
 use crate::kernel::threads::of_each;
 
-/// Doubles of a tile side by side: two AVX2 registers.
-const LANES: usize = 8;
-/// Rows of a tile: its sums fill eight of the sixteen AVX2 registers.
-const TILE: usize = 4;
 /// Rows of a block, and stretches of `LANES` of each: 16 KB, half of a first cache.
 const ROWS: usize = 32;
 const STRETCHES: usize = 8;
@@ -230,14 +227,20 @@ impl Packed<'_> {
         }
     }
 
-    /// Copy some columns of some rows.
+    /// Copy some columns of some rows, the columns in ascending order.
     #[inline(always)]
     fn gather(&mut self, rows: &[f64], width: usize, at: &[usize]) {
         self.count = rows.len() / width;
         for (k, row) in rows.chunks_exact(width).enumerate() {
             let own = self.stretches[k..].iter_mut().step_by(self.count);
             for (stretch, at) in own.zip(at.chunks(LANES)) {
-                stretch.iter_mut().zip(at).for_each(|(x, &j)| *x = row[j]);
+                match *at {
+                    // Columns side by side are most, and much faster to copy.
+                    [j, .., last] if at.len() == LANES && last - j == LANES - 1 => {
+                        stretch.copy_from_slice(&row[j..=last]);
+                    }
+                    _ => stretch.iter_mut().zip(at).for_each(|(x, &j)| *x = row[j]),
+                }
             }
         }
     }
@@ -278,13 +281,7 @@ impl Packed<'_> {
             for (row, sums) in sums.iter_mut().enumerate() {
                 sums[..end - at].copy_from_slice(&x[row * width + at..row * width + end]);
             }
-            for (row, shares) in rows.iter().zip(&shares) {
-                for (sums, share) in sums.iter_mut().zip(shares) {
-                    for (sum, x) in sums.iter_mut().zip(row) {
-                        *sum -= share * x;
-                    }
-                }
-            }
+            subtract_tile(&mut sums, rows, &shares[..self.count]);
             for (row, sums) in sums.iter().enumerate() {
                 x[row * width + at..row * width + end].copy_from_slice(&sums[..end - at]);
             }

@@ -9,12 +9,11 @@
 use super::quadratic::{Penalty, Quadratic};
 use crate::linear::algebra::dense::dot;
 use crate::linear::algebra::factor::{Factor, largest_eigenvalue};
+use crate::linear::state::RANK_SHARE;
 
 /// Added to a Hessian without an inverse, as a share of the columns' variances: a thousand times
 /// the rounding of G, and what it takes from degrees of freedom is below the sixth digit.
 const LEAST_CURVATURE: f64 = 1e-12;
-/// Share of its own variance below which a column depends on others.
-const RANK_SHARE: f64 = 1e-12;
 
 /// The Hessian of a penalty on some columns, block by block.
 pub struct Curvature {

@@ -20,6 +20,7 @@ use super::projection::{Groups, Limits, support};
 use crate::linear::algebra::dense::dot;
 use crate::linear::algebra::factor::Factor;
 use crate::linear::problem::Linear;
+use crate::linear::state::RANK_SHARE;
 use crate::search::walks::ties::levelled;
 
 /// Lambdas of the ridge solutions to start from, around 1, the variance of a column.
@@ -35,8 +36,6 @@ const GROWTH: f64 = 2.0;
 const DECREASE: f64 = 1e-5;
 /// Steps on one support before its own minimum is taken.
 const SETTLED_STEPS: usize = 3;
-/// Share of its own variance below which a column depends on others.
-const RANK_SHARE: f64 = 1e-12;
 
 /// A row of the paper's Table 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -85,10 +85,10 @@ impl Criterion {
             let (root, rest) = roots.split_at(columns.len() * columns.len());
             roots = rest;
             let mut score = 0.0;
-            for b in state.gradient().chunks_exact(state.problem.width()) {
+            for b in state.gradient().chunks_exact(state.problem.width().max(1)) {
                 self.white.clear();
                 self.white.resize(columns.len(), 0.0);
-                for (row, b) in root.chunks_exact(columns.len()).zip(&b[columns.clone()]) {
+                for (row, b) in root.chunks_exact(columns.len().max(1)).zip(&b[columns.clone()]) {
                     self.white.iter_mut().zip(row).for_each(|(white, x)| *white += x * b);
                 }
                 score += self.white.iter().map(|white| white * white).sum::<f64>();
