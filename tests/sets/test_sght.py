@@ -262,6 +262,19 @@ def test_exchanges_close_the_gap_to_the_best_of_all_supports():
     assert np.mean(np.array(polished) > 1 - 1e-9) > 0.9
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_where_many_sets_explain_all_rounding_does_not_choose(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.random((15, 30))
+    y, w = rng.integers(0, 3, 15), rng.integers(0, 5, 15)
+    frame = pl.DataFrame(X).with_columns(y=y, w=w)
+    repeated = frame.drop("w")[np.repeat(np.arange(15), w)].sample(fraction=1, shuffle=True, seed=1)
+    limits = {"max_columns": 15, "max_groups": 15}
+    weighted = ds.Problem(frame, "y", weight="w").sght(**limits)
+    assert weighted.groups == ds.Problem(repeated, "y").sght(**limits).groups
+    assert weighted.r2 == pytest.approx(1.0)
+
+
 def test_a_start_of_ones_own_is_used_and_named():
     problem = problem_of(3)
     limits = {"groups": problem.names, "max_columns": 4, "max_groups": 2}

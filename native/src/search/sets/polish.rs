@@ -52,11 +52,17 @@ impl Within<'_> {
 
 /// Add columns, of some groups if they are named, as long as one fits and gains; how many.
 ///
-/// The groups of the state are single columns.
+/// The groups of the state are single columns. What leaves at most `TIE_SHARE` explains all: gains
+/// that do so tie, and nothing is added after them, as rounding would choose.
 pub fn forward(state: &mut State, within: Within, among: Option<&BTreeSet<usize>>) -> usize {
     let (mut gains, mut added) = (Vec::new(), 0);
     loop {
+        let left = 1.0 - state.explained();
+        if left <= TIE_SHARE {
+            return added;
+        }
         state.gains(&mut gains);
+        gains.iter_mut().filter(|gain| **gain > left - TIE_SHARE).for_each(|gain| *gain = left);
         let mut fitting = within.open_to(state);
         for (column, fits) in fitting.iter_mut().enumerate() {
             *fits &= gains[column] > LEAST_RISE

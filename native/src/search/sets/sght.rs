@@ -1,9 +1,8 @@
 //! Bi-level selection by hard thresholding: few columns in few groups.
 //!
 //! Descents start from projections, of ridge solutions or of what is given, and the best of their
-//! ends counts. Where it is
-//! cheap, what a descent keeps is polished by exchanges, and so are columns that forward steps
-//! choose. What is kept is fitted again by least squares. Source: Xiang, Yang, Ye (2014).
+//! ends counts. Where it is cheap, what a descent keeps is polished by exchanges, and so are
+//! columns that forward steps choose. What is kept is fitted again by least squares. Source: Xiang, Yang, Ye (2014).
 
 use std::collections::HashSet;
 
@@ -12,7 +11,7 @@ use super::projection::Limits;
 use super::thresholding::{Descent, LeastSquares, Settings, kept};
 use crate::linear::problem::Linear;
 use crate::linear::state::{Buffers, State};
-use crate::search::walks::ties::LEAST_RISE;
+use crate::search::walks::ties::{LEAST_RISE, TIE_SHARE};
 
 /// Columns times the square of most columns up to which exchanges are tried: a turn of them takes
 /// a second there.
@@ -68,6 +67,9 @@ fn lowest(mut ends: Vec<Ended>) -> Ended {
 }
 
 /// Descents after exchanges, and what forward steps and exchanges choose.
+///
+/// Where forward steps explain all, many sets do and rounding alone would decide between them:
+/// then those of the forward steps, whose gains are apart, are the only ones.
 fn polished(
     function: &LeastSquares,
     problem: &Linear,
@@ -79,25 +81,28 @@ fn polished(
     let of_group = |g: usize| std::iter::repeat_n(g, starts[g + 1] - starts[g]);
     let group: Vec<usize> = (0..starts.len() - 1).flat_map(of_group).collect();
     let within = Within { group: &group, limits };
+    let mut state = State::new(problem, &singles, Buffers::default());
+    forward(&mut state, within, None);
+    let exchanges = polish(&mut state, within);
+    let least = Ended { is_forward: true, ..lowest(ends.clone()) };
+    let walked = after(function, least, &mut state, exchanges);
+    if state.explained() >= 1.0 - TIE_SHARE {
+        return vec![walked];
+    }
     let mut found: Vec<Ended> = Vec::new();
     let mut supports: HashSet<Vec<usize>> = HashSet::new();
-    for end in &ends {
-        let x = &end.descent.x;
-        let support = kept(x, problem.width());
+    for end in ends {
+        let support = kept(&end.descent.x, problem.width());
         if supports.insert(support.clone()) {
             let mut state = State::new(problem, &singles, Buffers::default());
             support.into_iter().for_each(|column| {
                 state.add(column);
             });
             let exchanges = polish(&mut state, within);
-            found.push(after(function, end.clone(), &mut state, exchanges));
+            found.push(after(function, end, &mut state, exchanges));
         }
     }
-    let mut state = State::new(problem, &singles, Buffers::default());
-    forward(&mut state, within, None);
-    let exchanges = polish(&mut state, within);
-    let least = Ended { is_forward: true, ..lowest(ends) };
-    found.push(after(function, least, &mut state, exchanges));
+    found.push(walked);
     found
 }
 
