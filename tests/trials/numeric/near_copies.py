@@ -20,6 +20,8 @@ KNOWN = 1e-5
 LEAST = -7
 #: What a column that is left out may explain without a warning.
 TOLD = 2e-3
+#: Share of an F statistic by which it may be off without a warning.
+TESTED = 2e-2
 
 
 def case(draw: random.Random) -> None:
@@ -66,6 +68,7 @@ def case(draw: random.Random) -> None:
     if not is_warned:
         r2, truth = predictor.patterns([names])[0]["r2"], explained(frame, names)
         assert abs(r2 - truth) < TOLD, f"predictor: r2 {r2} for {truth}"
+    _tests(frame, draw.sample(names, draw.randint(1, width)))
     path, is_warned = told(lambda: ds.lasso_path(frame, "y", intercept=intercept))
     if not is_warned:
         _follows(frame, path, intercept)
@@ -95,6 +98,26 @@ def _is_right(frame: pl.DataFrame, model: ds.results.Model) -> None:
     """Check what a model explains that came without a warning."""
     truth = explained(frame, model.columns)
     assert abs(model.r2 - truth) < TOLD, f"{model} explains {truth}"
+
+
+def _tests(frame: pl.DataFrame, tested: Sequence[str]) -> None:
+    """Check the F test of some columns, the same from both doors, where no digits are said lost."""
+    model, _ = told(lambda: ds.fit(frame, "y"))
+    found, is_warned = told(lambda: model.f_test(tested).row(0, named=True))
+    with ds.connect() as connection:
+        connection.register("t", frame.to_arrow())
+        query = "SELECT f_test(gram(t), 'y', ?) FROM t"
+        ((sql,),) = connection.execute(query, [list(tested)]).fetchall()
+    if is_warned or found["statistic"] is None:
+        return
+    whole = explained(frame, model.columns)
+    less = explained(frame, [name for name in model.columns if name not in tested])
+    if 1 - whole < KNOWN:
+        return
+    truth = (whole - less) / found["df"] * found["df_residual"] / (1 - whole)
+    for door, statistic in (("Python", found["statistic"]), ("SQL", sql["statistic"])):
+        short = abs(statistic - truth) / (1 + truth)
+        assert short < TESTED, f"F test of {tested}, {door}: {statistic} for {truth}"
 
 
 def _follows(frame: pl.DataFrame, path: ds.results.LassoPath, intercept: bool) -> None:
