@@ -23,7 +23,9 @@ def case(draw: random.Random) -> None:
     width, rows = draw.randint(1, 4), draw.randint(4, 14)
     columns = {f"x{j}": [draw.randint(-9, 9) for _ in range(rows)] for j in range(width)}
     if width > 1 and draw.random() < 0.4:
-        columns["x0"] = [a + 2 * b for a, b in zip(columns["x1"], columns[f"x{width - 1}"])]
+        columns["x0"] = [
+            a + 2 * b for a, b in zip(columns["x1"], columns[f"x{width - 1}"], strict=True)
+        ]
     y = [sum(x[i] for x in columns.values()) + draw.randint(-5, 5) for i in range(rows)]
     if len(set(y)) == 1 or any(len(set(x)) == 1 for x in columns.values()):
         return
