@@ -36,6 +36,7 @@ from dbselect.record.gram import Gram
 from dbselect.record.inputs import inputs_as_fitted, single_fields
 from dbselect.record.made.computed import computed_names
 from dbselect.record.missing import features_of
+from dbselect.record.moments.dependences import depending
 from dbselect.record.rows import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.around import Around
@@ -83,9 +84,9 @@ class Weighted:
 class Passes:
     """Some columns of a table that can be read more than once.
 
-    `apart` are columns in no Gram, unless formulas use them; `names` are those of every Gram, by
-    default all that the terms make of `columns`. The default terms have text as categories, learnt
-    by a pass of their own. `taken` are the table's columns that `names` come of, `unread` numeric
+    `apart` are columns in no Gram, unless formulas use them, the target first, of which no product
+    is in one either; `names` are those of every Gram, by default all that the terms make of
+    `columns`. The default terms have text as categories, learnt by a pass of their own. `taken` are the table's columns that `names` come of, `unread` numeric
     ones without a role; `bytes_read` is the size of all passes in memory, as Arrow holds numbers.
     """
 
@@ -127,7 +128,7 @@ class Passes:
         if names is None:
             names = [each for name in self.taken for each in made.get(name, [name])]
             names += computed_names(self.terms.computed)
-        self.names = features_of(names, (), self.terms)
+        self.names = features_of(names, apart[:1], self.terms)
         inputs = {n: one for one in inputs_as_fitted(self.names, self.terms) for n in one.names}
         self._made = {
             name: inputs[name].made(name)
@@ -222,7 +223,7 @@ class Passes:
         fields = list(dict.fromkeys(read))
         grams = self._grams(_extended(self._table, fields, steps), requests)
         self._note(grams[0].rows + grams[0].skipped, fields)
-        return [
+        named = [
             Gram(
                 [*(self.names if one.columns is None else one.columns), *one.added],
                 g.rows,
@@ -234,6 +235,7 @@ class Passes:
             )
             for one, g in zip(wanted, grams, strict=True)
         ]
+        return [depending(gram, self.terms) for gram in named]
 
     def _wanted(self, name: str, formulas: dict[str, Formula]) -> Leaf:
         """Return a column to read; one that is made is a formula more."""

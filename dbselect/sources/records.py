@@ -9,6 +9,7 @@ import polars as pl
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.record.missing import fill, fill_jointly
+from dbselect.record.moments.dependences import depending, has_dependences
 from dbselect.record.policies import check_missing
 from dbselect.record.rows import warn_of_skipped
 from dbselect.sources.partial.gather import KEYS, GramWork
@@ -49,7 +50,8 @@ def finished_gram(found: Gram, request: Request) -> Gram:
     check_missing(request.refusing, found.missing)
     tell_skipped(found, request)
     found = without_marks(found)
-    return _with_given_means(found, request) if request.terms.plain_means else found
+    found = _with_given_means(found, request) if request.terms.plain_means else found
+    return depending(found, request.terms) if has_dependences(request.terms) else found
 
 
 def _with_given_means(gram: Gram, request: Request) -> Gram:
@@ -75,7 +77,12 @@ def _skipping(request: Request, missing: Mapping[str, int]) -> dict[str, int]:
 def finished_groups(records: pl.DataFrame, request: Request) -> pl.DataFrame:
     """Check the records that were read, of a request or of its `marked`, and fill them."""
     tell_groups(*counted(records), request)
-    return filled_groups(records, request)
+    records = filled_groups(records, request)
+    if records.is_empty() or not has_dependences(request.terms):
+        return records
+    grams = (depending(Gram.from_struct(record), request.terms) for record in records["gram"])
+    column = pl.Series("gram", [gram.to_struct() for gram in grams], RECORD_DTYPE)
+    return records.with_columns(column)
 
 
 def counted(records: pl.DataFrame) -> tuple[pl.DataFrame, Counter[str]]:

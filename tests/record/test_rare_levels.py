@@ -78,6 +78,45 @@ def test_segments_and_their_merge_have_exact_levels():
     assert_refit(ds.fit(sum(grams.values()), "y"), frame)
 
 
+def crossed(rows: int, seed: int) -> tuple[pl.DataFrame, list[np.ndarray]]:
+    """Return rows of two texts, one with levels of few rows, and the columns of all cells."""
+    rng = np.random.default_rng(seed)
+    k = np.full(rows, "a")
+    for level in "bc":
+        k[rng.permutation(rows)[: rng.integers(1, 4)]] = level
+    m = rng.choice(list("uv"), rows)
+    frame = pl.DataFrame({"k": k, "m": m, "y": 1.0 + rng.poisson(2.0, rows)})
+    return frame, [(k == one) & (m == other) for one in "abc" for other in "uv"]
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_cells_of_few_rows_among_many_depend_on_their_levels(family):
+    for seed in range(6):
+        frame, cells = crossed(3_000, seed)
+        cells = [rows for rows in cells if rows.any()]
+        terms = ds.terms(frame, ["k", "m"], interactions="pairs")
+        model = ds.fit(frame, "y", family=family, terms=terms)
+        assert len(model.coefficients) - len(model.aliased) + 1 == len(cells)
+        assert not any("y" in name.split(":") for name in model.coefficients)
+        if family == "gaussian":
+            # Columns of all cells fit the mean of each.
+            fitted = frame.select(model.expr()).to_series().to_numpy()
+            for rows in cells:
+                mean = frame["y"].to_numpy()[rows].mean()
+                assert fitted[rows] == pytest.approx(mean, abs=1e-9)
+            assert model.summary()["std_error"].max() < 10
+
+
+def test_segments_with_products_have_exact_cells():
+    frame, _ = crossed(6_000, 1)
+    frame = frame.with_columns(part=pl.int_range(6_000) // 3_000)
+    terms = ds.terms(frame, ["k", "m"], interactions="pairs")
+    for row in ds.gram_by(frame, ["part"], terms=terms).to_dicts():
+        model = ds.fit(ds.Gram.from_struct(row["gram"]), "y")
+        cells = frame.filter(part=row["part"]).select("k", "m").n_unique()
+        assert len(model.coefficients) - len(model.aliased) + 1 == cells
+
+
 def test_many_calls_give_one_answer_but_for_rounding():
     frame = rare(20_000, 0)
     models = [ds.fit(frame, "y", weight="w") for _ in range(200)]
