@@ -86,8 +86,9 @@ class Passes:
 
     `apart` are columns in no Gram, unless formulas use them, the target first, of which no product
     is in one either; `names` are those of every Gram, by default all that the terms make of
-    `columns`. The default terms have text as categories, learnt by a pass of their own. `taken` are the table's columns that `names` come of, `unread` numeric
-    ones without a role; `bytes_read` is the size of all passes in memory, as Arrow holds numbers.
+    `columns`. The default terms have text as categories, learnt by a pass of their own. `taken` are
+    the table's columns that `names` come of, `unread` numeric ones without a role; `bytes_read` is
+    the size of all passes in memory, as Arrow holds numbers.
     """
 
     def __init__(
