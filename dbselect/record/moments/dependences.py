@@ -51,8 +51,8 @@ def _sums(terms: Terms, place: dict[str, int]) -> Iterable[tuple[list[int], Vect
         if len(term.factors) == 2:
             for levels, other in (term.factors, term.factors[::-1]):
                 if isinstance(levels, LevelFactor):
-                    names = _names(other, terms)
-                    for own, cells in zip(names, _cells(term, other), strict=True):
+                    cells_of = dict(zip(_names(other, terms), _cells(term, other), strict=False))
+                    for own, cells in cells_of.items():
                         if own in place:
                             yield _signed(cells, [own], place)
 
@@ -67,11 +67,14 @@ def _signed(
 
 
 def _names(factor: Factor, terms: Terms) -> list[str]:
-    """Return the columns of a factor by itself."""
-    (path,) = factor.paths
+    """Return the columns of a factor by itself; none where it has none."""
+    (path, *others) = factor.paths
     if isinstance(factor, LevelFactor):
         return [f"{flat_name(path)}.{text_of(level)}" for level in factor.kept]
-    return terms.columns.get(flat_name(path), [flat_name(path)])
+    if others:
+        return []
+    names = terms.columns.get(flat_name(path), [flat_name(path)])
+    return names if len(names) == factor.size else []
 
 
 def _cells(term: Computed, factor: Factor) -> list[list[str]]:
