@@ -9,8 +9,9 @@ from dbselect.problem.building_blocks import (
     sparse_group_lasso,
     top_k,
 )
+from dbselect.results.heights import explained_at, plateau, stopping_cost, timeliness
 from dbselect.selection.penalised.projection import sght_project, sght_table
-from dbselect.validation.timeliness import explained_at, oracle, plateau, stopping_cost, timeliness
+from dbselect.validation.timeliness import oracle
 
 __all__ = [
     "cost_groups", "explained_at", "foba_epsilon", "group_lasso", "lasso", "oracle",

@@ -11,10 +11,7 @@ from polars.plugins import register_plugin_function
 from dbselect._native import library_path
 from dbselect.doors.searching import Searching
 from dbselect.options.kinds import COUNT, SHARE
-from dbselect.options.methods import METHODS
 from dbselect.options.option import checked_options
-from dbselect.options.refusals import require_single_target
-from dbselect.options.table import DesignOptions
 from dbselect.problem import calls
 from dbselect.problem.problem import Problem
 from dbselect.record.gram import RECORD_DTYPE, Gram
@@ -39,6 +36,9 @@ from dbselect.sources.read import gram_by, gram_of, prepared, seen
 from dbselect.sources.records import tell_skipped
 from dbselect.sources.request import NullPolicy, check_folds, check_seed
 from dbselect.sources.types import TableSource
+from dbselect.spec.combination import require_single_target
+from dbselect.spec.methods import METHODS
+from dbselect.spec.options import DesignOptions
 
 
 class LazyFrameNamespace:

@@ -6,10 +6,10 @@ from importlib import resources
 
 import pyarrow as pa
 
-from dbselect.options.fields import ProblemOptions
-from dbselect.options.methods import OF_RECORDS, Method, places_of
 from dbselect.options.option import REQUIRED, options_of
-from dbselect.options.table import AnytimeOptions, LedOptions
+from dbselect.spec.fields import ProblemOptions
+from dbselect.spec.methods import OF_RECORDS, Method, places_of
+from dbselect.spec.options import AnytimeOptions, LedOptions
 
 _SQL_TYPES = {
     pa.int64(): "BIGINT",

@@ -8,11 +8,11 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.methods.records import answer_type, answers_of, by_blocks, searched, statuses
-from dbselect.options.methods import OF_RECORDS, Method, places_of
 from dbselect.options.option import in_order, option_lines, with_parameters
 from dbselect.problem.records import of_records
 from dbselect.record.gram import dtype_of
 from dbselect.search.compiled import METHODS as COMPILED
+from dbselect.spec.methods import OF_RECORDS, Method, places_of
 
 
 class Searching:

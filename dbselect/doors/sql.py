@@ -19,13 +19,13 @@ from dbselect.errors import ArgumentError, EngineError, SourceError, shown
 from dbselect.methods.sequences.anytime import sequence_in_passes
 from dbselect.options.names import PROBLEM_FIELDS
 from dbselect.options.option import checked_options as check_options
-from dbselect.options.table import AnytimeOptions
 from dbselect.problem.problem import Problem
 from dbselect.record.gram import RECORD_TYPE, Gram
 from dbselect.record.steps import STEP_TYPE
 from dbselect.results.glm.store import GLM_TYPE, to_scalar
 from dbselect.results.store import write_sequences
 from dbselect.sources.joins.key_sums import KeySums
+from dbselect.spec.options import AnytimeOptions
 
 #: What a table is asked about its data.
 _FIELDS = ("groups", "costs", *PROBLEM_FIELDS)

@@ -32,7 +32,6 @@ from typing import Any
 
 import numpy as np
 
-from dbselect._lazy import load
 from dbselect.record.formulas import (
     Formula,
     Lookup,
@@ -125,10 +124,6 @@ class FamilyFormulas:
     classes: tuple[Any, ...] = ()  # what the target may be, if it is one of several classes
     # what the target is where it counts as 0 and as 1, if not these numbers
     levels: tuple[Any, ...] = ()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Travel by name, as the formulas are functions."""
-        return load("glm.named", "family_of"), (self.name, self.classes or self.levels)
 
 
 def one_pair(weight: Formula, rest: Formula, deviance: Formula) -> Row:

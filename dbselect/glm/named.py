@@ -1,5 +1,6 @@
 """The formulas of a family, by the name that models, sequences, SQL and the command line carry."""
 
+import copyreg
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -46,6 +47,14 @@ def family_of(name: Family | str, classes: Sequence[Any] = ()) -> FamilyFormulas
         return multinomial(classes)
     found = _formulas(family)
     return of_levels(found, classes) if classes else found
+
+
+def _travelling(family: FamilyFormulas) -> tuple[Any, ...]:
+    """Return how a family is pickled: by name, as its formulas are functions."""
+    return family_of, (family.name, family.classes or family.levels)
+
+
+copyreg.pickle(FamilyFormulas, _travelling)
 
 
 def kind_of_family(name: str) -> str:

@@ -7,7 +7,7 @@ losses are of refits side by side (`glm.refits`), and none below `REFIT_ROUNDING
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,10 +15,6 @@ from dbselect.engine.linear_state import LinearState
 from dbselect.glm.newton import GlmFit, GlmProblem, Read, best_of, completed, extended, solved
 from dbselect.linear.problem import Index
 from dbselect.record.gram import Matrix, Vector
-
-if TYPE_CHECKING:
-    from dbselect.glm.refits import InMemory
-
 
 #: Share of the null deviance below which a gain is what two refits leave: each ends where
 #: the next step would explain a tenth of that, and sums of n terms err by less.
@@ -49,7 +45,7 @@ class _Answers:
 class GlmState:
     """The selected groups as an `Objective`; copies share `MEMORY` bytes of kept answers."""
 
-    def __init__(self, refits: "InMemory", fit: GlmFit) -> None:
+    def __init__(self, refits: Any, fit: GlmFit) -> None:
         self.refits = refits
         self._held = list(fit.groups)
         self._now = _Answers(fit)
@@ -70,7 +66,8 @@ class GlmState:
     @property
     def members(self) -> Sequence[Index]:
         """The columns of each of the J groups."""
-        return self.refits.problem.members
+        members: Sequence[Index] = self.refits.problem.members
+        return members
 
     @property
     def held(self) -> list[int]:

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -20,16 +20,14 @@ from dbselect.errors import (
 )
 from dbselect.linear.condition import CONDITION_LIMIT
 from dbselect.methods.fits.fit import columns_read
-from dbselect.options.methods import OF_RECORDS
 from dbselect.options.option import REQUIRED
 from dbselect.record.gram import RECORD_TYPE, Gram, check_type, dtype_of
 from dbselect.record.groups import costs_by_name, groups_of
 from dbselect.record.steps import SEQUENCE_DTYPE, Stop
 from dbselect.results.store import write_sequences
 from dbselect.selection.criteria import RULES
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.methods import OF_RECORDS
+from dbselect.spec.spec import Spec
 
 Result = TypeVar("Result")
 #: Bytes of records that are searched at a time. The lists of steps are some twice as long, and
@@ -82,7 +80,7 @@ def by_blocks(records: pl.Series, answer: Callable[[pa.Array], pa.Array], dtype:
 
 def asked_of(
     records: pa.Array,
-    problem: "Problem",
+    problem: Spec,
     options: Mapping[str, Any],
     ask: Callable[[pa.Array, dict[str, Any]], pa.StructArray],
 ) -> pa.StructArray:
@@ -99,7 +97,7 @@ def asked_of(
     return pa.concat_arrays(found)
 
 
-def _prices(problem: "Problem", record: pa.Scalar) -> dict[str, float] | None:
+def _prices(problem: Spec, record: pa.Scalar) -> dict[str, float] | None:
     """Return costs without labels by the groups of a record; None of an unusable one."""
     try:
         gram = Gram.from_struct(record) if record.is_valid else None
@@ -164,7 +162,7 @@ def _warned(found: pa.StructArray) -> pa.StructArray:
 
 
 def fits_of_records(
-    grams: pl.DataFrame, problem: "Problem", columns: Sequence[str] | None
+    grams: pl.DataFrame, problem: Spec, columns: Sequence[str] | None
 ) -> pl.DataFrame:
     """Return the linear model of every segment, and why there is none where there is none.
 
@@ -217,7 +215,7 @@ def fits_of_records(
 
 
 def answers_of(
-    records: pa.Array, problem: "Problem", method: str, options: Mapping[str, Any]
+    records: pa.Array, problem: Spec, method: str, options: Mapping[str, Any]
 ) -> pa.StructArray:
     """Ask each record, by a method of the compiled library that returns no sequence."""
     check_type(records)
@@ -232,9 +230,7 @@ def answers_of(
     return _warned(found)
 
 
-def sequences_of(
-    grams: pl.DataFrame, problem: "Problem", options: Mapping[str, Any]
-) -> pl.DataFrame:
+def sequences_of(grams: pl.DataFrame, problem: Spec, options: Mapping[str, Any]) -> pl.DataFrame:
     """Return the sequence of every segment, and why there is none where there is none.
 
     Returns
@@ -289,7 +285,7 @@ def _status(found: pa.StructArray, records: pa.Array) -> pa.StringArray:
 
 
 def searched(
-    records: pa.Array, problem: "Problem", method: str, options: Mapping[str, Any]
+    records: pa.Array, problem: Spec, method: str, options: Mapping[str, Any]
 ) -> pa.StructArray:
     """Search each record; return a struct of ``sequence``, ``status`` and ``stop``, a row each."""
     check_type(records)
@@ -304,7 +300,7 @@ def searched(
 
 
 def _in_python(
-    records: pa.Array, problem: "Problem", method: str, options: Mapping[str, Any]
+    records: pa.Array, problem: Spec, method: str, options: Mapping[str, Any]
 ) -> pa.StructArray:
     """Search one record after the other, by a rule that the library does not have."""
     target = problem.targets[0]

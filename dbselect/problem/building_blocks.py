@@ -1,8 +1,8 @@
 """Calls of one line for baselines of the papers and building blocks of searches."""
 
-from dbselect.options import table
 from dbselect.problem.calls import once
 from dbselect.problem.problem import Problem
+from dbselect.spec import options as table
 
 top_k = once(Problem.top_k, table.BaselineOptions)
 random_k = once(Problem.random_k, table.BaselineOptions)

@@ -12,12 +12,9 @@ from dbselect.methods.records import fits_of_records, sequences_of
 from dbselect.methods.sets.best_within import check_budget
 from dbselect.methods.tables.anytime_tables import anytime_tables as tables_sequence
 from dbselect.methods.tables.candidates import Candidates
-from dbselect.options import table
-from dbselect.options.fields import FIRST, GRID, METHOD, OF_METHOD, ProblemOptions
-from dbselect.options.methods import METHODS
 from dbselect.options.names import PROBLEM_FIELDS
 from dbselect.options.option import check_known, options_of, shows
-from dbselect.problem.problem import Problem, Target
+from dbselect.problem.problem import Problem
 from dbselect.problem.records import of_records
 from dbselect.record.groups import Costs, GroupColumns
 from dbselect.results.drift import Drift
@@ -29,6 +26,10 @@ from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence as LinearSequence
 from dbselect.sources.types import Source
+from dbselect.spec import options as table
+from dbselect.spec.fields import FIRST, GRID, METHOD, OF_METHOD, ProblemOptions
+from dbselect.spec.methods import METHODS
+from dbselect.spec.spec import Target
 from dbselect.validation.cross_validation import CrossValidation
 from dbselect.validation.drift import drift_from
 from dbselect.validation.grid import MethodOf

@@ -6,13 +6,13 @@ from typing import Any
 
 from dbselect.errors import ArgumentError, OptionError, shown
 from dbselect.families import parse
-from dbselect.options.fields import ProblemOptions
 from dbselect.options.kinds import NOT_NEGATIVE
-from dbselect.options.methods import METHODS, OF_RECORDS
 from dbselect.options.names import PROBLEM_FIELDS
 from dbselect.options.option import REQUIRED, check_known, is_default, options_of
-from dbselect.options.refusals import require_single_target
 from dbselect.problem.problem import Problem
+from dbselect.spec.combination import require_single_target
+from dbselect.spec.fields import ProblemOptions
+from dbselect.spec.methods import METHODS, OF_RECORDS
 
 
 def of_records(

@@ -2,13 +2,20 @@
 
 import numbers
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 import polars as pl
 import pyarrow as pa
 
 from dbselect import _forked
 from dbselect.errors import ArgumentError, ColumnError
+
+
+class Stream(Protocol):
+    """A table of pyarrow, pandas, ibis or another library that speaks Arrow."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return a capsule of the rows."""
 
 
 def is_of(value: Any, package: str) -> bool:

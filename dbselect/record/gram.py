@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,6 @@ from dbselect.record.columns import SUFFIX, match, position
 from dbselect.record.moments.fills import with_fills, with_joint_fills
 from dbselect.record.moments.union import check_read_alike, marked, union, zeros
 from dbselect.record.terms import Terms
-
-if TYPE_CHECKING:
-    from dbselect.sources.joins.key_sums import KeySums
-    from dbselect.sources.joins.keys import Key
-    from dbselect.sources.types import TableSource
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -324,9 +319,7 @@ class Gram(files.Stored, InNotebooks):
             terms=terms,
         )
 
-    def extend(
-        self, sums: "KeySums", table: "TableSource", key: "Key | None" = None, **options: Any
-    ) -> "Gram":
+    def extend(self, sums: Any, table: Any, key: Any | None = None, **options: Any) -> "Gram":
         """Return the Gram with the columns of a table that is looked up by a key.
 
         Neither the facts are read nor is the join made; the result equals the Gram of the
@@ -353,7 +346,8 @@ class Gram(files.Stored, InNotebooks):
         >>> gram.extend(sums, shops, key="id").columns
         ['sales', 'area', 'area.missing']
         """
-        return sums.of(self).extend(table, key, **options).gram
+        extended: Gram = sums.of(self).extend(table, key, **options).gram
+        return extended
 
     def position(self, column: str, what: str) -> int:
         """Return the index of a column."""
@@ -503,7 +497,8 @@ def as_fitted(gram: Gram, columns: Sequence[str], terms: Terms) -> Gram:
     check_read_alike(gram.terms.of(columns), terms.of(columns))
     lacking = zeros(gram.terms, terms) - set(gram.columns)
     match([name for name in columns if name not in lacking], gram.columns, "columns")
-    return with_fills(gram.spread(columns, terms), gram.terms.means, terms.means)
+    filled: Gram = with_fills(gram.spread(columns, terms), gram.terms.means, terms.means)
+    return filled
 
 
 def _from_arrow(record: pa.Scalar) -> Any:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import Any, Self, TypeVar, overload
 
 import numpy as np
 import polars as pl
@@ -15,7 +15,7 @@ from dbselect.record import files
 from dbselect.record.categories import Category, kind_of
 from dbselect.record.columns import SUFFIX, Leaf, field_of, leaves
 from dbselect.record.entries import Entries
-from dbselect.record.foreign import in_memory, is_frame, native
+from dbselect.record.foreign import Stream, in_memory, is_frame, native
 from dbselect.record.formulas import polars, translate
 from dbselect.record.made.bases import (
     Basis,
@@ -29,9 +29,6 @@ from dbselect.record.made.bases import (
 )
 from dbselect.record.made.computed import Computed, computed_names, computed_values, flat_name
 from dbselect.record.policies import policies_of
-
-if TYPE_CHECKING:
-    from dbselect.sources.types import Stream
 
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
@@ -101,7 +98,7 @@ class Terms(files.Stored):
 
     @overload
     def transform(
-        self, frame: "Stream", *, null_policy: str | Mapping[str, str] = ...
+        self, frame: Stream, *, null_policy: str | Mapping[str, str] = ...
     ) -> pl.DataFrame: ...
 
     def transform(self, frame: Any, *, null_policy: str | Mapping[str, str] = "skip") -> Any:

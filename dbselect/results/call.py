@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import polars as pl
 
-from dbselect._lazy import load
 from dbselect.errors import DbselectError, RecordError
 from dbselect.linear.information import SIGNS
+from dbselect.objectives.score import Score
 from dbselect.options.kinds import FRACTION, POSITIVE, one_of
 from dbselect.record.terms import Terms
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.spec import Spec
 
 M = TypeVar("M")
 #: Options that are no part of the answer.
@@ -45,23 +43,20 @@ class Call:
     [None, 'a']
     """
 
-    problem: "Problem"
+    problem: Spec
     method: str
     options: Mapping[str, Any] = field(default_factory=dict)
     of_gram: bool = False
 
     @classmethod
-    def of(
-        cls, problem: "Problem", method: str, options: Mapping[str, Any], of_gram: bool
-    ) -> "Call":
+    def of(cls, problem: Spec, method: str, options: Mapping[str, Any], of_gram: bool) -> "Call":
         """Return the call of a method, without rows."""
         kept = {name: value for name, value in options.items() if name not in APART}
         return cls(problem.without_rows(), method, kept, of_gram)
 
     def on(self, source: Any, **options: Any) -> Any:
         """Return the answer of another source, with some options changed."""
-        method = getattr(self.problem.on(source), self.method)
-        return method(**{**self.options, **options})
+        return self.problem.on(source).ask(self.method, **{**self.options, **options})
 
     def to_json(self) -> str:
         """Return the call as JSON, for files."""
@@ -93,10 +88,12 @@ class Call:
             if "terms" in fields:
                 fields["terms"] = Terms.from_struct(fields["terms"])
             score = fields.pop("source", None)
-            source = score and load("objectives.score", "Score").of_file(score)
-            problem = load("problem.problem", "Problem")(source, **fields)
+            source = score and Score.of_file(score)
             return cls(
-                problem, str(found["method"]), dict(found["options"]), bool(found["of_gram"])
+                Spec.problem(source, **fields),
+                str(found["method"]),
+                dict(found["options"]),
+                bool(found["of_gram"]),
             )
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise RecordError(f"the problem of the record is damaged: {error}") from error
@@ -112,7 +109,7 @@ class Answer:
             """The problem, without its rows, and the method with its options."""
 
     @property
-    def problem(self) -> "Problem":
+    def problem(self) -> Spec:
         """What is asked about the data, without its rows."""
         return self.call.problem
 

@@ -4,7 +4,7 @@ import base64
 import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from decimal import Decimal
 from enum import Enum
@@ -115,7 +115,7 @@ def _made(kind: str, own: Mapping[str, Any]) -> Any:
 
 @cache
 def _hints(made: type) -> dict[str, Any]:
-    return get_type_hints(made, localns={"Problem": load("problem.problem", "Problem")})
+    return get_type_hints(made)
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -172,6 +172,11 @@ def _value(plain: Any) -> Any:
     return load(_CLASSES[kind], kind)[own] if isinstance(own, str) else _made(kind, own)
 
 
+def reads(kind: str, read: Callable[[Any], Any]) -> None:
+    """Say how a kind of results is read that is stored by a record of its own."""
+    _VALUES[kind] = read
+
+
 def _table(frame: pl.DataFrame) -> str:
     file = io.BytesIO()
     frame.write_parquet(file)
@@ -197,5 +202,4 @@ _VALUES: dict[str, Any] = {
     "Decimal": Decimal,
     "Terms": Terms.from_struct, "Gram": Gram.from_struct, "Call": Call.from_json,
     "Problem": lambda own: Call.from_json(own).problem,
-    "Sequence": lambda own: load("results.sequence", "Sequence").from_struct(own),
 }  # fmt: skip

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from dbselect._lazy import load
 from dbselect.errors import ArgumentError, warn_of_choice
 from dbselect.linear.inference import with_ends
 from dbselect.options.kinds import SHARE
@@ -14,10 +13,7 @@ from dbselect.record.gram import Gram
 from dbselect.record.inputs import HandleUnknown
 from dbselect.record.terms import Terms
 from dbselect.results.prediction.contributions import contributions_of
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
-    from dbselect.validation.robust.robust import CovType, RobustErrors
+from dbselect.spec.spec import Spec
 
 
 class FittedModel:
@@ -32,7 +28,7 @@ class FittedModel:
             """The column that is predicted."""
 
     @property
-    def problem(self) -> "Problem":
+    def problem(self) -> Spec:
         """What is asked about the data, without its rows."""
         raise NotImplementedError
 
@@ -186,10 +182,10 @@ class FittedModel:
             source=source, target=self.target, groups=None, costs=None, always=()
         )
         if isinstance(source, Gram) or not self.terms:
-            return asked.fit(self.columns)
+            return asked.ask("fit", self.columns)
         names = self.terms.sources()
         read = list(dict.fromkeys(names.get(name, name) for name in self.columns))
-        return asked.replace(terms=self.terms.of(self.columns)).fit(read)
+        return asked.replace(terms=self.terms.of(self.columns)).ask("fit", read)
 
     @property
     def _centre(self) -> Mapping[str, float]:
@@ -241,12 +237,12 @@ class FittedModel:
         self,
         source: Any,
         *,
-        cov_type: "CovType | None" = None,
+        cov_type: str | None = None,
         cluster: str | Sequence[str] | None = None,
         time: str | None = None,
         maxlags: int | None = None,
         weight: str | None = None,
-    ) -> "RobustErrors":
+    ) -> Any:
         """Read the rows of the fit once more, for standard errors that hold if their errors differ.
 
         Parameters
@@ -325,8 +321,7 @@ class FittedModel:
         >>> model.robust_errors(table, cluster="shop").summary()["std_error"].round(4).to_list()
         [0.5877, 0.1205]
         """
-        found: RobustErrors = load("validation.robust.robust", "robust_errors")(
-            self, source, weight=weight or self.problem.weight, cov_type=cov_type, cluster=cluster,
-            time=time, maxlags=maxlags,
+        return self.problem.ask(
+            "_robust_errors", self, source, weight=weight or self.problem.weight,
+            cov_type=cov_type, cluster=cluster, time=time, maxlags=maxlags,
         )  # fmt: skip
-        return found

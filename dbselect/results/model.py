@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import polars as pl
 
@@ -22,9 +22,7 @@ from dbselect.results.call import Call
 from dbselect.results.diagnosed import Diagnosed
 from dbselect.results.fields import StoredFields
 from dbselect.results.prediction.predict import Predicting, Predictor
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.spec import Spec
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class Model(Diagnosed, StoredFields, Predicting):
         )
 
     @property
-    def problem(self) -> "Problem":
+    def problem(self) -> Spec:
         """What is asked about the data, without its rows."""
         if self.call is None:
             raise FieldError("the model was made without a problem; fit its columns")

@@ -12,10 +12,9 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from dbselect._lazy import load
 from dbselect.errors import ArgumentError, warn_of_choice
 from dbselect.linear.problem import Linear
-from dbselect.options.kinds import BUDGET, TEXT, check_at
+from dbselect.options.kinds import BUDGET, check_at
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record import files
@@ -35,17 +34,13 @@ from dbselect.record.steps import (
     spent_after,
 )
 from dbselect.record.terms import Terms
-from dbselect.record.writing import replacing
 from dbselect.results.call import Judged
 from dbselect.results.drawing import drawn
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
+from dbselect.results.heights import explained_at, plateau, stopping_cost, timeliness
 from dbselect.results.prediction.fallback import predictions, served
 from dbselect.results.prediction.predict import Predicting
 from dbselect.results.store import to_table
-
-if TYPE_CHECKING:
-    from dbselect.results.drift import Drift
-    from dbselect.validation.cross_validation import CrossValidation
 
 M = TypeVar("M", bound=Predicting)
 #: Of all rows, or of each; None, and of one row whatever is missing, is no limit.
@@ -567,10 +562,10 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
                 "seq.at(budget).refit(source)"
             )
         problem = self.problem.replace(source=source, always=order)
-        found: Any = problem.anytime_sequence(max_groups=max(len(order), 1))
-        return cast("Self", found)
+        found: Self = problem.ask("anytime_sequence", max_groups=max(len(order), 1))
+        return found
 
-    def cross_validate(self, source: Any, grid: Any = None, **options: Any) -> "CrossValidation":
+    def cross_validate(self, source: Any, grid: Any = None, **options: Any) -> Any:
         """Score the search that made the sequence on rows that it has not seen.
 
         Parameters
@@ -579,9 +574,9 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         grid, options : as of `dbselect.cross_validate`; others are those of the search
         """
         asked = {**self.call.options, **options}
-        return self.problem.on(source).cross_validate(self.call.method, grid, **asked)
+        return self.problem.on(source).ask("cross_validate", self.call.method, grid, **asked)
 
-    def drift(self, a: Any, b: Any = None) -> "Drift":
+    def drift(self, a: Any, b: Any = None) -> Any:
         """Compare two sets of rows for the problem that was searched, as `dbselect.drift`.
 
         Parameters
@@ -589,14 +584,12 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         a, b : tables or Grams of the same columns; without b the rows of the search and a
         """
         if b is None:
-            found: Drift = load("validation.drift", "drift_from")(self, a)
-        else:
-            found = load("validation.drift", "drift_between")(self.problem.on(a), b)
-        return found
+            return self.problem.ask("_drift_from", self, a)
+        return self.problem.on(a).ask("drift", b)
 
     def explained_at(self, budget: float) -> float:
         """Return what the longest prefix within a budget explains."""
-        return float(load("validation.timeliness", "explained_at")(self, budget))
+        return explained_at(self, budget)
 
     def stopping_cost(self, fraction: float) -> float:
         """Return the cost at which the sequence reaches a fraction of its final height.
@@ -605,7 +598,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         ----------
         fraction : from 0 to 1
         """
-        return float(load("validation.timeliness", "stopping_cost")(self, fraction))
+        return stopping_cost(self, fraction)
 
     def timeliness(
         self, fraction: float = 1.0, *, reference: Any = None, final: float | None = None
@@ -622,12 +615,11 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         ----------
         Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
         """
-        own = load("validation.timeliness", "timeliness")
-        return float(own(self, fraction, reference=reference, final=final))
+        return timeliness(self, fraction, reference=reference, final=final)
 
     def plateau(self) -> float:
         """Return the fraction of the final height from which on more costs much."""
-        return float(load("validation.timeliness", "plateau")(self))
+        return plateau(self)
 
     def plot(self, *, bound: bool = True, held_out: Any = None) -> Any:
         """Return a picture of what is explained against what is spent.
@@ -721,15 +713,8 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         ...     "What a budget buys" in page.read_text()
         True
         """
-        # It asks sequences of all families.
-        from dbselect.results.report.write import check_page, report_page
-
-        check_page(path)
-        TEXT.or_none().check("title", title)
-        TEXT.check("unit", unit)
-        text = report_page(self, source, held_out, segments, title, unit)
-        with replacing(path) as written:
-            written.write_text(text, encoding="utf-8")
+        told = {"held_out": held_out, "segments": segments, "title": title, "unit": unit}
+        self.problem.ask("_write_report", self, path, source, **told)
 
     @abstractmethod
     def to_struct(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,7 @@ from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel, Model
 from dbselect.results.scored import ScoreModel
 from dbselect.selection.dash import Run
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
-    from dbselect.validation.robust.robust import RobustErrors
+from dbselect.spec.spec import Spec
 
 AnyModel = Model | JointModel | GlmModel
 M_co = TypeVar("M_co", bound=AnyModel | None, covariant=True)
@@ -247,7 +244,7 @@ class Selected(InNotebooks, Generic[M_co]):
         return self.how
 
     @property
-    def problem(self) -> "Problem | None":
+    def problem(self) -> Spec | None:
         """What is asked about the data, without its rows; None of an objective without columns."""
         return None if self.call is None else self.call.problem
 
@@ -354,7 +351,7 @@ class Selected(InNotebooks, Generic[M_co]):
         return model.summary  # type: ignore[no-any-return]
 
     @property
-    def robust_errors(self) -> "Callable[..., RobustErrors]":
+    def robust_errors(self) -> Callable[..., Any]:
         """`Model.robust_errors` of the model."""
         return self._found.robust_errors
 

@@ -23,6 +23,7 @@ from dbselect.record.steps import Step, Stop, spent_after
 from dbselect.record.terms import Terms
 from dbselect.results import store
 from dbselect.results.call import Call
+from dbselect.results.fields import reads
 from dbselect.results.model import Model
 from dbselect.results.prefixes import Prefixes
 
@@ -205,3 +206,6 @@ def build(
         condition=condition,
         call=call,
     )
+
+
+reads("Sequence", Sequence.from_struct)

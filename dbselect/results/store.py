@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +13,6 @@ from dbselect.record.gram import RECORD_TYPE, Gram, Vector
 from dbselect.record.groups import Groups, costs_of
 from dbselect.record.steps import STEP_DTYPES, STEP_TYPE, Choice, Step, Stop, held_after
 from dbselect.results.call import Call
-
-if TYPE_CHECKING:
-    from dbselect.results.sequence import Sequence as LinearSequence
 
 GROUP_TYPE = pa.struct(
     [("name", pa.string()), ("columns", pa.list_(pa.string())), ("cost", pa.float64())]
@@ -49,7 +46,7 @@ JOINT_TYPE = pa.struct(
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
-def write_sequences(sequences: "Iterable[LinearSequence | None]") -> pa.ListArray:
+def write_sequences(sequences: Iterable[Any | None]) -> pa.ListArray:
     """Return an Arrow list of steps for each sequence; an absent one is empty."""
     none = pa.array([], STEP_TYPE)
     each = [none if sequence is None else _steps(sequence) for sequence in sequences]
@@ -57,7 +54,7 @@ def write_sequences(sequences: "Iterable[LinearSequence | None]") -> pa.ListArra
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.concat_arrays([none, *each]))
 
 
-def _steps(sequence: "LinearSequence") -> pa.StructArray:
+def _steps(sequence: Any) -> pa.StructArray:
     members = sequence.groups.members
     held = [sequence.columns_held(step) for step in range(len(sequence.spent))]
     arrays = {name: sequence.steps[name].to_arrow() for name in STEP_DTYPES}
@@ -72,7 +69,7 @@ def _steps(sequence: "LinearSequence") -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, fields=list(STEP_TYPE))
 
 
-def sequence_record(sequence: "LinearSequence") -> dict[str, Any]:
+def sequence_record(sequence: Any) -> dict[str, Any]:
     """Return a sequence as plain Python data that JSON can hold."""
     there = {*sequence.gram.columns}
     columns = [name for name in sequence.groups.members if name in there]
@@ -83,7 +80,7 @@ def sequence_record(sequence: "LinearSequence") -> dict[str, Any]:
     return {**_own_record(sequence), "gram": gram.to_struct()}
 
 
-def joint_record(rule: str, sequences: "Iterable[LinearSequence]") -> dict[str, Any]:
+def joint_record(rule: str, sequences: Iterable[Any]) -> dict[str, Any]:
     """Return the sequences of several responses as plain Python data, with one Gram."""
     each = list(sequences)
     gram = each[0].gram.select([*(own.target for own in each), *each[0].groups.members])
@@ -91,7 +88,7 @@ def joint_record(rule: str, sequences: "Iterable[LinearSequence]") -> dict[str, 
     return {"rule": rule, "responses": responses, "gram": gram.to_struct()}
 
 
-def _own_record(sequence: "LinearSequence") -> dict[str, Any]:
+def _own_record(sequence: Any) -> dict[str, Any]:
     finite_condition = np.isfinite(sequence.condition)
     return {
         "target": sequence.target,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,6 @@ from dbselect.selection.criteria import RULES
 from dbselect.selection.penalised.descent import FORWARD_START, OWN_START, Chosen, Descent
 from dbselect.sources.progress import Turn
 
-if TYPE_CHECKING:
-    from dbselect.search.gram import GramSearch
-
 #: Fields of a problem that it takes, beside the groups; the others are about rows.
 _FIELDS = ("ridge", "scale", "intercept", "seed")
 #: Reasons and choices by the library's numbers.
@@ -32,9 +29,7 @@ CHOICES = tuple(Choice)
 METHODS = ("anytime_sequence", "foba", "backward", "floating", "step")
 
 
-def compiled_sequence(
-    search: "GramSearch", rule: str, turn: Turn
-) -> Sequence | JointSequence | None:
+def compiled_sequence(search: Any, rule: str, turn: Turn) -> Sequence | JointSequence | None:
     """Return what the compiled library finds; None where it lacks the method or the rule.
 
     Warns of columns that are nearly dependent at the end.
@@ -47,7 +42,8 @@ def compiled_sequence(
         turn(("" if is_added else "-") + groups.names[group], explained)
 
     if search.is_joint or groups.brings:
-        return search.sequence(rule, *_greedy(search, turned))
+        sequence: Sequence | JointSequence = search.sequence(rule, *_greedy(search, turned))
+        return sequence
     number = {name: at for at, name in enumerate(gram.columns)}
     members = np.array([number[name] for name in groups.members], np.intp)
     columns, starts = groups.places
@@ -80,7 +76,7 @@ def compiled_sequence(
 
 
 def _greedy(
-    search: "GramSearch", turned: Callable[[int, bool, float], None]
+    search: Any, turned: Callable[[int, bool, float], None]
 ) -> tuple[list[Step], list[Any], Stop]:
     """Run a forward search on the state; return its steps, no coefficients, and why it ended."""
     groups, options = search.groups, search.call.options
@@ -101,7 +97,7 @@ def _greedy(
     return records, [], STOPS[stop]
 
 
-def compiled_choice(search: "GramSearch", turn: Turn) -> tuple[list[int], list[float]]:
+def compiled_choice(search: Any, turn: Turn) -> tuple[list[int], list[float]]:
     """Return the groups chosen and how, for one response."""
 
     def turned(_group: int, _is_added: bool, explained: float) -> None:
@@ -121,7 +117,7 @@ def _answer(*asked: Any) -> pa.StructArray:
 
 
 def compiled_path(
-    search: "GramSearch", method: str, options: Mapping[str, Any], turn: Callable[..., None]
+    search: Any, method: str, options: Mapping[str, Any], turn: Callable[..., None]
 ) -> tuple[dict[str, Any], float]:
     """Return the minima at falling penalties, by name, and the condition of their columns.
 
@@ -150,7 +146,7 @@ def _numbers(values: pa.Array) -> Vector:
 
 
 def compiled_descents(
-    search: "GramSearch",
+    search: Any,
     limits: Iterable[tuple[int, int]],
     options: Mapping[str, Any],
     turn: Turn,
@@ -196,13 +192,13 @@ def _chosen(found: pa.StructArray, aliased: list[int]) -> Chosen:
     )  # fmt: skip
 
 
-def _is_for_library(search: "GramSearch") -> bool:
+def _is_for_library(search: Any) -> bool:
     call = search.call
     rule = RULES.get(call.options.get("rule", "fr"))
     return call.method in METHODS and rule is not None and rule.compiled
 
 
-def _asked(search: "GramSearch") -> tuple[pa.StructArray, str, str, dict[str, Any]]:
+def _asked(search: Any) -> tuple[pa.StructArray, str, str, dict[str, Any]]:
     """Return the record of a search, its method, its target, and all else by name."""
     call, groups = search.call, search.groups
     # Numbers are names that no glob and no suffix can mean something by.
@@ -220,7 +216,7 @@ def _asked(search: "GramSearch") -> tuple[pa.StructArray, str, str, dict[str, An
     return numbered(search.gram, groups.members, *targets), call.method, TARGET, request
 
 
-def _given(search: "GramSearch") -> dict[str, Any]:
+def _given(search: Any) -> dict[str, Any]:
     """Return fields and options that are not at their defaults, groups by their numbers."""
     call = search.call
     fields = {name: value for name, value in call.problem.changed().items() if name in _FIELDS}

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,7 @@ from dbselect.sources.passes import Passes
 from dbselect.sources.read import read_columns
 from dbselect.sources.request import Table
 from dbselect.sources.target import refusal
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.spec import Spec
 
 #: Most classes of a multinomial target: a pass makes a Gram for each two of them.
 MOST_CLASSES = 40
@@ -50,14 +48,14 @@ class Made:
     names: Sequence[str] | None = None  # columns of every Gram; None: all that come of the terms
 
 
-def family_table(problem: "Problem", columns: Sequence[str] | None = None) -> Table:
+def family_table(problem: Spec, columns: Sequence[str] | None = None) -> Table:
     """Return the table of a problem fitted in passes, of `columns` or those of its groups."""
     gram_given(problem)
     return table_of(problem, columns)
 
 
 def passes_of(
-    problem: "Problem", table: Table, columns: Sequence[str] | None, made: Made | None = None
+    problem: Spec, table: Table, columns: Sequence[str] | None, made: Made | None = None
 ) -> Passes:
     """Check the types of columns, and learn what they become unless `made` tells.
 
@@ -83,9 +81,7 @@ def passes_of(
     return passes
 
 
-def _made(
-    problem: "Problem", table: Table, columns: Sequence[str] | None, apart: Sequence[str]
-) -> Made:
+def _made(problem: Spec, table: Table, columns: Sequence[str] | None, apart: Sequence[str]) -> Made:
     """Return what columns become: where missing values are filled, one pass finds by what."""
     if problem.null_policy == "skip" or not table.again:
         return Made(problem.terms)
@@ -97,7 +93,7 @@ def _made(
     return Made(gram.terms, names)
 
 
-def _check_target(problem: "Problem", leaf: Leaf) -> None:
+def _check_target(problem: Spec, leaf: Leaf) -> None:
     family = parse(problem.family)
     is_number = leaf.is_numeric and leaf.unit is None
     if is_number or (leaf.is_text and family.name in ("binomial", "multinomial")):
@@ -111,20 +107,20 @@ def _check_target(problem: "Problem", leaf: Leaf) -> None:
     raise ColumnError(refusal(leaf.name, leaf.type, allowed, str(family)))
 
 
-def groups_in(problem: "Problem", passes: Passes) -> Groups:
+def groups_in(problem: Spec, passes: Passes) -> Groups:
     """Match the groups of a problem to the columns that are read in passes."""
     found = groups_of(passes.names, problem.groups, problem.costs, problem.targets[0], passes.terms)
     return replace(found, unused=(*found.unused, *passes.unread))
 
 
-def opened(problem: "Problem") -> tuple[Passes, Groups]:
+def opened(problem: Spec) -> tuple[Passes, Groups]:
     """Open the table of a problem and match its groups; no row is read but of texts."""
     named = referenced_columns(problem)
     passes = passes_of(problem, family_table(problem, named), named)
     return passes, groups_in(problem, passes)
 
 
-def roles_of(problem: "Problem", passes: Passes, members: list[str]) -> Roles:
+def roles_of(problem: Spec, passes: Passes, members: list[str]) -> Roles:
     """Return what the columns are; classes or levels of the target are read."""
     target = problem.targets[0]
     leaf, name = passes.leaf(target, "target"), str(parse(problem.family))
@@ -176,7 +172,7 @@ def _text_of(level: Any) -> str:
     return str(level).lower() if isinstance(level, bool) else str(level)
 
 
-def data_of(problem: "Problem", passes: Passes, members: list[str]) -> Data:
+def data_of(problem: Spec, passes: Passes, members: list[str]) -> Data:
     """Read the table once; where the family's number is to be estimated, until it is known."""
     data = first_pass(passes, roles_of(problem, passes, members))
     if str(parse(problem.family)) != ESTIMATED:
@@ -188,7 +184,7 @@ def data_of(problem: "Problem", passes: Passes, members: list[str]) -> Data:
 
 
 def begun(
-    problem: "Problem", passes: Passes, groups: Groups, tol: float, max_iter: int | None = None
+    problem: Spec, passes: Passes, groups: Groups, tol: float, max_iter: int | None = None
 ) -> tuple[Data, GlmProblem, GlmFit]:
     """Make the first pass; return it, what does not change later, and the model without columns."""
     data = data_of(problem, passes, groups.members)

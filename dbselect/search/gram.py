@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,7 @@ from dbselect.search.protocol import Search
 from dbselect.search.table import gram_of_problem
 from dbselect.selection.criteria import RULES, Criterion
 from dbselect.sources.progress import Turn
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.spec import Spec
 
 #: Condition numbers between which the coefficients of all prefixes are refined: below,
 #: they keep ten of sixteen digits without that; above, a correction has no digit right.
@@ -180,7 +178,7 @@ class GramSearch(Search):
 
 
 def gram_search(
-    problem: "Problem",
+    problem: Spec,
     call: Call,
     *,
     several: bool = False,

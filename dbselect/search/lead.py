@@ -4,19 +4,20 @@ A step asks only about groups whose linear gain per cost, which costs nothing be
 large model, is within reach of the best.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from dbselect._lazy import load
 from dbselect.engine.linear_state import LinearState
 from dbselect.errors import ArgumentError
 from dbselect.objectives.cross_validated import CrossValidated
 from dbselect.objectives.score import Score
 from dbselect.record.foreign import in_memory
 from dbselect.sources.partial.learn import terms as learnt
+from dbselect.spec.spec import Spec
 
 #: Columns of the spline of a number, and distinct values from which on it has one.
 SPLINE_COLUMNS, SPLINE_VALUES = 4, 10
@@ -49,8 +50,11 @@ class Lead:
         return [among[at] for at in order.tolist() if worth[at] >= least]
 
 
-def lead_of(score: Score, share: float | None) -> Lead | None:
-    """Return the linear model that leads the search of a score; None where nothing leads it."""
+def lead_of(score: Score, share: float | None, search_of: Callable[[Spec], Any]) -> Lead | None:
+    """Return the linear model that leads the search of a score; None where nothing leads it.
+
+    `search_of` opens the search of a problem whose groups may share columns.
+    """
     if share is None:
         return None
     problem = score.guide
@@ -62,9 +66,7 @@ def lead_of(score: Score, share: float | None) -> Lead | None:
                 "guide=Problem(table, target, groups)"
             )
         problem = _problem(scorer, score)
-    search = load("search.open", "open_search")(
-        problem, load("search.open", "call_of")(problem, "greedy", {}), several=True, sharing=True
-    )
+    search = search_of(problem)
     if search.groups.names != score.groups:
         raise ArgumentError(f"guide has groups {search.groups.names}; the score has {score.groups}")
     return Lead(search.state, float(share))
@@ -87,6 +89,6 @@ def _problem(scorer: CrossValidated, score: Score) -> Any:
     basis = dict.fromkeys(curved, ("spline", SPLINE_COLUMNS))
     texts = frame.select(pl.selectors.string()).columns
     terms = learnt(frame, categories=texts, basis=basis)
-    return load("problem.problem", "Problem")(
+    return Spec.problem(
         frame, list(targets), score.about.columns, null_policy="indicator", terms=terms
     )

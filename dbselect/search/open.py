@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from dbselect.errors import ArgumentError
 from dbselect.objectives.contract import is_objective
 from dbselect.objectives.score import Score
 from dbselect.options.option import changed, checked_options
-from dbselect.options.refusals import refuse
 from dbselect.results.call import APART, Call
 from dbselect.search.gram import GramSearch, gram_search
 from dbselect.search.lazy.search import LazySearch, lazy_search
@@ -16,16 +15,13 @@ from dbselect.search.lazy.width import is_lazy
 from dbselect.search.rows import GlmObjective, RowSearch, row_search
 from dbselect.search.score import ScoreSearch, check_slow, score_search
 from dbselect.search.table import gram_given, patterns_read
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.refusals import refuse
+from dbselect.spec.spec import Spec
 
 T = TypeVar("T")
 
 
-def asked(
-    problem: "Problem", method: str, table: type[T], options: Mapping[str, Any]
-) -> tuple[T, Call]:
+def asked(problem: Spec, method: str, table: type[T], options: Mapping[str, Any]) -> tuple[T, Call]:
     """Check what a method is asked, and return its options and the call that its result keeps."""
     known = checked_options(table, method, options)
     refuse(problem, method)
@@ -35,7 +31,7 @@ def asked(
     return known, call_of(problem, method, given)
 
 
-def call_of(problem: "Problem", method: str, options: Mapping[str, Any]) -> Call:
+def call_of(problem: Spec, method: str, options: Mapping[str, Any]) -> Call:
     """Return the call that a result keeps, with those options that are not at their defaults."""
     source = problem.source
     if isinstance(source, GlmObjective):
@@ -49,7 +45,7 @@ def call_of(problem: "Problem", method: str, options: Mapping[str, Any]) -> Call
 
 
 def open_search(
-    problem: "Problem",
+    problem: Spec,
     call: Call,
     options: Mapping[str, object] = MappingProxyType({}),
     *,
@@ -60,7 +56,7 @@ def open_search(
 ) -> GramSearch | LazySearch | RowSearch | ScoreSearch:
     """Set up the search of a problem: `lazy` if the method can use rows of the Gram."""
     if isinstance(problem.source, Score):
-        return score_search(problem, call, options)
+        return score_search(problem, call, options, _leading)
     if isinstance(problem.source, GlmObjective) or not problem.is_linear:
         return row_search(problem, call)
     if is_objective(problem.source):
@@ -71,3 +67,8 @@ def open_search(
     if lazy and is_lazy(problem, patterns_read(problem)):
         return lazy_search(problem, call, sharing=sharing, adds_only=adds_only)
     return gram_search(problem, call, several=several, sharing=sharing, adds_only=adds_only)
+
+
+def _leading(problem: Spec) -> Any:
+    """Return the search of a linear problem that leads the search of a score."""
+    return open_search(problem, call_of(problem, "greedy", {}), several=True, sharing=True)

@@ -24,9 +24,7 @@ from dbselect.selection.criteria import RULES, Criterion, OnGlm
 from dbselect.selection.on_glm import criterion_near
 from dbselect.sources.passes import Passes
 from dbselect.sources.progress import Callback, Turn, turns
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.spec import Spec
 
 
 class FamilySearch(Search):
@@ -103,7 +101,7 @@ class PassSearch(FamilySearch):
 
 
 def pass_search(
-    problem: "Problem",
+    problem: Spec,
     call: Call,
     *,
     budget: float | None,
@@ -121,7 +119,7 @@ def pass_search(
 
 
 def fitted_in_passes(
-    problem: "Problem",
+    problem: Spec,
     call: Call,
     columns: Sequence[str] | None,
     groups_of: Any,

@@ -5,7 +5,7 @@ Of a larger table some rows are drawn, and what the search finds is fitted again
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,9 +38,7 @@ from dbselect.sources.open import open_table
 from dbselect.sources.passes import Passes, algebra_of
 from dbselect.sources.request import Table
 from dbselect.sources.sampling.sample import Sample, sample
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.spec import Spec
 
 #: Numbers held in memory, rows times columns: 268 MB. A search refits all groups at every step,
 #: and a refit of as many numbers takes some seconds.
@@ -53,7 +51,7 @@ TEXT_COLUMNS = 16
 class Whole:
     """The table that a search looked at some rows of."""
 
-    problem: "Problem"  # what is asked
+    problem: Spec  # what is asked
     passes: Passes  # over all rows
     # searched, of: rows drawn, and rows of the table
     searched: int
@@ -191,7 +189,7 @@ class RowSearch(FamilySearch):
         return state.model()
 
 
-def row_search(problem: "Problem", call: Call) -> RowSearch:
+def row_search(problem: Spec, call: Call) -> RowSearch:
     """Read rows into memory, all or, with a SampleWarning, some; or take an objective's."""
     source = problem.source
     if not isinstance(source, GlmObjective):
@@ -205,7 +203,7 @@ def row_search(problem: "Problem", call: Call) -> RowSearch:
     return RowSearch(call, groups, numbers_of(problem.always, groups), state)
 
 
-def objective_of(problem: "Problem", call: Call) -> GlmObjective:
+def objective_of(problem: Spec, call: Call) -> GlmObjective:
     """Return the objective of a problem, on rows in memory."""
     named = referenced_columns(problem)
     table = family_table(problem, named)
@@ -228,7 +226,7 @@ def objective_of(problem: "Problem", call: Call) -> GlmObjective:
     return GlmObjective(InMemory(settled, in_memory), null, call, data, groups, whole)
 
 
-def _taken(problem: "Problem", table: Table, head: Passes) -> Sample:
+def _taken(problem: Spec, table: Table, head: Passes) -> Sample:
     """Read the rows to hold: all, or as many as memory has room for."""
     apart = [problem.targets[0], problem.weight, problem.offset, problem.exposure]
     texts = {one.column for one in head.terms.categories}
@@ -237,7 +235,7 @@ def _taken(problem: "Problem", table: Table, head: Passes) -> Sample:
     return sample(table, head.fields([name for name in apart if name]), most, problem.seed)
 
 
-def _whole(problem: "Problem", table: Table, named: Sequence[str] | None, taken: Sample) -> Whole:
+def _whole(problem: Spec, table: Table, named: Sequence[str] | None, taken: Sample) -> Whole:
     """Return the table whose rows are too many to hold; SourceError if it can be read only once."""
     searched = len(taken.table)
     if not table.again:

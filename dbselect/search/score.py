@@ -1,8 +1,8 @@
 """A search on a score: every gain is asked, those of a step in one batch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,9 +19,7 @@ from dbselect.search.lead import lead_of
 from dbselect.search.protocol import Search
 from dbselect.selection.criteria import Criterion
 from dbselect.selection.removal import Usefulness
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.spec import Spec
 
 #: Options of a search that are about slow answers.
 OF_SCORES = ("executor", "max_queries", "time_limit", "shortlist")
@@ -84,8 +82,13 @@ class ScoreSearch(Search):
         return ScoreModel.of(self.groups, state.held, state.folds(state.held), self.call)
 
 
-def score_search(problem: "Problem", call: Call, given: Mapping[str, object]) -> ScoreSearch:
-    """Return the search of a score."""
+def score_search(
+    problem: Spec,
+    call: Call,
+    given: Mapping[str, object],
+    search_of: Callable[[Spec], Any],
+) -> ScoreSearch:
+    """Return the search of a score; `search_of` opens that of the problem that leads it."""
     source, options = cast(Score, problem.source), cast(Mapping[str, Any], given)
     check_unselected("score", source)
     first = numbers_of(problem.always, source.about)
@@ -97,7 +100,7 @@ def score_search(problem: "Problem", call: Call, given: Mapping[str, object]) ->
                 f"resume is {shown(resumed)}; it must be an earlier result of the same score"
             )
         source.answers.take(resumed.score.answers)
-    lead = lead_of(source, options.get("shortlist"))
+    lead = lead_of(source, options.get("shortlist"), search_of)
     state = source.searched(problem.costs, first, options, lead)
     return ScoreSearch(call, state.about, first, state)
 

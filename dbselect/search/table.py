@@ -1,7 +1,6 @@
 """What a problem reads of its source: the Gram of its columns, or the table itself."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +15,10 @@ from dbselect.sources.read import check_no_rows, read_columns
 from dbselect.sources.request import NullPolicy, Table, not_computed, wanted_of
 from dbselect.sources.sampling.sample import sample
 from dbselect.sources.target import check_numeric
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.spec import Spec
 
 
-def gram_of_problem(problem: "Problem") -> tuple[Gram, list[str]]:
+def gram_of_problem(problem: Spec) -> tuple[Gram, list[str]]:
     """Return the Gram and the columns not read: a gap in one that no group names skips no row."""
     if "gram" not in problem._read:
         problem._read["gram"] = _gram_of(problem)
@@ -29,7 +26,7 @@ def gram_of_problem(problem: "Problem") -> tuple[Gram, list[str]]:
     return found
 
 
-def _gram_of(problem: "Problem") -> tuple[Gram, list[str]]:
+def _gram_of(problem: Spec) -> tuple[Gram, list[str]]:
     stored = gram_given(problem)
     if stored is not None:
         return stored, []
@@ -40,7 +37,7 @@ def _gram_of(problem: "Problem") -> tuple[Gram, list[str]]:
     return read_columns(table, patterns, problem.weight, policy, problem.terms)
 
 
-def gram_given(problem: "Problem") -> Gram | None:
+def gram_given(problem: Spec) -> Gram | None:
     """Return the Gram that a source is, None if it is a table; refuse one where rows are needed."""
     source = problem.source
     if source is None:
@@ -68,7 +65,7 @@ def gram_given(problem: "Problem") -> Gram | None:
     return stored
 
 
-def table_of(problem: "Problem", patterns: Sequence[str] | None) -> Table:
+def table_of(problem: Spec, patterns: Sequence[str] | None) -> Table:
     """Return the table of a problem, or the rows drawn of it; `patterns` None reads all."""
     table = _opened(problem, patterns)
     _check_named(problem, table, patterns or ())
@@ -81,7 +78,7 @@ def table_of(problem: "Problem", patterns: Sequence[str] | None) -> Table:
     return found
 
 
-def _check_named(problem: "Problem", table: Table, patterns: Sequence[str]) -> None:
+def _check_named(problem: Spec, table: Table, patterns: Sequence[str]) -> None:
     """Refuse a target that is read, and a column of a group, that no field of the table is."""
     fields = {*table.schema.names}
     what = {name: "target" for name in problem.targets if name in patterns}
@@ -93,13 +90,13 @@ def _check_named(problem: "Problem", table: Table, patterns: Sequence[str]) -> N
             match([one], [leaf.name for leaf in leaves(table.schema)], what[one])
 
 
-def open_once(problem: "Problem") -> Table:
+def open_once(problem: Spec) -> Table:
     """Return the table of a problem, of all its columns, for this and all later reading."""
     problem._read["opened"] = table = _opened(problem, None)
     return table
 
 
-def _opened(problem: "Problem", patterns: Sequence[str] | None) -> Table:
+def _opened(problem: Spec, patterns: Sequence[str] | None) -> Table:
     """Return the table of a source, which is opened once if it can be read again."""
     if "opened" not in problem._read:
         table = open_table(problem.source, patterns)
@@ -111,7 +108,7 @@ def _opened(problem: "Problem", patterns: Sequence[str] | None) -> Table:
     return found
 
 
-def _drawn(problem: "Problem", table: Table, patterns: Sequence[str] | None) -> pa.Table:
+def _drawn(problem: Spec, table: Table, patterns: Sequence[str] | None) -> pa.Table:
     """Return some rows of the columns that are read, chosen by a seeded hash of their number."""
     assert problem.rows is not None
     every = {leaf.name: leaf for leaf in leaves(table.schema)}
@@ -125,13 +122,13 @@ def _drawn(problem: "Problem", table: Table, patterns: Sequence[str] | None) -> 
     return sample(table, list(dict.fromkeys([*fields, *named])), problem.rows, problem.seed).table
 
 
-def patterns_read(problem: "Problem") -> list[str] | None:
+def patterns_read(problem: Spec) -> list[str] | None:
     """Return the target and the columns and globs that groups name; None for all columns."""
     named = referenced_columns(problem)
     return None if named is None else list(dict.fromkeys([*problem.targets, *named]))
 
 
-def referenced_columns(problem: "Problem") -> list[str] | None:
+def referenced_columns(problem: Spec) -> list[str] | None:
     """Return the columns and globs that groups name; None if there are no groups."""
     if isinstance(problem.source, np.ndarray):
         raise ArgumentError(

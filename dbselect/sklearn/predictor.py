@@ -52,7 +52,7 @@ class PredictingEstimator(AnytimeEstimator):
             model, own = self.model_, self.sequence_
             groups = {name: own.groups.columns[name] for name in model.groups}
             problem = own.problem.on_gram(own.gram).replace(groups=groups, costs=None, always=())
-            self._arrived = own, problem.predictor()
+            self._arrived = own, problem.ask("predictor")
         rows, names = self._partial_rows(X)
         found = self._arrived[1].predict(rows, columns=names, missing_columns="unavailable")
         return np.asarray(found["prediction"].to_numpy())

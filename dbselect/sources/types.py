@@ -8,18 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from dbselect.record.foreign import Stream
 from dbselect.record.gram import Gram
 from dbselect.sources.request import Table
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
-
-
-class Stream(Protocol):
-    """A table of pyarrow, pandas, ibis or another library that speaks Arrow."""
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return a capsule of the rows."""
 
 
 class Dataset(Protocol):

@@ -6,9 +6,7 @@ from typing import Any, Unpack
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError, unknown
-from dbselect.options.fields import FIRST, ProblemOptions
 from dbselect.options.option import shows
-from dbselect.options.table import AnytimeOptions
 from dbselect.problem.calls import AnytimeCall, drift
 from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.record.groups import Costs, GroupColumns
@@ -16,6 +14,8 @@ from dbselect.record.terms import Terms
 from dbselect.results.drift import Drift
 from dbselect.sources.open import merged
 from dbselect.sources.request import FOLD, check_folds, check_seed
+from dbselect.spec.fields import FIRST, ProblemOptions
+from dbselect.spec.options import AnytimeOptions
 from dbselect.store.fields import Fields, differences, levels_of, new_levels
 from dbselect.store.merging import (
     Sliding,

@@ -8,12 +8,12 @@ from typing import Any, Unpack
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.options.fields import FIRST, ProblemOptions
 from dbselect.options.kinds import COUNT
 from dbselect.options.option import shows
-from dbselect.options.table import AnytimeOptions
 from dbselect.problem.calls import AnytimeCall, anytime_sequence_by
 from dbselect.record.groups import Costs, GroupColumns
+from dbselect.spec.fields import FIRST, ProblemOptions
+from dbselect.spec.options import AnytimeOptions
 
 #: A year, a month or a day.
 COARSE = re.compile(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?")

@@ -1,22 +1,23 @@
 """Cross-validation of any method: on the records of folds, or on a table fold by fold."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from dbselect.errors import ArgumentError
-from dbselect.options.fields import GRID, METHOD, OF_METHOD
 from dbselect.options.kinds import CALLBACK, COLUMN
-from dbselect.options.methods import JUDGED
 from dbselect.options.option import options_of, shows
-from dbselect.options.refusals import REFUSED, refuse
-from dbselect.options.table import CrossValidateOptions
 from dbselect.search.lazy.width import is_lazy
 from dbselect.search.table import referenced_columns, table_of
 from dbselect.sources.progress import Callback, turns
 from dbselect.sources.request import FOLD, Folding, folding_of
 from dbselect.sources.sampling.time_folds import time_folding
+from dbselect.spec.fields import GRID, METHOD, OF_METHOD
+from dbselect.spec.methods import JUDGED
+from dbselect.spec.options import CrossValidateOptions
+from dbselect.spec.refusals import REFUSED, refuse
+from dbselect.spec.spec import Spec
 from dbselect.validation.cross_validation import CrossValidation
 from dbselect.validation.grid import (
     MethodOf,
@@ -29,13 +30,10 @@ from dbselect.validation.grid import (
 from dbselect.validation.held_out import CHOICES, Measures, MetricJudge, tables, with_choices
 from dbselect.validation.segments import OnGrams, segments_of
 
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
-
 
 @shows(CrossValidateOptions, first=(METHOD, GRID, OF_METHOD))
 def cross_validate(
-    problem: "Problem",
+    problem: Spec,
     method: MethodOf = "anytime_sequence",
     grid: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]] | None = None,
     *,
@@ -191,7 +189,7 @@ def cross_validate(
     )
 
 
-def _is_lazy(problem: "Problem", method: MethodOf, named: list[str] | None) -> bool:
+def _is_lazy(problem: Spec, method: MethodOf, named: list[str] | None) -> bool:
     """Whether folds are searched without their Grams; by a function only with ``gram="lazy"``."""
     if not problem.is_linear:
         return False
@@ -199,7 +197,7 @@ def _is_lazy(problem: "Problem", method: MethodOf, named: list[str] | None) -> b
     return problem.gram == "lazy" or (takes_rows and is_lazy(problem, named))
 
 
-def _named(problem: "Problem", points: Iterable[Options]) -> list[str] | None:
+def _named(problem: Spec, points: Iterable[Options]) -> list[str] | None:
     """Return the target and the columns and globs that some point names; None for all."""
     found = problem.targets
     for options in points:
@@ -213,7 +211,7 @@ def _named(problem: "Problem", points: Iterable[Options]) -> list[str] | None:
 
 
 def _folding(
-    problem: "Problem", name: str, folds: int | None, key: str | None, time: str | None
+    problem: Spec, name: str, folds: int | None, key: str | None, time: str | None
 ) -> Folding | None:
     """Return how a table is cut into folds; None for records of folds."""
     folding = folding_of(folds, key, problem.seed, name)

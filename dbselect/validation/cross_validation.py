@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.options.methods import METHODS
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pictures.options import options_beside
 from dbselect.pictures.steps import MOST_STEPS, Heights, step_curves, thinned
@@ -15,12 +14,11 @@ from dbselect.record.gram import Gram
 from dbselect.record.steps import uninterrupted
 from dbselect.results.fields import StoredFields
 from dbselect.results.selected import AnyModel, model_in
+from dbselect.spec.methods import METHODS
+from dbselect.spec.spec import Spec
 from dbselect.validation.grid import answer
 from dbselect.validation.held_out import CHOICES, STD_ERROR
 from dbselect.validation.scoring.metrics import METRICS
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +58,7 @@ class CrossValidation(StoredFields, InNotebooks):
     ['a']
     """
 
-    problem: "Problem"
+    problem: Spec
     keys: list[str]
     table: pl.DataFrame
     scores: pl.DataFrame

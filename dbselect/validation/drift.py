@@ -1,7 +1,7 @@
 """What has changed between two sets of rows, for a target and for what was bought for it."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 import polars as pl
@@ -10,22 +10,21 @@ from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.divergence import gaussian_divergence
 from dbselect.linear.problem import unusable
 from dbselect.options.option import changed, checked_options
-from dbselect.options.refusals import refuse
-from dbselect.options.table import AnytimeOptions
 from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Gram, Matrix, Vector, aligned
 from dbselect.record.steps import longest_within, uninterrupted
 from dbselect.results.drift import Drift
+from dbselect.results.model import Model
 from dbselect.results.sequence import Sequence
 from dbselect.search.table import gram_given, policy_but_for, table_of
 from dbselect.sources.read import gram as read_gram
+from dbselect.spec.options import AnytimeOptions
+from dbselect.spec.refusals import refuse
+from dbselect.spec.spec import Spec
 from dbselect.validation.scoring.evaluate import evaluate, gram_there
 
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
 
-
-def drift_between(problem: "Problem", other: Any, **options: Unpack[AnytimeOptions]) -> Drift:
+def drift_between(problem: Spec, other: Any, **options: Unpack[AnytimeOptions]) -> Drift:
     """Compare two sets of rows: moments, the sequence, coefficients, and what it is worth.
 
     Returns
@@ -78,7 +77,7 @@ def drift_from(sequence: Any, other: Any) -> Drift:
     return _compared(sequence.problem, one, there, options)
 
 
-def _compared(problem: "Problem", one: Gram, two: Gram, search: Mapping[str, Any]) -> Drift:
+def _compared(problem: Spec, one: Gram, two: Gram, search: Mapping[str, Any]) -> Drift:
     """Return what has changed from one Gram to another."""
     target = problem.targets[0]
     one, two = aligned([one, two])
@@ -87,7 +86,7 @@ def _compared(problem: "Problem", one: Gram, two: Gram, search: Mapping[str, Any
         if why is not None:
             raise DataError(f"in {name}, {why}")
     before, after = (
-        cast(Sequence, uninterrupted(problem.on_gram(gram).anytime_sequence(**search)))
+        cast(Sequence, uninterrupted(problem.on_gram(gram).ask("anytime_sequence", **search)))
         for gram in (one, two)
     )
     return Drift(
@@ -103,7 +102,7 @@ def _compared(problem: "Problem", one: Gram, two: Gram, search: Mapping[str, Any
     )
 
 
-def _gram_of(problem: "Problem") -> Gram:
+def _gram_of(problem: Spec) -> Gram:
     """Return the Gram of all columns, as the problem reads them."""
     found = gram_given(problem)
     if found is not None:
@@ -187,7 +186,7 @@ def _orders(before: Sequence, after: Sequence) -> pl.DataFrame:
     return ordered.select("group", *order)
 
 
-def _coefficients(problem: "Problem", one: Gram, two: Gram, before: Sequence) -> pl.DataFrame:
+def _coefficients(problem: Spec, one: Gram, two: Gram, before: Sequence) -> pl.DataFrame:
     model = before.at()
     columns = [name for name in model.columns if name not in model.aliased]
     if not columns:
@@ -208,10 +207,10 @@ def _coefficients(problem: "Problem", one: Gram, two: Gram, before: Sequence) ->
     )
 
 
-def _fitted(problem: "Problem", columns: list[str]) -> pl.DataFrame:
+def _fitted(problem: Spec, columns: list[str]) -> pl.DataFrame:
     """Return term, estimate and std_error, which is NULL where a Gram does not determine it."""
     asked = problem.replace(groups=None, costs=None, always=(), ridge=0.0, scale=True)
-    model = asked.fit(columns)
+    model: Model = asked.ask("fit", columns)
     try:
         return model.summary().select("term", "estimate", "std_error")
     except DataError:
@@ -222,7 +221,7 @@ def _fitted(problem: "Problem", columns: list[str]) -> pl.DataFrame:
 
 
 def _worth(
-    problem: "Problem", two: Gram, before: Sequence, after: Sequence, options: Mapping[str, Any]
+    problem: Spec, two: Gram, before: Sequence, after: Sequence, options: Mapping[str, Any]
 ) -> pl.DataFrame:
     steps = before.steps
     order = steps["group"].drop_nulls().to_list()
@@ -230,7 +229,7 @@ def _worth(
     # The same groups, in the same order, on the other rows.
     forced = {**options, "max_groups": max(len(order), 1), "budget": None}
     asked = problem.on_gram(two).replace(always=order)
-    again = uninterrupted(asked.anytime_sequence(**forced)).steps["r2"]
+    again = uninterrupted(asked.ask("anytime_sequence", **forced)).steps["r2"]
     own = [after.r2[longest_within(after.spent, spent)] for spent in steps["spent"]]
     return steps.select("step", "group", "spent", pl.col("r2").alias("r2_a")).with_columns(
         there.alias("r2_b"),

@@ -2,19 +2,17 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError, OptionError, shown, unknown
-from dbselect.options.fields import ProblemOptions
 from dbselect.options.kinds import one_of
-from dbselect.options.methods import METHODS
 from dbselect.options.option import REQUIRED, options_of
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.fields import ProblemOptions
+from dbselect.spec.methods import METHODS
+from dbselect.spec.spec import Spec
 
 Options = Mapping[str, Any]
 #: The name of a method, or a function of a problem and options.
@@ -93,7 +91,7 @@ def check_options(
             raise OptionError(f"{method} needs option '{name}', which has no default")
 
 
-def answer(problem: "Problem", method: MethodOf, options: Options) -> Any:
+def answer(problem: Spec, method: MethodOf, options: Options) -> Any:
     """Return the result of a method, of which some options are fields of the problem."""
     fields = {name: value for name, value in options.items() if name in FREE_FIELDS}
     own = {name: value for name, value in options.items() if name not in fields}

@@ -3,18 +3,15 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from dbselect import _native
 from dbselect.errors import ArgumentError, DataError
-from dbselect.options.fields import OF_METHOD
 from dbselect.options.names import OrderingName
 from dbselect.options.option import checked_options, options_of, shows
-from dbselect.options.refusals import refuse
-from dbselect.options.table import KnockoffOptions
 from dbselect.pages.glance import InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record.gram import Gram, Matrix, Vector
@@ -23,10 +20,11 @@ from dbselect.results.joint import JointSequence
 from dbselect.results.prefixes import Prefixes
 from dbselect.search.gram import GramSearch, gram_search
 from dbselect.search.open import call_of
+from dbselect.spec.fields import OF_METHOD
+from dbselect.spec.options import KnockoffOptions
+from dbselect.spec.refusals import refuse
+from dbselect.spec.spec import Spec
 from dbselect.validation.grid import MethodOf, answer, check_options, checked_method, name_of_method
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +94,7 @@ KNOCKOFF = " (knockoff)"
 
 
 @shows(KnockoffOptions, first=(OF_METHOD,))
-def knockoffs(problem: "Problem", **options: Any) -> KnockoffSelection:
+def knockoffs(problem: Spec, **options: Any) -> KnockoffSelection:
     """Select groups with a bound on the share of false ones, from a record alone.
 
     Each group gets a copy with the same correlations with all others and none of its own with

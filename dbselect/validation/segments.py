@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import accumulate
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -25,6 +25,7 @@ from dbselect.sources.read import gram_by, with_digits_of
 from dbselect.sources.request import FOLD, Folding, not_computed, request_of
 from dbselect.sources.sampling.folded import FoldedTable, RowFolds
 from dbselect.sources.target import check_numeric
+from dbselect.spec.spec import Spec
 from dbselect.validation.grid import MethodOf, Options, answer
 from dbselect.validation.held_out import (
     HeldOut,
@@ -35,9 +36,6 @@ from dbselect.validation.held_out import (
     on_rows,
     scores_of,
 )
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
 
 #: Fields of how a table is read, which records no longer need.
 _OF_TABLE = ("family", "weight", "null_policy", "offset", "rows", "terms", "gram")
@@ -68,7 +66,7 @@ class Segment(ABC):
 
     def outcomes(
         self,
-        problem: "Problem",
+        problem: Spec,
         method: MethodOf,
         points: Iterable[Options],
         judge: MetricJudge | None,
@@ -99,7 +97,7 @@ class Segment(ABC):
                 yield scores_of(results, judged, asked), _note(problem, judged)
 
 
-def _result(problem: "Problem", source: Any, method: MethodOf, options: Options) -> Any:
+def _result(problem: Spec, source: Any, method: MethodOf, options: Options) -> Any:
     """Return what the method finds on some of the rows, which was read as the problem says."""
     is_gram = isinstance(source, Gram)
     part = problem.on_gram(source) if is_gram else problem.replace(source=source, rows=None)
@@ -108,7 +106,7 @@ def _result(problem: "Problem", source: Any, method: MethodOf, options: Options)
     return result
 
 
-def _note(problem: "Problem", judged: Mapping[Any, HeldOut]) -> str | None:
+def _note(problem: Spec, judged: Mapping[Any, HeldOut]) -> str | None:
     constant = [fold for fold, one in judged.items() if one.is_constant]
     target = problem.target
     names = f"'{target}'" if isinstance(target, str) else f"{problem.targets}"
@@ -201,7 +199,7 @@ class OnWide(Segment):
 
 
 def segments_of(
-    problem: "Problem", folding: Folding | None, named: list[str] | None, *, time: bool, rows: bool
+    problem: Spec, folding: Folding | None, named: list[str] | None, *, time: bool, rows: bool
 ) -> tuple[pl.DataFrame, Sequence[Segment]]:
     """Return the keys of the segments, one row each, and the segments.
 
@@ -218,7 +216,7 @@ def segments_of(
     return keys, [OnGrams(judged, parts, problem.targets, time) for parts in every]
 
 
-def fold_records(problem: "Problem", folding: Folding | None, named: list[str] | None) -> Any:
+def fold_records(problem: Spec, folding: Folding | None, named: list[str] | None) -> Any:
     """Return the records of folds: the source, or those of a table, which is read once."""
     if folding is None:
         _check_is_of_records(problem)
@@ -231,7 +229,7 @@ def fold_records(problem: "Problem", folding: Folding | None, named: list[str] |
     )  # fmt: skip
 
 
-def _check_is_of_records(problem: "Problem") -> None:
+def _check_is_of_records(problem: Spec) -> None:
     """Refuse what needs a table, where there is none to be cut into folds."""
     asked = {name: value for name, value in problem.changed().items() if name in _OF_TABLE}
     for name, value in asked.items():
@@ -242,7 +240,7 @@ def _check_is_of_records(problem: "Problem") -> None:
         )
 
 
-def _row_folds(problem: "Problem", folding: Folding, named: list[str] | None) -> RowFolds:
+def _row_folds(problem: Spec, folding: Folding, named: list[str] | None) -> RowFolds:
     """Return the folds of a table's rows, as `gram_by` would cut it."""
     table = table_of(problem, None)
     if not table.again:

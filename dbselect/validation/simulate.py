@@ -9,7 +9,7 @@ it has. A group that the row lacks fails as well, and what fails is paid for.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,7 @@ from dbselect.record.steps import BUDGET_SLACK
 from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.results.prediction.predict import prediction_table
 from dbselect.sources.request import check_seed
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.spec import Spec
 
 Mask = npt.NDArray[Any]
 
@@ -97,7 +95,7 @@ class Simulation(InNotebooks):
 
 
 def simulate(
-    problem: "Problem",
+    problem: Spec,
     rows: Any,
     budget: float | Iterable[float] | None = None,
     unavailable: Mapping[str, float] | None = None,
@@ -166,19 +164,17 @@ def simulate(
 class _Market:
     """Rows, and whether a look-up brings each group: `there`, shape (n, J); `order` is theirs."""
 
-    def __init__(
-        self, problem: "Problem", rows: Any, fails: Mapping[str, float], seed: int
-    ) -> None:
+    def __init__(self, problem: Spec, rows: Any, fails: Mapping[str, float], seed: int) -> None:
         if not problem.is_linear:
             raise ArgumentError(
                 f"family is {str(problem.family)!r}; simulate compares rules by linear models"
             )
-        self.predictor = predictor = problem.predictor()
+        self.predictor = predictor = problem.ask("predictor")
         self.names, self.costs = predictor.groups.names, predictor.groups.costs
         for name, share in fails.items():
             predictor.groups.number(name, "unavailable")
             FRACTION.check(f"unavailable of '{name}'", share)
-        steps = problem.on_gram(predictor.gram).anytime_sequence().records
+        steps = problem.on_gram(predictor.gram).ask("anytime_sequence").records
         self.order = [step.group for step in steps]
         self.fields = _fields_of(predictor)
         target = predictor.target

@@ -3,17 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError, shown
-from dbselect.options.fields import METHOD, OF_METHOD
 from dbselect.options.kinds import THRESHOLD
-from dbselect.options.methods import CHOOSING
 from dbselect.options.option import checked_options, options_of, shows
-from dbselect.options.refusals import refuse
-from dbselect.options.table import StabilityOptions
 from dbselect.pages.glance import InNotebooks
 from dbselect.pages.short import listed
 from dbselect.pictures.cells import frequencies_of_sizes
@@ -30,10 +26,12 @@ from dbselect.sources.progress import turns
 from dbselect.sources.sampling.drawn import RECORD
 from dbselect.sources.sampling.resample import parts_in, resample
 from dbselect.sources.target import check_numeric
+from dbselect.spec.fields import METHOD, OF_METHOD
+from dbselect.spec.methods import CHOOSING
+from dbselect.spec.options import StabilityOptions
+from dbselect.spec.refusals import refuse
+from dbselect.spec.spec import Spec
 from dbselect.validation.grid import MethodOf, answer, check_options, checked_method, name_of_method
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,9 +147,7 @@ DRAWING: dict[str, Any] = {"records": 100, "kind": "halves"}
 
 
 @shows(StabilityOptions, first=(METHOD, OF_METHOD))
-def stability(
-    problem: "Problem", method: MethodOf = "anytime_sequence", **options: Any
-) -> Stability:
+def stability(problem: Spec, method: MethodOf = "anytime_sequence", **options: Any) -> Stability:
     """Search many records of rows drawn anew, and count how often each group is chosen.
 
     Returns
@@ -218,7 +214,7 @@ def stability(
     return _counted(found, every, unusable, name, target, size, float(known["threshold"]))
 
 
-def _drawn(problem: "Problem", known: StabilityOptions) -> pl.DataFrame:
+def _drawn(problem: Spec, known: StabilityOptions) -> pl.DataFrame:
     """Return the records that are searched."""
     source = problem.source
     named = cast(Mapping[str, Any], known)
@@ -242,7 +238,7 @@ def _drawn(problem: "Problem", known: StabilityOptions) -> pl.DataFrame:
     return resample(table, columns, null_policy=policy_read, terms=problem.terms, **drawing)
 
 
-def _groups(gram: Gram, target: str, problem: "Problem") -> Groups:
+def _groups(gram: Gram, target: str, problem: Spec) -> Groups:
     gram.position(target, "target")
     features = features_of(gram.columns, [target], gram.terms)
     return groups_of(features, problem.groups, problem.costs, [target], gram.terms)

@@ -1,15 +1,12 @@
 """A sequence that goes on as long as rows held out are predicted better."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.options.fields import OF_METHOD
 from dbselect.options.option import checked_options, options_of, shows
-from dbselect.options.refusals import refuse
-from dbselect.options.table import StoppedOptions
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record.steps import uninterrupted
 from dbselect.results.fields import StoredFields
@@ -17,13 +14,14 @@ from dbselect.results.model import Model
 from dbselect.results.sequence import Sequence
 from dbselect.search.table import patterns_read
 from dbselect.sources.request import folding_of
+from dbselect.spec.fields import OF_METHOD
+from dbselect.spec.options import StoppedOptions
+from dbselect.spec.refusals import refuse
+from dbselect.spec.spec import Spec
 from dbselect.validation.cross_validate import cross_validate
 from dbselect.validation.cross_validation import CrossValidation
 from dbselect.validation.grid import check_options
 from dbselect.validation.segments import fold_records
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +100,7 @@ FIRST_GROUPS = 8
 
 
 @shows(StoppedOptions, first=(OF_METHOD,))
-def stopped_sequence(problem: "Problem", **options: Any) -> StoppedSequence:
+def stopped_sequence(problem: Spec, **options: Any) -> StoppedSequence:
     """Order groups until rows held out are predicted no better, and choose the step.
 
     For each fold the search runs anew on the other folds, and each of its steps is scored on the
@@ -177,7 +175,7 @@ def stopped_sequence(problem: "Problem", **options: Any) -> StoppedSequence:
         most = max(end, 1)
         found = scored(most)  # the choice is among the steps up to the end
     whole = problem.on_gram(found.sources[0][1])
-    sequence: Any = uninterrupted(whole.anytime_sequence(max_groups=most, **options))
+    sequence: Any = uninterrupted(whole.ask("anytime_sequence", max_groups=most, **options))
     return StoppedSequence(sequence, found, patience, known["choice"])
 
 

@@ -1,11 +1,4 @@
-"""How early a sequence explains: area under the curve of explained against a budget.
-
-A curve is a step function, that of `explained_at`; the last stretch before its cut rises linearly.
-As curves plateau long before the last group, they are cut at the cost where a reference sequence
-reaches a fraction (the paper's alpha) of its final height.
-
-Source: Hu, Grubb, Bagnell, Hebert (2016), section 5.2; Karayev et al. (2012).
-"""
+"""Sequences beside each other: the best sets of all, and curves that share a cut."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -14,158 +7,20 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
-from dbselect.options.kinds import AT_LEAST_ZERO, FRACTION, POSITIVE
-from dbselect.record.gram import Vector
-from dbselect.record.steps import BUDGET_SLACK, longest_within
-from dbselect.results.heights import cost_of_height, flat_from, longest_heights
+from dbselect.options.kinds import POSITIVE
+from dbselect.results.heights import (
+    Curve,
+    explained_at,
+    longest_heights,
+    plateau,
+    points,
+    share_of,
+    stopping_cost,
+    table_of,
+)
 from dbselect.results.prediction.arrived import AnytimePredictor
-from dbselect.results.prefixes import Prefixes
 from dbselect.validation.comparison import Comparison
 from dbselect.validation.scoring.evaluate import evaluate
-
-#: A sequence, or what `evaluate` and `oracle` return: columns spent and explained.
-Curve = Prefixes[Any] | pl.DataFrame
-
-
-def explained_at(curve: Curve, budget: float) -> float:
-    """Return what the longest prefix within a budget explains.
-
-    Parameters
-    ----------
-    curve : Sequence of any family, or a DataFrame of `evaluate` or `oracle`
-    budget : >= 0, in the unit of cost
-
-    Raises
-    ------
-    ArgumentError : `budget` is negative or not a number
-
-    Examples
-    --------
-    >>> import dbselect as ds
-    >>> import polars as pl
-    >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 4.0], "explained": [0.0, 0.6, 0.8]})
-    >>> ds.reference.explained_at(curve, 3.9)
-    0.6
-    """
-    AT_LEAST_ZERO.check("budget", budget)
-    spent, explained = _points(curve)
-    return float(explained[longest_within(spent, budget)])
-
-
-def stopping_cost(curve: Curve, fraction: float) -> float:
-    """Return the cost at which a sequence reaches a fraction of its final height.
-
-    Parameters
-    ----------
-    curve : Sequence of any family, or a DataFrame of `evaluate` or `oracle`
-    fraction : 0 to 1, the paper's alpha
-
-    Returns
-    -------
-    the least budget at which the sequence explains so much, in the unit of cost
-
-    Raises
-    ------
-    ArgumentError : `fraction` is not from 0 to 1
-
-    References
-    ----------
-    Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
-
-    Examples
-    --------
-    >>> import dbselect as ds
-    >>> import polars as pl
-    >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 4.0], "explained": [0.0, 0.6, 0.8]})
-    >>> ds.reference.stopping_cost(curve, 0.7), ds.reference.stopping_cost(curve, 0.8)
-    (1.0, 4.0)
-    """
-    FRACTION.check("fraction", fraction)
-    spent, explained = _points(curve)
-    return cost_of_height(spent, explained, fraction)
-
-
-def plateau(curve: Curve) -> float:
-    """Return the fraction from which on more costs much and brings little.
-
-    The first of .95, .96, ... after which the next 1 % of the final height needs more
-    than 20 % of the total cost; 1 if there is none.
-
-    Parameters
-    ----------
-    curve : Sequence of any family, or a DataFrame of `evaluate` or `oracle`
-
-    References
-    ----------
-    Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
-
-    Examples
-    --------
-    >>> import dbselect as ds
-    >>> import polars as pl
-    >>> curve = pl.DataFrame({"spent": [0, 1, 2, 10], "explained": [0.0, 0.96, 0.97, 1.0]})
-    >>> ds.reference.plateau(curve)  # from 97 % to 98 % costs 8 of 10
-    0.97
-    """
-    return flat_from(*_points(curve))
-
-
-def timeliness(
-    curve: Curve,
-    fraction: float = 1.0,
-    *,
-    reference: Curve | None = None,
-    final: float | None = None,
-) -> float:
-    """Return the area under a curve up to a stopping cost, as a share of its rectangle.
-
-    Parameters
-    ----------
-    curve : Sequence of any family, or a DataFrame of `evaluate` or `oracle`
-    fraction : 0 to 1, the paper's alpha
-    reference : the curve whose stopping cost at `fraction` cuts this one; default: itself
-    final : height of the rectangle; default: the final height of the curve
-
-    Returns
-    -------
-    at most 1; 0 if the curve is cut at cost 0
-
-    Raises
-    ------
-    ArgumentError : `fraction` is not from 0 to 1
-
-    References
-    ----------
-    Hu, Grubb, Bagnell, Hebert (2016), section 5.2.
-
-    Examples
-    --------
-    >>> import dbselect as ds
-    >>> import polars as pl
-    >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 4.0], "explained": [0.0, 0.6, 0.8]})
-    >>> round(ds.reference.timeliness(curve), 4)  # 3 * 0.6 / (4 * 0.8)
-    0.5625
-    """
-    cut = stopping_cost(curve if reference is None else reference, fraction)
-    height = float(longest_heights(*_points(curve))[1][-1]) if final is None else final
-    return _share(curve, cut, height)
-
-
-def _share(curve: Curve, cut: float, height: float) -> float:
-    """Return the area under a curve up to a cost, as a share of a rectangle; 0 if that is none."""
-    spent, explained = longest_heights(*_points(curve))
-    if cut <= 0 or height <= 0:
-        return 0.0
-    whole = spent <= cut * (1.0 + BUDGET_SLACK)
-    last = int(np.flatnonzero(whole)[-1])
-    area = float(np.diff(spent[: last + 1]) @ explained[:last])
-    rest = max(cut - float(spent[last]), 0.0)
-    if last + 1 < len(spent):
-        ends = np.interp(cut, spent[last : last + 2], explained[last : last + 2])
-        area += rest * (explained[last] + float(ends)) / 2.0
-    else:
-        area += rest * float(explained[last])
-    return float(area / (cut * height))
 
 
 def oracle(curve: Curve) -> pl.DataFrame:
@@ -197,14 +52,14 @@ def oracle(curve: Curve) -> pl.DataFrame:
     >>> ds.reference.oracle(curve)["explained"].round(6).to_list()
     [0.0, 0.8, 0.9]
     """
-    spent, explained = _points(curve)
+    spent, explained = points(curve)
     cost, gain = np.diff(spent), np.diff(explained)
     if (cost <= 0).any():
         raise ArgumentError(
             "the curve gives groups back; an oracle needs a curve that only adds groups"
         )
     order = np.argsort(-gain / cost, kind="stable")
-    table = _table(curve)
+    table = table_of(curve)
     groups = {"group": table["group"].gather([0, *(order + 1)])} if "group" in table else {}
     return pl.DataFrame(
         {
@@ -293,10 +148,10 @@ def compare(
             for name, curve in sequences.items()
             if not isinstance(curve, pl.DataFrame)
         }
-    served = {name: longest_heights(*_points(curve)) for name, curve in judged.items()}
+    served = {name: longest_heights(*points(curve)) for name, curve in judged.items()}
     cut = stopping_cost(sequences[first], at)
     height = float(served[first][1].max()) if final is None else final
-    if not any(_share(curve, cut, height) for curve in judged.values()):
+    if not any(share_of(curve, cut, height) for curve in judged.values()):
         cut = max(float(spent[-1]) for spent, _ in served.values())
         height = max(float(one.max()) for _, one in served.values()) if final is None else final
     rows = []
@@ -305,7 +160,7 @@ def compare(
         rows.append(
             {
                 "name": name,
-                "timeliness": _share(judged[name], cut, height),
+                "timeliness": share_of(judged[name], cut, height),
                 "stopping_cost": cost,
                 "stopping_explained": explained_at(judged[name], cost),
                 "explained": float(served[name][1][-1]),
@@ -327,7 +182,7 @@ def _curve_of(name: str, curve: Any, data: Any) -> Curve:
 
 def _named(name: str, curve: Curve) -> pl.DataFrame:
     """Return a curve as rows under its name."""
-    table = _table(curve)
+    table = table_of(curve)
     group = pl.col("group") if "group" in table.columns else pl.lit(None)
     return table.select(
         pl.lit(name).alias("name"),
@@ -335,33 +190,3 @@ def _named(name: str, curve: Curve) -> pl.DataFrame:
         group.cast(pl.String).alias("group"),
         pl.col("spent", "explained").cast(pl.Float64),
     )
-
-
-def _points(curve: Curve) -> tuple[Vector, Vector]:
-    """Return spent and explained of every prefix."""
-    if isinstance(curve, Prefixes):
-        return curve.spent, curve.explained
-    table = _table(curve)
-    return table["spent"].to_numpy(), table["explained"].to_numpy()
-
-
-def _table(curve: Curve) -> pl.DataFrame:
-    """Return a curve as a frame, which has spent and explained."""
-    if isinstance(curve, Prefixes):
-        return curve.steps
-    if not isinstance(curve, pl.DataFrame):
-        raise ArgumentError(
-            f"the curve is a {type(curve).__name__}; it must be a Sequence, or a DataFrame with "
-            "the columns spent and explained"
-        )
-    missing = [name for name in ("spent", "explained") if name not in curve.columns]
-    if missing or curve.height == 0:
-        raise ArgumentError(
-            f"the curve has {curve.height} rows and lacks {missing}; a curve has "
-            "the columns spent and explained"
-        )
-    curve = curve.with_columns(pl.col("spent", "explained").cast(pl.Float64, strict=False))
-    for name in ("spent", "explained"):
-        if not curve[name].is_finite().fill_null(False).all():
-            raise ArgumentError(f"the curve has a value in '{name}' that is not finite")
-    return curve

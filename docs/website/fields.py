@@ -7,10 +7,10 @@ Made from the tables that the calls themselves read: ``python docs/website/field
 from collections.abc import Iterator
 from pathlib import Path
 
-from dbselect.options.fields import ProblemOptions
-from dbselect.options.methods import METHODS, OF_RECORDS
 from dbselect.options.option import options_of
-from dbselect.options.refusals import REFUSED
+from dbselect.spec.fields import ProblemOptions
+from dbselect.spec.methods import METHODS, OF_RECORDS
+from dbselect.spec.refusals import REFUSED
 
 PAGE = Path(__file__).parents[1] / "fields.md"
 FIELDS = list(options_of(ProblemOptions))

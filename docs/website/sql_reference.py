@@ -9,9 +9,9 @@ from pages import ROOT
 
 import dbselect as ds
 from dbselect.doors.macros import Macro, made, texts
-from dbselect.options.fields import ProblemOptions
-from dbselect.options.methods import METHODS, OF_RECORDS
 from dbselect.options.option import options_of
+from dbselect.spec.fields import ProblemOptions
+from dbselect.spec.methods import METHODS, OF_RECORDS
 
 #: What the record is in every signature, once in full.
 TYPES = {"Gram record": "STRUCT(columns", "LIST of steps": "STRUCT(step"}

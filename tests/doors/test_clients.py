@@ -23,8 +23,8 @@ from problems import random_problem
 
 import dbselect as ds
 from dbselect.doors.extension import extension_path
-from dbselect.options.methods import OF_RECORDS, places_of
 from dbselect.results.store import write_sequences
+from dbselect.spec.methods import OF_RECORDS, places_of
 
 METHODS = ["anytime_sequence", "foba", "backward", "floating", "step"]
 #: Numbers of well-conditioned problems agree to so much.

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import dbselect as ds
-from dbselect.options.refusals import REFUSED
 from dbselect.sources import open as opening
 from dbselect.sources.open import Engine
+from dbselect.spec.refusals import REFUSED
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "dbselect").rglob("*.py"))

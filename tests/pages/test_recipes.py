@@ -12,8 +12,8 @@ import dbselect as ds
 from dbselect.doors.cli import main
 from dbselect.options.kinds import one_of
 from dbselect.options.option import options_of
-from dbselect.options.table import AnytimeOptions, FloatingOptions, FobaOptions
 from dbselect.selection.criteria import RULES, Rule, unwhitened
+from dbselect.spec.options import AnytimeOptions, FloatingOptions, FobaOptions
 
 of_any = RULES["omp-unwhitened"].gamma
 GROUPS = {"first": ["a"], "second": ["b"], "third": ["c"]}

@@ -18,8 +18,8 @@ from test_fields import COLUMNS, NEEDED, diabetes, page
 from warehouses import opened
 
 import dbselect as ds
-from dbselect.options.methods import METHODS
 from dbselect.sources.engines.dask import DaskTable
+from dbselect.spec.methods import METHODS
 
 GROUPS = {name: [name] for name in COLUMNS if name != "sex"}
 KINDS = {

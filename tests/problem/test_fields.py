@@ -15,10 +15,10 @@ from sklearn.datasets import load_diabetes
 import dbselect as ds
 from dbselect.doors.cli import main
 from dbselect.doors.frames import LazyFrameNamespace
-from dbselect.options.fields import ProblemOptions
-from dbselect.options.methods import METHODS, OF_RECORDS
 from dbselect.options.names import PROBLEM_FIELDS
 from dbselect.options.option import REQUIRED, options_of
+from dbselect.spec.fields import ProblemOptions
+from dbselect.spec.methods import METHODS, OF_RECORDS
 
 sys.path.append(str(Path(__file__).parents[2] / "docs" / "website"))
 import fields as page

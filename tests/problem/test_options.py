@@ -17,14 +17,14 @@ from dbselect.doors.cli import main
 from dbselect.families import Family, NegativeBinomial, Tweedie
 from dbselect.linear.information import SIGNS
 from dbselect.options import names
-from dbselect.options.fields import ProblemOptions
-from dbselect.options.methods import METHODS, OF_FITS, OF_RECORDS, places_of
 from dbselect.options.option import REQUIRED, options_of
 from dbselect.problem import calls
 from dbselect.search.compiled import METHODS as COMPILED
 from dbselect.selection.criteria import RULES
 from dbselect.selection.penalised.descent import VARIANTS
 from dbselect.selection.removal import USEFULNESS
+from dbselect.spec.fields import ProblemOptions
+from dbselect.spec.methods import METHODS, OF_FITS, OF_RECORDS, places_of
 
 MISSPELT = "rigde"
 #: What methods check when they have the groups, or take as it is.

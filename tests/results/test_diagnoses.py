@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import dbselect as ds
-from dbselect.options.methods import OF_FITS
+from dbselect.spec.methods import OF_FITS
 
 RNG = np.random.default_rng(5)
 TABLE = pl.DataFrame(RNG.normal(size=(90, 3)) @ RNG.normal(size=(3, 3)), schema=["a", "b", "y"])

@@ -13,7 +13,7 @@ from dbselect.doors.cli.commands.method import command_of
 from dbselect.doors.cli.exits import INTERRUPTED, PIPE_CLOSED, exit_code
 from dbselect.doors.cli.terminal import RED, YELLOW, coloured, escape_letters, leave_pipe
 from dbselect.errors import DbselectError
-from dbselect.options.methods import METHODS
+from dbselect.spec.methods import METHODS
 
 #: Commands beside the methods, and what each does; its module here has its name.
 COMMANDS = {

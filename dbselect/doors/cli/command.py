@@ -167,7 +167,7 @@ class Parser(argparse.ArgumentParser):
 
     def add_problem(self, *, fields: Iterable[str] | None = None) -> None:
         """Add the options of a problem; `fields` names those that make sense, by default all."""
-        from dbselect.options.fields import ProblemOptions
+        from dbselect.spec.fields import ProblemOptions
 
         self.add_argument(
             "--target",

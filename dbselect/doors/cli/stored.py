@@ -45,7 +45,7 @@ def stored_predictor(path: str) -> AnytimePredictor:
     """Read a predictor, or make it of the Gram of a linear sequence; else SourceError."""
     found = _stored(path)
     if isinstance(found, Sequence):
-        return found.problem.on_gram(found.gram).predictor()
+        found = found.problem.on_gram(found.gram).ask("predictor")
     if not isinstance(found, AnytimePredictor):
         raise SourceError(f"'{path}' is neither a predictor nor a sequence of one linear model")
     return found

@@ -17,7 +17,6 @@ from dbselect.linear.least_squares import least_squares
 from dbselect.linear.problem import check_filled, check_usable, constant_target
 from dbselect.options.kinds import COLUMNS
 from dbselect.options.option import shows
-from dbselect.options.table import FitOptions
 from dbselect.record import formulas
 from dbselect.record.columns import INTERCEPT, check_roles, match, with_indicators
 from dbselect.record.formulas import translate
@@ -44,9 +43,10 @@ from dbselect.sources.passes import Passes
 from dbselect.sources.read import gram as read_gram
 from dbselect.sources.target import check_numeric
 from dbselect.sources.wide.exact import ExactSums, exact_sums
+from dbselect.spec.options import FitOptions
+from dbselect.spec.spec import Spec
 
 if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
     from dbselect.results.glm.model import GlmModel
 
 #: The column of weights of a projected Gram, which no table has.
@@ -57,7 +57,7 @@ SLOPE_STEP = 1e-5
 
 @shows(FitOptions, first=("columns : names and globs; default: all columns of the groups",))
 def fit(
-    problem: "Problem", columns: Sequence[str] | None = None, **options: Unpack[FitOptions]
+    problem: Spec, columns: Sequence[str] | None = None, **options: Unpack[FitOptions]
 ) -> Model | GlmModel:
     """Fit a model on some columns, all of them: least squares, or another family.
 
@@ -168,7 +168,7 @@ def columns_read(columns: Any) -> list[str] | None:
     return named
 
 
-def _read_columns(problem: "Problem", columns: list[str] | None) -> list[str] | None:
+def _read_columns(problem: Spec, columns: list[str] | None) -> list[str] | None:
     if columns is not None:
         return columns
     if problem.groups is None:
@@ -176,7 +176,7 @@ def _read_columns(problem: "Problem", columns: list[str] | None) -> list[str] | 
     return list(dict.fromkeys(one for means in problem.groups.values() for one in means))
 
 
-def _groups_in(problem: "Problem", passes: Passes, columns: list[str] | None) -> Groups:
+def _groups_in(problem: Spec, passes: Passes, columns: list[str] | None) -> Groups:
     if not passes.names:
         raise ColumnError(
             f"there is no column besides the target '{problem.targets[0]}'; one is needed"
@@ -187,11 +187,11 @@ def _groups_in(problem: "Problem", passes: Passes, columns: list[str] | None) ->
     return _groups(problem, with_indicators(named, passes.names, named), passes.terms)
 
 
-def _groups(problem: "Problem", features: list[str], terms: Any) -> Groups:
+def _groups(problem: Spec, features: list[str], terms: Any) -> Groups:
     return groups_of(features, problem.groups, problem.costs, problem.targets, terms)
 
 
-def _linear(problem: "Problem", columns: Sequence[str] | None, call: Call) -> Model:
+def _linear(problem: Spec, columns: Sequence[str] | None, call: Call) -> Model:
     target = problem.targets[0]
     gram = _gram(problem, columns)
     gram.position(target, "target")
@@ -234,7 +234,7 @@ def _linear(problem: "Problem", columns: Sequence[str] | None, call: Call) -> Mo
     )
 
 
-def _gram(problem: "Problem", columns: Sequence[str] | None) -> Gram:
+def _gram(problem: Spec, columns: Sequence[str] | None) -> Gram:
     """Return the Gram of the columns that are fitted; those of an array are named by place."""
     if columns is None:
         return gram_of_problem(problem)[0]
@@ -251,7 +251,7 @@ def _gram(problem: "Problem", columns: Sequence[str] | None) -> Gram:
     return read_gram(table, wanted, problem.weight, null_policy=policy, terms=problem.terms)
 
 
-def _exact(problem: "Problem", columns: list[str] | None, call: Call) -> Model:
+def _exact(problem: Spec, columns: list[str] | None, call: Call) -> Model:
     if problem.ridge:
         raise ArgumentError(f"ridge is {problem.ridge!r}; exact fits are at ridge 0")
     if gram_given(problem) is not None:
@@ -303,7 +303,7 @@ def _deviations(found: ExactFit, terms: list[str], rows: int) -> Deviations:
     return Deviations({terms[j]: math.sqrt(variance * found.variance[j]) for j in kept}, free)
 
 
-def projected_gram(problem: "Problem") -> Gram:
+def projected_gram(problem: Spec) -> Gram:
     """Return the weighted Gram of the linear predictor eta on all groups, named as the target.
 
     The fit on S solves ``sum of x_S (mu(eta) - mu(eta_S)) = 0``: about least squares of eta with
@@ -312,7 +312,7 @@ def projected_gram(problem: "Problem") -> Gram:
     """
     if problem.offset is not None or problem.exposure is not None:
         raise ArgumentError("approximate is True; one step takes neither offset nor exposure")
-    full = cast("GlmModel", problem.fit())
+    full = cast("GlmModel", problem.ask("fit"))
     if full.classes:
         raise ArgumentError(
             f"approximate is True and family is {full.family!r}; one step is of one predictor"

@@ -1,10 +1,9 @@
 """The cost-weighted group lasso: its path, its model at one penalty, and its order of groups."""
 
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from dbselect.methods.penalised.penalties import found_path, selected
 from dbselect.options.option import shows
-from dbselect.options.table import GroupLassoOptions, GroupLassoPathOptions, SparseGroupLassoOptions
 from dbselect.record.steps import Choice, Record, Step, Stop, fits
 from dbselect.results.joint import AnySequence
 from dbselect.results.model import Model
@@ -13,15 +12,12 @@ from dbselect.results.selected import Selected
 from dbselect.search.gram import GramSearch, gram_search
 from dbselect.search.open import asked
 from dbselect.search.protocol import check_first
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.options import GroupLassoOptions, GroupLassoPathOptions, SparseGroupLassoOptions
+from dbselect.spec.spec import Spec
 
 
 @shows(GroupLassoPathOptions)
-def group_lasso_path(
-    problem: "Problem", **options: Unpack[GroupLassoPathOptions]
-) -> GroupLassoPath:
+def group_lasso_path(problem: Spec, **options: Unpack[GroupLassoPathOptions]) -> GroupLassoPath:
     """Fit the cost-weighted group lasso, or the sparse group lasso, over falling penalties.
 
     Minimise ``1/2 - c'w + 1/2 w'Gw + penalty ((1 - l1_ratio) sum_g f_g cost(g) ||w_g|| +
@@ -76,7 +72,7 @@ def group_lasso_path(
 
 @shows(SparseGroupLassoOptions)
 def sparse_group_lasso(
-    problem: "Problem", **options: Unpack[SparseGroupLassoOptions]
+    problem: Spec, **options: Unpack[SparseGroupLassoOptions]
 ) -> Selected[Model]:
     """Return the model of the sparse group lasso at one penalty.
 
@@ -121,7 +117,7 @@ def sparse_group_lasso(
 
 
 @shows(GroupLassoOptions)
-def group_lasso(problem: "Problem", **options: Unpack[GroupLassoOptions]) -> AnySequence:
+def group_lasso(problem: Spec, **options: Unpack[GroupLassoOptions]) -> AnySequence:
     """Order groups as they enter the path of the cost-weighted group lasso.
 
     Each prefix is fitted anew without the penalty, as in `anytime_sequence`. Groups that

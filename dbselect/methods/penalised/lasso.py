@@ -1,24 +1,22 @@
 """The lasso and the elastic net on a Gram: paths over the penalty, and the model at one."""
 
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from dbselect.errors import ArgumentError
 from dbselect.methods.penalised.penalties import found_path, selected
 from dbselect.options.option import shows
-from dbselect.options.table import LassoOptions, LassoPathOptions
 from dbselect.results.call import Call
 from dbselect.results.model import Model
 from dbselect.results.paths.penalty_path import LassoPath
 from dbselect.results.selected import Selected
 from dbselect.search.gram import gram_search
 from dbselect.search.open import asked
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.options import LassoOptions, LassoPathOptions
+from dbselect.spec.spec import Spec
 
 
 @shows(LassoPathOptions)
-def lasso_path(problem: "Problem", **options: Unpack[LassoPathOptions]) -> LassoPath:
+def lasso_path(problem: Spec, **options: Unpack[LassoPathOptions]) -> LassoPath:
     """Fit the lasso, or the elastic net, over falling penalties.
 
     Minimise ``RSS / 2n + penalty sum_j f_j (l1_ratio |w_j| + (1 - l1_ratio) w_j^2 / 2)`` on
@@ -80,7 +78,7 @@ def lasso_path(problem: "Problem", **options: Unpack[LassoPathOptions]) -> Lasso
 
 
 @shows(LassoOptions)
-def lasso(problem: "Problem", **options: Unpack[LassoOptions]) -> Selected[Model]:
+def lasso(problem: Spec, **options: Unpack[LassoOptions]) -> Selected[Model]:
     """Return the model of the lasso, or the elastic net, at one penalty.
 
     That of `lasso_path` at `penalty`, or at the penalty of its grid that a criterion prefers.
@@ -120,7 +118,7 @@ def lasso(problem: "Problem", **options: Unpack[LassoOptions]) -> Selected[Model
     return selected(*_path(problem, call, known), known)
 
 
-def _path(problem: "Problem", call: Call, known: Any) -> tuple[LassoPath, int | None]:
+def _path(problem: Spec, call: Call, known: Any) -> tuple[LassoPath, int | None]:
     if not known["l1_ratio"]:
         raise ArgumentError(
             f"l1_ratio is {known['l1_ratio']!r}; it must be a number above 0 and at most 1, as a "

@@ -1,14 +1,13 @@
 """The main method: groups in the order in which they buy prediction for their cost."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import Any, Unpack, cast
 
 from dbselect.errors import ArgumentError, shown
 from dbselect.objectives.contract import is_objective
 from dbselect.objectives.score import Score
 from dbselect.options.kinds import one_of
 from dbselect.options.option import shows
-from dbselect.options.table import AnytimeOptions
 from dbselect.record.steps import Record, Stop
 from dbselect.results.call import Call
 from dbselect.results.glm.sequence import GlmSequence
@@ -21,13 +20,12 @@ from dbselect.search.passes import PassSearch, pass_search
 from dbselect.search.protocol import Search, check_first
 from dbselect.selection.criteria import RULES, rules_of_glm
 from dbselect.selection.greedy import doubling, greedy_search
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.options import AnytimeOptions
+from dbselect.spec.spec import Spec
 
 
 @shows(AnytimeOptions)
-def anytime_sequence(problem: "Problem", **options: Unpack[AnytimeOptions]) -> AnySequence:
+def anytime_sequence(problem: Spec, **options: Unpack[AnytimeOptions]) -> AnySequence:
     """Order groups of columns by how much prediction each buys for its cost.
 
     Each step takes the group with the largest ``criterion(g | S) / cost(g)``; the
@@ -112,14 +110,14 @@ def anytime_sequence(problem: "Problem", **options: Unpack[AnytimeOptions]) -> A
     return _walked(search, known)
 
 
-def sequence_in_passes(problem: "Problem", **options: Unpack[AnytimeOptions]) -> GlmSequence:
+def sequence_in_passes(problem: Spec, **options: Unpack[AnytimeOptions]) -> GlmSequence:
     """Return the sequence of a family by passes over the rows, of the linear model as well."""
     known, call = asked(problem, "anytime_sequence", AnytimeOptions, options)
     found: Any = _walked(_passes(problem, call, known), known)
     return cast(GlmSequence, found)
 
 
-def _passes(problem: "Problem", call: Call, known: AnytimeOptions) -> PassSearch:
+def _passes(problem: Spec, call: Call, known: AnytimeOptions) -> PassSearch:
     """Return a search that reads the table again and again."""
     _check(problem, known, passes=True)
     return pass_search(
@@ -148,7 +146,7 @@ def _walked(search: Search, known: AnytimeOptions) -> AnySequence:
     return search.run(rule, walk, known["callback"], total=total, unit="groups")
 
 
-def _check(problem: "Problem", known: AnytimeOptions, *, passes: bool) -> None:
+def _check(problem: Spec, known: AnytimeOptions, *, passes: bool) -> None:
     rule, c_min, options = known["rule"], known["c_min"], cast("Mapping[str, Any]", known)
     is_score = isinstance(problem.source, Score)
     is_linear = not passes and not is_objective(problem.source)

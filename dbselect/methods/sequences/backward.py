@@ -1,23 +1,21 @@
 """Backward elimination: from all groups down to none."""
 
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from dbselect.errors import DataError
 from dbselect.objectives.contract import ask_sets
 from dbselect.options.option import shows
-from dbselect.options.table import BackwardOptions
 from dbselect.record.steps import Choice, Record, Step, Stop
 from dbselect.results.joint import AnySequence
 from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import check_first
 from dbselect.selection.backward import backward_search
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.options import BackwardOptions
+from dbselect.spec.spec import Spec
 
 
 @shows(BackwardOptions)
-def backward(problem: "Problem", **options: Unpack[BackwardOptions]) -> AnySequence:
+def backward(problem: Spec, **options: Unpack[BackwardOptions]) -> AnySequence:
     """Start from all groups and remove the least useful one, again and again.
 
     Returns

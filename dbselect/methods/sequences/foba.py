@@ -1,13 +1,12 @@
 """FoBa and floating search: forward steps, and backward steps that give groups back."""
 
 import math
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 import numpy as np
 
 from dbselect.errors import DataError
 from dbselect.options.option import shows
-from dbselect.options.table import EpsilonOptions, FloatingOptions, FobaOptions
 from dbselect.record.steps import Record, Stop
 from dbselect.results.joint import AnySequence
 from dbselect.search.gram import gram_search
@@ -15,16 +14,15 @@ from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import check_first
 from dbselect.selection.floating import Beaten
 from dbselect.selection.foba import Share, foba_search
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.options import EpsilonOptions, FloatingOptions, FobaOptions
+from dbselect.spec.spec import Spec
 
 #: Below this share of the largest one an eigenvalue is 0, by rounding.
 LEAST_EIGENVALUE = 1e-10
 
 
 @shows(FobaOptions)
-def foba(problem: "Problem", **options: Unpack[FobaOptions]) -> AnySequence:
+def foba(problem: Spec, **options: Unpack[FobaOptions]) -> AnySequence:
     """Add groups greedily, and give back those that later ones made dispensable.
 
     Forward: the group with the largest gain (or gradient) per cost. Backward: while the
@@ -78,7 +76,7 @@ def foba(problem: "Problem", **options: Unpack[FobaOptions]) -> AnySequence:
 
 
 @shows(FloatingOptions)
-def floating(problem: "Problem", **options: Unpack[FloatingOptions]) -> AnySequence:
+def floating(problem: Spec, **options: Unpack[FloatingOptions]) -> AnySequence:
     """Add groups greedily, and go back to fewer where these explain more than ever for the cost.
 
     After every addition the least useful group is removed, as long as what is left explains more
@@ -140,7 +138,7 @@ def floating(problem: "Problem", **options: Unpack[FloatingOptions]) -> AnySeque
 
 
 @shows(EpsilonOptions)
-def foba_epsilon(problem: "Problem", **options: Unpack[EpsilonOptions]) -> float:
+def foba_epsilon(problem: Spec, **options: Unpack[EpsilonOptions]) -> float:
     """Return the least epsilon at which FoBa's theorem finds a sparse truth.
 
     That is ``64 noise^2 ln(2 d / eta) / (rho^2 n)``, as a share of the target's variance, as

@@ -1,14 +1,13 @@
 """Stepwise search by AIC or BIC, as R's `step`."""
 
 import math
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
 from dbselect.errors import ArgumentError
 from dbselect.linear.information import SMALLEST_SHARE, gaussian_loss
 from dbselect.options.option import shows
-from dbselect.options.table import StepOptions
 from dbselect.record.steps import Record, Stop, held_after
 from dbselect.results.joint import AnySequence
 from dbselect.search.gram import GramSearch
@@ -16,13 +15,12 @@ from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import Search, check_first
 from dbselect.search.rows import RowSearch
 from dbselect.selection.step import Judge, step_search
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.options import StepOptions
+from dbselect.spec.spec import Spec
 
 
 @shows(StepOptions)
-def step(problem: "Problem", **options: Unpack[StepOptions]) -> AnySequence:
+def step(problem: Spec, **options: Unpack[StepOptions]) -> AnySequence:
     """Add or remove the group that lowers AIC most, until none does: R's `step`.
 
     Returns

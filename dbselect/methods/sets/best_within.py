@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from dbselect.objectives.contract import with_added
 from dbselect.objectives.score import Score
 from dbselect.options.kinds import AT_LEAST_ZERO
 from dbselect.options.option import shows
-from dbselect.options.table import BestWithinOptions
 from dbselect.results.call import Call
 from dbselect.results.model import Model
 from dbselect.results.selected import Proof, Selected
@@ -25,14 +24,13 @@ from dbselect.selection.dash import Limits, Run
 from dbselect.selection.exchange import climbed
 from dbselect.selection.ties import Mask
 from dbselect.sources.progress import turns
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.options import BestWithinOptions
+from dbselect.spec.spec import Spec
 
 
 @shows(BestWithinOptions)
 def best_within(
-    problem: "Problem", budget: float, **options: Unpack[BestWithinOptions]
+    problem: Spec, budget: float, **options: Unpack[BestWithinOptions]
 ) -> Selected[Model]:
     """Return the model on the groups that explain most for a budget, with proof.
 
@@ -118,7 +116,7 @@ def best_within(
 
 
 def _without_proof(
-    problem: "Problem", call: Call, budget: float, known: BestWithinOptions
+    problem: Spec, call: Call, budget: float, known: BestWithinOptions
 ) -> Selected[Any]:
     """Return the best groups that greedy steps and exchanges find, of a score without bounds."""
     begin = perf_counter()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dbselect.errors import ArgumentError, shown
 from dbselect.objectives.contract import check_unselected, is_objective, with_added
@@ -19,16 +19,14 @@ from dbselect.search.protocol import Search, check_first
 from dbselect.search.rows import GlmObjective
 from dbselect.search.score import OF_SCORES
 from dbselect.selection.dash import Limits, Run
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.spec import Spec
 
 #: Names, costs and numbers to take first -> the limits of a choice.
 LimitsOf = Callable[[Groups, list[int]], Limits]
 
 
 def choice_of(
-    problem: "Problem",
+    problem: Spec,
     call: Call,
     known: Any,
     run: Callable[[Any, Limits], Run[Any]],
@@ -104,7 +102,7 @@ def limits_within(known: Any) -> LimitsOf:
     return limits
 
 
-def _check_nameless(problem: "Problem", known: Any) -> None:
+def _check_nameless(problem: Spec, known: Any) -> None:
     """Refuse what needs groups with names, where candidates are numbers."""
     asked = {
         "costs": problem.costs, "always": problem.always or None, "budget": known.get("budget"),

@@ -1,19 +1,17 @@
 """Diversity for choices of k candidates: clusters of correlated columns."""
 
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from dbselect.objectives.diversity import Coverage, coverage_of
 from dbselect.options.option import shows
-from dbselect.options.table import CoverageOptions
 from dbselect.search.gram import gram_search
 from dbselect.search.open import asked
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.options import CoverageOptions
+from dbselect.spec.spec import Spec
 
 
 @shows(CoverageOptions)
-def coverage(problem: "Problem", **options: Unpack[CoverageOptions]) -> Coverage:
+def coverage(problem: Spec, **options: Unpack[CoverageOptions]) -> Coverage:
     """Reward groups that cover many clusters of correlated columns.
 
     d(S) = weight times the share of clusters with a column of S. Clusters come from

@@ -2,7 +2,7 @@
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from dbselect.errors import ArgumentError
 from dbselect.methods.sets.choose import choice_of
 from dbselect.objectives.contract import Objective, with_added
 from dbselect.options.option import shows
-from dbselect.options.table import BaselineOptions, DashOptions, GreedyOptions
 from dbselect.record.groups import Groups
 from dbselect.results.selected import Selected
 from dbselect.search.compiled import compiled_choice
@@ -28,13 +27,12 @@ from dbselect.selection.dash import (
     top_k_choice,
 )
 from dbselect.sources.progress import turns
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.options import BaselineOptions, DashOptions, GreedyOptions
+from dbselect.spec.spec import Spec
 
 
 @shows(DashOptions)
-def dash(problem: "Problem", **options: Unpack[DashOptions]) -> Selected[Any]:
+def dash(problem: Spec, **options: Unpack[DashOptions]) -> Selected[Any]:
     """Choose k groups in few adaptive rounds, random sets of good ones at a time.
 
     Returns
@@ -108,7 +106,7 @@ def dash(problem: "Problem", **options: Unpack[DashOptions]) -> Selected[Any]:
 
 
 @shows(GreedyOptions)
-def greedy(problem: "Problem", **options: Unpack[GreedyOptions]) -> Selected[Any]:
+def greedy(problem: Spec, **options: Unpack[GreedyOptions]) -> Selected[Any]:
     """Choose k groups, the largest gain each time: k adaptive rounds.
 
     Returns
@@ -130,7 +128,7 @@ def greedy(problem: "Problem", **options: Unpack[GreedyOptions]) -> Selected[Any
 
 
 @shows(BaselineOptions)
-def top_k(problem: "Problem", **options: Unpack[BaselineOptions]) -> Selected[Any]:
+def top_k(problem: Spec, **options: Unpack[BaselineOptions]) -> Selected[Any]:
     """Choose the k groups that are best alone: one adaptive round.
 
     Returns
@@ -150,7 +148,7 @@ def top_k(problem: "Problem", **options: Unpack[BaselineOptions]) -> Selected[An
 
 
 @shows(BaselineOptions)
-def random_k(problem: "Problem", **options: Unpack[BaselineOptions]) -> Selected[Any]:
+def random_k(problem: Spec, **options: Unpack[BaselineOptions]) -> Selected[Any]:
     """Choose k groups at random.
 
     Returns

@@ -18,7 +18,6 @@ from dbselect.linear.condition import check_held, warn_of, warn_of_dropped
 from dbselect.options.kinds import one_of
 from dbselect.options.names import StartName
 from dbselect.options.option import options_of
-from dbselect.options.table import DescentOptions
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.record.level_group import shares_of
@@ -45,6 +44,7 @@ from dbselect.selection.penalised.layout import Layout
 from dbselect.selection.penalised.projection import tabulate
 from dbselect.selection.ties import levelled
 from dbselect.sources.progress import Turn
+from dbselect.spec.options import DescentOptions
 
 
 def check_start(start: Any) -> None:

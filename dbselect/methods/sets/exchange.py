@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from dbselect.errors import ArgumentError
 from dbselect.methods.sets.choose import choice_of, limits_within
 from dbselect.objectives.contract import Objective, with_added
 from dbselect.options.option import shows
-from dbselect.options.table import ExchangeOptions
 from dbselect.record.groups import Groups
 from dbselect.results.selected import Selected
 from dbselect.search.compiled import compiled_choice
@@ -18,13 +17,12 @@ from dbselect.selection.dash import Limits, Run, Told, greedy_choice
 from dbselect.selection.exchange import improved
 from dbselect.selection.ties import Mask
 from dbselect.sources.progress import turns
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.options import ExchangeOptions
+from dbselect.spec.spec import Spec
 
 
 @shows(ExchangeOptions)
-def exchange(problem: "Problem", **options: Unpack[ExchangeOptions]) -> Selected[Any]:
+def exchange(problem: Spec, **options: Unpack[ExchangeOptions]) -> Selected[Any]:
     """Choose k groups greedily, then exchange one for another until none of that helps.
 
     Each time the pair that gains most is exchanged. What `start` names is polished: the groups

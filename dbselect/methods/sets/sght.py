@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,6 @@ from dbselect.methods.sets.descents import (
 )
 from dbselect.objectives.smooth import RowSquares
 from dbselect.options.option import shows
-from dbselect.options.table import SghtOptions, SghtPathOptions
 from dbselect.record.groups import Groups, groups_of
 from dbselect.results.call import Call
 from dbselect.results.model import Model
@@ -33,9 +32,8 @@ from dbselect.selection.penalised.layout import Layout
 from dbselect.selection.penalised.projection import check_limit
 from dbselect.sources.progress import turns
 from dbselect.sources.rows import TableRows
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.options import SghtOptions, SghtPathOptions
+from dbselect.spec.spec import Spec
 
 #: Fields of a problem without which the paper's problem is another one.
 _REFUSED = ("ridge", "weight", "null_policy", "terms", "always")
@@ -44,7 +42,7 @@ BLOCK_ROWS = 2**14
 
 
 @shows(SghtOptions)
-def sght(problem: "Problem", **options: Unpack[SghtOptions]) -> Selected[Any]:
+def sght(problem: Spec, **options: Unpack[SghtOptions]) -> Selected[Any]:
     """Return a model on at most `max_columns` columns in at most `max_groups` groups.
 
     A local minimum of 1/2 |y - Xw|^2 within both limits, on unit-variance columns; of
@@ -117,9 +115,7 @@ def _selected(
     return Selected(model, chosen, call.method, how, call=own or call)
 
 
-def sght_on_rows(
-    problem: "Problem", known: SghtOptions, call: Call
-) -> tuple[Model, Descent, Groups]:
+def sght_on_rows(problem: Spec, known: SghtOptions, call: Call) -> tuple[Model, Descent, Groups]:
     """Descend on the rows of a table, as the authors do, O(n D) a step, and return the model."""
     asked = problem.changed()
     if not problem.is_linear or len(problem.targets) > 1 or gram_given(problem) is not None:
@@ -175,7 +171,7 @@ def sght_on_rows(
 
 
 @shows(SghtPathOptions)
-def sght_path(problem: "Problem", **options: Unpack[SghtPathOptions]) -> SghtPath:
+def sght_path(problem: Spec, **options: Unpack[SghtPathOptions]) -> SghtPath:
     """Return the model of `sght` for every pair of limits.
 
     Returns

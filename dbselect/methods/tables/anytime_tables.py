@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 from tqdm import tqdm
@@ -17,7 +17,6 @@ from dbselect.methods.tables.candidates import (
     candidate_of,
     candidates_of,
 )
-from dbselect.options.table import TablesOptions
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.groups import Groups, groups_of, numbers_of
 from dbselect.record.steps import Choice, Record, Step, Stop, fits, is_useful
@@ -37,9 +36,8 @@ from dbselect.sources.open import open_table
 from dbselect.sources.progress import PROGRESS_DELAY
 from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.target import check_numeric
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.options import TablesOptions
+from dbselect.spec.spec import Spec
 
 #: Bytes of the values of candidates that are kept from step to step; others are read again.
 MEMORY = 2**30
@@ -47,7 +45,7 @@ MEMORY = 2**30
 
 @one_snapshot
 def anytime_tables(
-    problem: "Problem", candidates: Candidates, **options: Unpack[TablesOptions]
+    problem: Spec, candidates: Candidates, **options: Unpack[TablesOptions]
 ) -> AnytimeSequence:
     """Order tables by how much prediction each buys for its cost, without joining any.
 
@@ -123,7 +121,7 @@ class _Search:
     def __init__(
         self,
         facts: Facts,
-        problem: "Problem",
+        problem: Spec,
         call: Call,
         offered: Sequence[CandidateTable],
         options: TablesOptions,

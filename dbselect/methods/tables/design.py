@@ -10,13 +10,13 @@ from dbselect.errors import ArgumentError, SourceError
 from dbselect.objectives.a_optimal import AOptimal
 from dbselect.options.kinds import COUNT
 from dbselect.options.option import checked_options, shows
-from dbselect.options.table import DesignOptions
 from dbselect.record.gram import Vector
 from dbselect.results.design import Design
 from dbselect.selection.dash import DashAsk, best_guess
 from dbselect.selection.lazy_greedy import Block, lazy_greedy
 from dbselect.sources.rows import TableRows
 from dbselect.sources.types import TableSource
+from dbselect.spec.options import DesignOptions
 
 #: Lines of the docstring for what has no option.
 FIRST = (

@@ -10,15 +10,15 @@ import scipy
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import is_whole
 from dbselect.pictures.cells import between
-from dbselect.record.gram import Gram, Matrix
 from dbselect.record.groups import Groups, groups_of
+from dbselect.record.made.bases import Matrix
 from dbselect.record.rows import row_counts
 
 #: More groups than these would be more cells than altair draws.
 MOST_GROUPS = 70
 
 
-def drawn_pairs(gram: Gram, groups: Mapping[str, Iterable[str]] | None, most: int) -> Any:
+def drawn_pairs(gram: Any, groups: Mapping[str, Iterable[str]] | None, most: int) -> Any:
     """Return the picture of `Gram.plot`."""
     if not (is_whole(most) and 2 <= int(most) <= MOST_GROUPS):
         raise ArgumentError(f"most is {most!r}; it must be a whole number from 2 to {MOST_GROUPS}")
@@ -32,7 +32,7 @@ def drawn_pairs(gram: Gram, groups: Mapping[str, Iterable[str]] | None, most: in
     return between(frame, order, "How groups of columns correlate", told)
 
 
-def strongest_pairs(gram: Gram, groups: Groups, most: int) -> tuple[pl.DataFrame, list[str]]:
+def strongest_pairs(gram: Any, groups: Groups, most: int) -> tuple[pl.DataFrame, list[str]]:
     """Return the strongest correlation of each two of `most` groups, and an order by likeness."""
     places = {name: at for at, name in enumerate(gram.columns)}
     at = [np.array([places[name] for name in own]) for own in groups.columns.values()]

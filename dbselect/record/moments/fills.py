@@ -7,15 +7,12 @@ moments for one number are a linear map of those for any other.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dbselect.record.columns import SUFFIX
-
-if TYPE_CHECKING:
-    from dbselect.record.gram import Gram
 
 _Array = npt.NDArray[np.float64]
 _Index = npt.NDArray[np.intp]
@@ -32,7 +29,7 @@ FAR = 1e3
 PARTS = 1024
 
 
-def with_joint_fills(grams: Sequence["Gram"], own: Sequence[Mapping[str, float]]) -> list["Gram"]:
+def with_joint_fills(grams: Sequence[Any], own: Sequence[Mapping[str, float]]) -> list[Any]:
     """Give Grams of equal columns the fills of all their rows; `own` are the present ones."""
     first = grams[0]
     marked, at, on = _marked(first)
@@ -49,14 +46,14 @@ def with_joint_fills(grams: Sequence["Gram"], own: Sequence[Mapping[str, float]]
     return [replace(gram, terms=terms) for gram in moved]
 
 
-def with_fills(gram: "Gram", own: Mapping[str, float], means: Mapping[str, float]) -> "Gram":
+def with_fills(gram: Any, own: Mapping[str, float], means: Mapping[str, float]) -> Any:
     """Return a Gram with the numbers `means` for `own` where indicators say it is missing."""
     marked, at, on = _marked(gram)
     step = np.array([means.get(name, 0.0) - own.get(name, 0.0) for name in marked])
     return shifted(gram, at, on, step)
 
 
-def _marked(gram: "Gram") -> tuple[list[str], _Index, _Index]:
+def _marked(gram: Any) -> tuple[list[str], _Index, _Index]:
     """Return the columns with an indicator, and where they and their indicators are."""
     places = {name: at for at, name in enumerate(gram.columns)}
     marked = [n for n in gram.terms.indicators if n in places and n + SUFFIX in places]
@@ -64,7 +61,7 @@ def _marked(gram: "Gram") -> tuple[list[str], _Index, _Index]:
     return marked, at, np.array([places[name + SUFFIX] for name in marked], dtype=np.intp)
 
 
-def _joint(grams: Sequence["Gram"], at: _Index, on: _Index, here: _Array) -> _Array:
+def _joint(grams: Sequence[Any], at: _Index, on: _Index, here: _Array) -> _Array:
     """Return the numbers of all rows together: 0, or means of what is present far from it."""
     base = here[0]
     weight, apart, within = (np.array(each) for each in zip(
@@ -89,7 +86,7 @@ def fills_beside(weight: _Array, mean: _Array, comoment: _Array) -> _Array:
 
 
 def _present(
-    gram: "Gram", at: _Index, on: _Index, fill: _Array, base: _Array
+    gram: Any, at: _Index, on: _Index, fill: _Array, base: _Array
 ) -> tuple[_Array, _Array, _Array]:
     """Return weight, mean less a base, and comoment of the values that are present."""
     absent = gram.mean[on]
@@ -100,7 +97,7 @@ def _present(
     return gram.weight * present, (fill - base) + divided(apart, present), within
 
 
-def shifted(gram: "Gram", at: _Index, on: _Index, step: _Array) -> "Gram":
+def shifted(gram: Any, at: _Index, on: _Index, step: _Array) -> Any:
     """Add `step` times its indicator to each column."""
     if not step.any():
         return gram

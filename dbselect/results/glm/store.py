@@ -5,7 +5,7 @@ What predicts from a linear sequence gives the predictors; the inverse link is l
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +23,6 @@ from dbselect.results.store import (
     search_parts,
     search_record,
 )
-
-if TYPE_CHECKING:
-    from dbselect.results.glm.sequence import GlmSequence
 
 _PREDICTOR_TYPE = pa.struct([("class", pa.string()), ("sequence", pa.list_(STEP_TYPE))])
 #: What the steps of such models have besides those of linear ones.
@@ -60,7 +57,7 @@ _CLASS_TYPES: dict[str, Callable[[str], Any]] = {
 }
 
 
-def glm_record(sequence: "GlmSequence") -> dict[str, Any]:
+def glm_record(sequence: Any) -> dict[str, Any]:
     """Return a sequence as plain Python data that JSON can hold."""
     steps = sequence.steps.to_dicts()
     named = sequence.classes or sequence.levels
@@ -81,14 +78,12 @@ def glm_record(sequence: "GlmSequence") -> dict[str, Any]:
     }
 
 
-def _predicted(sequence: "GlmSequence") -> list[str | None]:
+def _predicted(sequence: Any) -> list[str | None]:
     """Return the classes, or the level, whose probabilities are predicted; None for a number."""
     return [str(one) for one in sequence.classes or sequence.levels[1:]] or [None]
 
 
-def _predictor(
-    sequence: "GlmSequence", steps: Iterable[Mapping[str, Any]], k: int
-) -> list[dict[str, Any]]:
+def _predictor(sequence: Any, steps: Iterable[Mapping[str, Any]], k: int) -> list[dict[str, Any]]:
     """Return the steps of one predictor; offset and log exposure have coefficient 1."""
     names = sequence.groups.members
     shared = [{name: step[name] for name in STEP_DTYPES} for step in steps]

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,6 @@ from dbselect._lazy import load
 from dbselect.errors import ArgumentError, DataError, shown
 from dbselect.families import parse
 from dbselect.options.kinds import BUDGET, FLAG, SHARE
-from dbselect.options.refusals import refuse, require_single_target
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.short import listed
 from dbselect.record import files, formulas
@@ -39,9 +38,9 @@ from dbselect.results.call import Call
 from dbselect.results.prediction.fallback import asked_of_library, frame_asked, limits_of
 from dbselect.results.prediction.predict import are_mappings, check_there, read_of
 from dbselect.results.store import to_table
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.combination import require_single_target
+from dbselect.spec.refusals import refuse
+from dbselect.spec.spec import Spec
 
 #: Columns that the predictions have only with a level.
 BOUNDS = ("lower", "upper")
@@ -119,8 +118,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
         **options: Any,
     ) -> None:
         FLAG.check("approximate", approximate)
-        kind = load("problem.problem", "Problem")
-        if isinstance(source, kind):
+        if isinstance(source, Spec):
             given = {"target": target, "groups": groups, "costs": costs, **options}
             name = next((name for name, value in given.items() if value is not None), None)
             if name is not None:
@@ -128,20 +126,20 @@ class AnytimePredictor(files.Stored, InNotebooks):
                     f"{name} is {shown(given[name])}; the problem has its own: "
                     f"problem.replace({name}=...).predictor()"
                 )
-        problem = source if isinstance(source, kind) else kind(
-            source, target, groups, costs, **options
-        )  # fmt: skip
+            problem = source
+        else:
+            problem = Spec.problem(source, target, groups, costs, **options)
         if approximate and not problem.is_linear:
             require_single_target(problem.target)
-            gram = load("methods.fits.fit", "projected_gram")(problem)
+            gram = problem.ask("_projected_gram")
         else:
             refuse(problem, "predictor")
-            gram, _ = load("search.table", "gram_of_problem")(problem)
+            gram, _ = problem.ask("_gram_of_problem")
         self._set(problem, gram)
         if problem.is_linear:
             self._warn_of_dependence()
 
-    def _set(self, problem: "Problem", gram: Gram) -> None:
+    def _set(self, problem: Spec, gram: Gram) -> None:
         """Take a Gram, of a family that of its linear predictor."""
         load("linear.problem", "check_usable")(gram, problem.targets)
         if gram.terms.entries:
@@ -150,7 +148,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
                 "none: leave the field out"
             )
         features = features_of(gram.columns, problem.targets, gram.terms)
-        self.problem: Problem = problem.without_rows()
+        self.problem: Spec = problem.without_rows()
         self.groups = groups_of(
             features, problem.groups, problem.costs, problem.targets, gram.terms
         )

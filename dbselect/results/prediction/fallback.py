@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,9 +43,6 @@ from dbselect.results.prediction.predict import (
     read_of,
 )
 
-if TYPE_CHECKING:
-    from dbselect.results.prefixes import Prefixes
-
 #: Of a row that no prefix serves.
 NOBODY = -1
 #: Names of columns that no table has: of a budget, and, before that of a field of entries or of
@@ -64,7 +61,7 @@ class Served(NamedTuple):
 
 
 def served(
-    sequence: "Prefixes[Any]",
+    sequence: Any,
     rows: Any,
     budget: Any,
     columns: Sequence[str] | None,
@@ -204,7 +201,7 @@ def _numbers_of(budget: Any) -> Vector:
 class _Asked:
     """A sequence and the options of a prediction; `most` is the largest budget of a row."""
 
-    sequence: "Prefixes[Any]"
+    sequence: Any
     most: float
     missing_columns: MissingColumns
 
@@ -261,7 +258,7 @@ class _Asked:
         return read
 
 
-def predictions(sequence: "Prefixes[Any]", found: Served) -> pl.DataFrame:
+def predictions(sequence: Any, found: Served) -> pl.DataFrame:
     """Return what each row gets as SQL has it: prediction, step, spent, next_group."""
     names = [None, *(sequence.groups.names[step.group] for step in sequence.records)]
     spent = sequence.spent.tolist()

@@ -7,12 +7,12 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError
-from dbselect.options.kinds import check_folder
+from dbselect.options.kinds import TEXT, check_folder
 from dbselect.pages.html import cell_text, small_curve
 from dbselect.pages.report import Section, page
 from dbselect.pages.short import listed
 from dbselect.record.steps import Stop
-from dbselect.record.writing import check_place
+from dbselect.record.writing import check_place, replacing
 from dbselect.results.drawing import HELD_OUT, MOST_RESPONSES, SAME_SHARE, held_out_curve
 from dbselect.results.glm.model import predicted
 from dbselect.results.report.models import steps_of
@@ -38,10 +38,28 @@ def check_page(path: Any) -> None:
         raise ArgumentError(f"path is '{path}'; a report is HTML: .html or .htm, or no ending")
 
 
-def report_page(
+def write_report(
+    sequence: Any,
+    path: Any,
+    source: Any,
+    *,
+    held_out: Any,
+    segments: Any,
+    title: str | None,
+    unit: str,
+) -> None:
+    """Write the page of `Prefixes.report`."""
+    check_page(path)
+    TEXT.or_none().check("title", title)
+    TEXT.check("unit", unit)
+    text = _page(sequence, source, held_out, segments, title, unit)
+    with replacing(path) as written:
+        written.write_text(text, encoding="utf-8")
+
+
+def _page(
     sequence: Any, source: Any, held_out: Any, segments: Any, title: str | None, unit: str
 ) -> str:
-    """Return the page of `Prefixes.report`."""
     listed_segments = None if segments is None else _segments(segments)
     held = None if held_out is None else held_out_curve(held_out)
     opening = opening_of(sequence, held_out, held)

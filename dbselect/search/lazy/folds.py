@@ -7,7 +7,7 @@ formula: no scan is for one fold alone, and none for rows of the Gram read for a
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +30,7 @@ from dbselect.sources.wide.gram_rows import Products
 from dbselect.sources.wide.level_sums import LevelProducts
 from dbselect.sources.wide.wide_rows import WideRows
 from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.spec import Spec
 
 
 class FoldSums:
@@ -210,7 +208,7 @@ def held_out(
 
 
 def wide_folds(
-    problem: "Problem", folding: Folding, named: list[str] | None
+    problem: Spec, folding: Folding, named: list[str] | None
 ) -> tuple[RowFolds, WideTable, FoldSums]:
     """Read the target and other columns, all if none are named, of each fold once."""
     table = with_digits_of(folding.key, table_of(problem, named))

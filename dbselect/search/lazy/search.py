@@ -6,7 +6,7 @@ The result is the sequence on the Gram of the groups that were taken.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,9 +27,7 @@ from dbselect.search.gram import GramSearch, prefix_coefficients
 from dbselect.search.lazy.table import WideTable, wide_table
 from dbselect.search.protocol import Search
 from dbselect.selection.criteria import RULES, Criterion
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.spec import Spec
 
 
 @dataclass(eq=False)
@@ -146,7 +144,7 @@ class LazySearch(Search):
 
 
 def lazy_search(
-    problem: "Problem", call: Call, *, sharing: bool = False, adds_only: bool = False
+    problem: Spec, call: Call, *, sharing: bool = False, adds_only: bool = False
 ) -> LazySearch:
     """Read a table once, match its groups and set up the search, as `gram_search` does."""
     table = wide_table(problem)

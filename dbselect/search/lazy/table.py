@@ -6,7 +6,6 @@ Gram (`search.lazy.search`), and `linear.lazy_gram` reads the rows that it asks 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,9 +36,7 @@ from dbselect.sources.wide.scans import Scans
 from dbselect.sources.wide.sparse_rows import sparse_field
 from dbselect.sources.wide.wide_rows import WideRows
 from dbselect.sources.wide.wide_sums import Totals
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.spec import Spec
 
 #: Doubles of the products within all groups: 2 GB.
 MOST_WITHIN = 1 << 28
@@ -199,7 +196,7 @@ class WideSource:
         return replace(table, features=features, met=met)
 
 
-def wide_table(problem: "Problem") -> WideTable:
+def wide_table(problem: Spec) -> WideTable:
     """Read the columns that groups name, all if there are none, once."""
     if isinstance(problem.source, WideTable):
         check_usable(problem.source.one, problem.targets)
@@ -212,7 +209,7 @@ def wide_table(problem: "Problem") -> WideTable:
     return replace(asked, rows=scans.rows).read(scans, totals)
 
 
-def wide_source(problem: "Problem", table: Table, patterns: list[str] | None) -> WideSource:
+def wide_source(problem: Spec, table: Table, patterns: list[str] | None) -> WideSource:
     """Return what is read of a table; only levels of texts are learnt."""
     target, null_policy = problem.targets[0], problem.null_policy
     sparse = sparse_field(table.schema)

@@ -1,16 +1,13 @@
 """Whether a search reads rows of the Gram when it asks for them, or makes the whole Gram."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from dbselect.errors import ArgumentError, SourceError, WideWarning, warn_caller
 from dbselect.record.made.computed import computed_names
 from dbselect.search.lazy.table import WideTable
 from dbselect.search.table import gram_given, table_of
 from dbselect.sources.request import columns_of, not_computed, wanted_of
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.spec import Spec
 
 #: Columns up to which ``gram="auto"`` makes the whole Gram: 4 GB.
 MOST_COLUMNS = 10_000
@@ -18,7 +15,7 @@ MOST_COLUMNS = 10_000
 BYTES = 40
 
 
-def is_lazy(problem: "Problem", patterns: Sequence[str] | None) -> bool:
+def is_lazy(problem: Spec, patterns: Sequence[str] | None) -> bool:
     """Whether the Gram is read row by row: as asked, or, with a WideWarning, of a very wide table.
 
     ArgumentError if the problem needs it whole; SourceError if the table can be read only once.

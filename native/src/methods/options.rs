@@ -1,6 +1,6 @@
 //! The options of each method, which check themselves, and their defaults.
 //!
-//! The twin of `dbselect/options/table.py` and `fields.py`, without what needs the rows of a table;
+//! The twin of `dbselect/spec/options.py` and `fields.py`, without what needs the rows of a table;
 //! a test compares names, defaults and what is allowed.
 
 use super::value::Value;

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from dbselect.doors.cli.command import Command, Options, Parser
 from dbselect.doors.cli.out import RECORDS, TABLES, write_frame
 from dbselect.errors import ArgumentError, SourceError
-from dbselect.options.methods import CHOOSING, JUDGED, METHODS
 from dbselect.options.option import Option
+from dbselect.spec.methods import CHOOSING, JUDGED, METHODS
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,7 +8,7 @@ from dbselect.doors.cli.command import SOURCE, Command, Options, Parser
 from dbselect.doors.cli.out import RECORDS
 from dbselect.errors import ArgumentError, unknown
 from dbselect.options.option import options_of
-from dbselect.options.table import TablesOptions
+from dbselect.spec.options import TablesOptions
 
 if TYPE_CHECKING:
     from dbselect.methods.tables.candidates import Candidate

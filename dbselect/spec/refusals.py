@@ -1,13 +1,12 @@
 """Which fields of a problem a method refuses, and why; the table of the documentation reads it."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dbselect.errors import ArgumentError, shown
 from dbselect.families import parse
-from dbselect.options.methods import METHODS
-
-if TYPE_CHECKING:
-    from dbselect.problem.problem import Problem
+from dbselect.spec.combination import ONE_TARGET
+from dbselect.spec.methods import METHODS
+from dbselect.spec.spec import Spec
 
 _QUADRATIC = (
     "the path of {method} is that of a quadratic objective, which the Gram matrix holds; "
@@ -15,9 +14,8 @@ _QUADRATIC = (
 )
 _PENALISED = "the penalty of {method} takes its place: l1_ratio below 1 adds a squared one"
 _WHOLE = "{method} looks at all correlations of the columns: gram='full' makes the whole matrix"
-_ONE = "it must be one column here; lists of responses are for anytime_sequence and sght"
-_LASSO = {"family": _QUADRATIC, "ridge": _PENALISED, "gram": _WHOLE, "target": _ONE}
-_SET = {"target": _ONE, "gram": _WHOLE}
+_LASSO = {"family": _QUADRATIC, "ridge": _PENALISED, "gram": _WHOLE, "target": ONE_TARGET}
+_SET = {"target": ONE_TARGET, "gram": _WHOLE}
 _RECORDS = (
     "{method} searches records of rows, which hold no rows: cross_validate(table, folds=...) "
     "judges families"
@@ -26,8 +24,8 @@ _RECORDS = (
 #: Method -> field -> the reason why the method does not take it.
 REFUSED: dict[str, dict[str, str]] = {
     "anytime_sequence": {},
-    "foba": {"target": _ONE},
-    "floating": {"target": _ONE},
+    "foba": {"target": ONE_TARGET},
+    "floating": {"target": ONE_TARGET},
     "backward": _SET,
     "step": {
         **_SET,
@@ -35,10 +33,10 @@ REFUSED: dict[str, dict[str, str]] = {
         "out, as cross_validate does",
     },
     "exchange": _SET,
-    "greedy": {"target": _ONE},
+    "greedy": {"target": ONE_TARGET},
     "top_k": _SET,
     "random_k": _SET,
-    "dash": {"target": _ONE},
+    "dash": {"target": ONE_TARGET},
     "best_within": {
         **_SET,
         "family": "best_within proves its answer by bounds of least squares, which other families "
@@ -58,17 +56,17 @@ REFUSED: dict[str, dict[str, str]] = {
     "lasso_path": _LASSO,
     "group_lasso_path": _LASSO,
     "sparse_group_lasso": _LASSO,
-    "group_lasso": {"family": _QUADRATIC, "gram": _WHOLE, "target": _ONE},
-    "fit": {"gram": _WHOLE, "target": _ONE},
+    "group_lasso": {"family": _QUADRATIC, "gram": _WHOLE, "target": ONE_TARGET},
+    "fit": {"gram": _WHOLE, "target": ONE_TARGET},
     "cross_validate": {},
     "stopped_sequence": {
-        "target": _ONE,
+        "target": ONE_TARGET,
         "family": "every step of every fold would be passes over the table: "
         "cross_validate(table, folds=...) scores families",
     },
-    "stability": {"target": _ONE, "family": _RECORDS, "gram": _WHOLE},
+    "stability": {"target": ONE_TARGET, "family": _RECORDS, "gram": _WHOLE},
     "knockoffs": {
-        "target": _ONE,
+        "target": ONE_TARGET,
         "family": _RECORDS,
         "gram": _WHOLE,
         "always": "a group that is forced cannot come before its copy",
@@ -76,13 +74,13 @@ REFUSED: dict[str, dict[str, str]] = {
         "ridge": "the statistics of knockoffs are those of least squares",
     },
     "drift": {
-        "target": _ONE,
+        "target": ONE_TARGET,
         "family": "drift compares least-squares models: evaluate(sequence, b) judges a sequence of "
         "any family on other rows",
         "gram": _WHOLE,
     },
     "anytime_tables": {
-        "target": _ONE,
+        "target": ONE_TARGET,
         "family": "what a table adds is summed by its key, which holds for least squares only",
         "gram": "the Gram matrix of facts and candidates is never made whole",
         "null_policy": "rows of facts with missing values are left out; `unmatched` says what "
@@ -91,23 +89,17 @@ REFUSED: dict[str, dict[str, str]] = {
         "terms": "texts of facts and candidates are categories by themselves",
     },
     "predictor": {
-        "target": _ONE,
+        "target": ONE_TARGET,
         "gram": _WHOLE,
         "family": "every set of groups needs a fit of its own: approximate=True projects "
         "the fit on all groups",
     },
-    "coverage": {"target": _ONE, "family": _RECORDS, "gram": _WHOLE},
-    "foba_epsilon": {"target": _ONE, "family": _RECORDS, "gram": _WHOLE},
+    "coverage": {"target": ONE_TARGET, "family": _RECORDS, "gram": _WHOLE},
+    "foba_epsilon": {"target": ONE_TARGET, "family": _RECORDS, "gram": _WHOLE},
 }
 
 
-def require_single_target(target: Any) -> None:
-    """Refuse a list of responses: the error shows it, and names the methods that take one."""
-    if isinstance(target, list | tuple):
-        raise ArgumentError(f"target is {shown(list(target))}; {_ONE}")
-
-
-def refuse(problem: "Problem", method: str) -> None:
+def refuse(problem: Spec, method: str) -> None:
     """Refuse a problem with a field that means nothing to a method: name, value and reason."""
     asks = METHODS[method].known if method in METHODS else {}
     if hasattr(problem.source, "ask") and "max_queries" not in asks:
@@ -122,7 +114,7 @@ def refuse(problem: "Problem", method: str) -> None:
             raise ArgumentError(f"{field} is {shown(value)}; {reason}")
 
 
-def _asked(problem: "Problem") -> dict[str, Any]:
+def _asked(problem: Spec) -> dict[str, Any]:
     """Return the fields that ask for something, by the names of `REFUSED`."""
     found = dict(problem.changed())
     family = parse(problem.family)

@@ -6,8 +6,10 @@ from typing import Any
 from dbselect.errors import ArgumentError, shown
 from dbselect.families import Family
 from dbselect.glm.named import family_of
-from dbselect.options.refusals import require_single_target
 from dbselect.record.policies import check_policies
+
+#: Why a list of responses is refused.
+ONE_TARGET = "it must be one column here; lists of responses are for anytime_sequence and sght"
 
 
 def check_combination(family: Family, fields: Mapping[str, Any]) -> None:
@@ -51,3 +53,9 @@ def _check_lazy(family: Family, fields: Mapping[str, Any]) -> None:
             f"target is {shown(fields['target'])}; it must be one column here, as gram='lazy' "
             "reads rows for one response"
         )
+
+
+def require_single_target(target: Any) -> None:
+    """Refuse a list of responses: the error shows it, and names the methods that take one."""
+    if isinstance(target, list | tuple):
+        raise ArgumentError(f"target is {shown(list(target))}; {ONE_TARGET}")

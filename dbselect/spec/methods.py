@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbselect.options import table
-from dbselect.options.fields import ProblemOptions
 from dbselect.options.kinds import AT_LEAST_ZERO, COLUMNS
 from dbselect.options.option import REQUIRED, Option, options_of
+from dbselect.spec import options as table
+from dbselect.spec.fields import ProblemOptions
 
 
 @dataclass(frozen=True)

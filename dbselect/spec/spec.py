@@ -1,0 +1,218 @@
+"""The fields of a problem: what every search, fit and result knows of what is asked."""
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Self
+
+import polars as pl
+
+from dbselect.errors import ArgumentError, ColumnError, GroupError, shown
+from dbselect.families import Family, parse
+from dbselect.objectives.contract import Objective, is_objective
+from dbselect.options.names import FamilyName, GramName
+from dbselect.options.option import is_default, options_of
+from dbselect.record.foreign import native
+from dbselect.record.gram import Gram
+from dbselect.record.groups import Costs, GroupColumns, GroupNames, costs_by_name, patterns_by_name
+from dbselect.record.terms import Terms
+from dbselect.sources.request import NullPolicy
+from dbselect.sources.types import Source
+from dbselect.spec.combination import check_combination
+from dbselect.spec.fields import Level, ProblemOptions
+
+#: One response, or several that share groups and costs.
+Target = str | list[str] | tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Spec:
+    """The fields of a `Problem`, checked, without its methods; that of a result has no source."""
+
+    source: Source | Objective | None
+    target: Target | None = None
+    groups: GroupColumns | None = None
+    costs: Costs | None = None
+    _: KW_ONLY
+    family: Family | FamilyName | str = "gaussian"
+    weight: str | None = None
+    offset: str | None = None
+    exposure: str | None = None
+    positive: Level | None = None
+    intercept: bool = True
+    ridge: float = 0.0
+    scale: bool = True
+    null_policy: NullPolicy = "skip"
+    always: GroupNames = ()
+    rows: int | None = None
+    seed: int = 0
+    gram: GramName = "auto"
+    terms: Terms | None = None
+    #: What methods have read of the source; it is no part of the value.
+    _read: dict[Any, Any] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._set("family", parse(self.family))
+        own = vars(self)
+        for name, option in options_of(ProblemOptions).items():
+            if name != "family" and own[name] is not option.default:
+                self._set(name, option.checked(name, own[name]))
+        check_combination(parse(self.family), vars(self))
+        self._set("always", tuple(self.always))
+        if self.groups is not None:
+            self._set("groups", patterns_by_name(self.groups))
+        self._read_formula()
+        if self.costs is not None:
+            self._set("costs", _costs(self.costs, self.groups))
+        self._check_target()
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Spec):
+            return NotImplemented
+        own = (name for name in self.__dataclass_fields__ if name[0] != "_")
+        return all(_equal(getattr(self, name), getattr(other, name)) for name in own)
+
+    __hash__ = None  # type: ignore[assignment]  # mappings and frames have none
+
+    def _check_target(self) -> None:
+        if is_objective(self.source):
+            self._check_objective()
+        elif isinstance(self.target, list | tuple):
+            check_targets(self.target)
+        elif not isinstance(self.target, str):
+            told = f"target is {shown(self.target)}; it must be the name of a column"
+            if isinstance(self.source, str):
+                told += f": the table comes first, as in Problem(table, {self.source!r})"
+            raise ColumnError(told)
+
+    def _read_formula(self) -> None:
+        """Put what a formula says in the place of fields; a spec has no table to read it by."""
+
+    def _check_objective(self) -> None:
+        asked = {"target": self.target, "groups": self.groups} | self._changed_words()
+        for name, value in asked.items():
+            if value is not None and name not in ("always", "seed"):
+                raise ArgumentError(f"{name} is {shown(value)}; it is for tables, and source is an "
+                                    "objective, which has its own")  # fmt: skip
+
+    def __repr__(self) -> str:
+        if is_objective(self.source):
+            return f"Problem({self.source!r}{self._costs_words()})"
+        groups = "all columns" if self.groups is None else f"{len(self.groups)} groups"
+        target = self.target if isinstance(self.target, str) else ", ".join(self.target or ())
+        told = "".join(f", {name} {shown(value)}" for name, value in self._changed_words().items())
+        asked = (self.terms and self.terms.formula) or f"{target} ~ {groups}"
+        return f"Problem({asked}{self._costs_words()}{told}; {_kind(self.source)})"
+
+    def _changed_words(self) -> dict[str, Any]:
+        """Return the fields not at their defaults, as `repr` shows them."""
+        found: dict[str, Any] = dict(self.changed())
+        if "family" in found:
+            found["family"] = str(found["family"])
+        if "terms" in found:
+            terms = found.pop("terms")
+            found |= {} if terms.formula else {"terms": terms.made}
+        return found
+
+    def _costs_words(self) -> str:
+        if not isinstance(self.costs, Mapping) or not self.costs:
+            return ""
+        least, most = min(self.costs.values()), max(self.costs.values())
+        return f", costs {least:g} to {most:g}" if least < most else f", costs {least:g}"
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the models are linear ones, for which a Gram matrix is enough."""
+        return parse(self.family).is_linear and self.offset is None
+
+    @property
+    def targets(self) -> list[str]:
+        """The responses."""
+        return [self.target] if isinstance(self.target, str) else list(self.target or ())
+
+    def changed(self) -> dict[str, Any]:
+        """Return the fields not at their defaults, without source, target, groups and costs."""
+        found, own = {}, vars(self)
+        for name, option in options_of(ProblemOptions).items():
+            value = own[name]
+            if value is not option.default and not is_default(
+                option, str(value) if name == "family" else value
+            ):
+                found[name] = value
+        return found
+
+    def ask(self, method: str, /, *values: Any, **options: Any) -> Any:
+        """Return the answer of a method of the problem, which rooms below it know by name only."""
+        return getattr(self, method)(*values, **options)
+
+    @staticmethod
+    def problem(*values: Any, **fields: Any) -> "Spec":
+        """Return a problem, with its methods where their module is loaded, as it is for users."""
+        kinds = Spec.__subclasses__()
+        return (kinds[0] if kinds else Spec)(*values, **fields)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return the problem with some other fields.
+
+        Raises
+        ------
+        TypeError : there is no such field
+        """
+        return replace(self, **changes)
+
+    def without_rows(self) -> Self:
+        """Return the problem without its source, as results keep it."""
+        found = object.__new__(type(self))  # its fields are checked
+        vars(found).update(vars(self), source=None, _read={})
+        return found
+
+    def on(self, source: Any) -> Self:
+        """Return the same problem of another source."""
+        return replace(self, source=source)
+
+    def on_gram(self, gram: Gram) -> Self:
+        """Return the same problem of a Gram that was read as the problem says."""
+        return replace(
+            self, source=gram, weight=None, null_policy="skip", rows=None, terms=None, gram="auto"
+        )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two fields are equal; frames and arrays only if they are the same object."""
+    if one is other:
+        return True
+    if isinstance(one, pl.Series) and isinstance(other, pl.Series):
+        return one.equals(other)
+    try:
+        return type(one) is type(other) and bool(one == other)
+    except (TypeError, ValueError):
+        return False
+
+
+def check_targets(targets: Any) -> None:
+    """Refuse a list of responses that is empty or names one twice."""
+    if not targets:
+        raise ArgumentError(f"target is {targets!r}; it must name at least one column")
+    for name in targets:
+        if not isinstance(name, str):
+            raise ColumnError(f"target has {shown(name)}; it must list names of columns")
+        if targets.count(name) > 1:
+            raise ColumnError(f"target names column '{name}' twice")
+
+
+def _costs(costs: Any, groups: Any) -> Any:
+    """Return costs by name; a Series without labels is matched when the groups are known."""
+    costs = native(costs)
+    if isinstance(costs, pl.Series):
+        return costs
+    if isinstance(costs, int | float | str):
+        raise GroupError(f"costs is {shown(costs)}; it must map group names to numbers > 0")
+    return costs_by_name(costs, list(groups or ()))
+
+
+def _kind(source: Any) -> str:
+    if source is None:
+        return "without rows"
+    return repr(source) if isinstance(source, str) else type(source).__name__
