@@ -6,6 +6,7 @@ Nothing but Polars is loaded until a name is asked for; the stub beside this fil
 from typing import Any
 
 from dbselect import _forked  # noqa: F401 - hears of forks from now on
+from dbselect._lazy import give as _give
 from dbselect._lazy import public as _public
 from dbselect.doors import namespaces as _namespaces  # noqa: F401 - registers them with Polars
 
@@ -13,6 +14,8 @@ from dbselect.doors import namespaces as _namespaces  # noqa: F401 - registers t
 _MODULES = ("errors", "families", "objectives", "results")
 _BY_NAME = ("io", "reference", "sklearn")
 __all__, _getattr, _dir = _public(__name__, _MODULES)
+# Files of results hold problems.
+_give("Problem", "dbselect.problem.problem")
 
 
 def __dir__() -> list[str]:

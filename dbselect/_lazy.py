@@ -1,8 +1,4 @@
-"""Names loaded when they are used: the public ones, and those of a layer above (SPEC 1).
-
-A method of a result is answered by a layer above its module; `load` finds the answer then, and
-imports at the top of a file point one way.
-"""
+"""Names loaded when they are used: the public ones (SPEC 1), and what the package gives to all."""
 
 import ast
 import importlib
@@ -15,6 +11,20 @@ from typing import Any
 def load(module: str, name: str) -> Any:
     """Return a name of a module of the package, which is imported if it was not."""
     return getattr(importlib.import_module(f"dbselect.{module}"), name)
+
+
+#: Where the names are that rooms below them ask for; the package says so, not they.
+_HOMES: dict[str, str] = {}
+
+
+def give(name: str, module: str) -> None:
+    """Let `given` find a name, in a module that is not loaded yet."""
+    _HOMES[name] = module
+
+
+def given(name: str) -> Any:
+    """Return a name of a module above the one that asks."""
+    return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def public(

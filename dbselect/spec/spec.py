@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import polars as pl
 
+from dbselect._lazy import given
 from dbselect.errors import ArgumentError, ColumnError, GroupError, shown
 from dbselect.families import Family, parse
 from dbselect.objectives.contract import Objective, is_objective
@@ -149,9 +150,9 @@ class Spec:
 
     @staticmethod
     def problem(*values: Any, **fields: Any) -> "Spec":
-        """Return a problem, with its methods where their module is loaded, as it is for users."""
-        kinds = Spec.__subclasses__()
-        return (kinds[0] if kinds else Spec)(*values, **fields)
+        """Return a problem with its methods, of a class that this room does not know."""
+        made: Spec = given("Problem")(*values, **fields)
+        return made
 
     def replace(self, **changes: Any) -> Self:
         """Return the problem with some other fields.

@@ -4,6 +4,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,38 @@ def test_a_prefix_that_three_modules_share_is_a_folder():
         if count > 2 and prefix
     }
     assert shared == {}
+
+
+class Imports(ast.NodeVisitor):
+    """The modules that a module imports: at its top, in functions, as types, by ``load``."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        self.names |= {str(node.module), *(f"{node.module}.{each.name}" for each in node.names)}
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self.names |= {each.name for each in node.names}
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if ast.unparse(node.func) == "load" and isinstance(node.args[0], ast.Constant):
+            self.names.add(f"dbselect.{node.args[0].value}")
+        self.generic_visit(node)
+
+
+def test_imports_have_no_circle_of_any_kind():
+    graph: dict[str, set[str]] = {}
+    for path in MODULES:
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        found = Imports()
+        found.visit(ast.parse(path.read_text()))
+        graph[name.removesuffix(".__init__")] = found.names
+    # A package by itself is its `__init__`, of which its modules are asked by their own names.
+    graph = {name: {one for one in graph if one in named} for name, named in graph.items()}
+    for name, named in graph.items():
+        named -= {name, *(one for one in named if one.count(".") == 0)}
+    list(TopologicalSorter(graph).static_order())  # CycleError
 
 
 @pytest.mark.slow
