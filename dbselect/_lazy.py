@@ -18,11 +18,11 @@ _HOMES: dict[str, str] = {}
 
 
 def give(name: str, module: str) -> None:
-    """Let `given` find a name, in a module that is not loaded yet."""
+    """Let `top_level` find a name, in a module that is not loaded yet."""
     _HOMES[name] = module
 
 
-def given(name: str) -> Any:
+def top_level(name: str) -> Any:
     """Return a name of a module above the one that asks."""
     return getattr(importlib.import_module(_HOMES[name]), name)
 

@@ -222,11 +222,11 @@ def points(curve: Curve) -> tuple[Vector, Vector]:
     """Return spent and explained of every prefix."""
     if isinstance(curve, Swept):
         return curve.spent, curve.explained
-    table = table_of(curve)
+    table = curve_table(curve)
     return table["spent"].to_numpy(), table["explained"].to_numpy()
 
 
-def table_of(curve: Curve) -> pl.DataFrame:
+def curve_table(curve: Curve) -> pl.DataFrame:
     """Return a curve as a frame, which has spent and explained."""
     if isinstance(curve, Swept):
         return curve.steps

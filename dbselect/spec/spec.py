@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import polars as pl
 
-from dbselect._lazy import given
+from dbselect._lazy import top_level
 from dbselect.errors import ArgumentError, ColumnError, GroupError, shown
 from dbselect.families import Family, parse
 from dbselect.objectives.contract import Objective, is_objective
@@ -151,7 +151,7 @@ class Spec:
     @staticmethod
     def problem(*values: Any, **fields: Any) -> "Spec":
         """Return a problem with its methods, of a class that this room does not know."""
-        made: Spec = given("Problem")(*values, **fields)
+        made: Spec = top_level("Problem")(*values, **fields)
         return made
 
     def replace(self, **changes: Any) -> Self:

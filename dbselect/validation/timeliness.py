@@ -10,13 +10,13 @@ from dbselect.errors import ArgumentError
 from dbselect.options.kinds import POSITIVE
 from dbselect.results.heights import (
     Curve,
+    curve_table,
     explained_at,
     longest_heights,
     plateau,
     points,
     share_of,
     stopping_cost,
-    table_of,
 )
 from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.validation.comparison import Comparison
@@ -59,7 +59,7 @@ def oracle(curve: Curve) -> pl.DataFrame:
             "the curve gives groups back; an oracle needs a curve that only adds groups"
         )
     order = np.argsort(-gain / cost, kind="stable")
-    table = table_of(curve)
+    table = curve_table(curve)
     groups = {"group": table["group"].gather([0, *(order + 1)])} if "group" in table else {}
     return pl.DataFrame(
         {
@@ -182,7 +182,7 @@ def _curve_of(name: str, curve: Any, data: Any) -> Curve:
 
 def _named(name: str, curve: Curve) -> pl.DataFrame:
     """Return a curve as rows under its name."""
-    table = table_of(curve)
+    table = curve_table(curve)
     group = pl.col("group") if "group" in table.columns else pl.lit(None)
     return table.select(
         pl.lit(name).alias("name"),
