@@ -49,11 +49,6 @@ REFUSED: dict[str, dict[str, str]] = {
         "always": "sght keeps the largest coefficients and cannot force a group: best_within and "
         "exchange can",
     },
-    "sght_path": {
-        **_SET,
-        "always": "sght keeps the largest coefficients and cannot force a group: best_within and "
-        "exchange can",
-    },
     "lasso": _LASSO,
     "lasso_path": _LASSO,
     "group_lasso_path": _LASSO,

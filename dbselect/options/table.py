@@ -28,7 +28,6 @@ from dbselect.options.kinds import (
     SHORTLIST,
     THRESHOLD,
     VARIANCE,
-    WHOLES,
     one_of,
     whole,
 )
@@ -347,18 +346,6 @@ class SghtOptions(DescentOptions, total=False):
                "means, with no Gram, ridge starts, jumps to least squares or exchanges",
                in_engines=False),
     ]  # fmt: skip
-
-
-class SghtPathOptions(DescentOptions, total=False):
-    """Options of `sght_path`."""
-
-    grid_columns: Required[
-        Annotated[Iterable[int], Option(REQUIRED, WHOLES, "values of max_columns")]
-    ]
-    grid_groups: Required[
-        Annotated[Iterable[int], Option(REQUIRED, WHOLES, "values of max_groups")]
-    ]
-    callback: Callback
 
 
 class PathOptions(TypedDict, total=False):

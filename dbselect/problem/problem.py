@@ -20,7 +20,7 @@ from dbselect.methods.sets.best_within import best_within
 from dbselect.methods.sets.coverage import coverage
 from dbselect.methods.sets.dash import dash, greedy, random_k, top_k
 from dbselect.methods.sets.exchange import exchange
-from dbselect.methods.sets.sght import sght, sght_path
+from dbselect.methods.sets.sght import sght
 from dbselect.objectives.contract import is_objective
 from dbselect.options.fields import FIRST, Level, ProblemOptions
 from dbselect.options.names import FamilyName, GramName
@@ -253,7 +253,6 @@ class Problem:
     random_k = random_k
     dash = dash
     sght = sght
-    sght_path = sght_path
     lasso = lasso
     lasso_path = lasso_path
     group_lasso_path = group_lasso_path

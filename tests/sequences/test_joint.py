@@ -665,7 +665,6 @@ BOTH = ["y0", "y1"]
         lambda: ds.greedy(FRAME, BOTH, k=2),
         lambda: ds.reference.group_lasso(FRAME, BOTH),
         lambda: ds.group_lasso_path(FRAME, BOTH),
-        lambda: ds.Problem(FRAME, BOTH).sght_path(grid_columns=[1], grid_groups=[1]),
         lambda: ds.fit(FRAME, BOTH),
         lambda: ds.fit(FRAME, BOTH, family="gaussian"),
         lambda: ds.anytime_sequence(FRAME, BOTH, family="poisson"),
