@@ -92,7 +92,6 @@ REFUSED: dict[str, dict[str, str]] = {
         "the fit on all groups",
     },
     "coverage": {"target": _ONE, "family": _RECORDS, "gram": _WHOLE},
-    "foba_epsilon": {"target": _ONE, "family": _RECORDS, "gram": _WHOLE},
 }
 
 

@@ -574,23 +574,6 @@ class CoverageOptions(TypedDict, total=False):
     ]  # fmt: skip
 
 
-class EpsilonOptions(TypedDict, total=False):
-    """Options of `foba_epsilon`."""
-
-    noise: Required[
-        Annotated[
-            float,
-            Option(REQUIRED, POSITIVE, "standard deviation of the errors, in the target's unit"),
-        ]
-    ]
-    failure: Annotated[float, Option(0.05, SHARE, "probability with which the theorem may fail")]
-    eigenvalue: Annotated[
-        float | None,
-        Option(None, ALPHA, "least eigenvalue of the correlations of as many columns as may be "
-               "selected; default: that of all columns"),
-    ]  # fmt: skip
-
-
 class DesignOptions(TypedDict, total=False):
     """Options of `a_optimal`, which takes no problem: it chooses rows."""
 

@@ -14,7 +14,7 @@ from dbselect.methods.penalised.group_lasso import group_lasso, group_lasso_path
 from dbselect.methods.penalised.lasso import lasso, lasso_path
 from dbselect.methods.sequences.anytime import anytime_sequence
 from dbselect.methods.sequences.backward import backward
-from dbselect.methods.sequences.foba import floating, foba, foba_epsilon
+from dbselect.methods.sequences.foba import floating, foba
 from dbselect.methods.sequences.step import step
 from dbselect.methods.sets.best_within import best_within
 from dbselect.methods.sets.coverage import coverage
@@ -264,7 +264,6 @@ class Problem:
     knockoffs = knockoffs
     drift = drift_between
     coverage = coverage
-    foba_epsilon = foba_epsilon
     simulate = simulate
 
     @one_snapshot
