@@ -6,9 +6,11 @@ from itertools import product
 from typing import Any, Unpack
 
 import numpy as np
+import numpy.typing as npt
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.options.kinds import ALPHA, COUNT, POSITIVE, SHARE, whole
+from dbselect.objectives.smooth import RowSquares
+from dbselect.options.kinds import ALPHA, COUNT, NOT_NEGATIVE, POSITIVE, SHARE, one_of, whole
 from dbselect.options.table import DescentOptions
 from dbselect.problem.building_blocks import (
     group_lasso,
@@ -21,17 +23,31 @@ from dbselect.problem.problem import Problem
 from dbselect.results.selected import Selected
 from dbselect.search.gram import gram_search
 from dbselect.search.open import call_of
-from dbselect.selection.penalised.projection import sght_project, sght_table
+from dbselect.selection.penalised.descent import (
+    UNIT_CURVATURE,
+    VARIANTS,
+    Descent,
+    Settings,
+    Variant,
+    descend,
+    lipschitz,
+)
+from dbselect.selection.penalised.layout import Grouping, layout_of
+from dbselect.selection.penalised.projection import check_limit, sght_project, sght_table
 from dbselect.validation.timeliness import explained_at, oracle, plateau, stopping_cost, timeliness
 
 __all__ = [
     "cost_groups", "explained_at", "foba_epsilon", "group_lasso", "lasso", "oracle",
-    "plateau", "random_k", "sght_path", "sght_project", "sght_table", "sparse_group_lasso",
-    "stopping_cost", "timeliness", "top_k",
+    "plateau", "random_k", "sght_on_rows", "sght_path", "sght_project", "sght_table",
+    "sparse_group_lasso", "stopping_cost", "timeliness", "top_k",
 ]  # fmt: skip
 
 #: Below this share of the largest one an eigenvalue is 0, by rounding.
 LEAST_EIGENVALUE = 1e-10
+#: The paper's variants: those of `sght`, and one that is slower than they are.
+ROW_VARIANTS = {
+    **VARIANTS, "fista-c": Variant(lambda *_: UNIT_CURVATURE, lipschitz, accelerated=True),
+}  # fmt: skip
 
 
 def sght_path(
@@ -76,6 +92,62 @@ def sght_path(
         (columns, groups): problem.sght(max_columns=columns, max_groups=groups, **options)
         for columns, groups in product(grid_columns, grid_groups)
     }
+
+
+def sght_on_rows(
+    rows: npt.ArrayLike,
+    target: npt.ArrayLike,
+    groups: Grouping,
+    max_columns: int,
+    max_groups: int,
+    *,
+    variant: str = "ista-l",
+    tol: float = 1e-8,
+    max_iter: int = 500,
+) -> Descent:
+    """Return where the paper's descent ends, from 0, on rows as they are.
+
+    It has no Gram, no starts from ridge solutions, no jumps to least squares, no refit and no
+    exchanges, which `sght` adds; and returns the last point, not the best.
+
+    Parameters
+    ----------
+    rows, target : shapes (n, D) and (n,); nothing is centred or scaled
+    groups, max_columns, max_groups : as of `sght_project`
+    variant : as of `sght`, or ``"fista-c"`` (accelerated from a constant step)
+    tol, max_iter : as of `sght`
+
+    Returns
+    -------
+    Descent: ``x`` of shape (D,), ``history`` of half the squares that are left, ``converged``
+    and ``projections``
+
+    Raises
+    ------
+    ArgumentError : a limit, variant, tol or max_iter is out of range
+    GroupError : as of `sght_project`
+
+    References
+    ----------
+    Xiang, Yang, Ye (2014), Algorithms 1 and 2, Table 1.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> ds.reference.sght_on_rows([[2, 0], [0, 1]], [4, 1], [0, 1], 1, 1).x.round(6).tolist()
+    [2.0, 0.0]
+    """
+    one_of(ROW_VARIANTS).check("variant", variant)
+    NOT_NEGATIVE.check("tol", tol)
+    COUNT.check("max_iter", max_iter)
+    X, y = np.asarray(rows, np.float64), np.asarray(target, np.float64)
+    layout = layout_of(groups, X.shape[1])
+    limits = (
+        check_limit("max_columns", max_columns, int(layout.starts[-1])),
+        check_limit("max_groups", max_groups, len(layout.starts) - 1),
+    )
+    settings = Settings(ROW_VARIANTS[variant], tol, max_iter, literal=True)
+    return descend(RowSquares(X, y), layout, np.zeros(X.shape[1]), limits, settings)
 
 
 def foba_epsilon(

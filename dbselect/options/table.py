@@ -307,8 +307,7 @@ class DescentOptions(TypedDict, total=False):
     variant: Annotated[
         VariantName,
         Option("ista", one_of(VariantName), "``\"ista\"`` (Barzilai-Borwein, sufficient decrease), "
-               "``\"ista-l\"`` (Barzilai-Borwein, Lipschitz), ``\"fista\"`` (accelerated) or "
-               "``\"fista-c\"`` (accelerated from a constant step)"),
+               "``\"ista-l\"`` (Barzilai-Borwein, Lipschitz) or ``\"fista\"`` (accelerated)"),
     ]  # fmt: skip
     start: Annotated[
         StartName | Mapping[str, float],
@@ -340,12 +339,6 @@ class SghtOptions(DescentOptions, total=False):
     max_groups: Required[
         Annotated[int, Option(REQUIRED, COUNT, "s2, the most groups to keep, >= 1")]
     ]
-    literal: Annotated[
-        bool,
-        Option(False, FLAG, "the paper's descent: on the rows of a table as they are, less their "
-               "means, with no Gram, ridge starts, jumps to least squares or exchanges",
-               in_engines=False),
-    ]  # fmt: skip
 
 
 class PathOptions(TypedDict, total=False):

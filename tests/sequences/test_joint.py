@@ -591,7 +591,7 @@ def best_support(seed: int, limits: tuple[int, int]) -> tuple[list[int], float]:
     return best, left(best)
 
 
-@pytest.mark.parametrize("variant", ["ista", "ista-l", "fista", "fista-c"])
+@pytest.mark.parametrize("variant", ["ista", "ista-l", "fista"])
 @pytest.mark.parametrize("limits", [(4, 2), (2, 2), (3, 1)])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_sght_finds_the_best_common_support(variant, limits, seed):

@@ -52,14 +52,6 @@ def check_start(start: Any) -> None:
         one_of(StartName).check("start", start)
 
 
-def settings_of(known: DescentOptions) -> Settings:
-    """Return the descent that options ask for."""
-    literal = bool(known.get("literal", False))
-    return Settings(
-        VARIANTS[known["variant"]], float(known["tol"]), int(known["max_iter"]), literal
-    )
-
-
 def descent_of(task: "DescentTask", limits: tuple[int, int], known: DescentOptions) -> Descent:
     """Descend within two limits, and polish by exchanges where that is cheap."""
     best = task.descend(limits, known)
@@ -77,7 +69,7 @@ def _of_record(search: GramSearch, limits: tuple[int, int], known: DescentOption
     if not isinstance(start := known["start"], str):
         if search.is_joint:
             raise ArgumentError("start is a mapping; of several responses it must be a name")
-        x = own_start(search.groups.members, start)
+        x = _own_start(search.groups.members, start)
         options["start"] = {str(j): x[j] for j in np.flatnonzero(x)}
     return compiled_descent(search, limits, options)
 
@@ -85,7 +77,8 @@ def _of_record(search: GramSearch, limits: tuple[int, int], known: DescentOption
 def _of_family(
     objective: GlmObjective, deviance: Deviance, limits: tuple[int, int], known: DescentOptions
 ) -> Descent:
-    settings, start = settings_of(known), known["start"]
+    settings = Settings(VARIANTS[known["variant"]], float(known["tol"]), int(known["max_iter"]))
+    start = known["start"]
     sizes = [len(members) for members in objective.about.columns.values()]
     layout = Layout(None, np.cumsum([0, *sizes]))
     if isinstance(start, str):
@@ -139,11 +132,11 @@ def _start_of_family(
     """Return coefficients of columns as they are in the units of the descent."""
     if objective.refits.problem.free > 1:
         raise ArgumentError("start is a mapping; with several classes it must be a name")
-    x = own_start(objective.about.members, given)
+    x = _own_start(objective.about.members, given)
     return np.asarray(x * objective.data.spread / deviance.unit)[None]
 
 
-def own_start(columns: Sequence[str], given: Mapping[str, float]) -> Vector:
+def _own_start(columns: Sequence[str], given: Mapping[str, float]) -> Vector:
     """Return a start that is given by name as a vector of all columns."""
     x = np.zeros(len(columns))
     place = {column: j for j, column in enumerate(columns)}
