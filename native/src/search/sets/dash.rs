@@ -391,15 +391,8 @@ mod tests {
         }
     }
 
-    const ASK: Ask = Ask {
-        k: 4,
-        rounds: None,
-        samples: 5,
-        epsilon: 0.1,
-        opt: None,
-        alpha: None,
-        seed: 0,
-    };
+    const ASK: Ask =
+        Ask { k: 4, rounds: None, samples: 5, epsilon: 0.1, opt: None, alpha: None, seed: 0 };
 
     fn chosen(ask: &Ask, goes_on: &mut GoesOn) -> Option<Vec<usize>> {
         let (problem, starts) = (problem(12), (0..=12).collect::<Vec<_>>());

@@ -51,11 +51,8 @@ pub enum Variant {
 
 impl Variant {
     /// Variants by the name that users give.
-    pub const NAMES: [(&str, Variant); 3] = [
-        ("ista", Variant::Ista),
-        ("ista-l", Variant::IstaL),
-        ("fista", Variant::Fista),
-    ];
+    pub const NAMES: [(&str, Variant); 3] =
+        [("ista", Variant::Ista), ("ista-l", Variant::IstaL), ("fista", Variant::Fista)];
 }
 
 /// How to descend, and when to stop.
