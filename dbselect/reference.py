@@ -46,7 +46,7 @@ __all__ = [
 
 #: Below this share of the largest one an eigenvalue is 0, by rounding.
 LEAST_EIGENVALUE = 1e-10
-#: The paper's variants: those of `sght`, and one that is slower than they are.
+#: The paper's variants: those of `sght`, and one from a constant step.
 ROW_VARIANTS = {
     **VARIANTS, "fista-c": Variant(lambda *_: UNIT_CURVATURE, lipschitz, accelerated=True),
 }  # fmt: skip
