@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.objectives.contract import O
 from dbselect.objectives.smooth import RowSquares
 from dbselect.options.kinds import ALPHA, COUNT, NOT_NEGATIVE, POSITIVE, SHARE, one_of, whole
 from dbselect.options.table import DescentOptions
@@ -24,7 +23,6 @@ from dbselect.problem.problem import Problem
 from dbselect.results.selected import Selected
 from dbselect.search.gram import gram_search
 from dbselect.search.open import call_of
-from dbselect.selection.dash import LITERAL, DashAsk, Run, best_guess
 from dbselect.selection.penalised.descent import (
     UNIT_CURVATURE,
     VARIANTS,
@@ -39,8 +37,8 @@ from dbselect.selection.penalised.projection import check_limit, sght_project, s
 from dbselect.validation.timeliness import explained_at, oracle, plateau, stopping_cost, timeliness
 
 __all__ = [
-    "cost_groups", "dash_as_printed", "explained_at", "foba_epsilon", "group_lasso", "lasso",
-    "oracle", "plateau", "random_k", "sght_on_rows", "sght_path", "sght_project", "sght_table",
+    "cost_groups", "explained_at", "foba_epsilon", "group_lasso", "lasso", "oracle",
+    "plateau", "random_k", "sght_on_rows", "sght_path", "sght_project", "sght_table",
     "sparse_group_lasso", "stopping_cost", "timeliness", "top_k",
 ]  # fmt: skip
 
@@ -94,48 +92,6 @@ def sght_path(
         (columns, groups): problem.sght(max_columns=columns, max_groups=groups, **options)
         for columns, groups in product(grid_columns, grid_groups)
     }
-
-
-def dash_as_printed(
-    objective: O, k: int, *, rounds: int | None = None, samples: int = 5, epsilon: float = 0.1,
-    opt: float | None = None, alpha: float | None = None, seed: int = 0,
-) -> Run[O]:  # fmt: skip
-    """Return the run of DASH without what `dash` adds to Algorithm 1: it may choose fewer than k.
-
-    Parameters
-    ----------
-    objective : such as ``Problem(...).objective()``
-    k, rounds, samples, epsilon, opt, alpha, seed : as of `dash`; alpha is guessed on the paper's
-        grid
-
-    Returns
-    -------
-    Run: ``objective`` with what is chosen, ``history`` of the best value after each adaptive
-    round, ``queries``, and the guesses that won
-
-    Raises
-    ------
-    ArgumentError : an option is out of range
-
-    References
-    ----------
-    Qian, Singer (2019), Algorithm 1.
-
-    Examples
-    --------
-    >>> import dbselect as ds
-    >>> import polars as pl
-    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
-    >>> ds.reference.dash_as_printed(ds.Problem(table, "y").objective(), 1).objective.held
-    [0]
-    """
-    COUNT.check("k", k)
-    COUNT.or_none().check("rounds", rounds)
-    COUNT.check("samples", samples)
-    SHARE.check("epsilon", epsilon)
-    POSITIVE.or_none().check("opt", opt)
-    ALPHA.or_none().check("alpha", alpha)
-    return best_guess(objective, DashAsk(k, rounds, samples, epsilon, opt, alpha, seed, LITERAL))
 
 
 def sght_on_rows(
@@ -244,7 +200,8 @@ def foba_epsilon(
     """
     POSITIVE.check("noise", noise)
     SHARE.check("failure", failure)
-    ALPHA.or_none().check("eigenvalue", eigenvalue)
+    if eigenvalue is not None:
+        ALPHA.check("eigenvalue", eigenvalue)
     if not problem.is_linear or len(problem.targets) > 1:
         raise ArgumentError("the bound of foba_epsilon is that of least squares on one response")
     search = gram_search(problem, call_of(problem, "foba", {}))

@@ -182,7 +182,7 @@ def departures(study: Study) -> Iterator[dict[str, str]]:
         "the first set, not the best; no set by the means": replace(PRACTICE, takes_best=False),
         "no completion, no stop at k rounds": replace(PRACTICE, completes=False),
         "alpha = 1 only": replace(PRACTICE, alphas=(1.0,)),
-        "none of them (`dash_as_printed`)": LITERAL,
+        "none of them (`literal=True`)": LITERAL,
     }
     seeds, ks = study.seeds(5, 1), study.of((10, 50), (5,))
     starts = {}

@@ -9,6 +9,7 @@ import numpy as np
 import dbselect as ds
 from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import linear
+from dbselect.selection.dash import LITERAL, DashAsk, best_guess
 from reproduce.claims import said
 from reproduce.origin import through_origin
 from reproduce.page import Study, prose, table
@@ -33,7 +34,7 @@ REPORTED = {
     "Qian, Lemma 15": (QIAN, "not reported"),
     "Qian, Theorem 10, by alpha = gamma^2": (QIAN, "not reported"),
     "Qian, Lemma 20: survivors, of a modular f": (QIAN, "not reported"),
-    "Qian, Lemma 21: rounds": (QIAN, "`dash_as_printed`"),
+    "Qian, Lemma 21: rounds": (QIAN, "`diagnostics.rounds` of `literal=True`"),
 }
 
 
@@ -203,9 +204,8 @@ def sampling(rng: np.random.Generator) -> Iterator[tuple[str, float]]:
     gram = ds.gram(np.column_stack([X, y]), columns=[*names, "y"])
     state = LinearState(linear(gram, "y", names, 0.0), [np.array([j]) for j in range(width)])
     best = max(F[S] for S in F if len(S) == k)
-    run = ds.reference.dash_as_printed(
-        state, k, rounds=k, epsilon=EPSILON, opt=best, alpha=gamma**2
-    )
+    ask = DashAsk(k, rounds=k, opt=best, alpha=gamma**2, practice=LITERAL, epsilon=EPSILON)
+    run = best_guess(state, ask)
     yield (
         "Qian, Theorem 10, by alpha = gamma^2",
         run.objective.value - (-math.expm1(-(gamma**4)) - EPSILON) * best,

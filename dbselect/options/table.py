@@ -292,6 +292,11 @@ class DashOptions(LimitedOptions, total=False):
         float | None,
         Option(None, ALPHA, "how near to submodular the objective is; default: a grid of guesses"),
     ]
+    literal: Annotated[
+        bool,
+        Option(False, FLAG, "the paper's algorithm as it is printed, without what dbselect adds; "
+               "it may choose fewer than k", in_engines=False),
+    ]  # fmt: skip
     diversity: Diversity
     callback: Callback
 

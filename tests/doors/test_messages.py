@@ -65,6 +65,7 @@ def merged(first: str, second: str) -> str:
             "SELECT sght(g, 'y', 1, 1, {'start': ['x']}) FROM grams",
             "sght has no option 'start' in SQL; dbselect.sght has it in Python",
         ),
+        ("SELECT dash(g, 'y', {'k': 1, 'literal': true}) FROM grams", "has no option 'literal'"),
         ("SELECT gram({'x': INTERVAL 1 DAY})", "dates or text: take its seconds, epoch(x)"),
         ("SELECT gram({'x': TIME '10:00'})", "take its seconds, epoch(x), or leave it out"),
         ("SELECT gram({'x': [1, 2]})", "cast it to a fixed size, x::DOUBLE[3]"),

@@ -17,6 +17,8 @@ from dbselect.search.compiled import compiled_choice
 from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked
 from dbselect.selection.dash import (
+    LITERAL,
+    PRACTICE,
     DashAsk,
     Limits,
     Run,
@@ -53,7 +55,7 @@ def dash(problem: "Problem", **options: Unpack[DashOptions]) -> Selected[Any]:
 
     Notes
     -----
-    Some ``2 rounds`` adaptive rounds, never more than k unless `rounds` is given.
+    Some ``2 rounds`` adaptive rounds, never more than k unless `rounds` or `literal` are given.
     Guesses of `opt` and `alpha` run side by side: `rounds` of the diagnostics are those of the
     longest, `queries` those of all, equal ones once, each `samples` times O(D |S| k / rounds)
     and all gains. On a ready Gram the exact greedy search is cheap as well; DASH
@@ -89,7 +91,7 @@ def dash(problem: "Problem", **options: Unpack[DashOptions]) -> Selected[Any]:
         def run(start: Objective, limits: Limits) -> Run[Any]:
             ask = DashAsk(
                 k, rounds, known["samples"], known["epsilon"], known["opt"], known["alpha"],
-                problem.seed,
+                problem.seed, LITERAL if known["literal"] else PRACTICE,
             )  # fmt: skip
             first = with_added(start, limits.first)
             return best_guess(first, ask, lambda value: turn(None, value))

@@ -28,6 +28,8 @@ pub struct DashOptions {
     pub opt: Option<f64>,
     /// How near to submodular the objective is.
     pub alpha: Option<f64>,
+    /// Whether to do as the source does, and no more.
+    pub literal: bool,
 }
 
 impl DashOptions {
@@ -42,6 +44,7 @@ impl DashOptions {
             epsilon: given.number("epsilon")?.unwrap_or(0.1),
             opt: given.number("opt")?,
             alpha: given.number("alpha")?,
+            literal: given.truth("literal")?.unwrap_or(false),
             k: given.needed("k", Given::count)?,
         })
     }
@@ -102,6 +105,7 @@ impl Choice for DashOptions {
             opt: self.opt,
             alpha: self.alpha,
             seed: asked.fields.seed,
+            literal: self.literal,
         };
         let mut start = State::new(asked.problem, &asked.plan.groups.starts, memory);
         asked.plan.first.iter().for_each(|&group| {

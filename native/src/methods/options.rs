@@ -90,7 +90,8 @@ pub const REFUSED: [(&str, &str, &str); 7] = [
 ];
 
 /// Methods and options of theirs that Python offers, and no engine.
-pub const OF_PYTHON: [(&str, &str); 2] = [("sght", "start"), ("sght", "responses")];
+pub const OF_PYTHON: [(&str, &str); 3] =
+    [("dash", "literal"), ("sght", "start"), ("sght", "responses")];
 
 /// Refuse the value of an option.
 pub fn refused(option: &str, value: &Value) -> Error {

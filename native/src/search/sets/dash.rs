@@ -11,9 +11,9 @@
 //!
 //! Expectations are means over m sampled sets, asked side by side for all guesses of OPT and alpha:
 //! one adaptive round. `dbselect/selection/dash.py` has it for families, lazy rows and other
-//! objectives, and says where and why it departs from its source: Qian, Singer (2019), Algorithm 1;
-//! Balkanski, Singer (2018). What is drawn is drawn by `draws`, so that a seed has one answer in
-//! every engine.
+//! objectives, and says where and why it departs from its source, unless it is literal: Qian, Singer
+//! (2019), Algorithm 1; Balkanski, Singer (2018). What is drawn is drawn by `draws`, so that a seed
+//! has one answer in every engine.
 
 use std::collections::HashMap;
 
@@ -43,6 +43,28 @@ pub struct Ask {
     pub alpha: Option<f64>,
     /// Of what is drawn.
     pub seed: i64,
+    /// Whether to do as the source does, and no more: X goes on from set to set, the first set that
+    /// is drawn is taken, and nothing fills a set.
+    pub literal: bool,
+}
+
+impl Ask {
+    /// The alphas that are guessed, of n groups.
+    fn alphas(&self, n: usize) -> Vec<f64> {
+        match self.alpha {
+            Some(alpha) => vec![alpha],
+            None if self.literal => {
+                let last = -((n.max(2) as f64).ln() / self.epsilon);
+                powers(1.0, (1.0 + self.epsilon).powf(last), self.epsilon)
+            }
+            None => ALPHAS.to_vec(),
+        }
+    }
+
+    /// Filter steps of a set after which a literal run never ends, by Lemma 20.
+    fn most_filters(&self, n: usize) -> usize {
+        ((n.max(2) as f64).ln() / (self.epsilon / 2.0).ln_1p()).ceil() as usize
+    }
 }
 
 /// How groups were chosen.
@@ -74,8 +96,8 @@ struct Question {
     key: Key,
 }
 
-/// What the sets add in the mean, what each group adds beside them, and the state with the best
-/// set.
+/// What the sets add in the mean, what each group adds beside them, and the state with the set that
+/// is taken: the best, or literally the first.
 struct Look<'p> {
     gain: f64,
     marginal: Vec<f64>,
@@ -86,7 +108,7 @@ struct Look<'p> {
 type Key = (Vec<usize>, Vec<usize>, Vec<usize>, usize, Draws);
 
 impl<'p> Look<'p> {
-    fn of(state: &State<'p>, question: &Question) -> Self {
+    fn of(state: &State<'p>, question: &Question, literal: bool) -> Self {
         let Question { sets, first, .. } = question;
         let asked = sets.iter().chain((!first.is_empty()).then_some(first));
         let mut gains = Vec::new();
@@ -106,7 +128,7 @@ impl<'p> Look<'p> {
             }
         }
         let gain = gains[..sets.len()].iter().sum::<f64>() / sets.len() as f64;
-        let best = first_of_the_best(&gains, &vec![true; gains.len()]);
+        let best = first_of_the_best(&gains, &vec![!literal; gains.len()]);
         Look { gain, marginal, taken: trials.swap_remove(best.unwrap_or(0)) }
     }
 }
@@ -123,6 +145,8 @@ struct Guess<'p> {
     /// Sets done, and answers had.
     done: usize,
     asked: usize,
+    /// Filter steps of this set.
+    filters: usize,
     question: Option<Question>,
 }
 
@@ -146,6 +170,7 @@ impl<'p> Guess<'p> {
             draws: Draws::new(ask.seed),
             done: 0,
             asked: usize::from(alone.is_some()),
+            filters: 0,
             question: None,
         };
         guess.begin_set(ask);
@@ -166,7 +191,12 @@ impl<'p> Guess<'p> {
         if self.done == self.rounds(ask) || self.size(ask) == 0 {
             return;
         }
-        self.left = waiting(&self.run.state);
+        self.filters = 0;
+        if ask.literal && self.done > 0 {
+            self.left.retain(|&group| self.run.state.waiting()[group]);
+        } else {
+            self.left = waiting(&self.run.state);
+        }
         if self.size(ask) == 1 && self.is_fresh {
             self.take_one(ask);
         } else {
@@ -176,9 +206,17 @@ impl<'p> Guess<'p> {
 
     fn wonder(&mut self, ask: &Ask) {
         let size = self.size(ask);
-        let is_one = size == 1;
+        if self.left.len() < size {
+            // Literally the end: what is left of X.
+            self.left.iter().for_each(|&group| {
+                self.run.state.add(group);
+            });
+            self.question = None;
+            return;
+        }
+        let is_one = size == 1 && !ask.literal;
         let first = match &self.means {
-            Some(means) if !is_one => best_of(means, &self.left, size),
+            Some(means) if !is_one && !ask.literal => best_of(means, &self.left, size),
             _ => Vec::new(),
         };
         let sets = match is_one {
@@ -213,7 +251,7 @@ impl<'p> Guess<'p> {
         self.asked += 1;
         self.is_fresh = false;
         self.means = Some(look.marginal.clone());
-        if size == 1 {
+        if size == 1 && !ask.literal {
             return self.take_one(ask);
         }
         if reaches(look.gain, alpha * alpha * t / rounds as f64) {
@@ -223,6 +261,15 @@ impl<'p> Guess<'p> {
         let least = alpha * (1.0 + ask.epsilon / 2.0) * t / ask.k as f64;
         let is_kept = |group: &usize| reaches(look.marginal[*group], least);
         let kept: Vec<usize> = self.left.iter().copied().filter(is_kept).collect();
+        self.filters += 1;
+        if ask.literal {
+            if self.filters == ask.most_filters(self.run.state.size()) {
+                self.question = None;
+                return;
+            }
+            self.left = kept;
+            return self.wonder(ask);
+        }
         if kept.len() == self.left.len() {
             self.run.stalled += 1;
             self.run.state = look.taken.clone();
@@ -248,7 +295,7 @@ impl<'p> Guess<'p> {
 /// OPT that anything asked has reached is too low and is left out; of runs that tie, the first
 /// wins; the groups that are best alone are one more answer. What is given is not guessed.
 pub fn best_guess<'p>(start: &State<'p>, ask: &Ask, goes_on: &mut GoesOn) -> Option<Run<'p>> {
-    let alphas = ask.alpha.map_or(ALPHAS.to_vec(), |alpha| vec![alpha]);
+    let alphas = ask.alphas(start.size());
     let (mut bound, mut opts) = (f64::NAN, ask.opt.into_iter().collect::<Vec<_>>());
     let (mut alone, mut top, mut reached) = (None, None, 0.0);
     let (mut history, mut queries) = (Vec::new(), 0);
@@ -270,10 +317,12 @@ pub fn best_guess<'p>(start: &State<'p>, ask: &Ask, goes_on: &mut GoesOn) -> Opt
         if !goes_on(Some(largest)) {
             return None;
         }
-        let best = with(best_of(&gains, &waiting(start), ask.k - start.held().len()));
-        reached = if ask.k > 1 { best.explained() } else { 0.0 };
-        top = Some(best);
-        alone = Some(gains);
+        if !ask.literal {
+            let best = with(best_of(&gains, &waiting(start), ask.k - start.held().len()));
+            reached = if ask.k > 1 { best.explained() } else { 0.0 };
+            top = Some(best);
+            alone = Some(gains);
+        }
     }
     let pairs = opts.iter().flat_map(|&opt| alphas.iter().map(move |&alpha| (opt, alpha)));
     let mut guesses: Vec<Guess> =
@@ -297,7 +346,7 @@ pub fn best_guess<'p>(start: &State<'p>, ask: &Ask, goes_on: &mut GoesOn) -> Opt
                 let sets = question.sets.iter().chain([&question.first]);
                 queries += question.sets.len() * (state.size() - state.held().len());
                 queries += sets.filter(|set| !set.is_empty()).count();
-                Look::of(state, &question)
+                Look::of(state, &question, ask.literal)
             });
             guess.hear(ask, look);
             reached = f64::max(reached, guess.run.state.explained());
@@ -391,8 +440,16 @@ mod tests {
         }
     }
 
-    const ASK: Ask =
-        Ask { k: 4, rounds: None, samples: 5, epsilon: 0.1, opt: None, alpha: None, seed: 0 };
+    const ASK: Ask = Ask {
+        k: 4,
+        rounds: None,
+        samples: 5,
+        epsilon: 0.1,
+        opt: None,
+        alpha: None,
+        seed: 0,
+        literal: false,
+    };
 
     fn chosen(ask: &Ask, goes_on: &mut GoesOn) -> Option<Vec<usize>> {
         let (problem, starts) = (problem(12), (0..=12).collect::<Vec<_>>());
