@@ -192,7 +192,7 @@ def table_3(study: Study) -> Iterator[str]:
         Inferred: the values are {", ".join(f"{value:g}" for value in VALUES)}, the noise has a
         deviation of {NOISE:g}, of 1, 4 and 8 the one by which OMP and gOMP missed what they do on
         seeds 0 to 9, and in case 1 three columns of each true group count, since NO - FP + FN is
-        18. SGHT is the paper's descent on rows (ISTA-L from zero, as `literal=True`);
+        18. SGHT is the paper's descent on rows (ISTA-L from zero, `sght_on_rows`);
         OMP and gOMP are dbselect's on the Grams of the folds, gOMP of
         at most 6 groups, as 80 rows fit no more; the sparse group lasso is that of skglm. The two
         fractional models and DC are not run: their authors published no code, and what is

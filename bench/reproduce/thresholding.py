@@ -2,15 +2,13 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 import dbselect as ds
-from dbselect.objectives.smooth import RowSquares
-from dbselect.selection.penalised.descent import VARIANTS, Settings, descend
-from dbselect.selection.penalised.layout import Layout
 from reproduce.claims import LEAST_RUNS, said
 from reproduce.page import Study, lines, prose, spread, table
 from reproduce.published import XIANG
@@ -22,16 +20,16 @@ MILLION = 1_000_000
 #: Figure 4: rows and columns, the latter in groups of 100; data sets of each.
 SHAPES = {(100, 2000): 20, (100, 5000): 20, (1000, 20000): 20, (1000, 50000): 1}
 STEPS, TOL = 100, 1e-4
+VARIANTS = ["ista", "ista-l", "fista", "fista-c"]
 
 
 def descents(
     X: np.ndarray, y: np.ndarray, sizes: Sequence[int], limits: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], np.ndarray]:
     """Return where the paper's descent ends on some rows, from zero, by (s1, s2)."""
-    problem, layout = RowSquares(X, y), Layout(None, np.cumsum([0, *sizes]))
-    settings = Settings(VARIANTS["ista-l"], TOL, STEPS, literal=True)
-    start = np.zeros(X.shape[1])
-    return {pair: descend(problem, layout, start, pair, settings).x for pair in limits}
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    descent = partial(ds.reference.sght_on_rows, X, y, labels, tol=TOL, max_iter=STEPS)
+    return {pair: descent(*pair).x for pair in limits}
 
 
 def seconds(p: int, n_groups: int, s1: int, s2: int, seed: int = 0) -> float:
@@ -95,12 +93,13 @@ def projection(study: Study) -> Iterator[str]:
 def descent(seed: int, n: int, p: int, share: float) -> Iterator[dict[str, Any]]:
     """Yield how each variant ended on normal numbers, from zero, and f after each step."""
     rng = np.random.default_rng(seed)
-    problem = RowSquares(rng.standard_normal((n, p)), rng.standard_normal(n))
-    layout, s2 = Layout(None, np.arange(0, p + 1, 100)), round(share * p / 100)
+    X, y = rng.standard_normal((n, p)), rng.standard_normal(n)
+    labels, s2 = np.arange(p) // 100, round(share * p / 100)
     for variant in VARIANTS:
-        settings = Settings(VARIANTS[variant], TOL, STEPS, literal=True)
         start = time.perf_counter()
-        found = descend(problem, layout, np.zeros(p), (5 * s2, s2), settings)
+        found = ds.reference.sght_on_rows(
+            X, y, labels, 5 * s2, s2, variant=variant, tol=TOL, max_iter=STEPS
+        )
         took = time.perf_counter() - start
         yield {
             "seed": seed, "shape": f"{n}, {p}", "s2": s2, "variant": variant,
@@ -119,7 +118,7 @@ def convergence(study: Study) -> Iterator[str]:
         100, s2 a tenth or a fifth of the groups, s1 = 5 s2, up to {STEPS} steps. Here all four,
         of {", ".join(map(str, shapes.values()))} data sets (one is shown and not judged); A and y
         are independent normal numbers as they are, f is |Ax - y|^2 / 2, the start is 0, a step ends
-        the descent that changes f by less than {TOL:g} of it. This is `sght(..., literal=True)`:
+        the descent that changes f by less than {TOL:g} of it. This is `sght_on_rows`:
         rows and no Gram, L from max(1, Barzilai-Borwein) or from 1, neither refit nor exchange.
         """
     )
@@ -146,7 +145,7 @@ def convergence(study: Study) -> Iterator[str]:
     curves = drawn.explode("history", "step").rename({"history": "f"})
     yield study.picture(
         "sght_convergence", words,
-        lines(curves, "step", "f", "variant", order=list(VARIANTS), titles=("step", "f")),
+        lines(curves, "step", "f", "variant", order=VARIANTS, titles=("step", "f")),
     )  # fmt: skip
     claims = []
     for (shape, s2), part in found.group_by("shape", "s2", maintain_order=True):

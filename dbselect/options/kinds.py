@@ -144,7 +144,6 @@ FALLING = Kind("list numbers > 0, each less than the one before", _are_falling,
 #: Factors of columns, globs or groups.
 FACTORS = Kind("map columns, globs or groups to numbers >= 0",
                lambda value: isinstance(value, Mapping), each=NOT_NEGATIVE)  # fmt: skip
-WHOLES = Kind("", lambda _: True, "BIGINT[]", int, several=True)
 
 
 def check_at(name: str, value: Any, count: int) -> None:

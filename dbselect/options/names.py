@@ -26,7 +26,7 @@ PathCriterionName = Literal["aic", "bic", "ebic", "gic", "cp", "adjusted_r2"]
 #: Which moves `step` makes.
 DirectionName = Literal["both", "forward", "backward"]
 #: Variants of the descent of SGHT.
-VariantName = Literal["ista", "ista-l", "fista", "fista-c"]
+VariantName = Literal["ista", "ista-l", "fista"]
 #: Where a descent starts.
 StartName = Literal["ridge", "zero"]
 #: Which candidate of a cross-validation is taken.

@@ -1,4 +1,4 @@
-"""Heat maps of limits, groups, sizes or windows; the opacity of a cell shows its value, 0 to 1."""
+"""Heat maps of groups, sizes or windows; the opacity of a cell shows its value, 0 to 1."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,23 +10,9 @@ from dbselect.pictures.style import COLOURS, GREY, HEIGHT, MOST_ROWS, WIDTH, alt
 #: Cells with room for a number, and the size of each, in pixels.
 FEW_CELLS, WIDE, NARROW = 150, 48, 12
 #: What is written in a cell.
-NUMBERS = ("explained", "correlation", "frequency")
+NUMBERS = ("correlation", "frequency")
 #: Opacity of the weakest and the strongest cell, on which text can still be read.
 FAINTEST_AND_FULL = [0.03, 0.85]
-
-
-def limits_grid(frame: pl.DataFrame, title: str, told: Sequence[str]) -> Any:
-    """Return the picture of models within two limits, a row each."""
-    alt = altair()
-    x = alt.X("max_groups:O", title="most groups").axis(labelAngle=0)
-    y = alt.Y("max_columns:O", title="most columns").sort("descending")
-    tips = ["columns:N", "groups:N", "spent:Q", alt.Tooltip("explained:Q", format=".4~%")]
-    strength = (
-        alt.Opacity("explained:Q", title="explained")
-        .scale(range=FAINTEST_AND_FULL)
-        .legend(format="~%")
-    )
-    return finished(_cells(frame, x, y, strength, tips, ".1~%"), frame, title, told)
 
 
 def between(frame: pl.DataFrame, order: Sequence[str], title: str, told: Sequence[str]) -> Any:

@@ -9,13 +9,13 @@ from dbselect.methods.penalised.group_lasso import group_lasso, group_lasso_path
 from dbselect.methods.penalised.lasso import lasso, lasso_path
 from dbselect.methods.sequences.anytime import anytime_sequence
 from dbselect.methods.sequences.backward import backward
-from dbselect.methods.sequences.foba import floating, foba, foba_epsilon
+from dbselect.methods.sequences.foba import floating, foba
 from dbselect.methods.sequences.step import step
 from dbselect.methods.sets.best_within import best_within
 from dbselect.methods.sets.coverage import coverage
 from dbselect.methods.sets.dash import dash, greedy, random_k, top_k
 from dbselect.methods.sets.exchange import exchange
-from dbselect.methods.sets.sght import sght, sght_path
+from dbselect.methods.sets.sght import sght
 from dbselect.objectives.contract import Objective, is_objective
 from dbselect.options.option import (
     option_lines,
@@ -108,7 +108,6 @@ class Problem(Spec):
     random_k = random_k
     dash = dash
     sght = sght
-    sght_path = sght_path
     lasso = lasso
     lasso_path = lasso_path
     group_lasso_path = group_lasso_path
@@ -120,7 +119,6 @@ class Problem(Spec):
     knockoffs = knockoffs
     drift = drift_between
     coverage = coverage
-    foba_epsilon = foba_epsilon
     simulate = simulate
     # What results ask of the rooms above them.
     _gram_of_problem = gram_of_problem

@@ -11,7 +11,6 @@ from dbselect.results.model import JointModel as JointModel
 from dbselect.results.model import Model as Model
 from dbselect.results.paths.penalty_path import GroupLassoPath as GroupLassoPath
 from dbselect.results.paths.penalty_path import LassoPath as LassoPath
-from dbselect.results.paths.sght_path import SghtPath as SghtPath
 from dbselect.results.scored import ScoreModel as ScoreModel
 from dbselect.results.scored import ScoreSequence as ScoreSequence
 from dbselect.results.selected import Selected as Selected
@@ -61,7 +60,6 @@ __all__ = [
     "ScoreSequence",
     "Selected",
     "Sequence",
-    "SghtPath",
     "Stability",
     "StoppedSequence",
     "SupportTable",

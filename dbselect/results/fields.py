@@ -29,7 +29,7 @@ _CLASSES = {
     "Model": "results.model", "JointModel": "results.model",
     "GlmModel": "results.glm.model", "StandardErrors": "results.glm.model",
     "LassoPath": "results.paths.penalty_path", "GroupLassoPath": "results.paths.penalty_path",
-    "SghtPath": "results.paths.sght_path", "Path": "results.paths.penalty_path",
+    "Path": "results.paths.penalty_path",
     "Stability": "validation.stability", "StoppedSequence": "validation.stopped_sequence",
     "CrossValidation": "validation.cross_validation",
     "ScoreSequence": "results.scored", "ScoreModel": "results.scored",

@@ -81,8 +81,7 @@ class Convergence:
     Parameters
     ----------
     history : f at the start and after every step, before exchanges and the refit; 1 + 2 f is
-        the share of the variance, or of the null deviance, that is left. Of ``literal`` f is
-        half the summed squares that are left
+        the share of the variance, or of the null deviance, that is left
     converged : False if the descent was stopped by `max_iter`
     start : what won: the start of the descent by name, ``"given"``, or ``"forward"`` where
         forward steps and exchanges ended lower than the descent

@@ -1,7 +1,7 @@
 """One Gram searched by the compiled library."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -145,13 +145,8 @@ def _numbers(values: pa.Array) -> Vector:
     return np.array(to_numpy(values.fill_null(math.nan) if values.null_count else values))
 
 
-def compiled_descents(
-    search: Any,
-    limits: Iterable[tuple[int, int]],
-    options: Mapping[str, Any],
-    turn: Turn,
-) -> list[Descent]:
-    """Return where descents end within most columns and groups.
+def compiled_descent(search: Any, limits: tuple[int, int], options: Mapping[str, Any]) -> Descent:
+    """Return where the descent ends within most columns and groups.
 
     A start is a name, or coefficients of columns by their numbers.
     """
@@ -161,24 +156,18 @@ def compiled_descents(
     width = len(search.groups.members)
     if search.is_joint:
         own["responses"] = {str(width + k): one for k, one in enumerate(search.linear.share)}
-    ends = []
-    for columns, groups in limits:
-        within = {"max_columns": columns, "max_groups": groups}
-        found = _answer(record, "sght", target, {**own, **options, **within})
-        notes = _numbers(found.field("notes")[0].values)
-        converged, exchanges, polished, is_forward, projections, *counts = notes[:7].tolist()
-        aliased, history, x = np.split(notes[7:], np.cumsum(counts).astype(int))
-        ends.append(
-            Descent(
-                x.reshape(-1, width) if search.is_joint else x, history, bool(converged),
-                FORWARD_START if is_forward else start,
-                None if math.isnan(polished) else polished,
-                None if math.isnan(exchanges) else int(exchanges),
-                int(projections), _chosen(found, aliased.astype(int).tolist()),
-            )
-        )  # fmt: skip
-        turn(None, None)
-    return ends
+    within = dict(zip(("max_columns", "max_groups"), limits, strict=True))
+    found = _answer(record, "sght", target, {**own, **options, **within})
+    notes = _numbers(found.field("notes")[0].values)
+    converged, exchanges, polished, is_forward, projections, *counts = notes[:7].tolist()
+    aliased, history, x = np.split(notes[7:], np.cumsum(counts).astype(int))
+    return Descent(
+        x.reshape(-1, width) if search.is_joint else x, history, bool(converged),
+        FORWARD_START if is_forward else start,
+        None if math.isnan(polished) else polished,
+        None if math.isnan(exchanges) else int(exchanges),
+        int(projections), _chosen(found, aliased.astype(int).tolist()),
+    )  # fmt: skip
 
 
 def _chosen(found: pa.StructArray, aliased: list[int]) -> Chosen:

@@ -21,8 +21,8 @@ class Progress:
     Parameters
     ----------
     done, total : turns made, and how many there can be; None if unknown
-    unit : what a turn is: ``"groups"``, ``"steps"``, ``"rounds"``, ``"pairs of limits"``,
-        ``"questions"`` or ``"points of the grid"``
+    unit : what a turn is: ``"groups"``, ``"steps"``, ``"rounds"``, ``"questions"`` or
+        ``"points of the grid"``
     latest : the group added, with a minus the one given back; None where a turn is no group
     explained : share explained so far, of rounds the objective's value; None where not known
 

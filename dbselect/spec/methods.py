@@ -158,12 +158,6 @@ METHODS: dict[str, Method] = {
         "other",
         in_sql=False,
     ),
-    "sght_path": Method(
-        "fit models on few columns in few groups, for a grid of both numbers",
-        table.SghtPathOptions,
-        "other",
-        in_sql=False,
-    ),
     "cross_validate": Method(
         "score a method on rows held out",
         table.CrossValidateOptions,

@@ -29,7 +29,6 @@ from dbselect.options.kinds import (
     SHORTLIST,
     THRESHOLD,
     VARIANCE,
-    WHOLES,
     one_of,
     whole,
 )
@@ -306,8 +305,7 @@ class DescentOptions(TypedDict, total=False):
     variant: Annotated[
         VariantName,
         Option("ista", one_of(VariantName), "``\"ista\"`` (Barzilai-Borwein, sufficient decrease), "
-               "``\"ista-l\"`` (Barzilai-Borwein, Lipschitz), ``\"fista\"`` (accelerated) or "
-               "``\"fista-c\"`` (accelerated from a constant step)"),
+               "``\"ista-l\"`` (Barzilai-Borwein, Lipschitz) or ``\"fista\"`` (accelerated)"),
     ]  # fmt: skip
     start: Annotated[
         StartName | Mapping[str, float],
@@ -339,24 +337,6 @@ class SghtOptions(DescentOptions, total=False):
     max_groups: Required[
         Annotated[int, Option(REQUIRED, COUNT, "s2, the most groups to keep, >= 1")]
     ]
-    literal: Annotated[
-        bool,
-        Option(False, FLAG, "the paper's descent: on the rows of a table as they are, less their "
-               "means, with no Gram, ridge starts, jumps to least squares or exchanges",
-               in_engines=False),
-    ]  # fmt: skip
-
-
-class SghtPathOptions(DescentOptions, total=False):
-    """Options of `sght_path`."""
-
-    grid_columns: Required[
-        Annotated[Iterable[int], Option(REQUIRED, WHOLES, "values of max_columns")]
-    ]
-    grid_groups: Required[
-        Annotated[Iterable[int], Option(REQUIRED, WHOLES, "values of max_groups")]
-    ]
-    callback: Callback
 
 
 class PathOptions(TypedDict, total=False):
@@ -582,23 +562,6 @@ class CoverageOptions(TypedDict, total=False):
         float,
         Option(0.1, NOT_NEGATIVE, "what all clusters together are worth, as a share of the "
                "target's variance"),
-    ]  # fmt: skip
-
-
-class EpsilonOptions(TypedDict, total=False):
-    """Options of `foba_epsilon`."""
-
-    noise: Required[
-        Annotated[
-            float,
-            Option(REQUIRED, POSITIVE, "standard deviation of the errors, in the target's unit"),
-        ]
-    ]
-    failure: Annotated[float, Option(0.05, SHARE, "probability with which the theorem may fail")]
-    eigenvalue: Annotated[
-        float | None,
-        Option(None, ALPHA, "least eigenvalue of the correlations of as many columns as may be "
-               "selected; default: that of all columns"),
     ]  # fmt: skip
 
 

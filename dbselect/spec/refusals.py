@@ -47,11 +47,6 @@ REFUSED: dict[str, dict[str, str]] = {
         "always": "sght keeps the largest coefficients and cannot force a group: best_within and "
         "exchange can",
     },
-    "sght_path": {
-        **_SET,
-        "always": "sght keeps the largest coefficients and cannot force a group: best_within and "
-        "exchange can",
-    },
     "lasso": _LASSO,
     "lasso_path": _LASSO,
     "group_lasso_path": _LASSO,
@@ -95,7 +90,6 @@ REFUSED: dict[str, dict[str, str]] = {
         "the fit on all groups",
     },
     "coverage": {"target": ONE_TARGET, "family": _RECORDS, "gram": _WHOLE},
-    "foba_epsilon": {"target": ONE_TARGET, "family": _RECORDS, "gram": _WHOLE},
 }
 
 

@@ -15,7 +15,7 @@ from dbselect.spec.refusals import REFUSED
 PAGE = Path(__file__).parents[1] / "fields.md"
 FIELDS = list(options_of(ProblemOptions))
 #: Calls beside the methods of a problem.
-OTHERS = ["drift", "anytime_tables", "predictor", "coverage", "foba_epsilon"]
+OTHERS = ["drift", "anytime_tables", "predictor", "coverage"]
 #: Fields that only rows of a family have.
 OF_FAMILIES = ("offset", "exposure", "positive")
 

@@ -36,7 +36,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("sght", {"max_columns": 4, "max_groups": 2, "ridge": 0.5, "scale": False}),
     ("sght", {"max_columns": 5, "max_groups": 3, "polish": False, "variant": "fista"}),
     ("sght", {"max_columns": 5, "max_groups": 3, "refit": False, "tol": 1e-10}),
-    ("sght", {"max_columns": 4, "max_groups": 3, "polish": False, "variant": "fista-c"}),
     ("sght", {"max_columns": 2, "max_groups": 1, "polish": False, "variant": "ista-l"}),
 ]
 

@@ -51,7 +51,6 @@ def results() -> dict[str, Any]:
         "coverage": ds.greedy(ds.objectives.coverage(gram, "y"), k=200),
         "path": ds.group_lasso_path(plain, "y", n_lambda=3),
         "path of columns": ds.lasso_path(plain, "y", n_lambda=3),
-        "grid": ds.Problem(plain, "y").sght_path(grid_columns=[2, 3], grid_groups=[2]),
         "cv": ds.cross_validate(folds, "y", ds.anytime_sequence, {"max_groups": [2, 3]}),
         "comparison": ds.compare(dict.fromkeys(names[:30], sequence)),
         "design": ds.a_optimal(plain, names[:5], 30),
@@ -60,7 +59,7 @@ def results() -> dict[str, Any]:
 
 KINDS = [
     "gram", "sequence", "model", "joint", "joint model", "logistic", "logistic model", "classes",
-    "foba", "greedy", "coverage", "path", "grid", "cv", "comparison", "design",
+    "foba", "greedy", "coverage", "path", "cv", "comparison", "design",
 ]  # fmt: skip
 kinds = pytest.mark.parametrize("kind", KINDS)
 
@@ -71,7 +70,7 @@ def test_a_line_is_short_and_shows_what_is_spent(kind):
     line = repr(results()[kind])
     assert len(line) < SHORT
     assert "\n" not in line
-    if kind not in ("gram", "design", "coverage", "grid", "comparison", "logistic model"):
+    if kind not in ("gram", "design", "coverage", "comparison", "logistic model"):
         assert re.search(r"spent \d", line)
 
 

@@ -47,7 +47,6 @@ ASKED: dict[str, dict[str, Any]] = {
 NEEDED: dict[str, dict[str, Any]] = {
     **{name: {"k": 2} for name in ("exchange", "dash", "greedy", "top_k", "random_k")},
     "sght": {"max_columns": 2, "max_groups": 2},
-    "sght_path": {"grid_columns": [1, 2], "grid_groups": [1, 2]},
     "best_within": {"budget": 3.0},
     "cross_validate": {"folds": 3},
     "stopped_sequence": {"folds": 3},

@@ -48,7 +48,6 @@ def pictures() -> dict[str, Any]:
     folds = ds.gram_by(table(), columns=["x", "demo", "emb", "noise", "y"], fold=4)
     cv = ds.cross_validate(folds, "y", ds.anytime_sequence, {"ridge": [0.0, 0.5]}, groups=GROUPS)
     seq = found("linear")
-    grid = {"grid_columns": [1, 3], "grid_groups": [1, 2]}
     return {
         "sequence": seq.plot(),
         "comparison": ds.compare({"seq": seq, "oracle": ds.reference.oracle(seq)}).plot(),
@@ -58,7 +57,6 @@ def pictures() -> dict[str, Any]:
         ).plot("mse"),
         "path": ds.group_lasso_path(gram, "y", GROUPS, COSTS).plot(),
         "path of columns": ds.lasso_path(gram, "y", GROUPS, COSTS).plot(),
-        "grid": ds.Problem(gram, "y", GROUPS, COSTS).sght_path(**grid).plot(),
         "gram": gram.plot(GROUPS),
         "drift": drift_of_halves().plot(),
     }

@@ -32,7 +32,6 @@ MADE = {
     "multinomial": lambda: ds.fit(TABLE, "class", ["a", "b"], family="multinomial", ridge=0.1),
     "LassoPath": lambda: ds.lasso_path(LINEAR, "y", n_lambda=8),
     "GroupLassoPath": lambda: ds.group_lasso_path(LINEAR, "y", n_lambda=5),
-    "SghtPath": lambda: ds.Problem(LINEAR, "y").sght_path(grid_columns=[1, 2], grid_groups=[1]),
     "CrossValidation": lambda: ds.cross_validate(FOLDS, "y", "fit", {"ridge": [0.0, 0.1]}),
     "StoppedSequence": lambda: ds.Problem(FOLDS, "y").stopped_sequence(),
     "Stability": lambda: ds.stability(LINEAR, "y", size=1, records=4),

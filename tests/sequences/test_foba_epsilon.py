@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 import dbselect as ds
+from dbselect.reference import foba_epsilon
 
 
 def table(seed: int, n: int = 20_000, d: int = 6, noise: float = 0.5) -> pl.DataFrame:
@@ -20,18 +21,18 @@ def test_it_is_the_bound_of_the_theorem():
     rho = np.linalg.eigvalsh(np.corrcoef(X.T))[0]
     eta = 0.06 / 3
     bound = 64 * rho**-2 * 0.5**2 * np.log(2 * X.shape[1] / eta) / len(y)
-    found = ds.reference.foba_epsilon(rows, "y", noise=0.5, failure=0.06)
+    found = foba_epsilon(ds.Problem(rows, "y"), noise=0.5, failure=0.06)
     assert np.isclose(found, bound / y.var(), rtol=1e-9)
-    known = ds.reference.foba_epsilon(rows, "y", noise=0.5, failure=0.06, eigenvalue=1.0)
+    known = foba_epsilon(ds.Problem(rows, "y"), noise=0.5, failure=0.06, eigenvalue=1.0)
     assert np.isclose(known, found * rho**2, rtol=1e-9)
-    fewer = ds.reference.foba_epsilon(rows, "y", {"a": ["x1", "x4"]}, noise=0.5, eigenvalue=1.0)
-    assert fewer < ds.reference.foba_epsilon(rows, "y", noise=0.5, eigenvalue=1.0)
+    fewer = foba_epsilon(ds.Problem(rows, "y", {"a": ["x1", "x4"]}), noise=0.5, eigenvalue=1.0)
+    assert fewer < foba_epsilon(ds.Problem(rows, "y"), noise=0.5, eigenvalue=1.0)
 
 
 def test_by_it_foba_ends_with_the_true_columns():
     for seed in range(5):
         rows = table(seed)
-        found = ds.foba(rows, "y", epsilon=ds.reference.foba_epsilon(rows, "y", noise=0.5))
+        found = ds.foba(rows, "y", epsilon=foba_epsilon(ds.Problem(rows, "y"), noise=0.5))
         assert set(found.at().groups) == {"x1", "x4"}
 
 
@@ -44,8 +45,10 @@ def test_what_has_no_bound_says_so():
         ({"noise": 1, "eigenvalue": 2}, "eigenvalue is 2"),
     ):
         with pytest.raises(ds.errors.ArgumentError, match=said):
-            ds.reference.foba_epsilon(rows, "y", **options)
+            foba_epsilon(ds.Problem(rows, "y"), **options)
     twice = rows.with_columns(x9=2 * pl.col("x1"))
     with pytest.raises(ds.errors.DataError, match="depend linearly"):
-        ds.reference.foba_epsilon(twice, "y", noise=1)
-    assert ds.reference.foba_epsilon(twice, "y", noise=1, eigenvalue=0.5) > 0
+        foba_epsilon(ds.Problem(twice, "y"), noise=1)
+    assert foba_epsilon(ds.Problem(twice, "y"), noise=1, eigenvalue=0.5) > 0
+    with pytest.raises(ds.errors.ArgumentError, match="least squares on one response"):
+        foba_epsilon(ds.Problem(rows, ["y", "x1"]), noise=1)

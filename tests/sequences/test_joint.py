@@ -591,7 +591,7 @@ def best_support(seed: int, limits: tuple[int, int]) -> tuple[list[int], float]:
     return best, left(best)
 
 
-@pytest.mark.parametrize("variant", ["ista", "ista-l", "fista", "fista-c"])
+@pytest.mark.parametrize("variant", ["ista", "ista-l", "fista"])
 @pytest.mark.parametrize("limits", [(4, 2), (2, 2), (3, 1)])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_sght_finds_the_best_common_support(variant, limits, seed):
@@ -665,7 +665,6 @@ BOTH = ["y0", "y1"]
         lambda: ds.greedy(FRAME, BOTH, k=2),
         lambda: ds.reference.group_lasso(FRAME, BOTH),
         lambda: ds.group_lasso_path(FRAME, BOTH),
-        lambda: ds.Problem(FRAME, BOTH).sght_path(grid_columns=[1], grid_groups=[1]),
         lambda: ds.fit(FRAME, BOTH),
         lambda: ds.fit(FRAME, BOTH, family="gaussian"),
         lambda: ds.anytime_sequence(FRAME, BOTH, family="poisson"),

@@ -50,13 +50,6 @@ SEQUENCES: dict[str, tuple[Callable[..., Any], int | None]] = {
 OTHERS: dict[str, tuple[Callable[..., Any], str, int | None]] = {
     "greedy": (lambda **o: ds.greedy(GRAM, "y", k=3, **o), "rounds", 3),
     "dash": (lambda **o: ds.dash(GRAM, "y", k=3, opt=0.45, alpha=1.0, **o), "rounds", None),
-    "sght_path": (
-        lambda **o: ds.Problem(GRAM, "y").sght_path(
-            grid_columns=[1, 2, 3], grid_groups=[1, 2], **o
-        ),
-        "pairs of limits",
-        6,
-    ),
     "exchange": (lambda **o: ds.exchange(GRAM, "y", k=3, **o), "exchanges", None),
     "best_within": (lambda **o: ds.best_within(GRAM, "y", 3.0, **o), "questions", None),
     "cross_validate": (

@@ -3,20 +3,19 @@
 from itertools import combinations
 
 import numpy as np
-import polars as pl
 import pytest
 
-import dbselect as ds
+from dbselect.errors import ArgumentError
+from dbselect.reference import sght_on_rows
 
-GROUPS = {"u": ["a", "b"], "v": ["c", "d"], "w": ["e", "f"]}
-LIMITS = {"max_columns": 3, "max_groups": 2}
+GROUPS = [0, 0, 1, 1, 2, 2]
 
 
-def table(seed, rows=30):
+def rows(seed, n=30):
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(rows, 6)) * [1, 3, 1, 1, 2, 1] + rng.normal(size=6)
-    y = X @ [2.0, 0, 0, -3, 0.1, 0] + rng.normal(size=rows) + 5
-    return pl.DataFrame(np.column_stack([X, y]), schema=[*"abcdef", "y"])
+    X = rng.normal(size=(n, 6)) * [1, 3, 1, 1, 2, 1] + rng.normal(size=6)
+    y = X @ [2.0, 0, 0, -3, 0.1, 0] + rng.normal(size=n) + 5
+    return X - X.mean(axis=0), y - y.mean()
 
 
 def projected(v):
@@ -68,41 +67,24 @@ def described(A, y, variant, tol, most):
 @pytest.mark.parametrize("variant", ["ista", "ista-l", "fista", "fista-c"])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_descent_is_that_of_the_paper(variant, seed):
-    frame = table(seed)
-    options = {**LIMITS, "literal": True, "variant": variant, "refit": False, "tol": 1e-5}
-    found = ds.sght(frame, "y", GROUPS, max_iter=40, **options)
-    X, y = frame.drop("y").to_numpy(), frame["y"].to_numpy()
-    values, x, tried = described(X - X.mean(axis=0), y - y.mean(), variant, 1e-5, 40)
+    X, y = rows(seed)
+    found = sght_on_rows(X, y, GROUPS, 3, 2, variant=variant, tol=1e-5, max_iter=40)
+    values, x, tried = described(X, y, variant, 1e-5, 40)
     np.testing.assert_allclose(found.history, values, rtol=1e-8)
-    assert found.how.projections == tried
-    kept = {name: value for name, value in zip("abcdef", x, strict=True) if value}
-    assert found.coefficients == pytest.approx(kept, rel=1e-6)
-    assert found.intercept == pytest.approx(y.mean() - X.mean(axis=0) @ x)
-    left = y - found.intercept - X @ x
-    assert found.r2 == pytest.approx(1 - (left**2).sum() / ((y - y.mean()) ** 2).sum(), abs=1e-9)
-
-
-def test_what_is_kept_is_fitted_anew_and_costs_what_its_groups_cost():
-    frame = table(0)
-    found = ds.sght(frame, "y", GROUPS, {"u": 2.0, "v": 3.0, "w": 9.0}, literal=True, **LIMITS)
-    model = ds.fit(frame, "y", found.columns)
-    assert found.coefficients == pytest.approx(model.coefficients)
-    assert found.spent == sum({"u": 2.0, "v": 3.0, "w": 9.0}[group] for group in found.groups)
-    assert found.how.exchanges is None
-    assert found.how.start == "zero"
+    assert found.projections == tried
+    np.testing.assert_allclose(found.x, x, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"ridge": 1.0}, "literal is True, and ridge is 1.0; the paper's problem has none"),
-        ({"family": "poisson"}, "literal is True; it is the descent on the rows of a table"),
-        ({"literal": "yes"}, "literal is 'yes'; it must be True or False"),
         ({"max_groups": 4}, "max_groups is 4; it must be a whole number from 1 to 3"),
+        ({"max_columns": 0}, "max_columns is 0; it must be a whole number from 1 to 6"),
+        ({"variant": "FISTA"}, "variant is 'FISTA'; it must be one of .*'fista-c'"),
+        ({"tol": -1}, "tol is -1; it must be a number >= 0"),
+        ({"max_iter": 0}, "max_iter is 0; it must be a whole number >= 1"),
     ],
 )
-def test_what_the_paper_has_not_is_refused(given, message):
-    with pytest.raises(ds.DbselectError, match=message):
-        ds.sght(table(0), "y", GROUPS, **{**LIMITS, "literal": True, **given})
-    with pytest.raises(ds.errors.ArgumentError, match="on the rows of a table"):
-        ds.sght(ds.gram(table(0)), "y", GROUPS, literal=True, **LIMITS)
+def test_an_option_out_of_range_is_refused(given, message):
+    with pytest.raises(ArgumentError, match=message):
+        sght_on_rows(*rows(0), GROUPS, **{"max_columns": 3, "max_groups": 2, **given})

@@ -70,7 +70,7 @@ def random_model(rng: np.random.Generator, widest: int) -> Asked:
         given["ridge"] = float(rng.choice([0, 0, 1e-3, 0.5]))
         given["max_columns"] = int(rng.integers(1, len(columns) + 1))
         given["max_groups"] = int(rng.integers(1, len(names) + 1))
-        given["variant"] = str(rng.choice(["ista", "ista", "ista-l", "fista", "fista-c"]))
+        given["variant"] = str(rng.choice(["ista", "ista", "ista-l", "fista"]))
         given["polish"], given["refit"] = bool(rng.random() < 0.5), bool(rng.random() < 0.8)
         return Asked(gram, method, given)
     given["l1_ratio"] = float(rng.choice([1.0, 0.95, 0.5, 0.1]))

@@ -72,34 +72,6 @@ def test_spent_is_in_costs_for_a_family_and_an_objective(method, asked, family):
     assert objective.held == []
 
 
-def test_a_path_has_the_cost_of_every_model_and_takes_families():
-    problem = random_problem(np.random.default_rng(3))
-    costs = costs_of(problem)
-    grid = {"grid_columns": [1, 3], "grid_groups": [1, 2]}
-    path = ds.Problem(problem.gram, "y", problem.names, costs).sght_path(**grid).points
-    for groups, spent in path.select("groups", "spent").iter_rows():
-        assert spent == pytest.approx(sum(costs[group] for group in groups))
-    frame = table(rows=200).select(*"abcde", "binomial", "multinomial")
-    features = frame.drop("multinomial")
-    asked = ds.Problem(features, "binomial", GROUPS, COSTS, family="binomial")
-    path = asked.sght_path(**grid).points
-    assert path["r2"].null_count() == path.height
-    for row in path.iter_rows(named=True):
-        model = ds.sght(
-            features, "binomial", GROUPS, COSTS, family="binomial",
-            max_columns=row["max_columns"], max_groups=row["max_groups"],
-        )  # fmt: skip
-        assert row["columns"] == model.columns
-        assert row["spent"] == model.spent
-        assert row["explained"] == pytest.approx(model.explained, rel=1e-6)
-    with pytest.raises(
-        ds.errors.ArgumentError, match="family is 'multinomial'; a row of sght_path"
-    ):
-        asked.replace(
-            source=frame.drop("binomial"), target="multinomial", family="multinomial"
-        ).sght_path(**grid)
-
-
 # Budget and groups to take first
 
 
@@ -360,7 +332,6 @@ LIMITS = {"max_columns": 2, "max_groups": 2}
         ("sght", {**LIMITS, "variants": "ista"}, "sght has unknown option 'variants'"),
         ("sght", {**LIMITS, "refit": 1}, "refit is 1; it must be True or False"),
         ("sght", {**LIMITS, "always": ["a"]}, "sght keeps the largest coefficients and cannot"),
-        ("sght_path", {"grid_columns": [1]}, "grid_groups"),
         ("coverage", {"similarity": 1.0}, "similarity is 1.0; it must lie"),
     ],
 )

@@ -226,7 +226,9 @@ def test_a_target_that_nothing_explains_keeps_nothing():
 def test_a_descent_that_is_cut_short_says_so():
     problem = problem_of(6)
     limits = {"groups": problem.names, "max_columns": 6, "max_groups": 3}
-    with pytest.warns(ds.errors.ConvergenceWarning, match="1 of 1 descents had not converged"):
+    with pytest.warns(
+        ds.errors.ConvergenceWarning, match="descent within .6, 3. had not converged"
+    ):
         model = sght(problem.gram, "y", **limits, max_iter=1, polish=False)
     assert not model.converged
     assert model.iterations == 1
@@ -299,10 +301,6 @@ def test_nearly_dependent_columns_are_reported():
         sght(ds.gram(frame), "y", max_columns=2, max_groups=2)
 
 
-def sght_path(source, target, groups=None, **options):
-    return ds.Problem(source, target, groups).sght_path(**options)
-
-
 def table_3(seed, active_columns):
     """Draw the design of the paper's Table 3 with four active groups and noise of sd 1/2."""
     rng = np.random.default_rng(seed)
@@ -334,51 +332,17 @@ def test_training_error_reaches_that_of_the_true_support_in_the_design_of_table_
     assert reached >= 38
 
 
-@pytest.mark.slow
-def test_path_has_the_model_of_every_pair():
-    problem = problem_of(8)
-    grid = {"grid_columns": [2, 5, 9], "grid_groups": range(1, 5)}
-    for refit in (True, False):
-        path = sght_path(problem.gram, "y", groups=problem.names, **grid, refit=refit).points
-        assert path.select("max_columns", "max_groups").rows() == list(
-            product([2, 5, 9], [1, 2, 3, 4])
-        )
-        for row in path.iter_rows(named=True):
-            model = sght(
-                problem.gram, "y", groups=problem.names, max_columns=row["max_columns"],
-                max_groups=row["max_groups"], refit=refit,
-            )  # fmt: skip
-            assert row["columns"] == model.columns
-            assert row["groups"] == model.groups
-            coefficients = {pair["key"]: pair["value"] for pair in row["coefficients"]}
-            assert coefficients == pytest.approx(model.coefficients, rel=1e-6)
-            for name in ("intercept", "explained", "r2"):
-                assert row[name] == pytest.approx(getattr(model, name), rel=1e-6)
-            assert row["converged"]
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("order", [1, -1])
-def test_path_of_a_family_has_the_models_of_single_calls_in_any_order(order):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((200, 6))
-    X[:, 1], X[:, 4] = X[:, 0], X[:, 2] + X[:, 3]
-    y = X @ [1, 1, 0.7, 0.6, 0.9, 0.2] + rng.standard_normal(200) > 0
-    frame = pl.DataFrame(X, schema=list("abcdef")).with_columns(y=y.astype(float))
-    problem = ds.Problem(frame, "y", family="binomial")
-    grid = {"grid_columns": [1, 2, 4, 6][::order], "grid_groups": [6]}
-    for row in problem.sght_path(**grid).points.iter_rows(named=True):
-        model = problem.sght(max_columns=row["max_columns"], max_groups=6)
-        coefficients = {pair["key"]: pair["value"] for pair in row["coefficients"]}
-        assert coefficients == pytest.approx(model.coefficients, rel=1e-6)
-
-
-def test_path_has_a_schema_even_where_nothing_is_kept():
-    frame = pl.DataFrame({"a": [1, -1, 1, -1], "b": [1, 1, -1, -1], "y": [1, -1, -1, 1]})
-    path = sght_path(ds.gram(frame), "y", grid_columns=[1], grid_groups=[1]).points
-    assert path["columns"].dtype == path["groups"].dtype == pl.List(pl.String)
-    assert path["coefficients"].dtype == pl.List(pl.Struct({"key": pl.String, "value": pl.Float64}))
-    assert path["columns"].to_list() == [[]]
+@pytest.mark.parametrize("family", ["gaussian", "binomial"])
+def test_a_path_has_the_model_of_every_pair(family):
+    frame = problem_of(8).table.frame.drop("w").with_columns(y=pl.col("y") > pl.mean("y"))
+    problem = ds.Problem(frame.cast(float), "y", family=family, ridge=0.1)
+    path = ds.reference.sght_path(problem, [5, 2], range(1, 4), start="zero")
+    assert list(path) == list(product([5, 2], [1, 2, 3]))
+    for (columns, groups), model in path.items():
+        alone = problem.sght(max_columns=columns, max_groups=groups, start="zero")
+        assert model.coefficients == alone.coefficients
+    with pytest.raises(ArgumentError, match="max_groups is 0"):
+        ds.reference.sght_path(problem, [3], [0])
 
 
 REFUSALS = [
@@ -414,28 +378,6 @@ def test_refuses(changes, error, message):
     limits = {"max_columns": 3, "max_groups": 2}
     with pytest.raises(error, match=message):
         sght(**(usual | limits | changes))
-    if not set(changes) & set(limits):
-        with pytest.raises(error, match=message):
-            sght_path(**(usual | {"grid_columns": [3], "grid_groups": [2]} | changes))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"grid_columns": []}, "grid_columns is empty"),
-        ({"grid_columns": 3}, "grid_columns is 3; it must list"),
-        ({"grid_columns": "3"}, "grid_columns is '3'; it must list"),
-        ({"grid_columns": [3, 19]}, "grid_columns is 19; .* from 1 to 18"),
-        ({"grid_groups": [0]}, "grid_groups is 0; .* from 1 to 7"),
-    ],
-)
-def test_path_refuses_a_grid(changes, message):
-    problem = problem_of(0)
-    with pytest.raises(ArgumentError, match=message):
-        sght_path(
-            problem.gram, "y", groups=problem.names,
-            **({"grid_columns": [3], "grid_groups": [2]} | changes),
-        )  # fmt: skip
 
 
 def test_a_constant_target_is_refused():

@@ -1,4 +1,4 @@
-"""What the calls of SGHT (Xiang, Yang, Ye 2014) share: options, descents, and their models."""
+"""The descent of SGHT (Xiang, Yang, Ye 2014) on a Gram or of a family, and its model."""
 
 import math
 import numbers
@@ -26,7 +26,7 @@ from dbselect.results.glm.build import model_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel, Model
 from dbselect.results.selected import AnyModel
-from dbselect.search.compiled import compiled_descents
+from dbselect.search.compiled import compiled_descent
 from dbselect.search.gram import GramSearch
 from dbselect.search.rows import GlmObjective, RowSearch, refitted
 from dbselect.selection.exchange import LEAST_RISE
@@ -41,9 +41,8 @@ from dbselect.selection.penalised.descent import (
     restricted,
 )
 from dbselect.selection.penalised.layout import Layout
-from dbselect.selection.penalised.projection import tabulate
+from dbselect.selection.penalised.projection import project
 from dbselect.selection.ties import levelled
-from dbselect.sources.progress import Turn
 from dbselect.spec.options import DescentOptions
 
 
@@ -53,74 +52,46 @@ def check_start(start: Any) -> None:
         one_of(StartName).check("start", start)
 
 
-def settings_of(known: DescentOptions) -> Settings:
-    """Return the descent that options ask for."""
-    literal = bool(known.get("literal", False))
-    return Settings(
-        VARIANTS[known["variant"]], float(known["tol"]), int(known["max_iter"]), literal
-    )
-
-
-def descents_of(
-    task: "DescentTask",
-    limits: Sequence[tuple[int, int]],
-    known: DescentOptions,
-    turn: Turn = lambda *_: None,
-) -> list[Descent]:
-    """Descend for every pair of limits, and polish by exchanges where that is cheap."""
-    best = task.descend(limits, known, turn)
-    settings = settings_of(known)
-    loose = [pair for pair, one in zip(limits, best, strict=True) if not one.is_settled]
-    if loose:
+def descent_of(task: "DescentTask", limits: tuple[int, int], known: DescentOptions) -> Descent:
+    """Descend within two limits, and polish by exchanges where that is cheap."""
+    best = task.descend(limits, known)
+    if not best.is_settled:
         warn_caller(
-            f"{len(loose)} of {len(limits)} descents had not converged after max_iter = "
-            f"{settings.max_iter} steps, the first within {loose[0]}; raise max_iter",
+            f"the descent within {limits} had not converged after max_iter = "
+            f"{known['max_iter']} steps; raise max_iter",
             ConvergenceWarning,
         )
     return best
 
 
-def _of_record(
-    search: GramSearch, limits: Sequence[tuple[int, int]], known: DescentOptions, turn: Turn
-) -> list[Descent]:
+def _of_record(search: GramSearch, limits: tuple[int, int], known: DescentOptions) -> Descent:
     options = {name: one for name, one in known.items() if name in options_of(DescentOptions)}
     if not isinstance(start := known["start"], str):
         if search.is_joint:
             raise ArgumentError("start is a mapping; of several responses it must be a name")
-        x = own_start(search.groups.members, start)
+        x = _own_start(search.groups.members, start)
         options["start"] = {str(j): x[j] for j in np.flatnonzero(x)}
-    return compiled_descents(search, limits, options, turn)
+    return compiled_descent(search, limits, options)
 
 
 def _of_family(
-    objective: GlmObjective,
-    deviance: Deviance,
-    limits: Sequence[tuple[int, int]],
-    known: DescentOptions,
-    turn: Turn,
-) -> list[Descent]:
-    settings, start = settings_of(known), known["start"]
+    objective: GlmObjective, deviance: Deviance, limits: tuple[int, int], known: DescentOptions
+) -> Descent:
+    settings = Settings(VARIANTS[known["variant"]], float(known["tol"]), int(known["max_iter"]))
+    start = known["start"]
     sizes = [len(members) for members in objective.about.columns.values()]
     layout = Layout(None, np.cumsum([0, *sizes]))
-    most_columns, most_groups = np.max(limits, axis=0).tolist()
     if isinstance(start, str):
         name: str = start
         starts = STARTS[name](deviance)
     else:
         name, starts = OWN_START, [_start_of_family(objective, deviance, start)]
-    tables = [tabulate(levelled(lengths(one)), layout, most_columns, most_groups) for one in starts]
-    best = []
-    for pair in limits:
-        descents = [
-            descend(deviance, layout, restricted(one, table.project(*pair)), pair, settings)
-            for one, table in zip(starts, tables, strict=True)
-        ]
-        least = min(descent.objective for descent in descents)
-        # Of those that differ by rounding the first.
-        lowest = next(each for each in descents if each.objective <= least + LEAST_RISE)
-        best.append(replace(lowest, start=name))
-        turn(None, None)
-    return best
+    within = [restricted(x, project(levelled(lengths(x)), layout, *limits)) for x in starts]
+    descents = [descend(deviance, layout, x, limits, settings) for x in within]
+    least = min(descent.objective for descent in descents)
+    # Of those that differ by rounding the first.
+    lowest = next(each for each in descents if each.objective <= least + LEAST_RISE)
+    return replace(lowest, start=name)
 
 
 @dataclass(frozen=True)
@@ -128,7 +99,7 @@ class DescentTask:
     """The groups of some columns, how to descend, and who makes the model of a descent."""
 
     groups: Groups
-    descend: Callable[[Sequence[tuple[int, int]], DescentOptions, Turn], list[Descent]]
+    descend: Callable[[tuple[int, int], DescentOptions], Descent]
     model: Callable[[Descent], AnyModel]
 
 
@@ -161,11 +132,11 @@ def _start_of_family(
     """Return coefficients of columns as they are in the units of the descent."""
     if objective.refits.problem.free > 1:
         raise ArgumentError("start is a mapping; with several classes it must be a name")
-    x = own_start(objective.about.members, given)
+    x = _own_start(objective.about.members, given)
     return np.asarray(x * objective.data.spread / deviance.unit)[None]
 
 
-def own_start(columns: Sequence[str], given: Mapping[str, float]) -> Vector:
+def _own_start(columns: Sequence[str], given: Mapping[str, float]) -> Vector:
     """Return a start that is given by name as a vector of all columns."""
     x = np.zeros(len(columns))
     place = {column: j for j, column in enumerate(columns)}

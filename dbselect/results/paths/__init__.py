@@ -1,1 +1,1 @@
-"""Models along a falling penalty, or at every pair of limits."""
+"""Models along a falling penalty."""

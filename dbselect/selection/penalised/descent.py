@@ -167,11 +167,6 @@ def barzilai_borwein(before: Point, now: Point) -> float:
     return max(SMALLEST_CURVATURE, float(np.vdot(dx, now.gradient - before.gradient)) / length)
 
 
-def constant(_: Point, __: Point) -> float:
-    """Return the curvature of a single column."""
-    return UNIT_CURVATURE
-
-
 def sufficient_decrease(problem: Smooth, u: Point, after: Point, L: float) -> bool:
     """Whether ``f(x+) <= f(u) - L delta/2 |x+ - u|^2`` (eq. 4)."""
     step = after.x - u.x
@@ -230,5 +225,4 @@ VARIANTS = {
     "ista": Variant(barzilai_borwein, sufficient_decrease),
     "ista-l": Variant(barzilai_borwein, lipschitz),
     "fista": Variant(barzilai_borwein, lipschitz, accelerated=True),
-    "fista-c": Variant(constant, lipschitz, accelerated=True),
 }

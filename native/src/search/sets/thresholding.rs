@@ -47,22 +47,12 @@ pub enum Variant {
     IstaL,
     /// The same, accelerated.
     Fista,
-    /// From a constant step, Lipschitz, accelerated.
-    FistaC,
 }
 
 impl Variant {
     /// Variants by the name that users give.
-    pub const NAMES: [(&str, Variant); 4] = [
-        ("ista", Variant::Ista),
-        ("ista-l", Variant::IstaL),
-        ("fista", Variant::Fista),
-        ("fista-c", Variant::FistaC),
-    ];
-
-    fn is_accelerated(self) -> bool {
-        matches!(self, Variant::Fista | Variant::FistaC)
-    }
+    pub const NAMES: [(&str, Variant); 3] =
+        [("ista", Variant::Ista), ("ista-l", Variant::IstaL), ("fista", Variant::Fista)];
 }
 
 /// How to descend, and when to stop.
@@ -200,14 +190,10 @@ impl<'p> LeastSquares<'p> {
         let (mut momentum, mut same, mut is_solved) = ((0.0, 1.0), 0, false);
         let mut projections = 0;
         for _ in 0..max_iter {
-            let ahead = variant.is_accelerated().then(|| self.ahead(&before, &now, momentum));
+            let ahead = (variant == Variant::Fista).then(|| self.ahead(&before, &now, momentum));
             momentum = (momentum.1, (1.0 + f64::sqrt(1.0 + 4.0 * momentum.1 * momentum.1)) / 2.0);
-            let first = match variant {
-                Variant::FistaC => UNIT_CURVATURE,
-                _ => curvature(&before, &now),
-            };
             let u = ahead.as_ref().unwrap_or(&now);
-            let (after, tried) = self.step(starts, u, first, limits, variant);
+            let (after, tried) = self.step(starts, u, curvature(&before, &now), limits, variant);
             projections += tried;
             let Some(after) = after else {
                 return Descent { x: best.x, history, converged: true, projections };
