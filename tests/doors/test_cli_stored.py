@@ -227,8 +227,9 @@ sys.exit(main())
 
 @pytest.mark.system
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_killed_command_leaves_the_old_file(folder, sent):
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_a_killed_command_leaves_the_old_file(folder, name):
+    sent = signal.Signals[name]
     made()
     (folder / "out.csv").write_text("old")
     command = [sys.executable, "-c", WAITING, "predict", "s.parquet", "t.parquet"]
