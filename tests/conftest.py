@@ -21,14 +21,15 @@ from economy import (  # noqa: F401
     pytest_runtest_call,
     pytest_terminal_summary,
 )
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import dbselect as ds
 
 # A commit passes or fails by what is in it: the examples of the suite are the same in each run.
-# `HYPOTHESIS_PROFILE=wander pytest` looks for new ones.
-settings.register_profile("same", derandomize=True)
-settings.register_profile("wander")
+# `HYPOTHESIS_PROFILE=wander pytest` looks for new ones. They may take as long as they need.
+anywhere = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", anywhere, derandomize=True)
+settings.register_profile("wander", anywhere)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 

@@ -1,11 +1,9 @@
 """Commands on what other commands wrote: merge, compare, predict, sql; and completion of shells."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 
 import duckdb
 import numpy as np
@@ -16,7 +14,6 @@ from polars.testing import assert_frame_equal
 import dbselect as ds
 from dbselect.doors.cli import COMMANDS, main
 
-RNG = np.random.default_rng(5)
 ROWS = 120
 
 
@@ -24,13 +21,14 @@ ROWS = 120
 def folder(tmp_path, monkeypatch):
     """Return a folder, the current one, with a table in which 10 rows lack a column."""
     monkeypatch.chdir(tmp_path)
-    x = RNG.normal(size=(ROWS, 2))
-    y = 2 * x[:, 0] + x[:, 1] + RNG.normal(size=ROWS)
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(ROWS, 2))
+    y = 2 * x[:, 0] + x[:, 1] + rng.normal(size=ROWS)
     frame = pl.DataFrame({"id": np.arange(ROWS), "a": x[:, 0], "b": x[:, 1], "y": y})
     frame = frame.with_columns(
         a=pl.when(pl.col("id") >= 10).then("a"),
-        k=pl.Series(RNG.choice(["one", "two"], ROWS)),
-        c=pl.Series(RNG.choice(["u", "v", "w"], ROWS)),
+        k=pl.Series(rng.choice(["one", "two"], ROWS)),
+        c=pl.Series(rng.choice(["u", "v", "w"], ROWS)),
     )
     frame.write_parquet("t.parquet")
     (tmp_path / "groups.json").write_text('{"a": ["a"], "b": ["b"], "k": ["k"]}')
@@ -213,22 +211,34 @@ def test_what_cannot_be_predicted_leaves_no_file(folder, capsys, arguments, code
     assert {path.name for path in folder.iterdir()} == before
 
 
+#: A command that waits, once its file is written, before the file takes its name.
+WAITING = """
+import os, sys
+from dbselect.doors.cli import main
+
+def wait(_):
+    print("written", flush=True)
+    sys.stdin.read()
+
+os.fsync = wait
+sys.exit(main())
+"""
+
+
 @pytest.mark.system
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_killed_command_leaves_the_old_file(folder, sent):
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_a_killed_command_leaves_the_old_file(folder, name):
+    sent = signal.Signals[name]
     made()
-    table = pl.concat([pl.read_parquet("t.parquet")] * 20_000)
-    table.write_parquet("long.parquet")
     (folder / "out.csv").write_text("old")
-    command = [sys.executable, "-m", "dbselect", "predict", "s.parquet", "long.parquet"]
-    with subprocess.Popen([*command, "--out", "out.csv"], stderr=subprocess.PIPE) as process:
-        while not any(path.stat().st_size > 100_000 for path in folder.glob(".dbselect-*")):
-            assert process.poll() is None
-            time.sleep(0.01)
-        os.kill(process.pid, sent)
-        code = process.wait()
-        told = process.stderr.read().decode()
+    command = [sys.executable, "-c", WAITING, "predict", "s.parquet", "t.parquet"]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([*command, "--out", "out.csv"], text=True, **pipes) as process:
+        assert process.stdout.readline() == "written\n"
+        process.send_signal(sent)
+        _, told = process.communicate()
+        code = process.returncode
     assert code == (130 if sent == signal.SIGINT else -sent)
     assert told == ("dbselect: interrupted\n" if sent == signal.SIGINT else "")
     assert (folder / "out.csv").read_text() == "old"

@@ -192,7 +192,7 @@ def test_a_search_ends_at_the_first_row_that_is_not_read():
 
 def test_copies_read_rows_at_once_each_of_its_own():
     X, Y = rows_of()
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=900)
     problem = unread(problem_of(X, Y))
     rows, failing = problem.whole.rows, threading.local()
 

@@ -89,7 +89,7 @@ def check_against_lstsq(state: LinearState, X: np.ndarray, y: np.ndarray, near: 
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(NEAR), st.sampled_from([0.0, 0.1]))
 def test_a_walk_of_additions_and_removals_ends_where_a_fresh_state_does(seed, near, ridge):
     error = {"rtol": 0, "atol": digits(near)}

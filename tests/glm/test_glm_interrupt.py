@@ -51,7 +51,8 @@ part = search()
 assert part.stop.name == "INTERRUPTED", part
 interrupt_after(1)
 try:
-    ds.fit(source, "y", family="binomial", tol=1e-14)
+    while True:  # the signal may come late
+        ds.fit(source, "y", family="binomial", tol=1e-14)
 except KeyboardInterrupt:
     print("interrupted")
 Passes._note = note
@@ -75,7 +76,7 @@ unix = pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent
 def test_an_interrupt_keeps_the_steps_and_leaves_the_engine_usable(door):
     child = subprocess.run(
         [sys.executable, "-W", "error", "-c", CHILD, door],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert child.stdout.split() == ["interrupted", "usable"], child.stderr
 
@@ -99,7 +100,7 @@ def test_a_terminal_shows_how_many_passes_were_made():
     termios.tcsetwinsize(theirs, (24, 80))
     child = subprocess.run(
         [sys.executable, "-c", SHOWN],
-        stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=True,
+        stdout=subprocess.PIPE, stderr=theirs, check=True,
         env={**os.environ, "TQDM_MININTERVAL": "0"},
     )  # fmt: skip
     shown = os.read(ours, 100_000)

@@ -19,7 +19,7 @@ def test_the_notebook_runs(path, demo_folder):
     pytest.importorskip("ipykernel", reason="ipykernel is the kernel of notebooks")
     notebook = nbformat.read(path, as_version=4)
     where = {"metadata": {"path": str(demo_folder / "examples")}}
-    client.NotebookClient(notebook, timeout=100, resources=where).execute()
+    client.NotebookClient(notebook, resources=where).execute()
     shown = [one for cell in notebook.cells for one in cell.get("outputs", [])]
     assert not [one for one in shown if one.output_type in ("error", "stream")]
     pages = [one.get("data", {}).get("text/html", "") for one in shown]

@@ -1,4 +1,4 @@
-"""The rules of the house that can be told from the syntax tree, and CONTRIBUTING's recipes."""
+"""The rules of the house that the syntax tree shows, and the recipes of docs/extending.md."""
 
 import ast
 import re
@@ -115,8 +115,8 @@ def test_citations_name_authors():
     assert found == []
 
 
-def test_contributing_tells_of_every_folder():
-    text = (ROOT / "CONTRIBUTING.md").read_text()
+def test_the_page_of_folders_has_every_folder():
+    text = (ROOT / "docs" / "folders.md").read_text()
     folders = {path.parent.relative_to(ROOT) for path in MODULES if path.name == "__init__.py"}
     inner = sorted(str(folder) for folder in folders if folder.name != "dbselect")
     assert [folder for folder in inner if f"`{folder}/`" not in text] == []

@@ -1,4 +1,4 @@
-"""The recipe of CONTRIBUTING for a rule: a function, its line in `RULES`, its name in `names`."""
+"""The recipe of extending.md for a rule: a function, its line in `RULES`, its name in `names`."""
 
 import json
 from dataclasses import replace

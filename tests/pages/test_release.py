@@ -15,7 +15,9 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 VERSIONS = (ROOT / "docs" / "versions.md").read_text()
 RELEASING = (ROOT / "docs" / "releasing.md").read_text()
-WORKFLOW = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+WORKFLOW, TESTS = (
+    (ROOT / ".github" / "workflows" / f"{name}.yml").read_text() for name in ("release", "test")
+)
 
 WHEEL = runpy.run_path(str(ROOT / "release" / "wheel.py"))
 MATRIX = runpy.run_path(str(ROOT / "release" / "matrix.py"))
@@ -43,8 +45,12 @@ def test_the_matrix_tries_what_the_page_promises():
     tried = MATRIX["DUCKDBS"]
     assert row("DuckDB, the extension in any client") == [tried[0], tried[-1]]
     assert MATRIX["lowest"]() == tuple(one.replace(">=", "==") for one in PROJECT["dependencies"])
-    (pythons,) = re.findall(r"python: \[(.*)\]", WORKFLOW)
-    assert tuple(re.findall(r'"([\d.]+)"', pythons)) == MATRIX["PYTHONS"]
+    every, ends = (
+        re.findall(r'"([\d.]+)"', *re.findall(r"python: \[(.*)\]", text))
+        for text in (WORKFLOW, TESTS)
+    )
+    assert (*every,) == MATRIX["PYTHONS"]
+    assert ends == [every[0], every[-1]]
 
 
 def test_the_workflow_builds_every_platform_that_is_told_of():

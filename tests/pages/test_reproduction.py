@@ -46,7 +46,6 @@ def parts(page: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # three runs, of two minutes on a quiet machine
 def test_a_quick_run_writes_every_part_with_its_pictures(quick):
     page, run = quick
     done = run()

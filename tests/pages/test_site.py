@@ -181,7 +181,7 @@ def test_files_that_are_opened_in_a_browser_are_searched_and_ask_nobody(site):
     try:
         browser.get((site / "duckdb.html").as_uri())
         browser.find_element("css selector", "[data-md-component=search-query]").send_keys("foba")
-        found = waiting(browser, 20).until(
+        found = waiting(browser, 300).until(
             lambda one: one.find_elements("css selector", ".md-search-result__link")
         )
         assert "foba" in " ".join(one.get_attribute("href") for one in found)

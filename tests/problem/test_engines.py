@@ -76,7 +76,6 @@ def test_a_method_reads_an_engine_as_the_page_says(sources, monkeypatch, method,
 
 
 @pytest.mark.far
-@pytest.mark.timeout(900)
 def test_methods_read_spark_as_the_page_says(tmp_path):
     if shutil.which("java") is None:
         pytest.skip("Java is not installed, which Spark needs")

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dbselect as ds
@@ -94,7 +94,6 @@ doubles = st.floats(-1e60, 1e60).filter(lambda x: x == 0 or abs(x) > 1e-200)
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(st.lists(st.lists(doubles, min_size=3, max_size=3), min_size=1, max_size=3))
 def test_slices_are_whole_small_and_add_up(blocks):
     grid = _Grid()

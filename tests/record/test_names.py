@@ -34,7 +34,7 @@ def differ_in_case_only(columns: list[str]) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(names, min_size=1, max_size=4, unique=True))
 def test_every_name_predicts_alike_in_every_engine(columns):
     frame = rows_of([*columns, "target of all"])

@@ -89,7 +89,7 @@ def test_charts_read_at_a_glance(browser, groups, tmp_path):
         path = Path(tmp_path) / "chart.html"
         path.write_text(chart.to_html(inline=True))
         browser.get(path.as_uri())
-        browser.implicitly_wait(20)
+        browser.implicitly_wait(300)
         browser.find_element("css selector", "svg.marks")
         found = browser.execute_script(MEASURED)
         areas = [(right - left) * (low - high) for left, high, right, low in found["areas"]]

@@ -487,7 +487,7 @@ def by_hand(seq: Any, rows: pl.DataFrame, limits: Sequence[float]) -> list[tuple
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["anytime", "foba", "backward"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_each_row_has_the_model_of_its_own_columns_and_budget(database, method, data):
     seq = searched(method)

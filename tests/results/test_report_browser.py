@@ -249,7 +249,7 @@ def asked() -> tuple[pl.DataFrame, dict[str, list[str]], dict[str, float]]:
 
 def opened(browser: Any, path: Path) -> None:
     browser.get(f"file://{path}")
-    WebDriverWait(browser, 20).until(lambda one: one.find_element("id", "what-if").is_displayed())
+    WebDriverWait(browser, 300).until(lambda one: one.find_element("id", "what-if").is_displayed())
 
 
 def edit(browser: Any, group: str, tag: str, text: str) -> None:

@@ -94,7 +94,7 @@ def assert_same(found: ds.results.Sequence, expected: ds.results.Sequence) -> No
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(SKIPPED)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     seed=st.integers(0, 10_000),
     policy=st.sampled_from(["indicator", "skip"]),

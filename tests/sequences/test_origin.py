@@ -266,7 +266,8 @@ def test_a_stored_sequence_keeps_it(tmp_path):
 
 
 def test_tables_are_bought_as_their_join():
-    shops = pl.DataFrame({"k": range(8), "u": RNG.normal(size=8) + 3, "v": RNG.normal(size=8)})
+    rng = np.random.default_rng(22)
+    shops = pl.DataFrame({"k": range(8), "u": rng.normal(size=8) + 3, "v": rng.normal(size=8)})
     facts = TABLE.drop("w").with_columns(k=pl.int_range(ROWS) % 8)
     facts = facts.with_columns(pl.col("y") + shops["u"].gather(facts["k"]))
     offers = {"shops": (shops, "k", 1.5)}

@@ -138,7 +138,6 @@ def test_a_start_that_cannot_be_is_refused(given, words):
         ds.exchange(suppressed(0), "y", k=1, start=["z"])
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("seed", [72, 205, 362, 924, 1244])
 @pytest.mark.filterwarnings("ignore::dbselect.errors.ConditionWarning")
 def test_rises_that_rounding_promises_do_not_go_on_for_ever(seed):

@@ -15,7 +15,7 @@ import dbselect as ds
 
 seeds = st.integers(0, 2**32 - 1)
 rules = pytest.mark.parametrize("rule", ["fr", "omp"])
-few = settings(deadline=None, max_examples=20)
+few = settings(max_examples=20)
 
 
 def assert_same_path(problem: Problem, other: Problem, tolerance: float, **options) -> None:

@@ -291,25 +291,23 @@ def test_an_interrupt_leaves_the_sequence_so_far():
 
 @pytest.mark.parametrize("method", ["anytime_sequence", "foba", "backward", "floating"])
 def test_batches_go_out_together(method):
-    function, now, most = R2(), [0], [0]
-    lock = threading.Lock()
+    def waiting():
+        """Return a score that answers its first three questions of columns once all have come."""
+        function, asked, together = R2(), itertools.count(), threading.Barrier(3, timeout=900)
 
-    def waits(columns):
-        with lock:
-            now[0] += 1
-            most[0] = max(most[0], now[0])
-        time.sleep(0.005)
-        with lock:
-            now[0] -= 1
-        return function(columns)
+        def waits(columns):
+            if columns and next(asked) < 3:
+                together.wait()
+            return function(columns)
+
+        return waits
 
     with ThreadPoolExecutor(3) as pool:
-        seq = getattr(ds, method)(score_of(waits), executor=pool)
-        own = getattr(ds, method)(score_of(waits, executor=pool))
+        seq = getattr(ds, method)(score_of(waiting()), executor=pool)
+        own = getattr(ds, method)(score_of(waiting(), executor=pool))
     alone = getattr(ds, method)(score_of(R2()))
     assert seq.steps["group"].to_list() == own.steps["group"].to_list()
     assert seq.steps["group"].to_list() == alone.steps["group"].to_list()
-    assert most[0] == 3
 
 
 class Remembering(ThreadPoolExecutor):

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guides" / "sum-on-a-cluster.md").read_text()
 WANTED = ["arr_delay", "dep_delay", "distance", "seats"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.far, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.far]
 
 
 def shown(section: str) -> list[str]:

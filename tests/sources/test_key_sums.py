@@ -71,7 +71,7 @@ def joined(facts, other, key, own, columns, policy, weight=None) -> ds.Gram:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(SKIPPED)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10_000),
     policy=st.sampled_from(["indicator", "skip"]),
@@ -92,7 +92,7 @@ def test_a_table_by_its_key_is_the_join(seed, policy, weight, far):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(SKIPPED)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10_000), policy=st.sampled_from(["indicator", "skip"]))
 def test_tables_by_one_key_after_each_other(seed, policy):
     facts, other = tables(seed, far=1e5)

@@ -684,7 +684,7 @@ def tables(draw):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* rows are left out", "ignore:columns left out")
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(tables())
 def test_the_same_row_has_the_same_prediction_through_every_door(given_tables):
     frame, new, kind, policy, unknown = given_tables

@@ -25,7 +25,6 @@ pytestmark = [
     pytest.mark.slow,
     # PySpark 4 asks for pandas 2, and needs nothing of it here.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.timeout(600),
 ]
 
 ROWS = 2000

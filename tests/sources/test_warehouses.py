@@ -377,7 +377,6 @@ def spark() -> Iterator[object]:
 
 @pytest.mark.far
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # a machine with other work takes minutes for Spark's small jobs
 @pytest.mark.filterwarnings("ignore")
 def test_spark_through_ibis_is_summed_there(spark):
     connection = pytest.importorskip("ibis").pyspark.connect(spark)

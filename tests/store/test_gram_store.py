@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbselect as ds
@@ -312,8 +312,7 @@ changes = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
+@settings(max_examples=12)
 @given(
     history=st.lists(changes, min_size=1, max_size=4),
     kind=st.sampled_from(list(PLACES)),

@@ -29,7 +29,7 @@ def served() -> Iterator[str]:
     # A thread would wait for the GIL, which deltalake holds while it waits for an answer.
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    for _ in range(200):
+    while running.poll() is None:
         with socket.socket() as tried:
             if tried.connect_ex(("127.0.0.1", port)) == 0:
                 break

@@ -186,7 +186,7 @@ def searches(draw: st.DrawFn) -> tuple[Problem, dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::dbselect.errors.ConditionWarning")
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(searches())
 def test_any_sequence_is_the_same_after_reading(search):
     problem, options = search

@@ -99,7 +99,7 @@ def main(given: list[str]) -> int:
         )
         if "heap-use-after-free" not in canary.stderr:
             sys.exit(f"the sanitizer finds nothing: {canary.stderr[-500:]}")
-        options = ["-q", "-m", "not slow", "-k", TOO_LARGE, "-p", "no:randomly", "--timeout", "600"]
+        options = ["-q", "-m", "not slow", "-k", TOO_LARGE, "-p", "no:randomly"]
         commands = (
             [*python, str(ROOT / "tests" / "trials" / "doors.py"), seconds, seed],
             [*python, "-m", "pytest", *options, *tests],

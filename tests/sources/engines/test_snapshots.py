@@ -4,6 +4,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from itertools import cycle
 
 import duckdb
 import numpy as np
@@ -32,23 +33,24 @@ def rows() -> pl.DataFrame:
 @contextmanager
 def written(warehouse: Warehouse, name: str, queries: list[str]) -> Iterator[None]:
     """Have another connection write into a table, one transaction after the other."""
-    stop, writes = threading.Event(), 0
+    begun, stop = threading.Event(), threading.Event()
 
     def write() -> None:
-        nonlocal writes
         with closing(warehouse.another()) as other:
-            while not stop.wait(0.001):
-                other.cursor().execute(queries[writes % len(queries)].format(name))
-                writes += 1
+            for query in cycle(queries):
+                other.cursor().execute(query.format(name))
+                begun.set()
+                if stop.wait(0.001):
+                    return
 
     thread = threading.Thread(target=write)
     thread.start()
+    begun.wait()
     try:
         yield
     finally:
         stop.set()
         thread.join()
-    assert writes > 10
 
 
 WRITES = {

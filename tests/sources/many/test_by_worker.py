@@ -19,7 +19,6 @@ BY = ["k", "t"]
 COLUMNS = ["a", "b", "gap"]
 slow = [
     pytest.mark.slow,
-    pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
     # Dask and Ray use what pandas and Ray are about to drop.
     pytest.mark.filterwarnings("ignore:The inplace keyword"),
