@@ -21,7 +21,7 @@ from dbselect.results.drift import Drift
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.joint import AnySequence
 from dbselect.results.model import Model
-from dbselect.results.paths.penalty_path import GroupLassoPath, LassoPath
+from dbselect.results.penalty_path import GroupLassoPath, LassoPath
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence as LinearSequence

@@ -9,8 +9,8 @@ from dbselect.results.guarantee import Guarantee as Guarantee
 from dbselect.results.joint import JointSequence as JointSequence
 from dbselect.results.model import JointModel as JointModel
 from dbselect.results.model import Model as Model
-from dbselect.results.paths.penalty_path import GroupLassoPath as GroupLassoPath
-from dbselect.results.paths.penalty_path import LassoPath as LassoPath
+from dbselect.results.penalty_path import GroupLassoPath as GroupLassoPath
+from dbselect.results.penalty_path import LassoPath as LassoPath
 from dbselect.results.scored import ScoreModel as ScoreModel
 from dbselect.results.scored import ScoreSequence as ScoreSequence
 from dbselect.results.selected import Selected as Selected

@@ -28,8 +28,8 @@ from dbselect.results.call import Call
 _CLASSES = {
     "Model": "results.model", "JointModel": "results.model",
     "GlmModel": "results.glm.model", "StandardErrors": "results.glm.model",
-    "LassoPath": "results.paths.penalty_path", "GroupLassoPath": "results.paths.penalty_path",
-    "Path": "results.paths.penalty_path",
+    "LassoPath": "results.penalty_path", "GroupLassoPath": "results.penalty_path",
+    "Path": "results.penalty_path",
     "Stability": "validation.stability", "StoppedSequence": "validation.stopped_sequence",
     "CrossValidation": "validation.cross_validation",
     "ScoreSequence": "results.scored", "ScoreModel": "results.scored",

@@ -3,16 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from dbselect.errors import ArgumentError
+from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
 from dbselect.options.kinds import CALLBACK, COLUMN
 from dbselect.options.option import options_of, shows
+from dbselect.record.columns import leaf_of, leaves
 from dbselect.search.lazy.width import is_lazy
 from dbselect.search.table import referenced_columns, table_of
+from dbselect.sources.partial.grouping import moments_of
 from dbselect.sources.progress import Callback, turns
-from dbselect.sources.request import FOLD, Folding, folding_of
-from dbselect.sources.sampling.time_folds import time_folding
+from dbselect.sources.request import FOLD, Folding, Table, folding_of
 from dbselect.spec.fields import GRID, METHOD, OF_METHOD
 from dbselect.spec.methods import JUDGED
 from dbselect.spec.options import CrossValidateOptions
@@ -237,3 +239,28 @@ def _check_names(keys: list[str], options: list[str], asked: Measures) -> None:
         if name in taken or (name in keys and name in options):
             kind, way = ("a key", "rename it") if name in keys else ("an option", "wrap the method")
             raise ArgumentError(f"{kind} is named '{name}'; {way}, the result has that name")
+
+
+def time_folding(table: Table, time: str, k: int) -> Folding:
+    """Return k folds and the rows before them, as of scikit-learn's ``TimeSeriesSplit``.
+
+    Rows of equal time are in one. The column is read once; DataError if it has gaps or few values.
+    """
+    leaf = leaf_of(time, {one.name: one for one in leaves(table.schema)}, "time")
+    if not leaf.is_numeric or leaf.field != time:
+        raise ColumnError(f"time '{time}' has type {leaf.type}; it must be a number or a date")
+    if not table.again:
+        raise SourceError("source is a stream that can be read only once, and time needs a read")
+    read = [moments_of(pl.DataFrame(batch), time) for batch in table.batches([time])]
+    values = np.sort(np.concatenate(read)) if read else np.empty(0)
+    missing = int(np.isnan(values).sum())
+    if missing:
+        raise DataError(f"time '{time}' is missing in {missing} rows, which have no place")
+    size = len(values) // (k + 1)
+    edges = values[len(values) - k * size :: size] if size else values[:0]
+    if len(edges) < k or not (np.diff(edges, prepend=values[0]) > 0).all():
+        raise DataError(
+            f"time '{time}' has too few different values for {k} folds and rows before them; ask "
+            "for fewer folds"
+        )
+    return Folding(k + 1, time, 0, tuple(edges.tolist()))

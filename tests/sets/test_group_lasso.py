@@ -19,7 +19,7 @@ import dbselect as ds
 from dbselect.problem.building_blocks import group_lasso
 from dbselect.problem.calls import group_lasso_path
 from dbselect.record.steps import Stop
-from dbselect.results.paths.penalty_path import GroupLassoPath
+from dbselect.results.penalty_path import GroupLassoPath
 
 # skglm is compiled by Numba, which takes half a minute; interpreted, it is quick enough here.
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")

@@ -30,7 +30,7 @@ import dbselect as ds
 from dbselect.errors import ArgumentError, ScoreError, ScoreWarning
 from dbselect.objectives.fingerprint import fingerprint
 from dbselect.record.steps import Stop
-from dbselect.search.lead import lead_of
+from dbselect.search.score import lead_of
 
 COSTS = {"u": 3.0, "v": 1.0, "w": 2.0, "x": 1.0, "z": 4.0}
 GROUPS = {"u": ["a", "b"], "v": ["c"], "w": ["d", "e"], "x": ["f"], "z": ["g", "h"]}

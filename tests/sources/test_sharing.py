@@ -137,7 +137,7 @@ def test_bounds_hold_and_promise_no_more_than_they_may():
 
 
 def test_what_is_lost_is_what_no_other_group_has():
-    from dbselect.results.report.roles import worth_of_groups
+    from dbselect.results.report.write import worth_of_groups
 
     seq = ds.anytime_sequence(GRAM, "y", GROUPS, COSTS)
     whole = fitted(list(GROUPS))[1]

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 from sklearn.metrics import r2_score
 
 import dbselect as ds
-from dbselect.linear.divergence import gaussian_divergence
+from dbselect.validation.drift import gaussian_divergence
 
 #: Digits that figures of Grams may lose beside those of rows, of well-conditioned columns.
 DIGITS = 1e-12

@@ -7,7 +7,7 @@ from dbselect.options.option import shows
 from dbselect.record.steps import Choice, Record, Step, Stop, fits
 from dbselect.results.joint import AnySequence
 from dbselect.results.model import Model
-from dbselect.results.paths.penalty_path import GroupLassoPath
+from dbselect.results.penalty_path import GroupLassoPath
 from dbselect.results.selected import Selected
 from dbselect.search.gram import GramSearch, gram_search
 from dbselect.search.open import asked

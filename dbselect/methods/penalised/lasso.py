@@ -7,7 +7,7 @@ from dbselect.methods.penalised.penalties import found_path, selected
 from dbselect.options.option import shows
 from dbselect.results.call import Call
 from dbselect.results.model import Model
-from dbselect.results.paths.penalty_path import LassoPath
+from dbselect.results.penalty_path import LassoPath
 from dbselect.results.selected import Selected
 from dbselect.search.gram import gram_search
 from dbselect.search.open import asked

@@ -8,7 +8,7 @@ from dbselect.linear.condition import CONDITION_LIMIT, warn_of
 from dbselect.record.columns import match
 from dbselect.record.groups import Groups
 from dbselect.results.model import Model
-from dbselect.results.paths.penalty_path import Path, PenaltyPath
+from dbselect.results.penalty_path import Path, PenaltyPath
 from dbselect.results.selected import Selected, Shrinkage
 from dbselect.search.compiled import compiled_path
 from dbselect.search.gram import GramSearch

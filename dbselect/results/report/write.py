@@ -6,21 +6,25 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from dbselect import _native
+from dbselect.engine.linear_state import LinearState, shares_columns
 from dbselect.errors import ArgumentError
+from dbselect.linear.problem import TARGET, numbered
 from dbselect.options.kinds import TEXT, check_folder
 from dbselect.pages.html import cell_text, small_curve
 from dbselect.pages.report import Section, page
 from dbselect.pages.short import listed
-from dbselect.record.steps import Stop
+from dbselect.record.groups import numbers_of
+from dbselect.record.steps import Stop, longest_within
 from dbselect.record.writing import check_place, replacing
 from dbselect.results.drawing import HELD_OUT, MOST_RESPONSES, SAME_SHARE, held_out_curve
 from dbselect.results.glm.model import predicted
+from dbselect.results.heights import cost_of_height, flat_from
 from dbselect.results.report.models import steps_of
-from dbselect.results.report.opening import better_sets, opening_of
 from dbselect.results.report.reproduce import code_of, code_parts
-from dbselect.results.report.roles import MOST_GROUPS, worth_of_groups
 from dbselect.results.report.rows import checked_rows
-from dbselect.results.report.what_if import RULES, module_text, question_of
+from dbselect.results.report.what_if import RULES, module_text, page_record, question_of
+from dbselect.results.sequence import Sequence
 
 MOST_SEGMENTS = 2000
 NO_MODULE = (
@@ -229,3 +233,116 @@ def _segments(segments: Any) -> Section:
     return Section(
         "Segments", told, table=pl.concat([kept, told_of], how="horizontal"), curves=curves
     )
+
+
+#: Groups of which overlap is computed, each against each other: J states of one group.
+MOST_GROUPS = 300
+#: Groups that take less than this share of each other's gain do not overlap.
+OVERLAP = 0.1
+
+
+def worth_of_groups(sequence: Any) -> pl.DataFrame:
+    """Return the role of each group in a quadratic problem; O(J D^2) and O(D^3) for all together.
+
+    Gains and losses are shares of variance, beside no other groups and beside all; the overlap is
+    the largest share of a group's gain that another takes.
+    """
+    groups = sequence.groups
+    state = LinearState(sequence.linear, groups.positions)
+    alone = np.asarray(state.gains())
+    whole = state.copy()
+    whole.add_all(list(range(len(groups.names))))
+    rest = np.asarray(whole.losses())
+    partner, share = _partners(state, alone)
+    names = groups.names
+    near = [(names[one], own) if own >= OVERLAP else (None, None)
+            for one, own in zip(partner, share.tolist(), strict=True)]  # fmt: skip
+    table = {
+        "group": names,
+        "cost": groups.costs,
+        "columns": [len(own) for own in groups.columns.values()],
+        "gain alone": alone,
+        "gain per cost": alone / groups.costs,
+        "lost without it": rest,
+        "overlaps with": [name for name, _ in near],
+        "overlap": [own for _, own in near],
+    }
+    types = {"overlaps with": pl.String, "overlap": pl.Float64}
+    return pl.DataFrame(table, schema_overrides=types).sort("gain per cost", descending=True)
+
+
+def _partners(state: LinearState, alone: Any) -> tuple[Any, Any]:
+    """Return for each group the other that takes most of its gain, and how much."""
+    count = len(alone)
+    partner, share = np.zeros(count, dtype=int), np.zeros(count)
+    if count > MOST_GROUPS:
+        return partner, share
+    for other in range(count):
+        held = state.copy()
+        held.add(other)
+        left = np.divide(held.gains(), alone, out=np.ones(count), where=alone > 0)
+        taken = 1.0 - left
+        taken[other] = 0.0
+        better = taken > share
+        partner[better], share[better] = other, taken[better]
+    return partner, share
+
+
+#: Columns up to which better sets are searched for, and budgets at which, spread over the costs.
+MOST_COLUMNS, BUDGETS = 200, 20
+#: Seconds for one budget; most problems of some 30 groups need less.
+SECONDS = 0.1
+#: A set is better than a prefix if it explains so much more of the variance.
+BETTER = 5e-4
+
+
+def opening_of(sequence: Any, held_out: Any, held: pl.DataFrame | None) -> dict[str, Any]:
+    """Return the step and budget a page opens at, and why; `held` is the curve of `held_out`."""
+    spent = sequence.spent
+    step, why = longest_within(spent, None), ""
+    if hasattr(held_out, "one_standard_error"):
+        (step,) = held_out.one_standard_error["step"].to_list()
+        why = "cross-validated choice"
+    elif held is not None:
+        best = held.sort("value", descending=True, maintain_order=True)
+        step, why = best["step"][0], "best on held-out rows"
+    else:
+        fraction = flat_from(spent, sequence.explained)
+        if fraction < 1.0:
+            step = longest_within(spent, cost_of_height(spent, sequence.explained, fraction))
+            why = f"beyond this, {1.0 - fraction:.0%} of the gain remains"
+    step = min(int(step), len(spent) - 1)
+    return {"step": step, "budget": float(spent[step]), "why": why}
+
+
+def better_sets(sequence: Any) -> list[dict[str, Any]]:
+    """Return sets that explain more than the prefix of their cost, cheapest first."""
+    if type(sequence) is not Sequence or len(sequence.columns) > MOST_COLUMNS:
+        return []
+    groups, problem, spent = sequence.groups, sequence.problem, sequence.spent
+    if shares_columns(groups.positions):
+        return []
+    _, columns, fields = page_record(sequence)
+    record = numbered(sequence.gram, sequence.columns, sequence.target)
+    always = numbers_of(problem.always, groups)
+    asked = {
+        "groups": {str(g): own for g, own in enumerate(columns)},
+        "costs": {str(g): cost for g, cost in enumerate(groups.costs.tolist())},
+        "always": list(map(str, always)), "time_limit": SECONDS, **fields,
+    }  # fmt: skip
+    least = max(float(groups.costs[always].sum()), float(groups.costs.min()))
+    budgets = np.concatenate([spent, np.linspace(least, spent.max(), BUDGETS)])
+    budgets = np.unique(budgets[(budgets >= least) & (budgets < spent.max())])
+    if len(budgets) > BUDGETS:
+        budgets = budgets[np.linspace(0, len(budgets) - 1, BUDGETS).astype(int)]
+    sets: dict[tuple[str, ...], dict[str, Any]] = {}
+    for budget in budgets.tolist():
+        found = _native.answers(record, "best_within", TARGET, {**asked, "budget": budget})
+        if found.field("status")[0].is_valid:
+            break
+        best = found.field("found")[0].as_py()
+        names = [groups.names[int(number)] for number in best["groups"]]
+        prefix = sequence.r2[longest_within(spent, best["spent"])]
+        if best["r2"] > prefix + BETTER:
+            sets[tuple(names)] = {"spent": best["spent"], "r2": best["r2"], "groups": names}
+    return sorted(sets.values(), key=lambda one: float(one["spent"]))

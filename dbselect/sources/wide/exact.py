@@ -29,7 +29,6 @@ import pyarrow.compute as pc
 from dbselect.errors import ColumnError, DataError, unknown
 from dbselect.record.columns import Leaf
 from dbselect.record.gram import Matrix, Vector
-from dbselect.record.moments.products import two_products
 from dbselect.record.rows import warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.rows import UNITS, TableRows, part_of, values
@@ -282,3 +281,20 @@ def _words(found: Any) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     there = pc.is_valid(found).to_numpy(zero_copy_only=False)
     own = np.where(there[:, None], words[found.offset : found.offset + len(found)], np.uint64(0))
     return own[:, 0], own[:, 1]
+
+
+#: Multiplier that splits a double into halves of 26 bits.
+SPLITTER = 2.0**27 + 1.0
+
+
+def two_products(a: Matrix, b: Vector) -> tuple[Matrix, Matrix]:
+    """Return ``a * b`` rounded and what rounding took, so that their sum is exact."""
+    product = a * b
+    a_high, b_high = _high(a), _high(np.asarray(b))
+    a_low, b_low = a - a_high, b - b_high
+    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def _high(x: Matrix) -> Matrix:
+    turned = SPLITTER * x
+    return np.asarray(turned - (turned - x))

@@ -1,1 +1,0 @@
-"""Models along a falling penalty."""
