@@ -8,7 +8,7 @@ from dbselect import results as results
 from dbselect.doors.sql import connect as connect
 from dbselect.doors.sql import register as register
 from dbselect.errors import DbselectError as DbselectError
-from dbselect.methods.tables.design import a_optimal as a_optimal
+from dbselect.methods.design import a_optimal as a_optimal
 from dbselect.problem.calls import anytime_sequence as anytime_sequence
 from dbselect.problem.calls import anytime_sequence_by as anytime_sequence_by
 from dbselect.problem.calls import anytime_tables as anytime_tables

@@ -1,12 +1,12 @@
 """What goes in and out: plans for parts of a table, rows drawn anew, other formats, an example."""
 
 from dbselect._log import JsonFormatter
-from dbselect.methods.tables.candidates import Candidate
+from dbselect.methods.candidates import Candidate
 from dbselect.record.missing import impute_mean
 from dbselect.sources.engines.sparse import sparse_table, svmlight_to_parquet
 from dbselect.sources.example import example
 from dbselect.sources.partial.plan import plan_gram
-from dbselect.sources.sampling.resample import resample
+from dbselect.sources.resample import resample
 
 __all__ = [
     "Candidate", "JsonFormatter", "example", "impute_mean", "plan_gram", "resample", "sparse_table",

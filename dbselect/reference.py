@@ -23,7 +23,7 @@ from dbselect.results.heights import explained_at, plateau, stopping_cost, timel
 from dbselect.results.selected import Selected
 from dbselect.search.gram import gram_search
 from dbselect.search.open import call_of
-from dbselect.selection.penalised.descent import (
+from dbselect.selection.descent import (
     UNIT_CURVATURE,
     VARIANTS,
     Descent,
@@ -32,8 +32,8 @@ from dbselect.selection.penalised.descent import (
     descend,
     lipschitz,
 )
-from dbselect.selection.penalised.layout import Grouping, layout_of
-from dbselect.selection.penalised.projection import check_limit, sght_project, sght_table
+from dbselect.selection.layout import Grouping, layout_of
+from dbselect.selection.projection import check_limit, sght_project, sght_table
 from dbselect.spec.options import DescentOptions
 from dbselect.validation.timeliness import oracle
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from dbselect.record.bases import Log
 from dbselect.record.formulas import Formula, choose, log, nothing, total
-from dbselect.record.made.bases import Log
 from dbselect.record.terms import Terms
 
 

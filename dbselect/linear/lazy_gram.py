@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from dbselect.engine.linear_state import LinearState, by_size
-from dbselect.linear.levels.level_state import LevelState
-from dbselect.linear.levels.levels import ByLevel
+from dbselect.linear.level_state import LevelState
+from dbselect.linear.levels import ByLevel
 from dbselect.linear.problem import Index, Linear
 from dbselect.record.gram import Matrix, Vector
 

@@ -19,7 +19,7 @@ from dbselect.errors import (
     shown,
 )
 from dbselect.linear.condition import CONDITION_LIMIT
-from dbselect.methods.fits.fit import columns_read
+from dbselect.methods.fit import columns_read
 from dbselect.options.option import REQUIRED
 from dbselect.record.gram import RECORD_TYPE, Gram, check_type, dtype_of
 from dbselect.record.groups import costs_by_name, groups_of

@@ -1,4 +1,4 @@
-"""A smooth function of coefficients, as the descent (`selection.penalised.descent`) uses it."""
+"""A smooth function of coefficients, as the descent (`selection.descent`) uses it."""
 
 from collections.abc import Callable
 from functools import cached_property

@@ -7,11 +7,11 @@ from typing import Any, Concatenate, TypeVar, Unpack
 import polars as pl
 
 from dbselect.errors import ArgumentError, shown
-from dbselect.methods.fits.fit import columns_read
+from dbselect.methods.anytime_tables import anytime_tables as tables_sequence
+from dbselect.methods.candidates import Candidates
+from dbselect.methods.fit import columns_read
 from dbselect.methods.records import fits_of_records, sequences_of
 from dbselect.methods.sets.best_within import check_budget
-from dbselect.methods.tables.anytime_tables import anytime_tables as tables_sequence
-from dbselect.methods.tables.candidates import Candidates
 from dbselect.options.names import PROBLEM_FIELDS
 from dbselect.options.option import check_known, options_of, shows
 from dbselect.problem.problem import Problem

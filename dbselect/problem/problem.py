@@ -4,9 +4,9 @@ import inspect
 from typing import Any
 
 from dbselect.errors import ArgumentError
-from dbselect.methods.fits.fit import fit, projected_gram
-from dbselect.methods.penalised.group_lasso import group_lasso, group_lasso_path, sparse_group_lasso
-from dbselect.methods.penalised.lasso import lasso, lasso_path
+from dbselect.methods.fit import fit, projected_gram
+from dbselect.methods.group_lasso import group_lasso, group_lasso_path, sparse_group_lasso
+from dbselect.methods.lasso import lasso, lasso_path
 from dbselect.methods.sequences.anytime import anytime_sequence
 from dbselect.methods.sequences.backward import backward
 from dbselect.methods.sequences.foba import floating, foba
@@ -34,7 +34,7 @@ from dbselect.spec.spec import Spec
 from dbselect.validation.cross_validate import cross_validate
 from dbselect.validation.drift import drift_between, drift_from
 from dbselect.validation.knockoffs import knockoffs
-from dbselect.validation.robust.robust import robust_errors
+from dbselect.validation.robust import robust_errors
 from dbselect.validation.simulate import simulate
 from dbselect.validation.stability import stability
 from dbselect.validation.stopped_sequence import stopped_sequence

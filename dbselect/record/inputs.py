@@ -16,8 +16,10 @@ import numpy as np
 
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import one_of
+from dbselect.record.bases import Basis, Log
 from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX, field_of
+from dbselect.record.computed import Computed, flat_name, formula_of, of_basis
 from dbselect.record.entries import Entries, Weighed
 from dbselect.record.formulas import (
     Formula,
@@ -30,8 +32,6 @@ from dbselect.record.formulas import (
     lookup,
     number,
 )
-from dbselect.record.made.bases import Basis, Log
-from dbselect.record.made.computed import Computed, flat_name, formula_of, of_basis
 from dbselect.record.terms import Terms
 
 #: What becomes of a level, or of an entry, that the fit has not seen.

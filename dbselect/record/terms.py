@@ -12,12 +12,7 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError, unknown
 from dbselect.pages.short import listed
 from dbselect.record import files
-from dbselect.record.categories import Category, kind_of
-from dbselect.record.columns import SUFFIX, Leaf, field_of, leaves
-from dbselect.record.entries import Entries
-from dbselect.record.foreign import Stream, in_memory, is_frame, native
-from dbselect.record.formulas import polars, translate
-from dbselect.record.made.bases import (
+from dbselect.record.bases import (
     Basis,
     Log,
     Poly,
@@ -27,7 +22,12 @@ from dbselect.record.made.bases import (
     infinite,
     numbers,
 )
-from dbselect.record.made.computed import Computed, computed_names, computed_values, flat_name
+from dbselect.record.categories import Category, kind_of
+from dbselect.record.columns import SUFFIX, Leaf, field_of, leaves
+from dbselect.record.computed import Computed, computed_names, computed_values, flat_name
+from dbselect.record.entries import Entries
+from dbselect.record.foreign import Stream, in_memory, is_frame, native
+from dbselect.record.formulas import polars, translate
 from dbselect.record.policies import policies_of
 
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)

@@ -16,7 +16,7 @@ from dbselect.results.scored import ScoreSequence as ScoreSequence
 from dbselect.results.selected import Selected as Selected
 from dbselect.results.sequence import Sequence as Sequence
 from dbselect.results.wide import WideSequence as WideSequence
-from dbselect.selection.penalised.projection import SupportTable as SupportTable
+from dbselect.selection.projection import SupportTable as SupportTable
 from dbselect.sources.joins.key_sums import KeySums as KeySums
 from dbselect.sources.partial.plan import GramPlan as GramPlan
 from dbselect.sources.progress import Progress as Progress
@@ -27,7 +27,7 @@ from dbselect.store.rolling import Rolling as Rolling
 from dbselect.validation.comparison import Comparison as Comparison
 from dbselect.validation.cross_validation import CrossValidation as CrossValidation
 from dbselect.validation.knockoffs import KnockoffSelection as KnockoffSelection
-from dbselect.validation.robust.robust import RobustErrors as RobustErrors
+from dbselect.validation.robust import RobustErrors as RobustErrors
 from dbselect.validation.scoring.measured import Evaluation as Evaluation
 from dbselect.validation.stability import Stability as Stability
 from dbselect.validation.stopped_sequence import StoppedSequence as StoppedSequence

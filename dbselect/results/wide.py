@@ -10,9 +10,9 @@ import pyarrow as pa
 from dbselect.engine.linear_state import LinearState
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.linear import information
+from dbselect.linear.beside_levels import beside_levels, fitted_rows_of
 from dbselect.linear.inference import FittedRows
-from dbselect.linear.levels.beside_levels import beside_levels, fitted_rows_of
-from dbselect.linear.levels.level_state import LevelState
+from dbselect.linear.level_state import LevelState
 from dbselect.linear.problem import Linear
 from dbselect.record.level_group import LEVEL_GROUP_TYPE, LevelGroup, shares_of
 from dbselect.results import store

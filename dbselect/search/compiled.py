@@ -17,7 +17,7 @@ from dbselect.record.steps import Choice, Step, Stop, held_after
 from dbselect.results.joint import JointSequence
 from dbselect.results.sequence import Sequence
 from dbselect.selection.criteria import RULES
-from dbselect.selection.penalised.descent import FORWARD_START, OWN_START, Chosen, Descent
+from dbselect.selection.descent import FORWARD_START, OWN_START, Chosen, Descent
 from dbselect.sources.progress import Turn
 
 #: Fields of a problem that it takes, beside the groups; the others are about rows.

@@ -56,7 +56,7 @@ def open_search(
 ) -> GramSearch | LazySearch | RowSearch | ScoreSearch:
     """Set up the search of a problem: `lazy` if the method can use rows of the Gram."""
     if isinstance(problem.source, Score):
-        return score_search(problem, call, options, _leading)
+        return score_search(problem, call, options, leading)
     if isinstance(problem.source, GlmObjective) or not problem.is_linear:
         return row_search(problem, call)
     if is_objective(problem.source):
@@ -69,6 +69,6 @@ def open_search(
     return gram_search(problem, call, several=several, sharing=sharing, adds_only=adds_only)
 
 
-def _leading(problem: Spec) -> Any:
+def leading(problem: Spec) -> Any:
     """Return the search of a linear problem that leads the search of a score."""
     return open_search(problem, call_of(problem, "greedy", {}), several=True, sharing=True)

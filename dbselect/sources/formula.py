@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, shown, unknown
 from dbselect.options.kinds import is_whole
+from dbselect.record.bases import CUBIC
 from dbselect.record.columns import Leaf, leaves
-from dbselect.record.made.bases import CUBIC
-from dbselect.record.made.computed import (
+from dbselect.record.computed import (
     Computed,
     Expression,
     Factor,

@@ -12,7 +12,7 @@ from dbselect._arrow import empty_table
 from dbselect.errors import ArgumentError, ColumnError, LeftOutWarning, warn_caller
 from dbselect.record.gram import Gram
 from dbselect.record.terms import Terms
-from dbselect.sources.many.bounded import check_width, records_within
+from dbselect.sources.bounded import check_width, records_within
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, terms_for

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, shown, unknown
 from dbselect.options.kinds import is_whole
+from dbselect.record.bases import Basis
 from dbselect.record.columns import SUFFIX, Leaf, leaves, match
+from dbselect.record.computed import Computed, computed_names
 from dbselect.record.gram import Gram, is_record
-from dbselect.record.made.bases import Basis
-from dbselect.record.made.computed import Computed, computed_names
 from dbselect.record.policies import policies_of
 from dbselect.record.terms import Terms
 

@@ -10,7 +10,7 @@ from test_glm_objective import objective_of
 
 import dbselect as ds
 from dbselect.methods.sets.descents import Deviance
-from dbselect.selection.penalised.descent import VARIANTS
+from dbselect.selection.descent import VARIANTS
 
 GROUPS = {"ab": ["a", "b"], "cd": ["c", "d"], "e": ["e"]}
 EVERY = [*FAMILIES, "multinomial"]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbselect as ds
-from dbselect.methods.tables.candidates import CandidateTable
+from dbselect.methods.candidates import CandidateTable
 
 SKIPPED = "ignore::dbselect.errors.SkippedRowsWarning"
 GROUPS = {"hour": ["h"], "place": ["x", "c"]}
@@ -177,7 +177,7 @@ def test_tables_that_memory_does_not_hold_are_read_again(monkeypatch):
     facts, tables = lake(4)
     all_of_them = candidates(tables, dict.fromkeys(KEYS, 1.0))
     expected = ds.anytime_tables(facts, "y", all_of_them)
-    monkeypatch.setattr("dbselect.methods.tables.anytime_tables.MEMORY", 0)
+    monkeypatch.setattr("dbselect.methods.anytime_tables.MEMORY", 0)
     assert_same(ds.anytime_tables(facts, "y", all_of_them), expected)
 
 

@@ -23,9 +23,9 @@ from dbselect.linear.problem import linear
 from dbselect.record.steps import Stop
 from dbselect.results import joint
 from dbselect.selection.criteria import RULES
-from dbselect.selection.penalised.descent import lengths, restricted
-from dbselect.selection.penalised.layout import Layout
-from dbselect.selection.penalised.projection import project
+from dbselect.selection.descent import lengths, restricted
+from dbselect.selection.layout import Layout
+from dbselect.selection.projection import project
 
 seeds = pytest.mark.parametrize("seed", range(3))
 rules = pytest.mark.parametrize("rule", list(RULES))

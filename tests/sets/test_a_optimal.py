@@ -14,11 +14,11 @@ from problems import EPS
 from tables import typed
 
 import dbselect as ds
-import dbselect.methods.tables.design
+import dbselect.methods.design
 import dbselect.objectives.a_optimal
 from dbselect._native import RowDesign
 from dbselect.doors.extension import extension_path
-from dbselect.methods.tables.design import a_optimal
+from dbselect.methods.design import a_optimal
 from dbselect.objectives.a_optimal import AOptimal
 from dbselect.sources.engines.polars import LazyTable
 
@@ -569,7 +569,7 @@ def test_polars_mistakes_are_named():
 
 
 def test_examples_print_what_they_show():
-    result = doctest.testmod(dbselect.methods.tables.design)
+    result = doctest.testmod(dbselect.methods.design)
     assert result.attempted > 2
     assert not result.failed
 

@@ -13,7 +13,7 @@ from sklearn.linear_model import LassoLarsIC, LinearRegression, enet_path, lasso
 from test_group_lasso import COSTS, units, weights
 
 import dbselect as ds
-from dbselect.methods.penalised import penalties
+from dbselect.methods import penalties
 
 #: What the optimality conditions are promised to hold to, in correlations.
 PROMISED = 1e-8

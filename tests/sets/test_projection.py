@@ -8,7 +8,7 @@ import pytest
 from problems import EPS
 
 from dbselect.errors import ArgumentError, GroupError
-from dbselect.selection.penalised.projection import sght_project, sght_table
+from dbselect.selection.projection import sght_project, sght_table
 
 #: Values nearer than this share are ties: sums of a few squares.
 TIE = 64 * EPS

@@ -21,8 +21,8 @@ from dbselect.errors import (
     SourceError,
 )
 from dbselect.problem.calls import sght
-from dbselect.selection.penalised.descent import VARIANTS
-from dbselect.selection.penalised.projection import sght_project
+from dbselect.selection.descent import VARIANTS
+from dbselect.selection.projection import sght_project
 
 SIZES = (1, 3, 2, 1, 2, 4, 5)
 

@@ -11,7 +11,7 @@ import pytest
 
 import dbselect as ds
 from dbselect.sources.partial.partial_aggregates import merge_of, partial_of
-from dbselect.validation.robust import sandwich
+from dbselect.validation import sandwich
 from dbselect.validation.scoring import reading
 
 sm = pytest.importorskip("statsmodels.api")
@@ -237,7 +237,7 @@ def test_states_of_parts_are_the_state_of_all():
 
 
 def sandwich_of(model):
-    from dbselect.validation.robust.bread import of_linear, scoring_of
+    from dbselect.validation.bread import of_linear, scoring_of
 
     return scoring_of(model, of_linear(model), TABLE, "cluster", None, ["shop"])[0]
 

@@ -32,8 +32,7 @@ from dbselect.results.selected import AnyModel
 from dbselect.search.compiled import compiled_descent
 from dbselect.search.gram import GramSearch
 from dbselect.search.rows import GlmObjective, RowSearch, refitted
-from dbselect.selection.exchange import LEAST_RISE
-from dbselect.selection.penalised.descent import (
+from dbselect.selection.descent import (
     OWN_START,
     STARTS,
     VARIANTS,
@@ -43,8 +42,9 @@ from dbselect.selection.penalised.descent import (
     lengths,
     restricted,
 )
-from dbselect.selection.penalised.layout import Layout
-from dbselect.selection.penalised.projection import project
+from dbselect.selection.exchange import LEAST_RISE
+from dbselect.selection.layout import Layout
+from dbselect.selection.projection import project
 from dbselect.selection.ties import levelled
 from dbselect.spec.options import DescentOptions
 

@@ -6,7 +6,7 @@ from dbselect.methods.sets.descents import check_start, descent_of, groups_held,
 from dbselect.options.option import shows
 from dbselect.results.selected import Convergence, Selected
 from dbselect.search.open import asked, open_search
-from dbselect.selection.penalised.projection import check_limit
+from dbselect.selection.projection import check_limit
 from dbselect.spec.options import SghtOptions
 from dbselect.spec.spec import Spec
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import ArgumentError
+from dbselect.linear.beside_levels import beside_levels, fitted_rows_of
 from dbselect.linear.condition import check_held
 from dbselect.linear.lazy_gram import LazyGram, WideLevelState, WideState, each_once
-from dbselect.linear.levels.beside_levels import beside_levels, fitted_rows_of
-from dbselect.linear.levels.level_state import LevelState
+from dbselect.linear.level_state import LevelState
 from dbselect.linear.problem import Index
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups, numbers_of

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from dbselect.errors import ArgumentError, SourceError, WideWarning, warn_caller
-from dbselect.record.made.computed import computed_names
+from dbselect.record.computed import computed_names
 from dbselect.search.lazy.table import WideTable
 from dbselect.search.table import gram_given, table_of
 from dbselect.sources.request import columns_of, not_computed, wanted_of

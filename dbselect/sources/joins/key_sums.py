@@ -29,11 +29,11 @@ from dbselect.sources.joins.keys import Key, check_keys, compared, fields_of
 from dbselect.sources.joins.left_join import LookedUp, LookUp, Mask, look_up
 from dbselect.sources.joins.many import Many
 from dbselect.sources.lazy import lazy
-from dbselect.sources.many.stacked import Counts, stacked_records
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.learn import MAX_LEVELS
 from dbselect.sources.read import gram as read_gram
 from dbselect.sources.snapshots import one_snapshot
+from dbselect.sources.stacked import Counts, stacked_records
 from dbselect.sources.types import TableSource
 
 #: Weights are added in another order by key than in one pass, which rounds otherwise.

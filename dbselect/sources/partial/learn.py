@@ -10,11 +10,11 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, shown, unknown
 from dbselect.options.kinds import is_whole
+from dbselect.record.bases import CUBIC, Basis, Poly, Spline, infinite
 from dbselect.record.categories import Category, Level, kind_of_levels, text_of
 from dbselect.record.columns import leaves, match
+from dbselect.record.computed import Computed, Factor, LevelFactor, NumberFactor, of_basis
 from dbselect.record.gram import Vector
-from dbselect.record.made.bases import CUBIC, Basis, Poly, Spline, infinite
-from dbselect.record.made.computed import Computed, Factor, LevelFactor, NumberFactor, of_basis
 from dbselect.record.terms import Terms, check_category, check_number
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.values import SAMPLED, Values, read_values

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import dbselect as ds
+from dbselect.sources import bounded
 from dbselect.sources.engines.polars import from_frame
-from dbselect.sources.many import bounded
 from dbselect.sources.partial.key_count import KeyCount, keys_behind, rows_and_keys
 from dbselect.sources.partial.partial_aggregates import merge_of, partial_of
 

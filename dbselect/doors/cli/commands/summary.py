@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from dbselect.results.model import Model
-    from dbselect.validation.robust.robust import RobustErrors
+    from dbselect.validation.robust import RobustErrors
 
 #: Of the table what is printed: as wide as a terminal.
 _SHOWN = ("term", "estimate", "std_error", "p_value", "low", "high", "standardized", "vif")
@@ -41,7 +41,7 @@ def _run(options: Options) -> None:
     from dbselect.doors.cli.printing import plain_rows, table_text
     from dbselect.doors.cli.stored import source_of
     from dbselect.options.kinds import SHARE
-    from dbselect.validation.robust.robust import check_kind
+    from dbselect.validation.robust import check_kind
 
     SHARE.check("--level", options.level)
     robust = options.given(_ROBUST)

@@ -11,7 +11,7 @@ from dbselect.options.option import options_of
 from dbselect.spec.options import TablesOptions
 
 if TYPE_CHECKING:
-    from dbselect.methods.tables.candidates import Candidate
+    from dbselect.methods.candidates import Candidate
 
 
 def _add(parser: Parser) -> None:
@@ -45,7 +45,7 @@ def _run(options: Options) -> None:
 
 
 def _candidate(name: str, told: Any) -> "Candidate":
-    from dbselect.methods.tables.candidates import Candidate, naming
+    from dbselect.methods.candidates import Candidate, naming
 
     names = [field.name for field in fields(Candidate)]
     needed = [field.name for field in fields(Candidate) if field.default is MISSING]

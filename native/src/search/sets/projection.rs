@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The method, its source and how ties are broken stand in
-//! `dbselect/selection/penalised/projection.py`. Squares are whole numbers of one unit, so that sums
+//! `dbselect/selection/projection.py`. Squares are whole numbers of one unit, so that sums
 //! are exact.
 
 use std::cmp::Reverse;

@@ -13,7 +13,7 @@
 //!
 //! Once the support has stayed the same for some steps, the least squares on it is the next point
 //! (Foucart, 2011, hard thresholding pursuit), which saves hundreds of small steps.
-//! `dbselect/selection/penalised/descent.py` has the descent for families, and says where and why
+//! `dbselect/selection/descent.py` has the descent for families, and says where and why
 //! it departs from its source: Xiang, Yang, Ye (2014), Algorithms 1 and 2, Table 1.
 
 use super::projection::{Groups, Limits, support};

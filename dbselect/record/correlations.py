@@ -10,8 +10,8 @@ import scipy
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import is_whole
 from dbselect.pictures.cells import between
+from dbselect.record.bases import Matrix
 from dbselect.record.groups import Groups, groups_of
-from dbselect.record.made.bases import Matrix
 from dbselect.record.rows import row_counts
 
 #: More groups than these would be more cells than altair draws.

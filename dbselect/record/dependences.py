@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from dbselect.record.categories import text_of
+from dbselect.record.computed import Computed, Factor, LevelFactor, flat_name
 from dbselect.record.gram import Gram, Matrix, Vector
-from dbselect.record.made.computed import Computed, Factor, LevelFactor, flat_name
 from dbselect.record.terms import Terms
 
 #: Share of its largest variance by which a sum may vary that is constant but for rounding.

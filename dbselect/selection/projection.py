@@ -34,7 +34,7 @@ from dbselect.errors import ArgumentError
 from dbselect.linear.problem import Index
 from dbselect.options.kinds import is_whole
 from dbselect.record.gram import Vector
-from dbselect.selection.penalised.layout import Grouping, Layout, layout_of
+from dbselect.selection.layout import Grouping, Layout, layout_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from dbselect.record.rows import row_counts
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
 from dbselect.sources.snapshots import one_snapshot
-from dbselect.validation.robust.bread import (
+from dbselect.validation.bread import (
     SandwichPlan,
     check_gradient,
     check_rows,
@@ -26,7 +26,7 @@ from dbselect.validation.robust.bread import (
     scoring_of,
     whitener,
 )
-from dbselect.validation.robust.sandwich import MeatSums, lagged
+from dbselect.validation.sandwich import MeatSums, lagged
 from dbselect.validation.scoring.evaluate import is_gram
 
 #: Names of the covariances, those of statsmodels.

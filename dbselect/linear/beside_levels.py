@@ -8,8 +8,8 @@ import numpy as np
 
 from dbselect.engine.linear_state import LinearState
 from dbselect.linear.inference import Deviations, FittedRows
-from dbselect.linear.levels.level_state import LevelState
-from dbselect.linear.levels.levels import ByLevel
+from dbselect.linear.level_state import LevelState
+from dbselect.linear.levels import ByLevel
 from dbselect.linear.problem import Index, Linear, linear
 from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Gram, Matrix, Vector

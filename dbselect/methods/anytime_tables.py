@@ -11,7 +11,7 @@ from dbselect.engine.linear_state import LinearState
 from dbselect.errors import ArgumentError, DataError, GroupError
 from dbselect.linear.inference import through_origin
 from dbselect.linear.problem import linear, unusable
-from dbselect.methods.tables.candidates import (
+from dbselect.methods.candidates import (
     Candidates,
     CandidateTable,
     candidate_of,

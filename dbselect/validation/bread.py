@@ -18,7 +18,7 @@ from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
 from dbselect.results.prediction.contributions import LinearPredictors
 from dbselect.results.prediction.predict import Predictor
-from dbselect.validation.robust.sandwich import MeatSums, Scoring
+from dbselect.validation.sandwich import MeatSums, Scoring
 from dbselect.validation.scoring.reading import fields_read
 
 #: How often a row's square is divided by 1 - its leverage.

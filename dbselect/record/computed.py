@@ -19,6 +19,7 @@ import polars as pl
 from numpy.polynomial.legendre import leg2poly
 
 from dbselect.errors import RecordError
+from dbselect.record.bases import CUBIC, Basis, Matrix, Poly, Spline, Vector
 from dbselect.record.formulas import (
     Formula,
     Lookup,
@@ -37,7 +38,6 @@ from dbselect.record.formulas import (
     total,
     translate,
 )
-from dbselect.record.made.bases import CUBIC, Basis, Matrix, Poly, Spline, Vector
 
 #: A number, or an operation and its parts.
 Expression = Any

@@ -2,7 +2,7 @@
 
 from typing import Any, Unpack
 
-from dbselect.methods.penalised.penalties import found_path, selected
+from dbselect.methods.penalties import found_path, selected
 from dbselect.options.option import shows
 from dbselect.record.steps import Choice, Record, Step, Stop, fits
 from dbselect.results.joint import AnySequence

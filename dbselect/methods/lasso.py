@@ -3,7 +3,7 @@
 from typing import Any, Unpack
 
 from dbselect.errors import ArgumentError
-from dbselect.methods.penalised.penalties import found_path, selected
+from dbselect.methods.penalties import found_path, selected
 from dbselect.options.option import shows
 from dbselect.results.call import Call
 from dbselect.results.model import Model

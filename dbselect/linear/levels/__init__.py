@@ -1,1 +1,0 @@
-"""Linear problems one of whose groups has very many levels."""

@@ -1,1 +1,0 @@
-"""Fits of columns that the caller names, and their diagnostics from a record."""

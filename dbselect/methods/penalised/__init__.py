@@ -1,1 +1,0 @@
-"""Paths of the lasso and its kin, and the models on them."""

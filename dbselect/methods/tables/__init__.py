@@ -1,1 +1,0 @@
-"""Which tables to join to facts, and designs of rows."""

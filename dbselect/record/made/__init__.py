@@ -1,1 +1,0 @@
-"""Columns that are made of fields: curves of one, products and transforms of several."""

@@ -1,1 +1,0 @@
-"""Hard thresholding and its projection."""

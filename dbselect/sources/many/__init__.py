@@ -1,1 +1,0 @@
-"""Records of so many keys that they are made in parts."""

@@ -1,1 +1,0 @@
-"""Some of the rows of a table: samples, folds and rows drawn with replacement."""

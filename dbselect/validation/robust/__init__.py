@@ -1,1 +1,0 @@
-"""Standard errors that hold where errors differ between rows."""
