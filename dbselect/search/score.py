@@ -23,7 +23,7 @@ from dbselect.search.protocol import Search
 from dbselect.selection.criteria import Criterion
 from dbselect.selection.removal import Usefulness
 from dbselect.sources.partial.learn import terms as learnt
-from dbselect.spec.spec import Spec
+from dbselect.spec.spec import Spec, problem_of
 
 #: Columns of the spline of a number, and distinct values from which on it has one.
 SPLINE_COLUMNS, SPLINE_VALUES = 4, 10
@@ -95,7 +95,7 @@ def _problem(scorer: CrossValidated, score: Score) -> Any:
     basis = dict.fromkeys(curved, ("spline", SPLINE_COLUMNS))
     texts = frame.select(pl.selectors.string()).columns
     terms = learnt(frame, categories=texts, basis=basis)
-    return Spec.problem(
+    return problem_of(
         frame, list(targets), score.about.columns, null_policy="indicator", terms=terms
     )
 

@@ -144,16 +144,6 @@ class Spec:
                 found[name] = value
         return found
 
-    def ask(self, method: str, /, *values: Any, **options: Any) -> Any:
-        """Return the answer of a method of the problem, which rooms below it know by name only."""
-        return getattr(self, method)(*values, **options)
-
-    @staticmethod
-    def problem(*values: Any, **fields: Any) -> "Spec":
-        """Return a problem with its methods, of a class that this room does not know."""
-        made: Spec = top_level("Problem")(*values, **fields)
-        return made
-
     def replace(self, **changes: Any) -> Self:
         """Return the problem with some other fields.
 
@@ -178,6 +168,17 @@ class Spec:
         return replace(
             self, source=gram, weight=None, null_policy="skip", rows=None, terms=None, gram="auto"
         )
+
+
+def problem_of(*values: Any, **fields: Any) -> Spec:
+    """Return a problem with its methods, of a class that this room does not know."""
+    made: Spec = top_level("Problem")(*values, **fields)
+    return made
+
+
+def answer(problem: Spec, method: str, /, *values: Any, **options: Any) -> Any:
+    """Return the answer of a method of a problem, which the rooms below it know by name only."""
+    return getattr(problem, method)(*values, **options)
 
 
 def _equal(one: Any, other: Any) -> bool:
