@@ -6,7 +6,7 @@ from dbselect.record.missing import impute_mean
 from dbselect.sources.engines.sparse import sparse_table, svmlight_to_parquet
 from dbselect.sources.example import example
 from dbselect.sources.partial.plan import plan_gram
-from dbselect.sources.resample import resample
+from dbselect.sources.sampling.resample import resample
 
 __all__ = [
     "Candidate", "JsonFormatter", "example", "impute_mean", "plan_gram", "resample", "sparse_table",

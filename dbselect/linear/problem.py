@@ -25,8 +25,8 @@ import pyarrow as pa
 from dbselect._arrow import of_numpy, of_texts
 from dbselect.errors import DataError
 from dbselect.record.columns import SUFFIX
-from dbselect.record.fills import NO_SHARE
 from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.record.moments.fills import NO_SHARE
 from dbselect.record.rows import row_counts
 
 #: A column is constant where its deviation is below this share of its mean, the rounding of

@@ -17,7 +17,6 @@ from dbselect.options.option import check_known, options_of, shows
 from dbselect.problem.problem import Problem
 from dbselect.problem.records import of_records
 from dbselect.record.groups import Costs, GroupColumns
-from dbselect.results.drift import Drift
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.joint import AnySequence
 from dbselect.results.model import Model
@@ -31,7 +30,7 @@ from dbselect.spec.fields import FIRST, GRID, METHOD, OF_METHOD, ProblemOptions
 from dbselect.spec.methods import METHODS
 from dbselect.spec.spec import Target
 from dbselect.validation.cross_validation import CrossValidation
-from dbselect.validation.drift import drift_from
+from dbselect.validation.drift import Drift, drift_from
 from dbselect.validation.grid import MethodOf
 from dbselect.validation.knockoffs import KnockoffSelection
 from dbselect.validation.stability import Stability

@@ -2,7 +2,6 @@
 
 from dbselect.results.call import Call as Call
 from dbselect.results.design import Design as Design
-from dbselect.results.drift import Drift as Drift
 from dbselect.results.glm.model import GlmModel as GlmModel
 from dbselect.results.glm.sequence import GlmSequence as GlmSequence
 from dbselect.results.guarantee import Guarantee as Guarantee
@@ -26,6 +25,7 @@ from dbselect.store.rolling import OverTime as OverTime
 from dbselect.store.rolling import Rolling as Rolling
 from dbselect.validation.comparison import Comparison as Comparison
 from dbselect.validation.cross_validation import CrossValidation as CrossValidation
+from dbselect.validation.drift import Drift as Drift
 from dbselect.validation.knockoffs import KnockoffSelection as KnockoffSelection
 from dbselect.validation.robust import RobustErrors as RobustErrors
 from dbselect.validation.scoring.measured import Evaluation as Evaluation

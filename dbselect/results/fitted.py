@@ -13,7 +13,7 @@ from dbselect.record.gram import Gram
 from dbselect.record.inputs import HandleUnknown
 from dbselect.record.terms import Terms
 from dbselect.results.prediction.contributions import contributions_of
-from dbselect.spec.spec import Spec, answer
+from dbselect.spec.spec import Spec, answered
 
 
 class FittedModel:
@@ -182,10 +182,10 @@ class FittedModel:
             source=source, target=self.target, groups=None, costs=None, always=()
         )
         if isinstance(source, Gram) or not self.terms:
-            return answer(asked, "fit", self.columns)
+            return answered(asked, "fit", self.columns)
         names = self.terms.sources()
         read = list(dict.fromkeys(names.get(name, name) for name in self.columns))
-        return answer(asked.replace(terms=self.terms.of(self.columns)), "fit", read)
+        return answered(asked.replace(terms=self.terms.of(self.columns)), "fit", read)
 
     @property
     def _centre(self) -> Mapping[str, float]:

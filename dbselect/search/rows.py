@@ -37,7 +37,7 @@ from dbselect.selection.on_glm import criterion_near
 from dbselect.sources.open import open_table
 from dbselect.sources.passes import Passes, algebra_of
 from dbselect.sources.request import Table
-from dbselect.sources.sample import Sample, sample
+from dbselect.sources.sampling.sample import Sample, sample
 from dbselect.spec.spec import Spec
 
 #: Numbers held in memory, rows times columns: 268 MB. A search refits all groups at every step,

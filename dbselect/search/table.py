@@ -13,7 +13,7 @@ from dbselect.record.groups import patterns_of
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.read import check_no_rows, read_columns
 from dbselect.sources.request import NullPolicy, Table, not_computed, wanted_of
-from dbselect.sources.sample import sample
+from dbselect.sources.sampling.sample import sample
 from dbselect.sources.target import check_numeric
 from dbselect.spec.spec import Spec
 

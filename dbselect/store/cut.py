@@ -11,7 +11,6 @@ from dbselect.problem.calls import AnytimeCall, drift
 from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.record.groups import Costs, GroupColumns
 from dbselect.record.terms import Terms
-from dbselect.results.drift import Drift
 from dbselect.sources.open import merged
 from dbselect.sources.request import FOLD, check_folds, check_seed
 from dbselect.spec.fields import FIRST, ProblemOptions
@@ -28,6 +27,7 @@ from dbselect.store.merging import (
 )
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
 from dbselect.store.rolling import Rolling, ends_of_windows, keys_between
+from dbselect.validation.drift import Drift
 
 _WINDOWS = (
     'a, b : what `window` takes: a key, ``"2013-01"``, or the first and the last, '

@@ -22,7 +22,7 @@ from dbselect.results.model import JointModel, Model
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import AnyModel
 from dbselect.results.sequence import Sequence as AnytimeSequence
-from dbselect.sources.folded import FoldedTable, RowFolds
+from dbselect.sources.sampling.folded import FoldedTable, RowFolds
 from dbselect.validation.scoring.coefficients import coefficients_of
 from dbselect.validation.scoring.evaluate import evaluate, squared_errors
 from dbselect.validation.scoring.metrics import OF_QUERIES, check_family, requests_of

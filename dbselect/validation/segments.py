@@ -19,11 +19,11 @@ from dbselect.results.selected import model_in
 from dbselect.search.lazy.folds import FoldSums, OtherFolds, held_out, wide_folds
 from dbselect.search.lazy.table import WideTable
 from dbselect.search.table import policy_but_for, table_of
-from dbselect.sources.folded import FoldedTable, RowFolds
 from dbselect.sources.lazy import brought_here, table_elsewhere
 from dbselect.sources.partial.grouping import warn_of_folds
 from dbselect.sources.read import gram_by, with_digits_of
 from dbselect.sources.request import FOLD, Folding, not_computed, request_of
+from dbselect.sources.sampling.folded import FoldedTable, RowFolds
 from dbselect.sources.target import check_numeric
 from dbselect.spec.spec import Spec
 from dbselect.validation.grid import MethodOf, Options, answer

@@ -22,16 +22,16 @@ from dbselect.results.joint import JointSequence
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import Selected
 from dbselect.search.table import patterns_read, policy_but_for, table_of
-from dbselect.sources.drawn import RECORD
 from dbselect.sources.progress import turns
-from dbselect.sources.resample import parts_in, resample
+from dbselect.sources.sampling.drawn import RECORD
+from dbselect.sources.sampling.resample import parts_in, resample
 from dbselect.sources.target import check_numeric
 from dbselect.spec.fields import METHOD, OF_METHOD
 from dbselect.spec.methods import CHOOSING
 from dbselect.spec.options import StabilityOptions
 from dbselect.spec.refusals import refuse
 from dbselect.spec.spec import Spec
-from dbselect.validation.grid import MethodOf, answer, check_options, checked_method, name_of_method
+from dbselect.validation.grid import MethodOf, check_options, checked_method, name_of_method
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +203,7 @@ def stability(problem: Spec, method: MethodOf = "anytime_sequence", **options: A
     with turns(len(grams), "records", known["callback"]) as turn:
         for number, gram in grams.items():
             try:
-                result = uninterrupted(answer(problem.on_gram(gram), method, options))
+                result = uninterrupted(answered(problem.on_gram(gram), method, options))
                 found.append(_choices(result))
             except DataError as error:
                 unusable[number] = str(error)

@@ -23,7 +23,7 @@ from dbselect.selection.criteria import forward_regression
 from dbselect.selection.foba import Share, foba_search
 from dbselect.selection.removal import by_loss
 from dbselect.sources.open import open_table
-from dbselect.sources.sample import sample
+from dbselect.sources.sampling.sample import sample
 
 GROUPS = {"ab": ["a", "b"], "c": ["c"], "d": ["d"], "e": ["e"]}
 SUBSETS = [held for size in range(5) for held in combinations(range(4), size)]

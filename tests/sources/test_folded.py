@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 import dbselect as ds
-from dbselect.sources.folded import FoldedTable, RowFolds
 from dbselect.sources.open import open_table
 from dbselect.sources.request import folding_of, request_of
+from dbselect.sources.sampling.folded import FoldedTable, RowFolds
 
 ROWS = 400
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import dbselect as ds
-from dbselect.sources.drawn import Draws, in_blocks
+from dbselect.sources.sampling.drawn import Draws, in_blocks
 
 ROWS = 40
 

@@ -21,11 +21,11 @@ from dbselect.record.level_group import LevelGroup
 from dbselect.search.lazy.table import MOST_LEVELS_BY_ROW, WideTable, wide_source
 from dbselect.search.table import table_of
 from dbselect.sources.around import without
-from dbselect.sources.folded import ByFold, RowFolds
 from dbselect.sources.partial.grouping import warn_of_folds
 from dbselect.sources.partial.partial_aggregates import Summing, gather
 from dbselect.sources.read import with_digits_of
 from dbselect.sources.request import Folding
+from dbselect.sources.sampling.folded import ByFold, RowFolds
 from dbselect.sources.wide.gram_rows import Products
 from dbselect.sources.wide.level_sums import LevelProducts
 from dbselect.sources.wide.wide_rows import WideRows

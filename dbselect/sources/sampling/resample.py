@@ -12,7 +12,6 @@ from dbselect._arrow import empty_table
 from dbselect.errors import ArgumentError, ColumnError
 from dbselect.record.foreign import native
 from dbselect.record.gram import RECORD_DTYPE, Gram, aligned, is_record
-from dbselect.sources.drawn import RECORD, TIMES, DrawName, DrawnTable, Draws
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.gather import GramWork
 from dbselect.sources.partial.grouping import folds_of
@@ -29,6 +28,7 @@ from dbselect.sources.request import (
     check_weight,
     columns_of,
 )
+from dbselect.sources.sampling.drawn import RECORD, TIMES, DrawName, DrawnTable, Draws
 from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.stacked import stacked
 from dbselect.sources.types import TableSource

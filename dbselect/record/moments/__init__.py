@@ -1,0 +1,1 @@
+"""Arithmetic of counts, means and comoments."""

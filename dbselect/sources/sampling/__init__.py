@@ -1,0 +1,1 @@
+"""Some of the rows of a table: samples, folds and rows drawn with replacement."""
