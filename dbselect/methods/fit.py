@@ -44,7 +44,7 @@ from dbselect.sources.read import gram as read_gram
 from dbselect.sources.target import check_numeric
 from dbselect.sources.wide.exact import ExactSums, exact_sums
 from dbselect.spec.options import FitOptions
-from dbselect.spec.spec import Spec, answered
+from dbselect.spec.spec import Spec, answer_of
 
 if TYPE_CHECKING:
     from dbselect.results.glm.model import GlmModel
@@ -312,7 +312,7 @@ def projected_gram(problem: Spec) -> Gram:
     """
     if problem.offset is not None or problem.exposure is not None:
         raise ArgumentError("approximate is True; one step takes neither offset nor exposure")
-    full = cast("GlmModel", answered(problem, "fit"))
+    full = cast("GlmModel", answer_of(problem, "fit"))
     if full.classes:
         raise ArgumentError(
             f"approximate is True and family is {full.family!r}; one step is of one predictor"

@@ -13,7 +13,7 @@ from dbselect.linear.information import SIGNS
 from dbselect.objectives.score import Score
 from dbselect.options.kinds import FRACTION, POSITIVE, one_of
 from dbselect.record.terms import Terms
-from dbselect.spec.spec import Spec, answered, problem_of
+from dbselect.spec.spec import Spec, answer_of, problem_of
 
 M = TypeVar("M")
 #: Options that are no part of the answer.
@@ -56,7 +56,7 @@ class Call:
 
     def on(self, source: Any, **options: Any) -> Any:
         """Return the answer of another source, with some options changed."""
-        return answered(self.problem.on(source), self.method, **{**self.options, **options})
+        return answer_of(self.problem.on(source), self.method, **{**self.options, **options})
 
     def to_json(self) -> str:
         """Return the call as JSON, for files."""

@@ -13,7 +13,7 @@ from dbselect.record.gram import Gram
 from dbselect.record.inputs import HandleUnknown
 from dbselect.record.terms import Terms
 from dbselect.results.prediction.contributions import contributions_of
-from dbselect.spec.spec import Spec, answered
+from dbselect.spec.spec import Spec, answer_of
 
 
 class FittedModel:
@@ -182,10 +182,10 @@ class FittedModel:
             source=source, target=self.target, groups=None, costs=None, always=()
         )
         if isinstance(source, Gram) or not self.terms:
-            return answered(asked, "fit", self.columns)
+            return answer_of(asked, "fit", self.columns)
         names = self.terms.sources()
         read = list(dict.fromkeys(names.get(name, name) for name in self.columns))
-        return answered(asked.replace(terms=self.terms.of(self.columns)), "fit", read)
+        return answer_of(asked.replace(terms=self.terms.of(self.columns)), "fit", read)
 
     @property
     def _centre(self) -> Mapping[str, float]:
@@ -321,7 +321,7 @@ class FittedModel:
         >>> model.robust_errors(table, cluster="shop").summary()["std_error"].round(4).to_list()
         [0.5877, 0.1205]
         """
-        return answer(
+        return answer_of(
             self.problem, "_robust_errors", self, source, weight=weight or self.problem.weight,
             cov_type=cov_type, cluster=cluster, time=time, maxlags=maxlags,
         )  # fmt: skip

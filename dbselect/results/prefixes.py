@@ -41,7 +41,7 @@ from dbselect.results.heights import explained_at, plateau, stopping_cost, timel
 from dbselect.results.prediction.fallback import predictions, served
 from dbselect.results.prediction.predict import Predicting
 from dbselect.results.store import to_table
-from dbselect.spec.spec import answered
+from dbselect.spec.spec import answer_of
 
 M = TypeVar("M", bound=Predicting)
 #: Of all rows, or of each; None, and of one row whatever is missing, is no limit.
@@ -563,7 +563,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
                 "seq.at(budget).refit(source)"
             )
         problem = self.problem.replace(source=source, always=order)
-        found: Self = answered(problem, "anytime_sequence", max_groups=max(len(order), 1))
+        found: Self = answer_of(problem, "anytime_sequence", max_groups=max(len(order), 1))
         return found
 
     def cross_validate(self, source: Any, grid: Any = None, **options: Any) -> Any:
@@ -575,7 +575,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         grid, options : as of `dbselect.cross_validate`; others are those of the search
         """
         asked = {**self.call.options, **options}
-        return answered(self.problem.on(source), "cross_validate", self.call.method, grid, **asked)
+        return answer_of(self.problem.on(source), "cross_validate", self.call.method, grid, **asked)
 
     def drift(self, a: Any, b: Any = None) -> Any:
         """Compare two sets of rows for the problem that was searched, as `dbselect.drift`.
@@ -585,8 +585,8 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         a, b : tables or Grams of the same columns; without b the rows of the search and a
         """
         if b is None:
-            return answered(self.problem, "_drift_from", self, a)
-        return answered(self.problem.on(a), "drift", b)
+            return answer_of(self.problem, "_drift_from", self, a)
+        return answer_of(self.problem.on(a), "drift", b)
 
     def explained_at(self, budget: float) -> float:
         """Return what the longest prefix within a budget explains."""
@@ -715,7 +715,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         True
         """
         told = {"held_out": held_out, "segments": segments, "title": title, "unit": unit}
-        answered(self.problem, "_write_report", self, path, source, **told)
+        answer_of(self.problem, "_write_report", self, path, source, **told)
 
     @abstractmethod
     def to_struct(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dbselect.record.inputs import MissingColumns, check_missing_columns
 from dbselect.results.sequence import Sequence
 from dbselect.sklearn.estimator import AnytimeEstimator
 from dbselect.sklearn.inputs import as_polars, complete, dense, has_text, rows_to_predict
-from dbselect.spec.spec import answered
+from dbselect.spec.spec import answer_of
 
 Numbers = npt.NDArray[np.float64]
 
@@ -53,7 +53,7 @@ class PredictingEstimator(AnytimeEstimator):
             model, own = self.model_, self.sequence_
             groups = {name: own.groups.columns[name] for name in model.groups}
             problem = own.problem.on_gram(own.gram).replace(groups=groups, costs=None, always=())
-            self._arrived = own, answered(problem, "predictor")
+            self._arrived = own, answer_of(problem, "predictor")
         rows, names = self._partial_rows(X)
         found = self._arrived[1].predict(rows, columns=names, missing_columns="unavailable")
         return np.asarray(found["prediction"].to_numpy())

@@ -176,7 +176,7 @@ def problem_of(*values: Any, **fields: Any) -> Spec:
     return made
 
 
-def answered(problem: Spec, method: str, /, *values: Any, **options: Any) -> Any:
+def answer_of(problem: Spec, method: str, /, *values: Any, **options: Any) -> Any:
     """Return the answer of a method of a problem, which the rooms below it know by name only."""
     return getattr(problem, method)(*values, **options)
 

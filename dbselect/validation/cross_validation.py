@@ -16,6 +16,7 @@ from dbselect.results.fields import StoredFields
 from dbselect.results.selected import AnyModel, model_in
 from dbselect.spec.methods import METHODS
 from dbselect.spec.spec import Spec
+from dbselect.validation.grid import answer
 from dbselect.validation.held_out import CHOICES, STD_ERROR
 from dbselect.validation.scoring.metrics import METRICS
 
@@ -189,7 +190,7 @@ class CrossValidation(StoredFields, InNotebooks):
         options = {**self.options, **self.grid[row["point"]]}
         is_gram = isinstance(source, Gram)
         problem = self.problem.on_gram(source) if is_gram else self.problem.on(source)
-        result = model_in(uninterrupted(answered(problem, self.method, options)))
+        result = model_in(uninterrupted(answer(problem, self.method, options)))
         if isinstance(result, AnyModel):
             return result
         model: AnyModel = result.model(min(row["step"], len(result.spent) - 1))

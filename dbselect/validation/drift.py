@@ -21,7 +21,7 @@ from dbselect.search.table import gram_given, policy_but_for, table_of
 from dbselect.sources.read import gram as read_gram
 from dbselect.spec.options import AnytimeOptions
 from dbselect.spec.refusals import refuse
-from dbselect.spec.spec import Spec, answered
+from dbselect.spec.spec import Spec, answer_of
 from dbselect.validation.scoring.evaluate import evaluate, gram_there
 
 #: Lines of the picture -> columns of `Drift.worth`.
@@ -179,7 +179,9 @@ def _compared(problem: Spec, one: Gram, two: Gram, search: Mapping[str, Any]) ->
         if why is not None:
             raise DataError(f"in {name}, {why}")
     before, after = (
-        cast(Sequence, uninterrupted(answered(problem.on_gram(gram), "anytime_sequence", **search)))
+        cast(
+            Sequence, uninterrupted(answer_of(problem.on_gram(gram), "anytime_sequence", **search))
+        )
         for gram in (one, two)
     )
     return Drift(
@@ -303,7 +305,7 @@ def _coefficients(problem: Spec, one: Gram, two: Gram, before: Sequence) -> pl.D
 def _fitted(problem: Spec, columns: list[str]) -> pl.DataFrame:
     """Return term, estimate and std_error, which is NULL where a Gram does not determine it."""
     asked = problem.replace(groups=None, costs=None, always=(), ridge=0.0, scale=True)
-    model: Model = answered(asked, "fit", columns)
+    model: Model = answer_of(asked, "fit", columns)
     try:
         return model.summary().select("term", "estimate", "std_error")
     except DataError:
@@ -322,7 +324,7 @@ def _worth(
     # The same groups, in the same order, on the other rows.
     forced = {**options, "max_groups": max(len(order), 1), "budget": None}
     asked = problem.on_gram(two).replace(always=order)
-    again = uninterrupted(answered(asked, "anytime_sequence", **forced)).steps["r2"]
+    again = uninterrupted(answer_of(asked, "anytime_sequence", **forced)).steps["r2"]
     own = [after.r2[longest_within(after.spent, spent)] for spent in steps["spent"]]
     return steps.select("step", "group", "spent", pl.col("r2").alias("r2_a")).with_columns(
         there.alias("r2_b"),

@@ -24,7 +24,7 @@ from dbselect.spec.fields import OF_METHOD
 from dbselect.spec.options import KnockoffOptions
 from dbselect.spec.refusals import refuse
 from dbselect.spec.spec import Spec
-from dbselect.validation.grid import MethodOf, check_options, checked_method, name_of_method
+from dbselect.validation.grid import MethodOf, answer, check_options, checked_method, name_of_method
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +258,7 @@ def _statistic(
         source=gram, target="y", groups=asked, costs=costs, weight=None, null_policy="skip",
         rows=None, terms=None,
     )  # fmt: skip
-    found = uninterrupted(answered(problem, method, options))
+    found = uninterrupted(answer(problem, method, options))
     if not isinstance(found, Prefixes) or isinstance(found, JointSequence):
         raise ArgumentError(
             f"method returns a {type(found).__name__}; it must return a sequence of one response"

@@ -25,7 +25,7 @@ from dbselect.record.steps import BUDGET_SLACK
 from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.results.prediction.predict import prediction_table
 from dbselect.sources.request import check_seed
-from dbselect.spec.spec import Spec, answered
+from dbselect.spec.spec import Spec, answer_of
 
 Mask = npt.NDArray[Any]
 
@@ -169,12 +169,12 @@ class _Market:
             raise ArgumentError(
                 f"family is {str(problem.family)!r}; simulate compares rules by linear models"
             )
-        self.predictor = predictor = answered(problem, "predictor")
+        self.predictor = predictor = answer_of(problem, "predictor")
         self.names, self.costs = predictor.groups.names, predictor.groups.costs
         for name, share in fails.items():
             predictor.groups.number(name, "unavailable")
             FRACTION.check(f"unavailable of '{name}'", share)
-        steps = answered(problem.on_gram(predictor.gram), "anytime_sequence").records
+        steps = answer_of(problem.on_gram(predictor.gram), "anytime_sequence").records
         self.order = [step.group for step in steps]
         self.fields = _fields_of(predictor)
         target = predictor.target

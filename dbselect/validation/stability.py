@@ -31,7 +31,7 @@ from dbselect.spec.methods import CHOOSING
 from dbselect.spec.options import StabilityOptions
 from dbselect.spec.refusals import refuse
 from dbselect.spec.spec import Spec
-from dbselect.validation.grid import MethodOf, check_options, checked_method, name_of_method
+from dbselect.validation.grid import MethodOf, answer, check_options, checked_method, name_of_method
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +203,7 @@ def stability(problem: Spec, method: MethodOf = "anytime_sequence", **options: A
     with turns(len(grams), "records", known["callback"]) as turn:
         for number, gram in grams.items():
             try:
-                result = uninterrupted(answered(problem.on_gram(gram), method, options))
+                result = uninterrupted(answer(problem.on_gram(gram), method, options))
                 found.append(_choices(result))
             except DataError as error:
                 unusable[number] = str(error)

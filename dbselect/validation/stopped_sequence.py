@@ -17,7 +17,7 @@ from dbselect.sources.request import folding_of
 from dbselect.spec.fields import OF_METHOD
 from dbselect.spec.options import StoppedOptions
 from dbselect.spec.refusals import refuse
-from dbselect.spec.spec import Spec, answered
+from dbselect.spec.spec import Spec, answer_of
 from dbselect.validation.cross_validate import cross_validate
 from dbselect.validation.cross_validation import CrossValidation
 from dbselect.validation.grid import check_options
@@ -175,7 +175,7 @@ def stopped_sequence(problem: Spec, **options: Any) -> StoppedSequence:
         most = max(end, 1)
         found = scored(most)  # the choice is among the steps up to the end
     whole = problem.on_gram(found.sources[0][1])
-    sequence: Any = uninterrupted(answered(whole, "anytime_sequence", max_groups=most, **options))
+    sequence: Any = uninterrupted(answer_of(whole, "anytime_sequence", max_groups=most, **options))
     return StoppedSequence(sequence, found, patience, known["choice"])
 
 

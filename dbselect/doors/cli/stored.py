@@ -14,7 +14,7 @@ from dbselect.results.prediction.predict import Predicting
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.sequence import Sequence
 from dbselect.results.stored import of_record, read
-from dbselect.spec.spec import answered
+from dbselect.spec.spec import answer_of
 
 
 def source_of(source: str) -> Any:
@@ -46,7 +46,7 @@ def stored_predictor(path: str) -> AnytimePredictor:
     """Read a predictor, or make it of the Gram of a linear sequence; else SourceError."""
     found = _stored(path)
     if isinstance(found, Sequence):
-        found = answered(found.problem.on_gram(found.gram), "predictor")
+        found = answer_of(found.problem.on_gram(found.gram), "predictor")
     if not isinstance(found, AnytimePredictor):
         raise SourceError(f"'{path}' is neither a predictor nor a sequence of one linear model")
     return found

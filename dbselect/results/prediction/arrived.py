@@ -40,7 +40,7 @@ from dbselect.results.prediction.predict import are_mappings, check_there, read_
 from dbselect.results.store import to_table
 from dbselect.spec.combination import require_single_target
 from dbselect.spec.refusals import refuse
-from dbselect.spec.spec import Spec, answered, problem_of
+from dbselect.spec.spec import Spec, answer_of, problem_of
 
 #: Columns that the predictions have only with a level.
 BOUNDS = ("lower", "upper")
@@ -131,10 +131,10 @@ class AnytimePredictor(files.Stored, InNotebooks):
             problem = problem_of(source, target, groups, costs, **options)
         if approximate and not problem.is_linear:
             require_single_target(problem.target)
-            gram = answered(problem, "_projected_gram")
+            gram = answer_of(problem, "_projected_gram")
         else:
             refuse(problem, "predictor")
-            gram, _ = answered(problem, "_gram_of_problem")
+            gram, _ = answer_of(problem, "_gram_of_problem")
         self._set(problem, gram)
         if problem.is_linear:
             self._warn_of_dependence()
