@@ -2,7 +2,7 @@
 
 import numbers
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypedDict
 
 from dbselect.families import Family
 from dbselect.options.kinds import (
@@ -18,8 +18,10 @@ from dbselect.options.kinds import (
 )
 from dbselect.options.names import FamilyName, GramName
 from dbselect.options.option import Option
-from dbselect.record.terms import Terms
-from dbselect.sources.request import NullPolicy
+
+if TYPE_CHECKING:
+    from dbselect.record.terms import Terms
+    from dbselect.sources.request import NullPolicy
 
 #: A value of a column of text, of booleans or of numbers.
 Level: TypeAlias = str | bool | float

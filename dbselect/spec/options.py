@@ -1,9 +1,8 @@
 """The options of every method, once; a test compares them with native/src/methods/options.rs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
-from dbselect.objectives.contract import Objective
 from dbselect.options.kinds import (
     ALPHA,
     ANYTHING,
@@ -48,7 +47,10 @@ from dbselect.options.names import (
     VariantName,
 )
 from dbselect.options.option import REQUIRED, Option
-from dbselect.sources.progress import Progress
+
+if TYPE_CHECKING:
+    from dbselect.objectives.contract import Objective
+    from dbselect.sources.progress import Progress
 
 Callback = Annotated[
     "Callable[[Progress], object] | None",
