@@ -25,9 +25,10 @@ from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import Selected
 from dbselect.results.sequence import Sequence as LinearSequence
 from dbselect.sources.types import Source
-from dbselect.spec import options as table
+from dbselect.spec import options
 from dbselect.spec.fields import FIRST, GRID, METHOD, OF_METHOD, ProblemOptions
 from dbselect.spec.methods import METHODS
+from dbselect.spec.options import TablesOptions
 from dbselect.spec.spec import Target
 from dbselect.validation.cross_validation import CrossValidation
 from dbselect.validation.drift import Drift, drift_from
@@ -51,11 +52,11 @@ def ask(
     return method(Problem(source, target, groups, costs, **fields), *first, **asked)
 
 
-class AnytimeCall(table.AnytimeOptions, ProblemOptions):
+class AnytimeCall(options.AnytimeOptions, ProblemOptions):
     """Options of a call of `anytime_sequence` or of `drift`."""
 
 
-@shows(table.AnytimeOptions, ProblemOptions, first=FIRST, like=Problem.anytime_sequence)
+@shows(options.AnytimeOptions, ProblemOptions, first=FIRST, like=Problem.anytime_sequence)
 def anytime_sequence(
     source: Source,
     target: Target | None = None,
@@ -67,11 +68,11 @@ def anytime_sequence(
     return ask(Problem.anytime_sequence, source, target, groups, costs, options)
 
 
-class FobaCall(table.FobaOptions, ProblemOptions):
+class FobaCall(options.FobaOptions, ProblemOptions):
     """Options of a call of `foba`."""
 
 
-@shows(table.FobaOptions, ProblemOptions, first=FIRST, like=Problem.foba)
+@shows(options.FobaOptions, ProblemOptions, first=FIRST, like=Problem.foba)
 def foba(
     source: Source,
     target: Target | None = None,
@@ -83,11 +84,11 @@ def foba(
     return ask(Problem.foba, source, target, groups, costs, options)
 
 
-class BackwardCall(table.BackwardOptions, ProblemOptions):
+class BackwardCall(options.BackwardOptions, ProblemOptions):
     """Options of a call of `backward`."""
 
 
-@shows(table.BackwardOptions, ProblemOptions, first=FIRST, like=Problem.backward)
+@shows(options.BackwardOptions, ProblemOptions, first=FIRST, like=Problem.backward)
 def backward(
     source: Source,
     target: Target | None = None,
@@ -99,11 +100,11 @@ def backward(
     return ask(Problem.backward, source, target, groups, costs, options)
 
 
-class FloatingCall(table.FloatingOptions, ProblemOptions):
+class FloatingCall(options.FloatingOptions, ProblemOptions):
     """Options of a call of `floating`."""
 
 
-@shows(table.FloatingOptions, ProblemOptions, first=FIRST, like=Problem.floating)
+@shows(options.FloatingOptions, ProblemOptions, first=FIRST, like=Problem.floating)
 def floating(
     source: Source,
     target: Target | None = None,
@@ -115,11 +116,11 @@ def floating(
     return ask(Problem.floating, source, target, groups, costs, options)
 
 
-class StepCall(table.StepOptions, ProblemOptions):
+class StepCall(options.StepOptions, ProblemOptions):
     """Options of a call of `step`."""
 
 
-@shows(table.StepOptions, ProblemOptions, first=FIRST, like=Problem.step)
+@shows(options.StepOptions, ProblemOptions, first=FIRST, like=Problem.step)
 def step(
     source: Source,
     target: Target | None = None,
@@ -131,11 +132,11 @@ def step(
     return ask(Problem.step, source, target, groups, costs, options)
 
 
-class ExchangeCall(table.ExchangeOptions, ProblemOptions):
+class ExchangeCall(options.ExchangeOptions, ProblemOptions):
     """Options of a call of `exchange`."""
 
 
-@shows(table.ExchangeOptions, ProblemOptions, first=FIRST, like=Problem.exchange)
+@shows(options.ExchangeOptions, ProblemOptions, first=FIRST, like=Problem.exchange)
 def exchange(
     source: Source,
     target: Target | None = None,
@@ -147,11 +148,11 @@ def exchange(
     return ask(Problem.exchange, source, target, groups, costs, options)
 
 
-class GreedyCall(table.GreedyOptions, ProblemOptions):
+class GreedyCall(options.GreedyOptions, ProblemOptions):
     """Options of a call of `greedy`."""
 
 
-@shows(table.GreedyOptions, ProblemOptions, first=FIRST, like=Problem.greedy)
+@shows(options.GreedyOptions, ProblemOptions, first=FIRST, like=Problem.greedy)
 def greedy(
     source: Source,
     target: Target | None = None,
@@ -163,11 +164,11 @@ def greedy(
     return ask(Problem.greedy, source, target, groups, costs, options)
 
 
-class DashCall(table.DashOptions, ProblemOptions):
+class DashCall(options.DashOptions, ProblemOptions):
     """Options of a call of `dash`."""
 
 
-@shows(table.DashOptions, ProblemOptions, first=FIRST, like=Problem.dash)
+@shows(options.DashOptions, ProblemOptions, first=FIRST, like=Problem.dash)
 def dash(
     source: Source,
     target: Target | None = None,
@@ -179,11 +180,11 @@ def dash(
     return ask(Problem.dash, source, target, groups, costs, options)
 
 
-class SghtCall(table.SghtOptions, ProblemOptions):
+class SghtCall(options.SghtOptions, ProblemOptions):
     """Options of a call of `sght`."""
 
 
-@shows(table.SghtOptions, ProblemOptions, first=FIRST, like=Problem.sght)
+@shows(options.SghtOptions, ProblemOptions, first=FIRST, like=Problem.sght)
 def sght(
     source: Source,
     target: Target | None = None,
@@ -195,11 +196,11 @@ def sght(
     return ask(Problem.sght, source, target, groups, costs, options)
 
 
-class LassoPathCall(table.LassoPathOptions, ProblemOptions):
+class LassoPathCall(options.LassoPathOptions, ProblemOptions):
     """Options of a call of `lasso_path`."""
 
 
-@shows(table.LassoPathOptions, ProblemOptions, first=FIRST, like=Problem.lasso_path)
+@shows(options.LassoPathOptions, ProblemOptions, first=FIRST, like=Problem.lasso_path)
 def lasso_path(
     source: Source,
     target: Target | None = None,
@@ -211,11 +212,11 @@ def lasso_path(
     return ask(Problem.lasso_path, source, target, groups, costs, options)
 
 
-class GroupLassoPathCall(table.GroupLassoPathOptions, ProblemOptions):
+class GroupLassoPathCall(options.GroupLassoPathOptions, ProblemOptions):
     """Options of a call of `group_lasso_path`."""
 
 
-@shows(table.GroupLassoPathOptions, ProblemOptions, first=FIRST, like=Problem.group_lasso_path)
+@shows(options.GroupLassoPathOptions, ProblemOptions, first=FIRST, like=Problem.group_lasso_path)
 def group_lasso_path(
     source: Source,
     target: Target | None = None,
@@ -227,12 +228,12 @@ def group_lasso_path(
     return ask(Problem.group_lasso_path, source, target, groups, costs, options)
 
 
-class BestWithinCall(table.BestWithinOptions, ProblemOptions):
+class BestWithinCall(options.BestWithinOptions, ProblemOptions):
     """Options of a call of `best_within`."""
 
 
 @shows(
-    table.BestWithinOptions, ProblemOptions, like=Problem.best_within,
+    options.BestWithinOptions, ProblemOptions, like=Problem.best_within,
     first=(*FIRST[:2], "budget : limit on the summed cost, >= 0", *FIRST[2:]),
 )  # fmt: skip
 def best_within(
@@ -248,12 +249,12 @@ def best_within(
     return ask(Problem.best_within, source, target, groups, costs, options, budget)
 
 
-class FitCall(table.FitOptions, ProblemOptions):
+class FitCall(options.FitOptions, ProblemOptions):
     """Options of a call of `fit`."""
 
 
 @shows(
-    table.FitOptions, ProblemOptions, like=Problem.fit,
+    options.FitOptions, ProblemOptions, like=Problem.fit,
     first=(
         *FIRST[:2], "columns : names and globs; default: all columns of the groups", *FIRST[2:],
     ),
@@ -271,7 +272,7 @@ def fit(
 
 
 @shows(
-    table.CrossValidateOptions, ProblemOptions, like=Problem.cross_validate,
+    options.CrossValidateOptions, ProblemOptions, like=Problem.cross_validate,
     first=(
         "source : table, with `folds`; or records of folds, as `gram_by` returns them: a frame "
         "with the columns ``fold`` and ``gram``, others being keys of segments, or a list of Grams",
@@ -294,7 +295,7 @@ def cross_validate(
 
 
 @shows(
-    table.StabilityOptions, ProblemOptions, like=Problem.stability,
+    options.StabilityOptions, ProblemOptions, like=Problem.stability,
     first=(*FIRST, METHOD, OF_METHOD),
 )  # fmt: skip
 def stability(
@@ -311,7 +312,7 @@ def stability(
     return Problem(source, target, groups, costs, **fields).stability(method, **own)
 
 
-@shows(table.KnockoffOptions, ProblemOptions, like=Problem.knockoffs, first=(*FIRST, OF_METHOD))
+@shows(options.KnockoffOptions, ProblemOptions, like=Problem.knockoffs, first=(*FIRST, OF_METHOD))
 def knockoffs(
     source: Source,
     target: str,
@@ -325,7 +326,7 @@ def knockoffs(
 
 
 @shows(
-    table.AnytimeOptions, ProblemOptions, like=Problem.drift,
+    options.AnytimeOptions, ProblemOptions, like=Problem.drift,
     first=(
         "a, b : tables or Grams of the same columns; or a sequence, which has all that follows "
         "from its search, and rows to compare with those of it", *FIRST[1:],
@@ -351,12 +352,12 @@ def drift(
     return drift_from(a, b)
 
 
-class TablesCall(table.TablesOptions, ProblemOptions):
+class TablesCall(options.TablesOptions, ProblemOptions):
     """Options of a call of `anytime_tables`."""
 
 
 @shows(
-    table.TablesOptions, ProblemOptions, like=tables_sequence,
+    options.TablesOptions, ProblemOptions, like=tables_sequence,
     first=(
         "facts : table with the target and the keys, which can be read again",
         "target : column of the facts to predict",
@@ -376,7 +377,7 @@ def anytime_tables(
     **options: Unpack[TablesCall],
 ) -> LinearSequence:
     """Order tables to join to facts."""
-    check_known("anytime_tables", options, [*options_of(table.TablesOptions), *PROBLEM_FIELDS])
+    check_known("anytime_tables", options, [*options_of(TablesOptions), *PROBLEM_FIELDS])
     fields, own = apart(options)
     return tables_sequence(Problem(facts, target, groups, costs, **fields), candidates, **own)
 
@@ -384,7 +385,7 @@ def anytime_tables(
 _GRAMS = "grams : DataFrame with a column ``gram`` of Gram records, as `gram_by` returns it"
 
 
-@shows(table.AnytimeOptions, ProblemOptions, like=sequences_of, first=(_GRAMS, *FIRST[1:]))
+@shows(options.AnytimeOptions, ProblemOptions, like=sequences_of, first=(_GRAMS, *FIRST[1:]))
 def anytime_sequence_by(
     grams: pl.DataFrame,
     target: str,

@@ -46,7 +46,7 @@ def without_marks(gram: Gram) -> Gram:
 
 
 def finished_gram(found: Gram, request: Request) -> Gram:
-    """Check the Gram that was read, of a request or of its `marked`, and fill it."""
+    """Check what was read, of a request or its `marked`, fill it, and let its levels add up."""
     check_missing(request.refusing, found.missing)
     tell_skipped(found, request)
     found = without_marks(found)
@@ -75,7 +75,7 @@ def _skipping(request: Request, missing: Mapping[str, int]) -> dict[str, int]:
 
 
 def finished_groups(records: pl.DataFrame, request: Request) -> pl.DataFrame:
-    """Check the records that were read, of a request or of its `marked`, and fill them."""
+    """Do with each of the records what `finished_gram` does with one."""
     tell_groups(*counted(records), request)
     records = filled_groups(records, request)
     if records.is_empty() or not has_dependences(request.terms):

@@ -6,7 +6,7 @@ from typing import Any
 
 from dbselect.options.kinds import AT_LEAST_ZERO, COLUMNS
 from dbselect.options.option import REQUIRED, Option, options_of
-from dbselect.spec import options as table
+from dbselect.spec import options
 from dbselect.spec.fields import ProblemOptions
 
 
@@ -57,122 +57,122 @@ _TESTED: dict[str, Any] = {
 METHODS: dict[str, Method] = {
     "anytime_sequence": Method(
         "order groups of columns by how much prediction each buys for its cost",
-        table.AnytimeOptions,
+        options.AnytimeOptions,
         "sequence",
     ),
     "foba": Method(
         "add groups greedily, and give back those that later ones made dispensable",
-        table.FobaOptions,
+        options.FobaOptions,
         "sequence",
     ),
     "backward": Method(
         "start from all groups and remove the least useful one, again and again",
-        table.BackwardOptions,
+        options.BackwardOptions,
         "sequence",
     ),
     "floating": Method(
         "add groups greedily, and go back to fewer where these explain more than ever for the cost",
-        table.FloatingOptions,
+        options.FloatingOptions,
         "sequence",
     ),
     "step": Method(
         "add or remove the group that lowers AIC most, until none does",
-        table.StepOptions,
+        options.StepOptions,
         "sequence",
     ),
     "group_lasso": Method(
         "order groups by the penalty of the group lasso at which each enters",
-        table.GroupLassoOptions,
+        options.GroupLassoOptions,
         "sequence",
         in_sql=False,
     ),
     "exchange": Method(
         "choose k groups greedily, then exchange one for another until none of that helps",
-        table.ExchangeOptions,
+        options.ExchangeOptions,
         "model",
     ),
     "dash": Method(
         "choose k groups in few adaptive rounds, random sets of good ones at a time",
-        table.DashOptions,
+        options.DashOptions,
         "model",
     ),
     "greedy": Method(
         "choose k groups, the one of the largest gain each time",
-        table.GreedyOptions,
+        options.GreedyOptions,
         "model",
         in_sql=False,
     ),
     "top_k": Method(
         "choose the k groups that explain most alone",
-        table.BaselineOptions,
+        options.BaselineOptions,
         "model",
         in_sql=False,
     ),
     "random_k": Method(
         "choose k groups at random",
-        table.BaselineOptions,
+        options.BaselineOptions,
         "model",
         in_sql=False,
     ),
     "sght": Method(
         "fit a model on few columns in few groups, by hard thresholding",
-        table.SghtOptions,
+        options.SghtOptions,
         "model",
     ),
     "best_within": Method(
         "fit the groups that explain most for a budget, with proof",
-        table.BestWithinOptions,
+        options.BestWithinOptions,
         "proof",
         _BUDGET,
     ),
     "lasso": Method(
         "fit the lasso, or the elastic net, at one penalty",
-        table.LassoOptions,
+        options.LassoOptions,
         "penalised",
     ),
     "sparse_group_lasso": Method(
         "fit the sparse group lasso at one penalty",
-        table.SparseGroupLassoOptions,
+        options.SparseGroupLassoOptions,
         "penalised",
     ),
     "fit": Method(
         "fit a model on some columns, all of them",
-        table.FitOptions,
+        options.FitOptions,
         "fit",
         _COLUMNS,
     ),
     "knockoffs": Method(
         "select groups with a bound on the expected share of false ones",
-        table.KnockoffOptions,
+        options.KnockoffOptions,
         "selection",
     ),
     "lasso_path": Method(
         "fit the lasso, or the elastic net, for falling penalties",
-        table.LassoPathOptions,
+        options.LassoPathOptions,
         "other",
         in_sql=False,
     ),
     "group_lasso_path": Method(
         "fit the group lasso for falling penalties",
-        table.GroupLassoPathOptions,
+        options.GroupLassoPathOptions,
         "other",
         in_sql=False,
     ),
     "cross_validate": Method(
         "score a method on rows held out",
-        table.CrossValidateOptions,
+        options.CrossValidateOptions,
         "other",
         in_sql=False,
     ),
     "stability": Method(
         "count how often a method chooses each group of rows drawn anew",
-        table.StabilityOptions,
+        options.StabilityOptions,
         "other",
         in_sql=False,
     ),
     "stopped_sequence": Method(
         "order groups, and end where rows held out are predicted no better",
-        table.StoppedOptions,
+        options.StoppedOptions,
         "other",
         in_sql=False,
     ),
@@ -184,35 +184,35 @@ _LEAST_SQUARES = ("intercept",)
 OF_FITS: dict[str, Method] = {
     "summary": Method(
         "return the coefficients of `fit` with standard errors, tests and intervals",
-        table.SummaryOptions,
+        options.SummaryOptions,
         "summary",
         _COLUMNS,
         fields=_LEAST_SQUARES,
     ),
     "vif": Method(
         "return by how much dependence on the other columns inflates the variance of a coefficient",
-        table.NoOptions,
+        options.NoOptions,
         "vif",
         _COLUMNS,
         fields=_LEAST_SQUARES,
     ),
     "partial_correlations": Method(
         "return the correlation of each column with the target, given the others",
-        table.NoOptions,
+        options.NoOptions,
         "partial_correlations",
         _COLUMNS,
         fields=_LEAST_SQUARES,
     ),
     "condition_number": Method(
         "return the condition number of the columns' correlations",
-        table.NoOptions,
+        options.NoOptions,
         "condition_number",
         _COLUMNS,
         fields=_LEAST_SQUARES,
     ),
     "f_test": Method(
         "return the F test that the coefficients of some columns are all 0",
-        table.NoOptions,
+        options.NoOptions,
         "f_test",
         _TESTED | _COLUMNS,
         fields=_LEAST_SQUARES,

@@ -1,9 +1,8 @@
-"""What is known of columns by construction: the levels of a category add up to 1, its cells too.
+"""Dependences that the terms of a Gram tell: levels add up to 1, cells of a product to their level.
 
-Columns of a product are summed by themselves, so that the sum of the cells of a level differs from
-the column of the level by the rounding of many rows, which is much beside a cell of few. The
-columns of most variance are therefore written as sums of the others, so that what depends on others
-does so but for the last digit, however few rows a cell has.
+Sums over many rows are rounded, so that a level and the sum of its cells differ by what is much
+beside a cell of few rows, and rank would be decided by rounding. Therefore the columns of most
+variance are computed as sums of the others.
 """
 
 from collections.abc import Iterable
@@ -22,9 +21,9 @@ ROUNDING = 1e-11
 
 
 def depending(gram: Gram, terms: Terms) -> Gram:
-    """Return a Gram in which the dependences of some terms hold to the last digit.
+    """Return the Gram in which the dependences of some terms hold but for the last digits.
 
-    O(r D + z D) for r dependences of the terms, and z columns that take part in them.
+    O(D^2 + r z D) for r dependences, each of z columns; r D more numbers in memory.
     """
     place = {name: at for at, name in enumerate(gram.columns)}
     found = [
