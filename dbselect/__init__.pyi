@@ -10,16 +10,12 @@ from dbselect.doors.sql import register as register
 from dbselect.errors import DbselectError as DbselectError
 from dbselect.methods.design import a_optimal as a_optimal
 from dbselect.problem.calls import anytime_sequence as anytime_sequence
-from dbselect.problem.calls import anytime_sequence_by as anytime_sequence_by
-from dbselect.problem.calls import anytime_tables as anytime_tables
 from dbselect.problem.calls import backward as backward
 from dbselect.problem.calls import best_within as best_within
 from dbselect.problem.calls import cross_validate as cross_validate
 from dbselect.problem.calls import dash as dash
-from dbselect.problem.calls import drift as drift
 from dbselect.problem.calls import exchange as exchange
 from dbselect.problem.calls import fit as fit
-from dbselect.problem.calls import fit_by as fit_by
 from dbselect.problem.calls import floating as floating
 from dbselect.problem.calls import foba as foba
 from dbselect.problem.calls import greedy as greedy
@@ -30,6 +26,10 @@ from dbselect.problem.calls import sght as sght
 from dbselect.problem.calls import stability as stability
 from dbselect.problem.calls import step as step
 from dbselect.problem.problem import Problem as Problem
+from dbselect.problem.records import anytime_sequence_by as anytime_sequence_by
+from dbselect.problem.records import fit_by as fit_by
+from dbselect.problem.several import anytime_tables as anytime_tables
+from dbselect.problem.several import drift as drift
 from dbselect.record.gram import Gram as Gram
 from dbselect.record.terms import Terms as Terms
 from dbselect.results.prediction.arrived import AnytimePredictor as AnytimePredictor

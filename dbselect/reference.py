@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dbselect.errors import ArgumentError, DataError
 from dbselect.objectives.smooth import RowSquares
 from dbselect.options.kinds import ALPHA, COUNT, NOT_NEGATIVE, POSITIVE, SHARE, one_of, whole
-from dbselect.problem.building_blocks import (
+from dbselect.problem.calls import (
     group_lasso,
     lasso,
     random_k,

@@ -8,7 +8,7 @@ import numpy as np
 from reference import Table
 
 import dbselect as ds
-from dbselect.methods.sequences.anytime import sequence_in_passes
+from dbselect.methods.anytime import sequence_in_passes
 from dbselect.options.names import PROBLEM_FIELDS
 
 EPS = np.finfo(np.float64).eps

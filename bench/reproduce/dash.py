@@ -13,8 +13,8 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression, lars_path_gram
 
 import dbselect as ds
-from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import linear
+from dbselect.linear.state import LinearState
 from dbselect.selection.dash import LITERAL, PRACTICE, DashAsk, best_guess
 from reproduce.claims import Claim, said
 from reproduce.page import Study, lines, prose, spread, table

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 import dbselect as ds
-from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import linear
+from dbselect.linear.state import LinearState
 from dbselect.selection.dash import DashAsk, best_guess
 from reproduce.claims import said
 from reproduce.dash import D1, gram_of, names_of, regression, timed

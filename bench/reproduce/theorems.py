@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import dbselect as ds
-from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import linear
+from dbselect.linear.state import LinearState
 from dbselect.selection.dash import LITERAL, DashAsk, best_guess
 from reproduce.claims import said
 from reproduce.origin import through_origin

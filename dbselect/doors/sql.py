@@ -16,7 +16,7 @@ from dbselect.doors import macros
 from dbselect.doors.extension import LOWEST_DUCKDB, extension_path
 from dbselect.doors.macros import sql_type
 from dbselect.errors import ArgumentError, EngineError, SourceError, shown
-from dbselect.methods.sequences.anytime import sequence_in_passes
+from dbselect.methods.anytime import sequence_in_passes
 from dbselect.options.names import PROBLEM_FIELDS
 from dbselect.options.option import checked_options as check_options
 from dbselect.problem.problem import Problem

@@ -36,9 +36,9 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
-from dbselect.engine.linear_state import LinearState
 from dbselect.glm.expansion import Coefficients, Expansion, Secant, secant, secant_step
 from dbselect.linear.problem import Index, Linear
+from dbselect.linear.state import LinearState
 from dbselect.record.gram import Matrix, Vector
 
 #: A predicted decrease below this share of the null deviance is rounding.

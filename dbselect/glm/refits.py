@@ -21,10 +21,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dbselect.engine.linear_state import RANK_SHARE, by_size
 from dbselect.glm.held_rows import Block, HeldRows, WorkingResponse
 from dbselect.glm.newton import HALVINGS, GlmFit, GlmProblem, completed, extended, reduced, solved
 from dbselect.linear.problem import Index, blocks_of, inverse_root
+from dbselect.linear.state import RANK_SHARE, by_size
 from dbselect.record.gram import Matrix, Vector
 
 #: Share of the null deviance that a refit leaves: a tenth of what counts as a gain.

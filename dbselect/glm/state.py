@@ -11,9 +11,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from dbselect.engine.linear_state import LinearState
 from dbselect.glm.newton import GlmFit, GlmProblem, Read, best_of, completed, extended, solved
 from dbselect.linear.problem import Index
+from dbselect.linear.state import LinearState
 from dbselect.record.gram import Matrix, Vector
 
 #: Share of the null deviance below which a gain is what two refits leave: each ends where

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.engine.linear_state import LinearState
 from dbselect.linear.inference import Deviations, FittedRows
 from dbselect.linear.level_state import LevelState
 from dbselect.linear.levels import ByLevel
 from dbselect.linear.problem import Index, Linear, linear
+from dbselect.linear.state import LinearState
 from dbselect.record.columns import INTERCEPT
+from dbselect.record.dependences import LevelGroup
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups
-from dbselect.record.level_group import LevelGroup
 
 #: Why there is no Gram of a model.
 NO_GRAM = (

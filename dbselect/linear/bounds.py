@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy.linalg
 
-from dbselect.engine.linear_state import LinearState, by_size, shares_columns
 from dbselect.linear.problem import Index, Linear, blocks_of
+from dbselect.linear.state import LinearState, by_size, shares_columns
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.steps import ROUNDING_GAIN
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dbselect.engine.linear_state import LinearState
 from dbselect.errors import (
     ConditionWarning,
     DependenceWarning,
@@ -14,6 +13,7 @@ from dbselect.errors import (
     warn_caller,
 )
 from dbselect.linear.least_squares import LeastSquares
+from dbselect.linear.state import LinearState
 from dbselect.record.gram import Gram, Vector
 
 #: Condition number of the selected columns' correlations above which coefficients

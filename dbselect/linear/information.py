@@ -29,7 +29,7 @@ import numpy.typing as npt
 import polars as pl
 import scipy
 
-from dbselect.engine.linear_state import LinearState
+from dbselect.linear.state import LinearState
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.steps import ROUNDING_GAIN, Step
 

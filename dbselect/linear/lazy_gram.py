@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dbselect.engine.linear_state import LinearState, by_size
 from dbselect.linear.level_state import LevelState
 from dbselect.linear.levels import ByLevel
 from dbselect.linear.problem import Index, Linear
+from dbselect.linear.state import LinearState, by_size
 from dbselect.record.gram import Matrix, Vector
 
 #: Columns whose rows are read together, where the search needs fewer.

@@ -16,9 +16,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from dbselect.engine.linear_state import DEPENDENT_WEIGHT, LinearState, explained
 from dbselect.linear.levels import ByLevel, LevelBlock, WithinLevels
 from dbselect.linear.problem import Index
+from dbselect.linear.state import DEPENDENT_WEIGHT, LinearState, explained
 from dbselect.record.gram import Matrix, Vector
 
 

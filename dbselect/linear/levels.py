@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.engine.linear_state import RANK_SHARE
 from dbselect.linear.problem import Index, Linear
+from dbselect.linear.state import RANK_SHARE
 from dbselect.record.gram import Matrix, Vector
 
 #: Share of the rows' weight below which no row is without a level: shares add up to 1 then, up

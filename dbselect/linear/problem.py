@@ -26,8 +26,7 @@ from dbselect._arrow import of_numpy, of_texts
 from dbselect.errors import DataError
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector
-from dbselect.record.moments.fills import NO_SHARE
-from dbselect.record.rows import row_counts
+from dbselect.record.policies import NO_SHARE, row_counts
 
 #: A column is constant where its deviation is below this share of its mean, the rounding of
 #: the means of constant blocks; or of what rounding took from the mean, where a record knows it.

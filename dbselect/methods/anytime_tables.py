@@ -7,10 +7,10 @@ from typing import Any, Unpack, cast
 import numpy as np
 from tqdm import tqdm
 
-from dbselect.engine.linear_state import LinearState
 from dbselect.errors import ArgumentError, DataError, GroupError
 from dbselect.linear.inference import through_origin
 from dbselect.linear.problem import linear, unusable
+from dbselect.linear.state import LinearState
 from dbselect.methods.candidates import (
     Candidates,
     CandidateTable,

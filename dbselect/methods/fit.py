@@ -19,11 +19,11 @@ from dbselect.options.kinds import COLUMNS
 from dbselect.options.option import shows
 from dbselect.record import formulas
 from dbselect.record.columns import INTERCEPT, check_roles, match, with_indicators
+from dbselect.record.dependences import shares_of
 from dbselect.record.formulas import translate
 from dbselect.record.gram import Gram
 from dbselect.record.groups import Groups, groups_of
 from dbselect.record.inputs import inputs_of
-from dbselect.record.level_group import shares_of
 from dbselect.record.missing import features_of
 from dbselect.results.call import Call
 from dbselect.results.glm.model import GlmModel

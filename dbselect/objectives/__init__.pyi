@@ -3,7 +3,7 @@
 from dbselect.objectives.contract import Objective as Objective
 from dbselect.objectives.diversity import Coverage as Coverage
 from dbselect.objectives.score import Score as Score
-from dbselect.problem.building_blocks import coverage as coverage
+from dbselect.problem.calls import coverage as coverage
 from dbselect.search.rows import GlmObjective as GlmObjective
 
 __all__ = [

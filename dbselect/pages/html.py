@@ -8,7 +8,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dbselect.pages.short import NAME_LENGTH
+#: Names that are listed; of more the first, and how many others there are.
+LISTED = 8
+#: Characters of a name; of a longer one the beginning.
+NAME_LENGTH = 32
+
+
+def listed(names: Sequence[str], nothing: str = "nothing") -> str:
+    """Return names in words: ``a, b`` or ``a, b, ... and 198 more``; `nothing` without any."""
+    shown = [
+        name if len(name) <= NAME_LENGTH else name[: NAME_LENGTH - 3] + "..."
+        for name in names[:LISTED]
+    ]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f", ... and {more} more" if more else "") if shown else nothing
+
 
 #: Size of a small curve, and the space around it, in pixels.
 CURVE_WIDTH, CURVE_HEIGHT, CURVE_EDGE = 160, 40, 3

@@ -4,18 +4,17 @@ import inspect
 from typing import Any
 
 from dbselect.errors import ArgumentError
+from dbselect.methods.anytime import anytime_sequence
+from dbselect.methods.backward import backward
+from dbselect.methods.best_within import best_within
+from dbselect.methods.dash import coverage, dash, greedy, random_k, top_k
+from dbselect.methods.exchange import exchange
 from dbselect.methods.fit import fit, projected_gram
+from dbselect.methods.foba import floating, foba
 from dbselect.methods.group_lasso import group_lasso, group_lasso_path, sparse_group_lasso
 from dbselect.methods.lasso import lasso, lasso_path
-from dbselect.methods.sequences.anytime import anytime_sequence
-from dbselect.methods.sequences.backward import backward
-from dbselect.methods.sequences.foba import floating, foba
-from dbselect.methods.sequences.step import step
-from dbselect.methods.sets.best_within import best_within
-from dbselect.methods.sets.coverage import coverage
-from dbselect.methods.sets.dash import dash, greedy, random_k, top_k
-from dbselect.methods.sets.exchange import exchange
-from dbselect.methods.sets.sght import sght
+from dbselect.methods.sght import sght
+from dbselect.methods.step import step
 from dbselect.objectives.contract import Objective, is_objective
 from dbselect.options.option import (
     option_lines,

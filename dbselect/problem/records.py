@@ -1,18 +1,59 @@
 """The problem of a method that runs on Gram records alone, in SQL, Polars and frames."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Unpack
+
+import polars as pl
 
 from dbselect.errors import ArgumentError, OptionError, shown
 from dbselect.families import parse
+from dbselect.methods.records import fits_of_records, sequences_of
 from dbselect.options.kinds import NOT_NEGATIVE
 from dbselect.options.names import PROBLEM_FIELDS
-from dbselect.options.option import REQUIRED, check_known, is_default, options_of
+from dbselect.options.option import REQUIRED, check_known, is_default, options_of, shows
 from dbselect.problem.problem import Problem
+from dbselect.problem.several import AnytimeCall
+from dbselect.record.groups import Costs, GroupColumns
+from dbselect.spec import options
 from dbselect.spec.combination import require_single_target
-from dbselect.spec.fields import ProblemOptions
+from dbselect.spec.fields import FIRST, ProblemOptions
 from dbselect.spec.methods import METHODS, OF_RECORDS
+
+Groups = GroupColumns | None
+
+
+_GRAMS = "grams : DataFrame with a column ``gram`` of Gram records, as `gram_by` returns it"
+
+
+@shows(options.AnytimeOptions, ProblemOptions, like=sequences_of, first=(_GRAMS, *FIRST[1:]))
+def anytime_sequence_by(
+    grams: pl.DataFrame,
+    target: str,
+    groups: Groups = None,
+    costs: Costs | None = None,
+    **options: Unpack[AnytimeCall],
+) -> pl.DataFrame:
+    """Search each record of a frame."""
+    problem, own = of_records(
+        "anytime_sequence", target, {"groups": groups, "costs": costs, **options}
+    )
+    return sequences_of(grams, problem, own)
+
+
+@shows(
+    ProblemOptions, like=fits_of_records,
+    first=(_GRAMS, FIRST[1], "columns : names and globs; default: all but the target"),
+)  # fmt: skip
+def fit_by(
+    grams: pl.DataFrame,
+    target: str,
+    columns: Sequence[str] | None = None,
+    **options: Unpack[ProblemOptions],
+) -> pl.DataFrame:
+    """Fit each record of a frame."""
+    problem, _ = of_records("fit", target, options)
+    return fits_of_records(grams, problem, columns)
 
 
 def of_records(

@@ -18,9 +18,9 @@ from dbselect.errors import RecordError
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record import files
 from dbselect.record.columns import SUFFIX, match, position
-from dbselect.record.moments.fills import with_fills, with_joint_fills
-from dbselect.record.moments.union import check_read_alike, marked, union, zeros
+from dbselect.record.policies import with_fills, with_joint_fills
 from dbselect.record.terms import Terms
+from dbselect.record.union import check_read_alike, marked, union, zeros
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -395,7 +395,7 @@ class Gram(files.Stored, InNotebooks):
         [-1.0]
         """
         # They build on the record.
-        from dbselect.record.moments.correlations import drawn_pairs
+        from dbselect.record.correlations import drawn_pairs
 
         return drawn_pairs(self, groups, most)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dbselect.errors import ArgumentError, ColumnError
 from dbselect.record.columns import INTERCEPT, SUFFIX, match
 from dbselect.record.gram import Gram, Vector, aligned
-from dbselect.record.moments.fills import NO_SHARE, divided, shifted
+from dbselect.record.policies import NO_SHARE, divided, shifted
 from dbselect.record.terms import Terms
 
 Index = npt.NDArray[np.intp]

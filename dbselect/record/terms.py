@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError, unknown
-from dbselect.pages.short import listed
+from dbselect.pages.html import listed
 from dbselect.record import files
 from dbselect.record.bases import (
     Basis,

@@ -8,7 +8,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import FLAG
-from dbselect.pictures.steps import MOST_STEPS, Heights, step_curves, thinned
+from dbselect.pages.steps import MOST_STEPS, Heights, step_curves, thinned
 from dbselect.results.heights import cost_of_height, flat_from, serving_steps
 
 #: The row of the frame at whose cost the dotted line stands.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from dbselect.engine.linear_state import LinearState
 from dbselect.errors import ArgumentError
 from dbselect.linear.bounds import submodularity
 from dbselect.linear.problem import Linear
+from dbselect.linear.state import LinearState
 from dbselect.options.kinds import BUDGET, POSITIVE
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups

@@ -13,10 +13,10 @@ import pyarrow as pa
 from dbselect.errors import DataError, DbselectError
 from dbselect.linear import information
 from dbselect.linear.problem import Linear, linear, shares
-from dbselect.pages.short import listed
+from dbselect.pages.html import listed
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.groups import Groups
-from dbselect.record.rows import clip_share
+from dbselect.record.policies import clip_share
 from dbselect.record.steps import Step, Stop
 from dbselect.record.terms import Terms
 from dbselect.results import store

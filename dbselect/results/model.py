@@ -13,10 +13,10 @@ from dbselect.linear.inference import (
     t_quantile,
     tests,
 )
-from dbselect.pages.short import listed
+from dbselect.pages.html import listed
 from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Vector
-from dbselect.record.rows import clip_share, is_saturated, row_counts
+from dbselect.record.policies import clip_share, is_saturated, row_counts
 from dbselect.record.terms import Terms
 from dbselect.results.call import Call
 from dbselect.results.diagnosed import Diagnosed

@@ -8,18 +8,18 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from dbselect.engine.linear_state import LinearState
 from dbselect.errors import ArgumentError, DataError, DbselectError
 from dbselect.linear.information import Fits, criteria
 from dbselect.linear.problem import Linear
+from dbselect.linear.state import LinearState
 from dbselect.options.kinds import BUDGET, COUNT, check_at
 from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.short import listed
-from dbselect.pictures.growth import growth
+from dbselect.pages.growth import growth
+from dbselect.pages.html import listed
+from dbselect.record.dependences import shares_of
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups
-from dbselect.record.level_group import shares_of
-from dbselect.record.rows import clip_share, row_counts
+from dbselect.record.policies import clip_share, row_counts
 from dbselect.record.steps import BUDGET_SLACK
 from dbselect.results.call import Call, Judged
 from dbselect.results.fields import StoredFields

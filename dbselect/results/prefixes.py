@@ -16,7 +16,7 @@ from dbselect.errors import ArgumentError, warn_of_choice
 from dbselect.linear.problem import Linear
 from dbselect.options.kinds import BUDGET, check_at
 from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.short import listed
+from dbselect.pages.html import listed
 from dbselect.record import files
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of

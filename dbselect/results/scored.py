@@ -13,7 +13,7 @@ from dbselect.errors import ArgumentError, DbselectError, FieldError
 from dbselect.objectives.cross_validated import CrossValidated
 from dbselect.objectives.score import Score, std_error
 from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.short import listed
+from dbselect.pages.html import listed
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Step, Stop, is_useful, spent_after

@@ -10,9 +10,9 @@ import polars as pl
 
 from dbselect.errors import FieldError
 from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.short import listed
+from dbselect.pages.html import listed
 from dbselect.record.gram import Vector
-from dbselect.record.rows import row_counts
+from dbselect.record.policies import row_counts
 from dbselect.record.steps import Stop
 from dbselect.results.call import Call
 from dbselect.results.glm.model import GlmModel

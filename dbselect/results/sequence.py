@@ -9,16 +9,16 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from dbselect.engine.linear_state import LinearState
 from dbselect.errors import DataError, DbselectError
 from dbselect.linear import information
 from dbselect.linear.inference import FittedRows
 from dbselect.linear.information import step_tests
 from dbselect.linear.problem import Linear, linear
+from dbselect.linear.state import LinearState
+from dbselect.record.dependences import shares_of
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups
-from dbselect.record.level_group import shares_of
-from dbselect.record.rows import clip_share, row_counts
+from dbselect.record.policies import clip_share, row_counts
 from dbselect.record.steps import Step, Stop, spent_after
 from dbselect.record.terms import Terms
 from dbselect.results import store

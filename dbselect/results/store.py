@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from dbselect.errors import RecordError
-from dbselect.pages.short import listed
+from dbselect.pages.html import listed
 from dbselect.record.gram import RECORD_TYPE, Gram, Vector
 from dbselect.record.groups import Groups, costs_of
 from dbselect.record.steps import STEP_DTYPES, STEP_TYPE, Choice, Step, Stop, held_after

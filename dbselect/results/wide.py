@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from dbselect.engine.linear_state import LinearState
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.linear import information
 from dbselect.linear.beside_levels import beside_levels, fitted_rows_of
 from dbselect.linear.inference import FittedRows
 from dbselect.linear.level_state import LevelState
 from dbselect.linear.problem import Linear
-from dbselect.record.level_group import LEVEL_GROUP_TYPE, LevelGroup, shares_of
+from dbselect.linear.state import LinearState
+from dbselect.record.dependences import LEVEL_GROUP_TYPE, LevelGroup, shares_of
 from dbselect.results import store
 from dbselect.results.sequence import Sequence
 

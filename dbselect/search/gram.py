@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.engine.linear_state import LinearState
 from dbselect.linear.condition import check_held, may_leak, warn_of_leak
 from dbselect.linear.inference import FittedRows, through_origin
 from dbselect.linear.least_squares import least_squares, refined
 from dbselect.linear.problem import Index, Linear, check_filled, check_usable, linear
+from dbselect.linear.state import LinearState
+from dbselect.record.dependences import shares_of
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import groups_of, numbers_of
-from dbselect.record.level_group import shares_of
 from dbselect.record.missing import features_of
-from dbselect.record.rows import clip_share, is_saturated
+from dbselect.record.policies import clip_share, is_saturated
 from dbselect.record.steps import Step, Stop, spent_after
 from dbselect.results.call import Call
 from dbselect.results.joint import JointSequence

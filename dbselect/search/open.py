@@ -10,11 +10,11 @@ from dbselect.objectives.score import Score
 from dbselect.options.option import changed, checked_options
 from dbselect.results.call import APART, Call
 from dbselect.search.gram import GramSearch, gram_search
-from dbselect.search.lazy.search import LazySearch, lazy_search
-from dbselect.search.lazy.width import is_lazy
+from dbselect.search.lazy import LazySearch, lazy_search
 from dbselect.search.rows import GlmObjective, RowSearch, row_search
 from dbselect.search.score import ScoreSearch, check_slow, score_search
 from dbselect.search.table import gram_given, patterns_read
+from dbselect.search.width import is_lazy
 from dbselect.spec.refusals import refuse
 from dbselect.spec.spec import Spec
 

@@ -23,7 +23,7 @@ from dbselect.objectives.contract import check_unselected
 from dbselect.record.formulas import translate
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, costs_of, groups_of, numbers_of
-from dbselect.record.rows import row_counts
+from dbselect.record.policies import row_counts
 from dbselect.record.steps import Step, Stop, held_after
 from dbselect.results.call import Call
 from dbselect.results.glm.build import prefix_of, warn_of_fit

@@ -7,8 +7,8 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
-from dbselect.engine.linear_state import LinearState
 from dbselect.errors import ArgumentError, shown
+from dbselect.linear.state import LinearState
 from dbselect.objectives.contract import check_unselected, is_objective
 from dbselect.objectives.cross_validated import CrossValidated
 from dbselect.objectives.score import Score, std_error

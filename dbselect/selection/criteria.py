@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.engine.linear_state import LinearState, by_size
 from dbselect.linear.bounds import gamma
 from dbselect.linear.problem import EIGENVALUE_SHARE, Index, Linear, blocks_of, inverse_root
+from dbselect.linear.state import LinearState, by_size
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.steps import ROUNDING_GAIN
 

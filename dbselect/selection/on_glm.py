@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.engine.linear_state import by_size
 from dbselect.glm.newton import GlmFit, GlmProblem
 from dbselect.linear.problem import Index, Linear
+from dbselect.linear.state import by_size
 from dbselect.record.gram import Matrix, Vector
 from dbselect.selection.criteria import OnGlm, Rule
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.engine.linear_state import LinearState
+from dbselect.linear.state import LinearState
 from dbselect.objectives.contract import Objective
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups

@@ -20,6 +20,7 @@ from tqdm import tqdm
 from dbselect.errors import ColumnError, SourceError
 from dbselect.record.columns import Leaf, leaf_of, leaves
 from dbselect.record.computed import computed_names
+from dbselect.record.dependences import depending
 from dbselect.record.formulas import (
     Algebra,
     Formula,
@@ -36,8 +37,7 @@ from dbselect.record.formulas import (
 from dbselect.record.gram import Gram
 from dbselect.record.inputs import inputs_as_fitted, single_fields
 from dbselect.record.missing import features_of
-from dbselect.record.moments.dependences import depending
-from dbselect.record.rows import too_few, warn_of_skipped
+from dbselect.record.policies import too_few, warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.around import Around
 from dbselect.sources.open import open_table

@@ -7,11 +7,10 @@ from dataclasses import replace
 import polars as pl
 
 from dbselect.record.columns import SUFFIX
+from dbselect.record.dependences import depending, has_dependences
 from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.record.missing import fill, fill_jointly
-from dbselect.record.moments.dependences import depending, has_dependences
-from dbselect.record.policies import check_missing
-from dbselect.record.rows import warn_of_skipped
+from dbselect.record.policies import check_missing, warn_of_skipped
 from dbselect.sources.partial.gather import KEYS, GramWork
 from dbselect.sources.partial.grouping import warn_of_folds
 from dbselect.sources.partial.partial_aggregates import gather

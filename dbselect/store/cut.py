@@ -7,7 +7,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, DataError, unknown
 from dbselect.options.option import shows
-from dbselect.problem.calls import AnytimeCall, drift
+from dbselect.problem.several import AnytimeCall, drift
 from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.record.groups import Costs, GroupColumns
 from dbselect.record.terms import Terms

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 import pyarrow as pa
 
-from dbselect.backends.folder import Folder, ObjectFolder
-from dbselect.backends.shelf import Shelf
 from dbselect.errors import ArgumentError, ColumnError, SourceError, shown
 from dbselect.options.kinds import TEXT, one_of, whole
 from dbselect.record.foreign import in_memory, is_frame
@@ -20,6 +18,7 @@ from dbselect.sources.request import NullPolicy
 from dbselect.sources.types import TableSource
 from dbselect.store.cut import Cut
 from dbselect.store.fields import PartFields, differences
+from dbselect.store.folder import Folder, ObjectFolder
 from dbselect.store.merging import fields_of_gram, of_columns
 from dbselect.store.parts import labelled
 from dbselect.store.reading import (
@@ -36,6 +35,7 @@ from dbselect.store.reading import (
     reading_of,
 )  # fmt: skip
 from dbselect.store.refresh import Refreshed, fields_in, of_types, refreshed, write
+from dbselect.store.shelf import Shelf
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -264,7 +264,7 @@ def _shelf(path: str | Path, connection: "DuckDBPyConnection | None") -> Shelf:
     if not isinstance(path, str | Path) or not str(path):
         raise ArgumentError(f"path is {path!r}; it must be a file of DuckDB or a folder")
     if connection is not None:
-        from dbselect.backends.database import DatabaseTable
+        from dbselect.store.database import DatabaseTable
 
         return DatabaseTable(connection, str(path))
     own, is_there = Path(path).expanduser(), is_listed(str(path))
@@ -275,14 +275,14 @@ def _shelf(path: str | Path, connection: "DuckDBPyConnection | None") -> Shelf:
             "machine, or a Delta table (.delta) or a folder, here or at s3://, gs:// or az://"
         )
     if own.suffix == ".delta" or (not is_there and is_delta(own)):
-        from dbselect.backends.delta import DeltaFolder
+        from dbselect.store.delta import DeltaFolder
 
         return DeltaFolder(str(path) if is_there else own)
     if is_there:
         return ObjectFolder(str(path))
     if not is_database:
         return Folder(own)
-    from dbselect.backends.database import DatabaseFile
+    from dbselect.store.database import DatabaseFile
 
     return DatabaseFile(own)
 

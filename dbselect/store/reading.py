@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self
 
-from dbselect.backends.shelf import Shelved
 from dbselect.errors import ArgumentError, ColumnError, RecordError
 from dbselect.options.kinds import COLUMN, one_of
 from dbselect.record.files import FORMAT, VERSION, check_version
@@ -13,6 +12,7 @@ from dbselect.record.policies import check_policies
 from dbselect.record.terms import Terms
 from dbselect.sources.partial.learn import MAX_LEVELS, check_max_levels
 from dbselect.sources.request import NullPolicy
+from dbselect.store.shelf import Shelved
 
 #: Columns that a store has beside its keys.
 PART, FINGERPRINT, READING, GRAM = "part", "fingerprint", "reading", "gram"

@@ -14,7 +14,6 @@ from typing import Any
 import polars as pl
 
 from dbselect._log import Steps, log
-from dbselect.backends.shelf import Shelf, Shelved
 from dbselect.errors import (
     ArgumentError,
     BusyError,
@@ -23,11 +22,11 @@ from dbselect.errors import (
     SourceError,
     warn_caller,
 )
-from dbselect.pages.short import listed
+from dbselect.pages.html import listed
 from dbselect.record import files
 from dbselect.record.foreign import native
 from dbselect.record.gram import Gram
-from dbselect.record.rows import warn_of_skipped
+from dbselect.record.policies import warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.store.fields import Fields, PartFields, levels_of, new_levels
@@ -46,6 +45,7 @@ from dbselect.store.reading import (
     untyped,
 )  # fmt: skip
 from dbselect.store.rows import RowParts
+from dbselect.store.shelf import Shelf, Shelved
 
 #: Seconds of reading that a kill may cost.
 PAUSE = 60.0

@@ -10,7 +10,8 @@ import polars as pl
 from dbselect.errors import ArgumentError, DataError
 from dbselect.options.kinds import COUNT
 from dbselect.options.option import shows
-from dbselect.problem.calls import AnytimeCall, anytime_sequence_by
+from dbselect.problem.records import anytime_sequence_by
+from dbselect.problem.several import AnytimeCall
 from dbselect.record.groups import Costs, GroupColumns
 from dbselect.spec.fields import FIRST, ProblemOptions
 from dbselect.spec.options import AnytimeOptions
@@ -194,7 +195,7 @@ class OverTime:
         DataError : no window has a step
         EngineError : altair is not installed
         """
-        from dbselect.pictures.cells import order_over_time
+        from dbselect.pages.cells import order_over_time
 
         steps = self.steps
         if steps.is_empty():

@@ -11,7 +11,7 @@ import scipy.linalg
 from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.glm.newton import Status
 from dbselect.linear.problem import no_rows
-from dbselect.pages.short import listed
+from dbselect.pages.html import listed
 from dbselect.record.columns import INTERCEPT, leaves
 from dbselect.record.gram import Matrix, Vector
 from dbselect.results.glm.model import GlmModel

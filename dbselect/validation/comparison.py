@@ -6,8 +6,8 @@ from typing import Any
 import polars as pl
 
 from dbselect.pages.glance import InNotebooks
-from dbselect.pages.short import listed
-from dbselect.pictures.steps import MOST_STEPS, Heights, step_curves, thinned
+from dbselect.pages.html import listed
+from dbselect.pages.steps import MOST_STEPS, Heights, step_curves, thinned
 
 
 @dataclass(frozen=True, eq=False)

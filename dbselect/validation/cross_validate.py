@@ -10,8 +10,8 @@ from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
 from dbselect.options.kinds import CALLBACK, COLUMN
 from dbselect.options.option import options_of, shows
 from dbselect.record.columns import leaf_of, leaves
-from dbselect.search.lazy.width import is_lazy
 from dbselect.search.table import referenced_columns, table_of
+from dbselect.search.width import is_lazy
 from dbselect.sources.partial.grouping import moments_of
 from dbselect.sources.progress import Callback, turns
 from dbselect.sources.request import FOLD, Folding, Table, folding_of

@@ -8,8 +8,8 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
 from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pictures.options import options_beside
-from dbselect.pictures.steps import MOST_STEPS, Heights, step_curves, thinned
+from dbselect.pages.options import options_beside
+from dbselect.pages.steps import MOST_STEPS, Heights, step_curves, thinned
 from dbselect.record.gram import Gram
 from dbselect.record.steps import uninterrupted
 from dbselect.results.fields import StoredFields

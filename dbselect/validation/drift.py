@@ -11,7 +11,7 @@ from scipy.linalg import lapack, solve_triangular
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.problem import unusable
 from dbselect.options.option import changed, checked_options
-from dbselect.pictures.steps import Heights, step_curves
+from dbselect.pages.steps import Heights, step_curves
 from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Gram, Matrix, Vector, aligned
 from dbselect.record.steps import longest_within, uninterrupted

@@ -12,8 +12,8 @@ import polars as pl
 
 from dbselect.errors import ArgumentError
 from dbselect.linear.problem import unusable
+from dbselect.record.dependences import LevelGroup
 from dbselect.record.gram import Gram, Vector
-from dbselect.record.level_group import LevelGroup
 from dbselect.record.steps import Choice
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence

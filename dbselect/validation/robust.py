@@ -13,7 +13,7 @@ from dbselect.options.kinds import COLUMN, SHARE, one_of, whole
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Matrix
-from dbselect.record.rows import row_counts
+from dbselect.record.policies import row_counts
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import Model
 from dbselect.sources.snapshots import one_snapshot

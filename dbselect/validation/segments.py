@@ -11,14 +11,14 @@ from typing import Any
 import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
-from dbselect.pages.short import listed
+from dbselect.pages.html import listed
 from dbselect.record.columns import leaves
 from dbselect.record.gram import Gram
 from dbselect.record.steps import uninterrupted
 from dbselect.results.selected import model_in
-from dbselect.search.lazy.folds import FoldSums, OtherFolds, held_out, wide_folds
-from dbselect.search.lazy.table import WideTable
 from dbselect.search.table import policy_but_for, table_of
+from dbselect.search.training_folds import FoldSums, OtherFolds, held_out, wide_folds
+from dbselect.search.wide_table import WideTable
 from dbselect.sources.lazy import brought_here, table_elsewhere
 from dbselect.sources.partial.grouping import warn_of_folds
 from dbselect.sources.read import gram_by, with_digits_of

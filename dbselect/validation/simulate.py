@@ -18,7 +18,7 @@ import polars as pl
 from dbselect.errors import ArgumentError, shown
 from dbselect.options.kinds import AT_LEAST_ZERO, FRACTION
 from dbselect.pages.glance import InNotebooks
-from dbselect.pictures.steps import Heights, step_curves
+from dbselect.pages.steps import Heights, step_curves
 from dbselect.record.gram import Vector
 from dbselect.record.inputs import inputs_of, single_fields
 from dbselect.record.steps import BUDGET_SLACK

@@ -10,9 +10,9 @@ import polars as pl
 from dbselect.errors import ArgumentError, DataError, shown
 from dbselect.options.kinds import THRESHOLD
 from dbselect.options.option import checked_options, options_of, shows
+from dbselect.pages.cells import frequencies_of_sizes
 from dbselect.pages.glance import InNotebooks
-from dbselect.pages.short import listed
-from dbselect.pictures.cells import frequencies_of_sizes
+from dbselect.pages.html import listed
 from dbselect.record.gram import Gram
 from dbselect.record.groups import Groups, groups_of
 from dbselect.record.missing import features_of

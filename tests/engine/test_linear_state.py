@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from dbselect._native import LinearProblem
-from dbselect.engine.linear_state import LinearState
 from dbselect.errors import DataError
 from dbselect.linear.problem import Index, Linear
+from dbselect.linear.state import LinearState
 
 ROWS, EPS = 60, 1e-12
 GROUPS = [np.array(columns) for columns in ([0, 1, 2], [3], [4, 5], [6], [7, 8])]

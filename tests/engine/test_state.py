@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbselect as ds
-from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import Linear, linear
+from dbselect.linear.state import LinearState
 
 ROWS = 200
 #: What of a column is its own: a share of it, and less than rounding leaves.

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 import dbselect as ds
-from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import Linear, linear
+from dbselect.linear.state import LinearState
 
 #: What is left of a variance, as a share of 1 + w'w, that the library takes for rounding.
 RANK_ROUNDING = 1e-14

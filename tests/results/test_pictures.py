@@ -12,8 +12,8 @@ from polars.testing import assert_frame_equal
 from test_results import COSTS, FAMILIES, GROUPS, found, table
 
 import dbselect as ds
-from dbselect.pictures.cost import CostAxis
-from dbselect.pictures.style import COLOURS, PAGE, TEXT, told_apart
+from dbselect.pages.cost import CostAxis
+from dbselect.pages.style import COLOURS, PAGE, TEXT, told_apart
 
 vl_convert = pytest.importorskip("vl_convert", reason="vl-convert-python draws the pictures")
 families = pytest.mark.parametrize("family", list(FAMILIES))

@@ -18,8 +18,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_squared_error, r2_score
 
 import dbselect as ds
-from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import linear
+from dbselect.linear.state import LinearState
 from dbselect.record.steps import Stop
 from dbselect.results import joint
 from dbselect.selection.criteria import RULES

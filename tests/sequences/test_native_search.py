@@ -19,8 +19,8 @@ from problems import EPS, random_problem, rounding
 
 import dbselect as ds
 from dbselect import _native
-from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import unusable
+from dbselect.linear.state import LinearState
 from dbselect.record.steps import STEP_TYPE
 from dbselect.search.compiled import METHODS
 from dbselect.search.gram import GramSearch

@@ -14,8 +14,8 @@ from problems import Problem, random_problem, rounding
 from reference import Table
 
 import dbselect as ds
-from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import linear
+from dbselect.linear.state import LinearState
 from dbselect.selection.criteria import RULES
 
 penalties = pytest.mark.parametrize(

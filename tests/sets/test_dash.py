@@ -10,8 +10,8 @@ from problems import Problem, random_problem
 from reference import Table
 
 import dbselect as ds
-from dbselect.engine.linear_state import LinearState
 from dbselect.linear.problem import linear
+from dbselect.linear.state import LinearState
 from dbselect.objectives.diversity import Sum
 from dbselect.record.groups import groups_of
 from dbselect.selection import dash as sampling

@@ -16,8 +16,7 @@ from reference import Table
 from sklearn.linear_model import lars_path, lasso_path
 
 import dbselect as ds
-from dbselect.problem.building_blocks import group_lasso
-from dbselect.problem.calls import group_lasso_path
+from dbselect.problem.calls import group_lasso, group_lasso_path
 from dbselect.record.steps import Stop
 from dbselect.results.penalty_path import GroupLassoPath
 

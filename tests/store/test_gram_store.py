@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbselect as ds
-from dbselect.backends.folder import Folder
 from dbselect.store import files as file_parts
+from dbselect.store.folder import Folder
 
 #: Digits that sums of a few hundred parts may lose beside one pass, of the size of the sums.
 DIGITS = 1e-12

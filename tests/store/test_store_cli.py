@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 import dbselect as ds
-from dbselect.backends.database import DatabaseFile
 from dbselect.doors.cli import main
+from dbselect.store.database import DatabaseFile
 
 
 @pytest.fixture

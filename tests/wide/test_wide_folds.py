@@ -12,8 +12,8 @@ from scipy import sparse
 
 import dbselect as ds
 from dbselect.linear import lazy_gram
-from dbselect.search.lazy import folds as training
-from dbselect.search.lazy import width as too_wide
+from dbselect.search import training_folds as training
+from dbselect.search import width as too_wide
 from dbselect.sources.wide import many_levels, wide_rows
 
 ONE_SHOT = ("arrow reader", "arrow stream")

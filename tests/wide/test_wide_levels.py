@@ -14,8 +14,8 @@ import statsmodels.api as sm
 from conftest import OPENERS
 
 import dbselect as ds
-from dbselect.search.lazy import folds as training
-from dbselect.search.lazy import table as wide
+from dbselect.search import training_folds as training
+from dbselect.search import wide_table as wide
 from dbselect.sources.wide import level_sums, many_levels, wide_rows
 
 ROWS, USERS, ITEMS = 900, 80, 70

@@ -14,7 +14,7 @@ from problems import random_problem
 
 import dbselect as ds
 from dbselect.linear import lazy_gram
-from dbselect.search.lazy import width as too_wide
+from dbselect.search import width as too_wide
 from dbselect.sources.wide import wide_rows
 
 #: Sums of the same products in another order.

@@ -9,8 +9,8 @@ from typing import Any
 
 from dbselect._log import JsonFormatter, log
 from dbselect.doors.cli.command import Command, Parser
-from dbselect.doors.cli.commands.method import command_of
 from dbselect.doors.cli.exits import INTERRUPTED, PIPE_CLOSED, exit_code
+from dbselect.doors.cli.method import command_of
 from dbselect.doors.cli.terminal import RED, YELLOW, coloured, escape_letters, leave_pipe
 from dbselect.errors import DbselectError
 from dbselect.spec.methods import METHODS
@@ -91,7 +91,7 @@ def every_command(named: Container[str] | None = None) -> Parser:
             if name in METHODS:
                 command = command_of(name)
             else:
-                command = import_module(f"{__name__}.commands.{name}").COMMAND
+                command = import_module(f"{__name__}.{name}").COMMAND
             command.add(added)
             added.set_defaults(run=command.run, parser=added)
     return parser

@@ -14,10 +14,10 @@ from dbselect.glm.expansion import Coefficients
 from dbselect.glm.newton import GlmFit, GlmProblem, Status
 from dbselect.glm.passes import Data
 from dbselect.linear.condition import LEAK_ROWS, LEAK_SHARE, warn_of, warn_of_dropped
-from dbselect.pages.short import listed
+from dbselect.pages.html import listed
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
-from dbselect.record.rows import is_saturated
+from dbselect.record.policies import is_saturated
 from dbselect.record.steps import Step, Stop, spent_after
 from dbselect.results.call import Call
 from dbselect.results.glm.model import GlmModel, StandardErrors, on_table

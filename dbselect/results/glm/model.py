@@ -14,12 +14,12 @@ from dbselect.glm.named import family_of, kind_of_family
 from dbselect.glm.newton import Status
 from dbselect.glm.offset import Offset
 from dbselect.linear import information
-from dbselect.pages.short import listed
+from dbselect.pages.html import listed
 from dbselect.pages.summary import test_text
 from dbselect.record.columns import INTERCEPT
 from dbselect.record.formulas import Formula
 from dbselect.record.gram import Matrix, Vector
-from dbselect.record.rows import is_saturated, row_counts
+from dbselect.record.policies import is_saturated, row_counts
 from dbselect.record.terms import Terms
 from dbselect.results.call import Answer, Call
 from dbselect.results.fields import StoredFields

@@ -16,7 +16,7 @@ from dbselect.linear.information import lr_table, sides, tests_beside
 from dbselect.linear.problem import Linear
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
-from dbselect.record.rows import row_counts
+from dbselect.record.policies import row_counts
 from dbselect.record.steps import Step, Stop
 from dbselect.record.terms import Terms
 from dbselect.results.glm import store

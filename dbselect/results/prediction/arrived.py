@@ -18,7 +18,7 @@ from dbselect.errors import ArgumentError, DataError, shown
 from dbselect.families import parse
 from dbselect.options.kinds import BUDGET, FLAG, SHARE
 from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.short import listed
+from dbselect.pages.html import listed
 from dbselect.record import files, formulas
 from dbselect.record.foreign import rows_in_memory
 from dbselect.record.formulas import Formula, column, translate

@@ -7,13 +7,12 @@ import numpy as np
 import polars as pl
 
 from dbselect import _native
-from dbselect.engine.linear_state import LinearState, shares_columns
 from dbselect.errors import ArgumentError
 from dbselect.linear.problem import TARGET, numbered
+from dbselect.linear.state import LinearState, shares_columns
 from dbselect.options.kinds import TEXT, check_folder
-from dbselect.pages.html import cell_text, small_curve
+from dbselect.pages.html import cell_text, listed, small_curve
 from dbselect.pages.report import Section, page
-from dbselect.pages.short import listed
 from dbselect.record.groups import numbers_of
 from dbselect.record.steps import Stop, longest_within
 from dbselect.record.writing import check_place, replacing

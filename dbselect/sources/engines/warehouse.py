@@ -18,8 +18,7 @@ from dbselect.record.bases import infinite
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import RECORD_DTYPE, Gram, Matrix, Vector
 from dbselect.record.missing import fill_jointly
-from dbselect.record.moments.fills import with_joint_fills
-from dbselect.record.policies import FILLS
+from dbselect.record.policies import FILLS, with_joint_fills
 from dbselect.sources.engines.warehouse_rows import Centred, Part, Rows
 from dbselect.sources.request import Request
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from dbselect.errors import SkippedRowsWarning, SourceError, warn_caller
 from dbselect.record.gram import Gram, Matrix
-from dbselect.record.rows import too_few
+from dbselect.record.policies import too_few
 from dbselect.sources.engines.polars import LazyTable
 from dbselect.sources.joins.by_key import WEIGHT, pairs, rows_of
 from dbselect.sources.joins.key_sums import KeySums, key_sums

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from dbselect.errors import ColumnError
 from dbselect.record.gram import Gram, Matrix, Vector
-from dbselect.record.moments.fills import fills_beside
+from dbselect.record.policies import fills_beside
 from dbselect.record.terms import Terms
 from dbselect.sources.joins.left_join import LookedUp
 from dbselect.sources.read import seen

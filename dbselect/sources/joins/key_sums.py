@@ -21,7 +21,7 @@ import polars as pl
 from dbselect.errors import ArgumentError, DataError, RecordError
 from dbselect.options.names import UnmatchedName
 from dbselect.record.gram import Gram, Matrix, Vector
-from dbselect.record.rows import warn_of_skipped
+from dbselect.record.policies import warn_of_skipped
 from dbselect.sources.engines.polars import LazyTable
 from dbselect.sources.joins.by_key import rows_of, summed
 from dbselect.sources.joins.joined_gram import side_by_side, weighed

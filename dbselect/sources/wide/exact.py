@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from dbselect.errors import ColumnError, DataError, unknown
 from dbselect.record.columns import Leaf
 from dbselect.record.gram import Matrix, Vector
-from dbselect.record.rows import warn_of_skipped
+from dbselect.record.policies import warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.rows import UNITS, TableRows, part_of, values
 from dbselect.sources.target import check_numeric

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.record.gram import Vector
-from dbselect.record.moments.fills import fills_beside
+from dbselect.record.policies import fills_beside
 from dbselect.sources.partial.partial_aggregates import Summing
 from dbselect.sources.wide.sparse_rows import EntryTotals
 from dbselect.sources.wide.wide_rows import Piece, WideRows

@@ -15,7 +15,7 @@ from dbselect.glm.families import BINOMIAL
 from dbselect.glm.offset import Offset
 from dbselect.linear.problem import no_rows
 from dbselect.record.gram import Matrix, Vector
-from dbselect.record.rows import warn_of_skipped
+from dbselect.record.policies import warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence

@@ -11,10 +11,10 @@ from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.problem import constant_target, is_constant
 from dbselect.options.kinds import one_of
 from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.short import listed
-from dbselect.pictures.steps import MOST_STEPS, Heights, step_curves, thinned
+from dbselect.pages.html import listed
+from dbselect.pages.steps import MOST_STEPS, Heights, step_curves, thinned
 from dbselect.record.gram import Vector
-from dbselect.record.rows import row_counts
+from dbselect.record.policies import row_counts
 from dbselect.validation.scoring.judging import Measurable, RowSums, beside_steps, judged
 from dbselect.validation.scoring.metrics import OF_QUERIES, MetricRequest, check_family, requests_of
 from dbselect.validation.scoring.ranks import auc, ndcg

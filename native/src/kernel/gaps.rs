@@ -9,7 +9,7 @@
 //!
 //! Beside an indicator f is 0 in a record, unless that is far from the values present: of
 //! these 0 would leave few digits, and their mean stands there, which the terms state.
-//! `dbselect/record/moments/fills.py` is the same rule.
+//! `dbselect/record/policies.py` is the same rule.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! A level that one of two tables has not seen, and the indicator of a value that is never
 //! missing there, are columns of zeros: a record that lacks them merges exactly with one
-//! that has them. `dbselect/record/moments/union.py` is the same rule.
+//! that has them. `dbselect/record/union.py` is the same rule.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};

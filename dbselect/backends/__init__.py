@@ -1,1 +1,0 @@
-"""Where the records of a store lie: one kind of place a file, each all or nothing."""

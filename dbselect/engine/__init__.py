@@ -1,1 +1,0 @@
-"""What the compiled library computes of one linear model."""

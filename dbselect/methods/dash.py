@@ -1,0 +1,199 @@
+"""k groups: DASH in few adaptive rounds, greedily, by their own worth, or at random."""
+
+import math
+from functools import partial
+from typing import Any, Unpack
+
+import numpy as np
+
+from dbselect.errors import ArgumentError
+from dbselect.methods.choose import choice_of
+from dbselect.objectives.contract import Objective, with_added
+from dbselect.objectives.diversity import Coverage, coverage_of
+from dbselect.options.option import shows
+from dbselect.record.groups import Groups
+from dbselect.results.selected import Selected
+from dbselect.search.compiled import compiled_choice
+from dbselect.search.gram import GramSearch, gram_search
+from dbselect.search.open import asked
+from dbselect.selection.dash import (
+    LITERAL,
+    PRACTICE,
+    DashAsk,
+    Limits,
+    Run,
+    best_guess,
+    greedy_choice,
+    random_choice,
+    top_k_choice,
+)
+from dbselect.sources.progress import turns
+from dbselect.spec.options import BaselineOptions, CoverageOptions, DashOptions, GreedyOptions
+from dbselect.spec.spec import Spec
+
+
+@shows(DashOptions)
+def dash(problem: Spec, **options: Unpack[DashOptions]) -> Selected[Any]:
+    """Choose k groups in few adaptive rounds, random sets of good ones at a time.
+
+    Returns
+    -------
+    Selected, with the Model on the groups, of a family a GlmModel, of
+    other objectives None; its `diagnostics` describe the run
+
+    Raises
+    ------
+    ArgumentError : k, rounds, samples, epsilon, opt or alpha out of range; an objective
+        with selected candidates, or with `groups`, or without names for `costs`;
+        `diversity` is no objective over the same candidates
+    ColumnError, GroupError, DataError, SourceError : as `anytime_sequence`
+
+    Warns
+    -----
+    WideWarning : as `anytime_sequence`
+
+    Notes
+    -----
+    Some ``2 rounds`` adaptive rounds, never more than k unless `rounds` or `literal` are given.
+    Guesses of `opt` and `alpha` run side by side: `rounds` of the diagnostics are those of the
+    longest, `queries` those of all, equal ones once, each `samples` times O(D |S| k / rounds)
+    and all gains. On a ready Gram the exact greedy search is cheap as well; DASH
+    pays where an answer of the objective is slow and many can be asked side by side. There
+    is neither a budget nor a group to take first: the thresholds and the guarantee are those
+    of any k candidates. A seed draws the same sets in SQL, Polars and Python.
+
+    References
+    ----------
+    Qian, Singer (2019), Algorithm 1, appendix G.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> model = ds.dash(table, "y", k=1)
+    >>> model.groups, round(model.r2, 3)
+    (['a'], 0.952)
+    """
+    known, call = asked(problem, "dash", DashOptions, options)
+    k, rounds = known["k"], known["rounds"]
+    if rounds is not None and rounds > k:
+        raise ArgumentError(f"rounds is {rounds!r}; there are only k = {k} to choose")
+
+    def limits(groups: Groups, first: list[int]) -> Limits:
+        if len(first) > k:
+            raise ArgumentError(f"always names {len(first)} groups; k allows {k}")
+        return Limits(k, tuple(first))
+
+    with turns(None, "rounds", known["callback"]) as turn:
+
+        def run(start: Objective, limits: Limits) -> Run[Any]:
+            ask = DashAsk(
+                k, rounds, known["samples"], known["epsilon"], known["opt"], known["alpha"],
+                problem.seed, LITERAL if known["literal"] else PRACTICE,
+            )  # fmt: skip
+            first = with_added(start, limits.first)
+            return best_guess(first, ask, lambda value: turn(None, value))
+
+        def in_library(search: GramSearch) -> Run[Any]:
+            chosen, notes = compiled_choice(search, turn)
+            queries, guess, ease, stalled, completed, bound, *history = notes
+            return Run(
+                with_added(search.state, chosen), history, int(queries), guess, ease,
+                int(stalled), int(completed), None if math.isnan(bound) else bound,
+            )  # fmt: skip
+
+        return choice_of(problem, call, known, run, limits, in_library=in_library, lazy=True)
+
+
+@shows(GreedyOptions)
+def greedy(problem: Spec, **options: Unpack[GreedyOptions]) -> Selected[Any]:
+    """Choose k groups, the largest gain each time: k adaptive rounds.
+
+    Returns
+    -------
+    Selected, as of `dash`
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> ds.greedy(table, "y", k=1).groups
+    ['a']
+    """
+    known, call = asked(problem, "greedy", GreedyOptions, options)
+    with turns(known["k"], "rounds", known["callback"]) as turn:
+        run = partial(greedy_choice, told=lambda value: turn(None, value))
+        return choice_of(problem, call, known, run, lazy=True, sharing=True)
+
+
+@shows(BaselineOptions)
+def top_k(problem: Spec, **options: Unpack[BaselineOptions]) -> Selected[Any]:
+    """Choose the k groups that are best alone: one adaptive round.
+
+    Returns
+    -------
+    Selected, as of `dash`
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> ds.reference.top_k(table, "y", k=1).groups
+    ['a']
+    """
+    known, call = asked(problem, "top_k", BaselineOptions, options)
+    return choice_of(problem, call, known, top_k_choice, sharing=True)
+
+
+@shows(BaselineOptions)
+def random_k(problem: Spec, **options: Unpack[BaselineOptions]) -> Selected[Any]:
+    """Choose k groups at random.
+
+    Returns
+    -------
+    Selected, as of `dash`
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> len(ds.reference.random_k(table, "y", k=1).groups)
+    1
+    """
+    known, call = asked(problem, "random_k", BaselineOptions, options)
+    run = partial(random_choice, rng=np.random.default_rng(problem.seed))
+    return choice_of(problem, call, known, run, sharing=True)
+
+
+@shows(CoverageOptions)
+def coverage(problem: Spec, **options: Unpack[CoverageOptions]) -> Coverage:
+    """Reward groups that cover many clusters of correlated columns.
+
+    d(S) = weight times the share of clusters with a column of S. Clusters come from
+    average linkage of the absolute correlations, from the Gram alone.
+
+    Returns
+    -------
+    Coverage, for ``diversity`` of `dash` and its baselines
+
+    Raises
+    ------
+    ArgumentError : similarity or weight out of range
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3], "b": [1, 2, 4], "c": [0, 5, 0], "y": [1, 2, 3]})
+    >>> ds.objectives.coverage(table, "y", reward=1.0).gains().tolist()  # a and b are one cluster
+    [0.5, 0.5, 0.5]
+    """
+    known, call = asked(problem, "coverage", CoverageOptions, options)
+    search = gram_search(problem, call)
+    return coverage_of(
+        search.linear.G, search.groups.positions, known["similarity"], known["reward"]
+    )

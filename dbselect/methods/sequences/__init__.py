@@ -1,1 +1,0 @@
-"""Methods that order groups, each group a step."""

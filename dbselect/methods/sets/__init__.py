@@ -1,1 +1,0 @@
-"""Methods that choose a set of groups at once."""

@@ -1,1 +1,0 @@
-"""Pictures: a frame in, an altair chart of that frame out; nothing here imports results."""

@@ -1,1 +1,0 @@
-"""Arithmetic of counts, means and comoments."""

@@ -1,1 +1,0 @@
-"""Searches of a table too wide for its Gram matrix, in a few scans."""

@@ -1,0 +1,77 @@
+"""Screening: which groups a search with a lazy Gram looks at, by what each promises alone.
+
+It is not exact: of two columns of correlation r with each other, and 0 and s with the target, the
+first gains ``(r s)^2 / (1 - r^2)`` after the second, which may be near all that is left. So no rule
+on correlations with the target is safe, as rules are for the lasso; the search itself is exact.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dbselect.errors import ArgumentError
+from dbselect.linear.lazy_gram import LazyGram, each_once
+from dbselect.record.gram import Vector
+from dbselect.search.lazy import LazySearch
+
+
+def screened(search: LazySearch, most: int) -> LazySearch:
+    """Return a search among the groups to take first and those that promise most alone.
+
+    A group promises the largest squared correlation of a column with the target, per cost.
+
+    Source: Fan, Lv (2008), Sure independence screening for ultrahigh dimensional feature space,
+    Journal of the Royal Statistical Society B 70: with probability to 1 nothing that matters is
+    left out, if what matters is correlated with the target by itself.
+    """
+    kept = _best(search, most)
+    number = {group: at for at, group in enumerate(kept)}
+    at = np.unique(np.concatenate([search.members[group] for group in kept]))
+    table = search.table.of_columns(at)
+    members = [np.searchsorted(at, search.members[group]) for group in kept]
+    levels = None if search.levels is None else number.get(search.levels)
+    return replace(
+        search,
+        table=table,
+        groups=search.groups.only(kept),
+        members=members,
+        sums=LazyGram(table.scans, members, levels),
+        levels=levels,
+        first=[number[group] for group in search.first],
+        chosen={number[group]: choice for group, choice in search.chosen.items()},
+        before=search.groups,
+    )
+
+
+def _best(search: LazySearch, most: int) -> list[int]:
+    """Return the groups that are kept, in their order, to which ties go."""
+    kept = set(search.first)
+    columns = set(each_once(search.members[group] for group in kept).tolist())
+    if len(columns) > most:
+        raise ArgumentError(
+            f"screen is {most}; the groups to take first have {len(columns)} columns"
+        )
+    for group in _by_promise(search):
+        if len(columns) == most:
+            break
+        new = [column for column in search.members[group].tolist() if column not in columns]
+        if len(columns) + len(new) <= most:
+            kept.add(group)
+            columns.update(new)
+    if not kept:
+        smallest = min(map(len, search.members))
+        raise ArgumentError(f"screen is {most}; the smallest group has {smallest} columns")
+    return sorted(kept)
+
+
+def _by_promise(search: LazySearch) -> Sequence[int]:
+    """Return the groups, the most promising first, of equal ones the first."""
+    totals = search.table.totals
+    squares = totals.squares[:-1] * totals.squares[-1]
+    shares: Vector = np.zeros(len(squares))
+    np.divide(totals.products[:-1] ** 2, squares, out=shares, where=squares > 0)
+    ends = np.cumsum([0, *map(len, search.members[:-1])])
+    largest = np.maximum.reduceat(shares[np.concatenate(search.members)], ends)
+    found: list[int] = np.argsort(-largest / search.groups.costs, kind="stable").tolist()
+    return found

@@ -1,0 +1,213 @@
+"""A store in one table of DuckDB: of a file, or of a connection and what it has attached.
+
+A step is one transaction, which first touches a row of its state: of two from one, one commits.
+"""
+
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from dbselect.errors import BusyError, SourceError
+from dbselect.record.formulas import quote
+from dbselect.record.gram import RECORD_DTYPE
+from dbselect.record.writing import replacing
+from dbselect.store.shelf import Shelved, beside, was_first
+
+if sys.platform != "win32":
+    import fcntl
+
+#: Name of the table in a file of its own.
+TABLE = "grams"
+#: Name under which the new records are registered while they are written.
+NEW = "dbselect_new_records"
+#: Error of DuckDB and attached catalogs for the second of two writers.
+CONFLICT = re.compile("conflict|already exists", re.IGNORECASE)
+#: Seconds to wait for a file that another process has open, and between two looks at it.
+PATIENCE, PAUSE = 10.0, 0.05
+
+
+class OnlyReadError(BusyError):
+    """Other processes read a file, and none writes to it."""
+
+
+class DatabaseFile:
+    """Records in a file of DuckDB, open only while they are read or written."""
+
+    folder: Path | None = None
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.unfinished: Path | None = beside(path)
+
+    def read(self) -> Shelved:
+        """Return the state, of a file that other processes may read at the same time."""
+        if not self._path.exists():
+            return Shelved(None)
+        with self._opened(read_only=True) as table:
+            return table.read()
+
+    def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
+        """Write a step; where others read the file, to a copy that takes its name."""
+        if not self._path.absolute().parent.is_dir():
+            raise SourceError(f"the folder of the store '{self._path}' does not exist")
+        with _alone(self._path.absolute().parent):
+            try:
+                with self._opened() as table:
+                    table.write(before, gone, new)
+            except OnlyReadError:
+                self._write_copy(before, gone, new)
+
+    def _write_copy(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
+        """Write a step to a copy of the file, which takes its name."""
+        with self._opened(read_only=True) as table, replacing(self._path) as copy:
+            stamp = self._stamp()
+            if table.read().fingerprints != before.fingerprints:
+                raise was_first(str(self._path))
+            shutil.copyfile(self._path, copy)
+            with duckdb.connect(copy) as connection:
+                DatabaseTable(connection, TABLE, str(self._path)).write(before, gone, new)
+            if self._stamp() != stamp:
+                raise was_first(str(self._path))
+
+    def _is_only_read(self) -> bool:
+        """Whether the processes that have the file open cannot write, and a copy has all."""
+        # What a writer that was killed left beside the file would be lost.
+        left = self._path.with_name(f"{self._path.name}.wal").exists()
+        if left or sys.platform == "win32":
+            return False
+        try:
+            duckdb.connect(self._path, read_only=True).close()
+        except duckdb.Error:
+            return False
+        return True
+
+    def _stamp(self) -> tuple[int, int, int]:
+        told = self._path.stat()
+        return told.st_ino, told.st_size, told.st_mtime_ns
+
+    @contextmanager
+    def _opened(self, *, read_only: bool = False) -> Iterator["DatabaseTable"]:
+        start = time.monotonic()
+        while True:
+            try:
+                connection = _connected(self._path, read_only)
+                break
+            except duckdb.Error as error:
+                waited, why = time.monotonic() - start, f"cannot open the store '{self._path}'"
+                is_locked = isinstance(error, duckdb.IOException) and "lock" in str(error)
+                if is_locked and not read_only and self._is_only_read():
+                    raise OnlyReadError(f"'{self._path}' is open to be read") from error
+                if is_locked and waited > PATIENCE:
+                    raise BusyError(f"{why}: {error}") from error
+                # Another thread may be about to close it.
+                is_open = isinstance(error, duckdb.ConnectionException)
+                if is_open and waited > PATIENCE / 10:
+                    why += "; give GramStore the connection that has it, and the name of a table"
+                if not is_locked and not (is_open and waited < PATIENCE / 10):
+                    raise SourceError(f"{why}: {error}") from error
+            time.sleep(PAUSE)
+        with connection:
+            yield DatabaseTable(connection, TABLE, str(self._path))
+
+
+def _connected(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
+    try:
+        return duckdb.connect(path, read_only=read_only)
+    except duckdb.ConnectionException:
+        # This process has the file open to write, which takes readers, too.
+        return duckdb.connect(path)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let one store of a folder write at a time."""
+    if sys.platform == "win32":
+        yield
+        return
+    handle, end = os.open(folder, os.O_RDONLY), time.monotonic() + PATIENCE
+    try:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise BusyError(
+                        f"another process is writing in '{folder}'; try again later"
+                    ) from None
+                time.sleep(PAUSE)
+            except OSError:  # a disk without locks
+                break
+        yield
+    finally:
+        os.close(handle)
+
+
+class DatabaseTable:
+    """Records in a table, ``catalog.schema.name``, of a connection without an open transaction."""
+
+    folder: Path | None = None
+    unfinished: Path | None = None
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, table: str, shown: str | None = None
+    ) -> None:
+        self._connection = connection
+        self._shown = shown or table
+        self._table = ".".join(quote(part) for part in table.split("."))
+
+    def read(self) -> Shelved:
+        """Return the state."""
+        try:
+            found = self._connection.sql(f"FROM {self._table}").to_arrow_table()
+        except duckdb.CatalogException:
+            return Shelved(None)
+        except duckdb.Error as error:
+            raise SourceError(f"cannot read the store '{self._shown}': {error}") from error
+        frame = pl.DataFrame(found)
+        if "reading" not in frame.columns:
+            raise SourceError(f"the table in '{self._shown}' is no store; it has {frame.columns}")
+        return Shelved(frame.with_columns(pl.col("gram").cast(RECORD_DTYPE)))
+
+    def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
+        """Put new records in the place of those gone, in one transaction."""
+        known = before.fingerprints
+        run = self._connection.execute
+        try:
+            run("BEGIN")
+        except duckdb.Error as error:
+            raise SourceError(f"the store '{self._shown}' cannot begin a step: {error}") from error
+        try:
+            if known:
+                run(f"UPDATE {self._table} SET part = part WHERE part = ?", [min(known)])
+            if before.frame is not None and self.read().fingerprints != known:
+                raise was_first(self._shown)
+            self._connection.register(NEW, new.to_arrow())
+            if known:
+                run(f"DELETE FROM {self._table} WHERE list_contains(?, part)", [gone])
+                run(f"INSERT INTO {self._table} BY NAME FROM {NEW}")
+            else:
+                # No row to touch, and keys may have other types this time.
+                if before.frame is not None:
+                    run(f"DROP TABLE {self._table}")
+                run(f"CREATE TABLE {self._table} AS FROM {NEW}")
+            run("COMMIT")
+        except BaseException as error:
+            # Its failure may have ended the transaction.
+            with suppress(duckdb.TransactionException):
+                self._connection.execute("ROLLBACK")
+            if isinstance(error, duckdb.Error) and CONFLICT.search(str(error)):
+                raise was_first(self._shown) from error
+            if isinstance(error, duckdb.Error):
+                raise SourceError(f"cannot write the store '{self._shown}': {error}") from error
+            raise
+        finally:
+            self._connection.unregister(NEW)

@@ -1,0 +1,56 @@
+"""A store in a Delta table: each step is one version, which fails if another writer was first."""
+
+from pathlib import Path
+
+import polars as pl
+
+from dbselect.errors import SourceError
+from dbselect.record.gram import RECORD_DTYPE
+from dbselect.sources.engines.lakes import delta_table, is_delta
+from dbselect.store.shelf import Shelved, beside, was_first
+
+
+class DeltaFolder:
+    """Records in a Delta table, in a folder or at an address of an object store."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = path
+        self.folder = path if isinstance(path, Path) else None
+        self.unfinished = None if self.folder is None else beside(self.folder)
+
+    def read(self) -> Shelved:
+        """Return the state."""
+        if not is_delta(self._path):
+            return Shelved(None)
+        table = delta_table(self._path)
+        try:
+            frame = pl.DataFrame(table.to_pyarrow_table())
+        except Exception as error:  # deltalake and Arrow have many kinds
+            raise SourceError(f"cannot read the store '{self._path}': {error}") from error
+        if "reading" not in frame.columns:
+            raise SourceError(f"the Delta table '{self._path}' is no store; it has {frame.columns}")
+        return Shelved(frame.with_columns(pl.col("gram").cast(RECORD_DTYPE)), table)
+
+    def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
+        """Write the next version."""
+        from deltalake import CommitProperties, write_deltalake
+        from deltalake.exceptions import CommitFailedError, DeltaError
+
+        state = new
+        if before.frame is not None and before.frame.height:
+            state = pl.concat([before.frame.filter(~pl.col("part").is_in(gone)), new])
+        try:
+            write_deltalake(
+                before.mark or str(self._path),
+                state.to_arrow(compat_level=pl.CompatLevel.oldest()),
+                mode="error" if before.mark is None else "overwrite",
+                schema_mode=None if before.mark is None else "overwrite",
+                # A second try would put this state on top of the other writer's.
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+        except CommitFailedError as error:
+            raise was_first(str(self._path)) from error
+        except (DeltaError, OSError) as error:
+            if before.mark is None and is_delta(self._path):
+                raise was_first(str(self._path)) from error
+            raise SourceError(f"cannot write the store '{self._path}': {error}") from error

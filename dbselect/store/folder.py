@@ -1,0 +1,238 @@
+"""A store in a folder of Parquet files, of which a numbered list names the valid ones.
+
+A step writes its records, then the next list: whole or not at all, and not if its number is taken.
+Here a hard link gives a list its number, and files are synced before they are named.
+"""
+
+import json
+import os
+import re
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from contextlib import suppress
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dbselect.errors import RecordError, SourceError
+from dbselect.record.files import FORMAT, VERSION, check_version
+from dbselect.record.writing import sync_folder
+from dbselect.sources.objects import reached, versions_below
+from dbselect.store.shelf import Shelved, beside, was_first
+
+#: Files of records above which a step writes all records into one.
+MOST_FILES = 16
+#: Readings of a list whose files go away meanwhile, before something else is wrong.
+READINGS = 10
+#: Names of lists and of files of records, with their numbers; any other file is not the store's.
+LIST = re.compile(r"list-(\d{8,})\.json")
+RECORDS = re.compile(r"records-(\d{8,})-[0-9a-f]{8}\.parquet")
+
+
+class Records(ABC):
+    """Records in files of a place, which a numbered list names."""
+
+    folder: Path | None = None
+    unfinished: Path | None = None
+
+    def __init__(self, shown: str) -> None:
+        self._shown = shown
+
+    @abstractmethod
+    def _names(self) -> list[str]:
+        """Return the names of all files."""
+
+    @abstractmethod
+    def _content(self, name: str) -> bytes:
+        """Read a file; a FileNotFoundError says that it is gone."""
+
+    @abstractmethod
+    def _put(self, name: str, frame: pl.DataFrame) -> None:
+        """Write a file of records."""
+
+    @abstractmethod
+    def _claim(self, name: str, text: str) -> None:
+        """Write a list whole; a FileExistsError says that there is one of that name."""
+
+    @abstractmethod
+    def _remove(self, name: str) -> None:
+        """Remove a file if it is there."""
+
+    def read(self) -> Shelved:
+        """Return the state; a list that is followed by the next meanwhile is left for that."""
+        for _ in range(READINGS):
+            number = self._last()
+            if number is None:
+                self._check_free()
+                return Shelved(None, (0, {}))
+            try:
+                files = _files_of(self._content(_name_of(number)), self._shown)
+                frames = [
+                    pl.read_parquet(BytesIO(self._content(name))).filter(
+                        pl.col("part").is_in(parts)
+                    )
+                    for name, parts in files.items()
+                ]
+                return Shelved(pl.concat(frames), (number, files))
+            except FileNotFoundError:
+                continue
+            except RecordError:
+                raise
+            except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError) as error:
+                raise SourceError(f"cannot read the store '{self._shown}': {error}") from error
+        raise SourceError(f"the store '{self._shown}' lacks a file that its list {number} names")
+
+    def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
+        """Write the new records and the list in which they take the place of those gone."""
+        last, files = before.mark
+        number = last + 1
+        try:
+            kept = {name: [part for part in parts if part not in gone]
+                    for name, parts in files.items()}  # fmt: skip
+            kept = {name: parts for name, parts in kept.items() if parts}
+            if len(kept) >= MOST_FILES:
+                assert before.frame is not None
+                new = pl.concat([before.frame.filter(~pl.col("part").is_in(gone)), new])
+                kept = {}
+            name = f"records-{number:08}-{secrets.token_hex(4)}.parquet"
+            self._put(name, new)
+            if not new.is_empty() or not kept:
+                kept[name] = new["part"].unique(maintain_order=True).to_list()
+            self._name(number, json.dumps({FORMAT: VERSION, "files": kept}))
+        # A disk that fills up while Polars writes is a ComputeError.
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise SourceError(f"cannot write the store '{self._shown}': {error}") from error
+        self._clear(number, {*kept, *files})
+
+    def _last(self) -> int | None:
+        """Return the number of the list that holds."""
+        return max((number for number, _ in self._numbered(LIST)), default=None)
+
+    def _numbered(self, kind: re.Pattern[str]) -> list[tuple[int, str]]:
+        """Return the store's own files of one kind, with their numbers."""
+        found = ((kind.fullmatch(name), name) for name in self._names())
+        return [(int(match[1]), name) for match, name in found if match]
+
+    def _check_free(self) -> None:
+        """Refuse a folder of other files; leftovers of a killed writer belong to the store."""
+        other = [
+            name for name in sorted(self._names())
+            if not name.startswith(".") and not LIST.fullmatch(name) and not RECORDS.fullmatch(name)
+        ]  # fmt: skip
+        if other:
+            raise SourceError(
+                f"the folder '{self._shown}' is no store but has other files, as '{other[0]}'; a "
+                "store needs a folder of its own"
+            )
+
+    def _name(self, number: int, told: str) -> None:
+        """Write a list under its number, unless that is taken."""
+        try:
+            self._claim(_name_of(number), told)
+        except FileExistsError:
+            raise was_first(self._shown) from None
+        # Old lists are removed, so a slow writer may find its number free again.
+        if self._last() != number:
+            self._remove(_name_of(number))
+            raise was_first(self._shown)
+
+    def _clear(self, number: int, named: Iterable[str]) -> None:
+        """Remove files that neither this list nor the one before names, which a reader may hold."""
+        old = [name for own, name in self._numbered(LIST) if own < number - 1]
+        old += [name for own, name in self._numbered(RECORDS) if own <= number]
+        for name in old:
+            if name not in named:
+                self._remove(name)
+
+
+class Folder(Records):
+    """Records in a folder of this machine, which is made at the first step."""
+
+    def __init__(self, path: Path) -> None:
+        if path.exists() and not path.is_dir():
+            raise SourceError(
+                f"the store '{path}' is a file; it must be a folder or end in .duckdb"
+            )
+        super().__init__(str(path))
+        self._path = path
+        self.folder = path
+        self.unfinished = beside(path)
+
+    def _names(self) -> list[str]:
+        return os.listdir(self._path) if self._path.is_dir() else []
+
+    def _content(self, name: str) -> bytes:
+        return (self._path / name).read_bytes()
+
+    def _put(self, name: str, frame: pl.DataFrame) -> None:
+        self._path.mkdir(parents=True, exist_ok=True)
+        with (self._path / name).open("xb") as file:
+            frame.write_parquet(file)
+            _sync(file)
+
+    def _claim(self, name: str, text: str) -> None:
+        temporary = self._path / f".{Path(name).stem}-{secrets.token_hex(4)}"
+        try:
+            with temporary.open("x", encoding="utf-8") as file:
+                file.write(text)
+                _sync(file)
+            os.link(temporary, self._path / name)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_folder(self._path)
+
+    def _remove(self, name: str) -> None:
+        (self._path / name).unlink(missing_ok=True)
+
+
+def _name_of(number: int) -> str:
+    return f"list-{number:08}.json"
+
+
+def _files_of(text: bytes, shown: str) -> dict[str, list[str]]:
+    """Return the files of a list, with the parts whose records they have."""
+    told = dict(json.loads(text))
+    check_version(told.get(FORMAT, VERSION), f"the store '{shown}'")
+    files: dict[str, list[str]] = dict(told["files"])
+    for name in files:
+        if not RECORDS.fullmatch(name):
+            raise ValueError(f"its list names {name!r}, which is no file of records of a store")
+    return files
+
+
+def _sync(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+class ObjectFolder(Records):
+    """Records at an address of an object store."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url.rstrip("/"))
+
+    def _names(self) -> list[str]:
+        return list(versions_below(self._shown))
+
+    def _content(self, name: str) -> bytes:
+        with reached(self._shown) as (obstore, store):
+            return bytes(obstore.get(store, name).bytes())
+
+    def _put(self, name: str, frame: pl.DataFrame) -> None:
+        frame.write_parquet(file := BytesIO())
+        with reached(self._shown) as (obstore, store):
+            obstore.put(store, name, file.getvalue())
+
+    def _claim(self, name: str, text: str) -> None:
+        with reached(self._shown) as (obstore, store):
+            try:
+                obstore.put(store, name, text.encode(), mode="create")
+            except obstore.exceptions.AlreadyExistsError as error:
+                raise FileExistsError(str(error)) from None
+
+    def _remove(self, name: str) -> None:
+        with reached(self._shown) as (obstore, store), suppress(FileNotFoundError):
+            obstore.delete(store, name)
