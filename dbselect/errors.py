@@ -2,10 +2,16 @@
 
 import difflib
 import numbers
+import re
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class DbselectError(ValueError):
@@ -72,6 +78,14 @@ class DependenceWarning(ConditionWarning):
     """A column that nearly depends on others is left out, and what is its own may matter."""
 
 
+class SchemaWarning(UserWarning):
+    """The files of a table have different columns, which are united by name."""
+
+
+class StaleWarning(UserWarning):
+    """Parts of a store cannot be read, and count as they were before."""
+
+
 class LeftOutWarning(UserWarning):
     """Columns or rows of a table have no part in the result."""
 
@@ -93,7 +107,7 @@ class UnknownLevelWarning(UserWarning):
 
 
 class SkippedRowsWarning(UserWarning):
-    """More than half of the rows are left out, as values are missing in them."""
+    """More than a tenth of the rows is left out, as values are missing in them."""
 
 
 class SeparationWarning(UserWarning):
@@ -166,8 +180,35 @@ def warn_of_choice() -> None:
     )
 
 
+#: Numbers of a message, but for those in names, which are quoted.
+_NUMBERS = re.compile(r"('[^']*')|\d[\d.,e+-]*")
+#: What a call of many searches has warned of; None outside of such calls.
+_WARNED: ContextVar[set[tuple[type[Warning], str]] | None] = ContextVar("warned", default=None)
+
+
+def warns_once(call: Callable[P, T]) -> Callable[P, T]:
+    """Let a call that searches many times warn of one thing once, whatever numbers differ."""
+
+    @wraps(call)
+    def calling(*args: P.args, **options: P.kwargs) -> T:
+        if _WARNED.get() is not None:
+            return call(*args, **options)
+        token = _WARNED.set(set())
+        try:
+            return call(*args, **options)
+        finally:
+            _WARNED.reset(token)
+
+    return calling
+
+
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the line outside of the package that led here, however deep this is."""
+    warned, key = _WARNED.get(), (category, _NUMBERS.sub(r"\1#", message))
+    if warned is not None:
+        if key in warned:
+            return
+        warned.add(key)
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("dbselect."):
         level, frame = level + 1, frame.f_back

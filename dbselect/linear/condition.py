@@ -1,9 +1,10 @@
 """When selected columns are so nearly dependent that coefficients lose digits, or impossible."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from dbselect.errors import (
     ConditionWarning,
@@ -14,7 +15,7 @@ from dbselect.errors import (
 )
 from dbselect.linear.least_squares import LeastSquares
 from dbselect.linear.state import LinearState
-from dbselect.record.gram import Gram, Vector
+from dbselect.record.gram import Gram, Matrix
 
 #: Condition number of the selected columns' correlations above which coefficients
 #: keep fewer than six of sixteen digits.
@@ -26,6 +27,8 @@ TOLD_SHARE = 1e-3
 #: Share of the target's variance that a column seldom explains alone unless it is made of it, and
 #: rows below which an example without noise does so.
 LEAK_SHARE, LEAK_ROWS = 0.99, 100
+#: Share of a column's mean square below which its variation is rounding.
+VARIES_SHARE = 1e-12
 #: The error for such columns.
 IMPOSSIBLE = (
     "gram record has comoments that no rows can have: each two of its columns may agree as they "
@@ -65,26 +68,51 @@ def warn_of_dependence(found: LeastSquares) -> None:
         warn_of_trace(found.columns[found.trace.column], found.trace.share, found.trace.gain)
 
 
-def may_leak(gram: Gram, target: str) -> bool:
-    """Whether a column may explain so much of the target, as far as its comoments show."""
+def warn_of_leak(gram: Gram, groups: Mapping[str, Sequence[str]], target: str) -> None:
+    """Warn where one group alone explains nearly all of the target, as what is made of it does.
+
+    The comoments show which groups may: of levels, and of columns that go together, the squared
+    correlations add up to more than what the group explains. O(D), and O(d^3) of such a group.
+    """
     if gram.rows < LEAK_ROWS:
-        return False
-    at, spread = gram.columns.index(target), np.sqrt(np.diagonal(gram.comoment))
-    # The target is such a column of itself; constant ones may be, by rounding.
-    near = abs(gram.comoment[at]) >= LEAK_SHARE * spread[at] * spread
-    return bool(np.count_nonzero(near) > 1)
+        return
+    number = {name: at for at, name in enumerate(gram.columns)}
+    comoment, at = gram.comoment, number[target]
+    own, whole, squares = np.diagonal(comoment), comoment[at, at], np.square(comoment[at])
+    # A constant column may vary by rounding.
+    varies = own > VARIES_SHARE * gram.weight * np.square(gram.mean)
+    shares = np.divide(squares, own * whole, out=np.zeros(len(own)), where=varies & (whole > 0))
+    worst, most = "", LEAK_SHARE
+    for name, members in groups.items():
+        columns = np.array([number[member] for member in members], np.intp)
+        columns = columns[varies[columns]]
+        if not len(columns) or shares[columns].sum() <= most:
+            continue
+        share = shares[columns].max()
+        if len(columns) > 1:
+            share = _share_explained(comoment, columns, at)
+        if share > most:
+            worst, most = name, share
+    if not worst:
+        return
+    members = list(groups[worst])
+    what = f"column '{members[0]}'" if len(members) == 1 else f"group '{worst}'"
+    warn_caller(
+        f"{what} alone explains {most:.4f} of the variance of '{target}'; if it is known only "
+        "with the target or made of it, leave it out",
+        LeakageWarning,
+    )
 
 
-def warn_of_leak(correlations: Vector, names: Sequence[str], target: str, rows: int) -> None:
-    """Warn where one column explains nearly all of the target; correlations have shape (D,)."""
-    shares = correlations**2
-    worst = int(shares.argmax())
-    if rows >= LEAK_ROWS and shares[worst] > LEAK_SHARE:
-        warn_caller(
-            f"column '{names[worst]}' alone explains {shares[worst]:.4f} of the variance of "
-            f"'{target}'; if it is known only with the target or made of it, leave it out",
-            LeakageWarning,
-        )
+def _share_explained(comoment: Matrix, columns: npt.NDArray[np.intp], target: int) -> float:
+    """Return the share of the target's variation that columns explain."""
+    scale = np.sqrt(np.diagonal(comoment)[columns])
+    block = comoment[np.ix_(columns, columns)] / np.outer(scale, scale)
+    products = comoment[target, columns] / scale
+    values, vectors = np.linalg.eigh(block)
+    kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
+    projected = vectors[:, kept].T @ products
+    return float((projected**2 / values[kept]).sum() / comoment[target, target])
 
 
 def warn_of_dropped(state: LinearState, names: Sequence[str], *, is_linear: bool = True) -> None:

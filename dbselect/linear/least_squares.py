@@ -36,7 +36,6 @@ class LeastSquares:
     intercept: float  # 0 through the origin
     coef: Vector  # shape (D,), in the table's units; 0 where a column is aliased
     is_aliased: npt.NDArray[np.bool_]  # shape (D,)
-    correlations: Vector  # shape (D,), of the columns with the target
     explained: float  # share of the target's variance that the penalised objective explains
     r2: float  # 1 - RSS / TSS
     condition: float  # of the correlations of the columns that are not aliased
@@ -101,7 +100,6 @@ def least_squares(
         intercept=float(found["intercept"][0]),
         coef=found["coef"][:width],
         is_aliased=is_aliased,
-        correlations=found["correlations"][:width],
         explained=float(found["explained"][0]),
         r2=float(found["r2"][0]),
         condition=float(found["condition"][0]),

@@ -54,7 +54,7 @@ def anytime_sequence(problem: Spec, **options: Unpack[AnytimeOptions]) -> AnySeq
         coefficients keep fewer than six digits
     SeparationWarning : of a family, from some step on the columns determine the target of some
         rows
-    SkippedRowsWarning : more than half of the rows of the table are left out
+    SkippedRowsWarning : more than a tenth of the rows of the table is left out
     WideWarning : the table has so many columns that its Gram is lazy
 
     Notes

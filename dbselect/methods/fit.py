@@ -85,7 +85,7 @@ def fit(
         it may explain much of the target; never with `exact`
     SeparationWarning : of a family, some columns determine the target of some rows: there are no
         best coefficients
-    SkippedRowsWarning : more than half of the rows of the table are left out
+    SkippedRowsWarning : more than a tenth of the rows of the table is left out
 
     Notes
     -----
@@ -213,7 +213,7 @@ def _linear(problem: Spec, columns: Sequence[str] | None, call: Call) -> Model:
         used, target, groups.members,
         ridge=problem.ridge, scale=problem.scale, intercept=problem.intercept,
     )  # fmt: skip
-    warn_of_leak(found.correlations, groups.members, target, gram.rows)
+    warn_of_leak(moments, groups.columns, target)
     warn_of_dependence(found)
     terms = used.terms.of(groups.members).with_shares(shares_of(moments))
     kept = set(found.kept)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -114,3 +115,58 @@ def kind_of_levels(levels: Iterable[object]) -> str | None:
 def text_of(level: Level) -> str:
     """Return the name of a level."""
     return str(level).lower() if isinstance(level, bool) else str(level)
+
+
+def text_schema(schema: pa.Schema) -> pa.Schema:
+    """Return a schema whose dictionaries, of any type, are categories of text."""
+    for at, coded in enumerate(schema):
+        if _is_coded(coded.type):
+            type_ = pa.dictionary(coded.type.index_type, pa.string(), coded.type.ordered)
+            schema = schema.set(at, coded.with_type(type_))
+    return schema
+
+
+def with_text_levels(table: Any) -> Any:
+    """Return a table or batch of Arrow whose categories of numbers, intervals, ... are of text."""
+    for at, coded in enumerate(table.schema):
+        if not _is_coded(coded.type):
+            continue
+        column = table.column(at)
+        parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        texts = [
+            pa.DictionaryArray.from_arrays(part.indices, level_texts(part.dictionary))
+            for part in parts
+        ]
+        of_text = pa.chunked_array(texts, pa.dictionary(coded.type.index_type, pa.string()))
+        whole = of_text if isinstance(column, pa.ChunkedArray) else texts[0]
+        table = table.set_column(at, coded.name, whole)
+    return table
+
+
+def _is_coded(type_: pa.DataType) -> bool:
+    """Whether a type is a dictionary of values that are no text."""
+    return bool(types.is_dictionary(type_)) and kind_of(type_.value_type) != "text"
+
+
+def level_texts(values: pa.Array) -> pa.Array:
+    """Return levels as text; an interval of pandas as pandas writes it."""
+    if isinstance(values, pa.ExtensionArray):
+        closed = getattr(values.type, "closed", "right")
+        left, right = (
+            "[" if closed in ("left", "both") else "(",
+            "]" if closed in ("right", "both") else ")",
+        )
+        ends = values.storage.to_pylist()
+        return pa.array(
+            [
+                None if end is None else f"{left}{end['left']}, {end['right']}{right}"
+                for end in ends
+            ],
+            pa.string(),
+        )
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowNotImplementedError:
+        return pa.array(
+            [None if one is None else str(one) for one in values.to_pylist()], pa.string()
+        )

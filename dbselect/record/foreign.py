@@ -1,6 +1,7 @@
 """Frames and series of other libraries, recognised by name; none is imported here."""
 
 import numbers
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from dbselect import _forked
 from dbselect.errors import ArgumentError, ColumnError
+from dbselect.record.categories import level_texts, with_text_levels
 
 
 class Stream(Protocol):
@@ -41,7 +43,7 @@ def in_memory(frame: Any) -> pl.DataFrame:
     _forked.check_threads()
     frame = native(frame)
     if isinstance(frame, pa.Table | pa.RecordBatch):
-        frame = wide_decimals(frame)
+        frame = with_text_levels(wide_decimals(frame))
     found = frame.collect() if isinstance(frame, pl.LazyFrame) else pl.DataFrame(frame)
     check_names(found.schema)
     return found
@@ -65,18 +67,44 @@ def rows_in_memory(frame: Any) -> pl.DataFrame:
     frame = native(frame)
     if not is_of(frame, "pandas"):
         return in_memory(frame)
-    untyped = [at for at, dtype in enumerate(frame.dtypes) if _has_no_type(dtype)]
-    if not untyped:
+    if frame.ndim == 1:
+        return _of_row(frame)
+    makers = {at: maker for at, dtype in enumerate(frame.dtypes) if (maker := _maker_of(dtype))}
+    if not makers:
         return pl.DataFrame(frame)
-    typed = [at for at in range(frame.shape[1]) if at not in untyped]
-    found = dict(zip(typed, pl.DataFrame(frame.iloc[:, typed]), strict=True))
-    found |= {at: _of_objects(frame.iloc[:, at]) for at in untyped}
-    return pl.DataFrame([found[at] for at in range(frame.shape[1])])
+    typed = [at for at in range(frame.shape[1]) if at not in makers]
+    columns = dict(zip(typed, pl.DataFrame(frame.iloc[:, typed]), strict=True))
+    columns |= {at: maker(frame.iloc[:, at]) for at, maker in makers.items()}
+    return pl.DataFrame([columns[at] for at in range(frame.shape[1])])
 
 
-def _has_no_type(dtype: Any) -> bool:
-    """Whether a pandas dtype leaves the type of the values open: objects, empty categories."""
-    return str(dtype) == "object" or len(getattr(dtype, "categories", "some")) == 0
+def _of_row(row: Any) -> pl.DataFrame:
+    """Return a row of pandas, as ``df.iloc[0]`` gives it, as a DataFrame."""
+    names = row.index.tolist()
+    if not all(isinstance(name, str) for name in names):
+        raise ArgumentError(
+            f"a Series of pandas is read as one row, by the names of its index, which are "
+            f"{names[:3]} here; give a frame, or a row with names"
+        )
+    values = row.astype(object).where(row.notna(), None).tolist()
+    return pl.DataFrame([dict(zip(names, values, strict=True))])
+
+
+def _maker_of(dtype: Any) -> Callable[[Any], pl.Series] | None:
+    """Return what reads a column of pandas whose dtype says less, or other, than its values do."""
+    levels = getattr(dtype, "categories", None)
+    if str(dtype) == "object" or (levels is not None and len(levels) == 0):
+        return _of_objects
+    return (
+        None if levels is None or str(levels.dtype) in ("object", "str", "string") else _of_levels
+    )
+
+
+def _of_levels(column: Any) -> pl.Series:
+    """Return a category of numbers, booleans or intervals of pandas as one of text."""
+    coded = pa.Array.from_pandas(column)
+    texts = pa.DictionaryArray.from_arrays(coded.indices, level_texts(coded.dictionary))
+    return pl.Series(str(column.name), texts.dictionary_decode())
 
 
 def _of_objects(column: Any) -> pl.Series:

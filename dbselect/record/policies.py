@@ -1,4 +1,4 @@
-"""What becomes of a missing value: the policy of a column, what is filled, which rows are left out."""
+"""Missing values: the policy of a column, what is filled, and which rows are left out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -153,7 +153,7 @@ def check_missing(columns: Sequence[str], missing: Mapping[str, int]) -> None:
 
 
 #: Share of the rows that may be left out without a warning.
-SKIPPED_SHARE = 0.5
+SKIPPED_SHARE = 0.1
 #: Columns that the warning names: those with the most missing values.
 NAMED = 5
 

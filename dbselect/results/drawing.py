@@ -53,7 +53,7 @@ def drawn(sequence: Any, bound: bool, held_out: Any) -> Any:
         )
     parts = [_part(kept, name, values[kept["step"].to_numpy()]) for name, values in curves.items()]
     if held_out is not None:
-        parts.append(held_out_curve(held_out))
+        parts.append(held_out_curve(held_out, sequence))
         told.append(
             "The band is one standard error of the folds." if _is_validated(held_out) else ""
         )
@@ -95,43 +95,71 @@ def _is_validated(held_out: Any) -> bool:
     return hasattr(held_out, "table") and hasattr(held_out, "one_standard_error")
 
 
-def held_out_curve(held_out: Any) -> pl.DataFrame:
-    """Return the curve on other rows, with a band where there are several folds."""
+def held_out_curve(held_out: Any, sequence: Any) -> pl.DataFrame:
+    """Return the curves beside that of a sequence: on other rows, or of sequences by name.
+
+    Several folds have a band. ArgumentError for a curve of something else.
+    """
     if isinstance(held_out, Mapping):
-        named = [
-            held_out_curve(one).with_columns(curve=pl.lit(name)) for name, one in held_out.items()
+        curves = [
+            _curve(other, f"held_out[{name!r}]", sequence).with_columns(curve=pl.lit(name))
+            for name, other in held_out.items()
         ]
-        return pl.concat(named, how="diagonal")
+        return pl.concat(curves, how="diagonal")
+    if hasattr(held_out, "records"):
+        raise ArgumentError(
+            f"held_out is a {type(held_out).__name__}, whose r2 is that of the rows it was "
+            "searched on; evaluate(sequence, rows) judges it on other rows, and "
+            "held_out={'a name': sequence} draws another sequence beside this one"
+        )
+    return _curve(held_out, "held_out", sequence)
+
+
+def _curve(held_out: Any, what: str, sequence: Any) -> pl.DataFrame:
+    """Return one curve; `what` names it in errors."""
+    targets = getattr(getattr(held_out, "problem", None), "targets", None)
+    own = sequence.problem.targets
+    if targets and own and list(targets) != list(own):
+        raise ArgumentError(
+            f"{what} predicts {', '.join(targets)}, and this sequence {', '.join(own)}; their "
+            "shares are of different things"
+        )
     table = getattr(held_out, "table", held_out)
     if _is_validated(held_out):
         if held_out.keys or len(held_out.grid) > 1:
             raise ArgumentError(
-                f"held_out has {len(held_out.sources)} segments and {len(held_out.grid)} points of "
+                f"{what} has {len(held_out.sources)} segments and {len(held_out.grid)} points of "
                 "a grid; it must have one of each, or be drawn by its own plot"
             )
+        _check_scores(table, what)
         table = table.with_columns(half=pl.col("r2_std_error").fill_null(0.0))
     elif hasattr(held_out, "records"):
         heights = pl.Series("r2", held_out.r2)
         table = held_out.steps.with_columns(heights, half=pl.lit(None, pl.Float64))
     elif isinstance(table, pl.DataFrame):
-        missing = [name for name in ("step", "spent", "r2") if name not in table.columns]
-        if missing:
-            raise ArgumentError(
-                f"held_out lacks {missing}; it must be what evaluate returns for a "
-                "sequence, with r2"
-            )
+        _check_scores(table, what)
         table = table.with_columns(half=pl.lit(None, pl.Float64))
     else:
         raise ArgumentError(
-            f"held_out is a {type(held_out).__name__}; it must be what cross_validate or evaluate "
+            f"{what} is a {type(held_out).__name__}; it must be what cross_validate or evaluate "
             "returns"
         )
     table = thinned(
         table.filter(pl.col("r2").is_not_null(), pl.col("step").is_not_null()), MOST_STEPS
     )
     if table.is_empty():
-        raise ArgumentError("held_out has no r2 of a step; there is nothing to draw")
+        raise ArgumentError(f"{what} has no r2 of a step; there is nothing to draw")
     return table.select(
         "step", "spent", curve=pl.lit(HELD_OUT), value="r2",
         low=pl.col("r2") - pl.col("half"), high=pl.col("r2") + pl.col("half"),
     )  # fmt: skip
+
+
+def _check_scores(table: pl.DataFrame, what: str) -> None:
+    """Refuse scores without r2, which is what the curve shows."""
+    missing = [name for name in ("step", "spent", "r2") if name not in table.columns]
+    if missing:
+        raise ArgumentError(
+            f"{what} has {', '.join(table.columns)}, and lacks {', '.join(missing)}; it must be "
+            "what cross_validate, without metric=, or evaluate returns for a sequence"
+        )

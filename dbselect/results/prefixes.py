@@ -1,7 +1,7 @@
 """What sequences of all families share; a family refuses what cannot mean anything there."""
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -182,6 +182,18 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
             schema=STEP_DTYPES,
         )
         return frame.with_columns(self._more_of_steps())
+
+    def __len__(self) -> int:
+        """Return how many rows `steps` has: step 0 is the model without features."""
+        return len(self.spent)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows of `steps`, as dicts."""
+        return self.steps.iter_rows(named=True)
+
+    def to_pandas(self) -> Any:
+        """Return `steps` as a DataFrame of pandas, which must be installed."""
+        return self.steps.to_pandas()
 
     def _more_of_steps(self) -> list[pl.Series]:
         return []

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dbselect.linear.condition import check_held, may_leak, warn_of_leak
+from dbselect.linear.condition import check_held, warn_of_leak
 from dbselect.linear.inference import FittedRows, through_origin
 from dbselect.linear.least_squares import least_squares, refined
 from dbselect.linear.problem import Index, Linear, check_filled, check_usable, linear
@@ -207,8 +207,8 @@ def gram_search(
     first = numbers_of(problem.always, groups)
     is_joint = several and isinstance(problem.target, list | tuple)
     search = GramSearch(call, groups, first, gram, adds_only, is_joint)
-    if problem.intercept and not is_joint and may_leak(gram, targets[0]):
-        warn_of_leak(search.linear.c, groups.members, targets[0], gram.rows)
+    if problem.intercept and not is_joint:
+        warn_of_leak(gram, groups.columns, targets[0])
     return search
 
 

@@ -32,6 +32,7 @@ class AnytimeClassifier(ClassifierMixin, PredictingEstimator):
     always, max_groups : as of `dbselect.anytime_sequence`
     cv, choice : as of `AnytimeRegressor`; what is explained is a share of the null deviance
     family : ``"binomial"`` of two classes, ``"multinomial"``, or ``"auto"``, by their number
+    handle_unknown : as of `AnytimeRegressor`
     class_weight : class -> weight of its rows, or ``"balanced"``, as everywhere in scikit-learn
 
     Attributes

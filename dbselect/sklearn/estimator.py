@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import is_whole, one_of
+from dbselect.pages.html import listed
 from dbselect.problem.problem import Problem
 from dbselect.record.steps import longest_within, uninterrupted
 from dbselect.results.glm.sequence import GlmSequence, Precision
@@ -140,6 +141,7 @@ class AnytimeEstimator(SequenceEstimator):
     def _find(self, training: Training, splits: Splits | None, family: str = "gaussian") -> None:
         """Search, and choose the prefix."""
         one_of(CHOICES).check("choice", self.choice)
+        self._means_of_fit = training.means()
         self.sequence_ = self._search(training, family)
         self.step_ = longest_within(self.sequence_.spent, None)
         if splits is not None:
@@ -170,6 +172,11 @@ def columns_of_groups(groups: Any, names: list[str]) -> dict[str, list[str]]:
     if groups is None:
         return {name: [name] for name in names}
     if isinstance(groups, str) and groups == PREFIX:
+        if not any(BETWEEN in name for name in names):
+            raise ArgumentError(
+                f"groups is 'prefix', and no column's name begins with a transformer's and "
+                f"'{BETWEEN}': they are {listed(names)}; name groups and their columns"
+            )
         found: dict[str, list[str]] = {}
         for name in names:
             found.setdefault(name.partition(BETWEEN)[0], []).append(name)

@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
 
 from dbselect.errors import DataError
+from dbselect.record.foreign import rows_in_memory
 from dbselect.record.gram import Matrix, Vector
 from dbselect.sources.rows import Index
 
@@ -73,7 +74,7 @@ def has_text(X: Any) -> bool:
 
 def as_polars(X: Any) -> pl.DataFrame:
     """Return a frame of pandas or Polars as one of Polars, NaN as NULL."""
-    frame = X if isinstance(X, pl.DataFrame) else pl.from_pandas(X)
+    frame = rows_in_memory(X)
     return frame.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))
 
 

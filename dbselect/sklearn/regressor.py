@@ -35,6 +35,10 @@ class AnytimeRegressor(RegressorMixin, PredictingEstimator):
         budget that explains most of the rows held out
     choice : of `cv`: ``"best"``, or ``"one_standard_error"``, the cheapest within one of it
     family : ``"gaussian"``, of one Gram, or ``"poisson"``, in passes over the rows
+    handle_unknown : how `predict` treats a level of a text that the fit has not seen, and with the
+        policies ``"mean"`` and ``"indicator"`` the first gap of a column: ``"mean"`` takes the
+        mean effect of the levels, or the mean of the column, over the rows of the fit, and warns;
+        ``"error"`` refuses the row
 
     Attributes
     ----------

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import polars.selectors as cs
 from scipy.sparse import issparse
 
 from dbselect.record.gram import Gram, Vector
@@ -65,6 +66,27 @@ class Training:
     def gram(self) -> Gram:
         """Return the Gram of the columns, then the targets."""
         return KEPT.get(self._digest(), self._read)
+
+    def means(self) -> dict[str, float]:
+        """Return the weighted mean of the values that are there, of each column of numbers."""
+        weight = np.ones(self.X.shape[0]) if self.weight is None else self.weight
+        X: Any
+        if isinstance(self.X, pl.DataFrame):
+            numbers = self.X.select(cs.numeric() | cs.boolean())
+            names, X = numbers.columns, numbers.cast(pl.Float64).to_numpy()
+        else:
+            names, X = self.names, self.X
+        if issparse(X):
+            absent, X = X.astype(bool), X.copy()
+            absent.data = ~np.isfinite(X.data)
+            X.data[absent.data] = 0.0
+            present = weight.sum() - absent.T @ weight
+        else:
+            there = np.isfinite(X)
+            present, X = there.T @ weight, np.where(there, X, 0.0)
+        sums = X.T @ weight
+        found = zip(names, np.asarray(sums), np.asarray(present), strict=True)
+        return {name: float(total / count) for name, total, count in found if count > 0}
 
     def frame(self) -> pl.DataFrame:
         """Return the rows as a frame: columns, targets and the weight."""

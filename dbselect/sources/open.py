@@ -98,6 +98,11 @@ def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Ta
 
         return FilesTable(source, on)
     source = meant(source) if isinstance(source, str | Path) else native(source)
+    if type(source).__name__ == "Series":
+        raise SourceError(
+            f"source is {type_shown(source)}, one column; give the table that has the columns and "
+            "the target"
+        )
     for engine in ENGINES:
         if engine.reads(source):
             return engine.opened(source, columns)

@@ -182,7 +182,7 @@ class Passes:
         return [value for value in counts["value"].to_list() if not _is_missing(value)]
 
     def check_skipped(self, gram: Gram, names: Sequence[str]) -> None:
-        """Warn if more than half of the rows are left out; one more pass finds the causes."""
+        """Warn if more than a tenth of the rows is left out; one more pass finds the causes."""
         if too_few(gram.rows, gram.skipped):
             inputs = single_fields(*inputs_as_fitted(names, self.terms))
             needed = [one.source for one in inputs if one.missing is None]

@@ -27,6 +27,7 @@ from dbselect.sources.request import (
     not_computed,
     request_of,
     wanted_of,
+    why_unoffered,
 )
 from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.types import TableSource
@@ -98,7 +99,7 @@ def gram(
     -----
     LeftOutWarning : columns that were not named are left out: of another type, or text of
         more than `max_levels` levels or in a stream that can be read only once
-    SkippedRowsWarning : more than half of the rows are left out
+    SkippedRowsWarning : more than a tenth of the rows is left out
     DriverWarning : the table is one of ibis elsewhere that cannot be summed there; all rows pass
         through one process
 
@@ -216,11 +217,12 @@ def check_left_out(
     found = dict.fromkeys(request.left_out, why)
     if columns is None:
         every = columns_of(table.schema)
-        found |= {
-            name: f"type {leaf.type}"
-            for name, leaf in every.items()
-            if not (leaf.is_numeric or leaf.is_text) and leaf.field not in request.fields
-        }
+        for name, leaf in every.items():
+            reason = why_unoffered(leaf)
+            if reason is None and not (leaf.is_numeric or leaf.is_text):
+                reason = f"type {leaf.type}"
+            if reason is not None and leaf.field not in request.fields:
+                found[name] = reason
     if found:
         told = ", ".join(f"'{name}' ({reason})" for name, reason in found.items())
         warn_caller(f"columns left out: {told}; choose columns with columns=", LeftOutWarning)
@@ -319,7 +321,7 @@ def gram_by(
 
     Warns
     -----
-    SkippedRowsWarning : more than half of the rows of the table are left out
+    SkippedRowsWarning : more than a tenth of the rows of the table is left out
     FoldsWarning : a fold has no row, as there are too few different keys
     MemoryWarning : the table is read several times, as `memory_limit` says
 

@@ -62,7 +62,7 @@ def _with_given_means(gram: Gram, request: Request) -> Gram:
 
 
 def tell_skipped(gram: Gram, request: Request) -> None:
-    """Warn where more than half of the rows are left out."""
+    """Warn where more than a tenth of the rows is left out."""
     missing = _skipping(request, gram.missing)
     warn_of_skipped(gram.rows, gram.skipped, missing, weighted=request.weight is not None)
 

@@ -1,5 +1,6 @@
 """A request to read a table, checked against its schema before any row is read."""
 
+import re
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -18,6 +19,10 @@ from dbselect.record.terms import Terms
 
 #: Seeds and numbers of folds are below this: SQL takes them as BIGINT.
 LIMIT = 2**63
+#: How names begin that the package gives to columns for its own use: nobody else sees them.
+INTERNAL = "__dbselect_"
+#: How pandas names an index without a name where it writes a file.
+STORED_INDEX = re.compile(r"__index_level_\d+__")
 #: Name of the column of folds.
 FOLD = "fold"
 
@@ -260,12 +265,14 @@ def wanted_of(
     every: Mapping[str, Leaf], columns: Sequence[str] | None, apart: Collection[str | None] = ()
 ) -> list[Leaf]:
     """Return the columns that a caller wants; fields that are `apart` only if they are named."""
+    every = {name: leaf for name, leaf in every.items() if not name.startswith(INTERNAL)}
     usable = {name: leaf for name, leaf in every.items() if leaf.is_numeric or leaf.is_text}
+    offered = [name for name, leaf in usable.items() if why_unoffered(leaf) is None]
     if columns is None:
-        return [leaf for leaf in usable.values() if leaf.field not in apart]
-    others = [name for name in every if name not in usable]
+        return [usable[name] for name in offered if usable[name].field not in apart]
+    others = [name for name in every if name not in offered]
     read = columns if isinstance(columns, str) else _fields_of_levels(columns, every)
-    found = [every[name] for name in match(read, list(usable), "columns", others)]
+    found = [every[name] for name in match(read, offered, "columns", others)]
     for leaf in found:
         if leaf.name not in usable:
             raise ColumnError(
@@ -273,6 +280,13 @@ def wanted_of(
                 f"dates or text: {_cast_of(leaf.type)}"
             )
     return found
+
+
+def why_unoffered(leaf: Leaf) -> str | None:
+    """Return why a column is read only where it is named: no source of data meant it as one."""
+    if STORED_INDEX.fullmatch(leaf.field):
+        return "the index of a pandas frame"
+    return "without a name" if leaf.field == "" else None
 
 
 def _fields_of_levels(patterns: Sequence[str], every: Mapping[str, Leaf]) -> list[str]:

@@ -6,6 +6,8 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from dbselect.errors import warns_once
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -14,8 +16,12 @@ _HELD: ContextVar[tuple[ExitStack, list[Any]] | None] = ContextVar("held", defau
 
 
 def one_snapshot(call: Callable[P, T]) -> Callable[P, T]:
-    """Have all queries of a call see one state of the tables: a transaction ends with the call."""
+    """Have all queries of a call see one state of the tables: a transaction ends with the call.
 
+    What it has warned of it does not say again.
+    """
+
+    @warns_once
     @wraps(call)
     def held(*args: P.args, **options: P.kwargs) -> T:
         if _HELD.get() is not None:

@@ -10,6 +10,7 @@ from dbselect._lazy import top_level
 from dbselect.errors import ArgumentError, ColumnError, GroupError, shown
 from dbselect.families import Family, parse
 from dbselect.objectives.contract import Objective, is_objective
+from dbselect.options.kinds import is_whole
 from dbselect.options.names import FamilyName, GramName
 from dbselect.options.option import is_default, options_of
 from dbselect.record.foreign import native
@@ -84,6 +85,8 @@ class Spec:
             check_targets(self.target)
         elif not isinstance(self.target, str):
             told = f"target is {shown(self.target)}; it must be the name of a column"
+            if is_whole(self.target):
+                told += f", which is '{self.target}' where pandas numbers its columns"
             if isinstance(self.source, str):
                 told += f": the table comes first, as in Problem(table, {self.source!r})"
             raise ColumnError(told)

@@ -42,6 +42,10 @@ FOOTER = 16 * 1024
 SMALL, TOGETHER = 2**20, 2**24
 #: Column of the part that a row is of.
 FILE = "__dbselect_file"
+#: Types of columns that have no value in a file, by what they are in others.
+NULL_TYPES = {
+    "number": pl.Float64(), "text": pl.String(), "days": pl.Date(), "seconds": pl.Datetime(),
+}  # fmt: skip
 #: How a file cannot be read.
 FAILURES = (DbselectError, *polars.FAILURES)
 
@@ -300,6 +304,7 @@ class FileParts:
 
     def _table(self, part: str, rows: Any) -> tuple[Any, Fields, set[str]]:
         """Open rows of files like one part; also return the fields to read, and those of text."""
+        rows = self._with_types(rows)
         table = open_table(rows, None)
         apart = pa.schema([each for each in table.schema if each.name != FILE])
         leaves = leaves_read(apart, self._reading)
@@ -310,6 +315,18 @@ class FileParts:
         learnt = self._reading.terms is None
         texts = {leaf.name for leaf in leaves if learnt and leaf.is_text and leaf.field in fields}
         return table, fields, texts
+
+    def _with_types(self, rows: Any) -> Any:
+        """Return rows whose columns without any value have the type of other parts, or numbers."""
+        if not isinstance(rows, pl.LazyFrame):
+            return rows
+        empty = [name for name, dtype in rows.collect_schema().items() if dtype == pl.Null]
+        kinds = {name: self._fields.every.get(name, "number") for name in empty}
+        return rows.with_columns(
+            pl.col(name).cast(NULL_TYPES[kind])
+            for name, kind in kinds.items()
+            if kind in NULL_TYPES and name not in self._reading.by
+        )
 
 
 def version_of(path: str) -> str | None:

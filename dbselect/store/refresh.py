@@ -20,6 +20,7 @@ from dbselect.errors import (
     DbselectError,
     SkippedRowsWarning,
     SourceError,
+    StaleWarning,
     warn_caller,
 )
 from dbselect.pages.html import listed
@@ -62,7 +63,8 @@ class Refreshed:
     added, changed, dropped : names of parts: files, or keys as JSON
     unchanged : number of parts that are as they were
     retained : parts that the table no longer has, and that ``keep="all"`` keeps
-    skipped : parts that could not be read -> why; the next refresh tries them again
+    skipped : parts that could not be read -> why; the next refresh tries them again. One that was
+        read before keeps its record until then, and is unchanged
     schema : how the columns of the table, or levels of its texts, differ from before, in words
 
     Examples
@@ -206,13 +208,22 @@ def refreshed(
     new = of_types(frames, before, reading)
     told = dict(new.select(PART, FINGERPRINT).iter_rows())
     skipped = {part: why.removeprefix(UNREAD) for part, why in told.items() if UNREAD in why}
+    # What cannot be read now was read before: its record stays, and the next refresh tries again.
+    stale = [part for part in skipped if part in of_table and UNREAD not in known[part]]
+    told = {part: why for part, why in told.items() if part not in stale}
+    if stale:
+        warn_caller(
+            f"{len(stale)} parts have changed and cannot be read: {listed(stale)}; the store keeps "
+            "their records of before, and the next refresh tries again",
+            StaleWarning,
+        )
     # Rows may be as they were when they are read, or go between a look and the next.
     same = [part for part in told if known.get(part) == told[part]]
     fresh = [part for part in told if part not in same]
     there = of_table.keys() & found
     kept = {part for part in there if parts.is_same(part, known[part], found[part])}
     renamed = {part: found[part] for part in kept if found[part] != known[part]}
-    kept.update(same)
+    kept.update(same, stale)
     left = [part for part in of_table if part not in kept and part not in told]
     retained, dropped = (sorted(left), []) if reading.keep == "all" else ([], left)
     gone = [*dropped, *(part for part in fresh if part in known)]
@@ -361,7 +372,7 @@ def of_types(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> p
 
 
 def _tell_skipped(frames: list[pl.DataFrame], *, weighted: bool) -> None:
-    """Warn where more than half of the rows that were read are left out."""
+    """Warn where more than a tenth of the rows that were read is left out."""
     records = pl.concat([frame.select(GRAM) for frame in frames])[GRAM] if frames else pl.Series()
     rows, skipped = (
         int(records.struct.field(name).sum()) if len(records) else 0 for name in ("rows", "skipped")

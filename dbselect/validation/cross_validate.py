@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError
+from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError, warns_once
 from dbselect.options.kinds import CALLBACK, COLUMN
 from dbselect.options.option import options_of, shows
 from dbselect.record.columns import leaf_of, leaves
@@ -34,6 +34,7 @@ from dbselect.validation.segments import OnGrams, segments_of
 
 
 @shows(CrossValidateOptions, first=(METHOD, GRID, OF_METHOD))
+@warns_once
 def cross_validate(
     problem: Spec,
     method: MethodOf = "anytime_sequence",
@@ -76,7 +77,7 @@ def cross_validate(
 
     Warns
     -----
-    SkippedRowsWarning : more than half of the rows of the table are left out
+    SkippedRowsWarning : more than a tenth of the rows of the table is left out
     FoldsWarning : a fold of the table has no row, as there are too few different keys
 
     Notes

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from dbselect import _native
-from dbselect.errors import ArgumentError, DataError
+from dbselect.errors import ArgumentError, DataError, warns_once
 from dbselect.options.names import OrderingName
 from dbselect.options.option import checked_options, options_of, shows
 from dbselect.pages.glance import InNotebooks
@@ -94,6 +94,7 @@ KNOCKOFF = " (knockoff)"
 
 
 @shows(KnockoffOptions, first=(OF_METHOD,))
+@warns_once
 def knockoffs(problem: Spec, **options: Any) -> KnockoffSelection:
     """Select groups with a bound on the share of false ones, from a record alone.
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from dbselect.errors import ArgumentError, shown
+from dbselect.errors import ArgumentError, shown, warns_once
 from dbselect.options.kinds import AT_LEAST_ZERO, FRACTION
 from dbselect.pages.glance import InNotebooks
 from dbselect.pages.steps import Heights, step_curves
@@ -94,6 +94,7 @@ class Simulation(InNotebooks):
         )  # fmt: skip
 
 
+@warns_once
 def simulate(
     problem: Spec,
     rows: Any,

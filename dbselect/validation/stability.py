@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import polars as pl
 
-from dbselect.errors import ArgumentError, DataError, shown
+from dbselect.errors import ArgumentError, DataError, shown, warns_once
 from dbselect.options.kinds import THRESHOLD
 from dbselect.options.option import checked_options, options_of, shows
 from dbselect.pages.cells import frequencies_of_sizes
@@ -147,6 +147,7 @@ DRAWING: dict[str, Any] = {"records": 100, "kind": "halves"}
 
 
 @shows(StabilityOptions, first=(METHOD, OF_METHOD))
+@warns_once
 def stability(problem: Spec, method: MethodOf = "anytime_sequence", **options: Any) -> Stability:
     """Search many records of rows drawn anew, and count how often each group is chosen.
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from dbselect.errors import ArgumentError, DataError
+from dbselect.errors import ArgumentError, DataError, warns_once
 from dbselect.options.option import checked_options, options_of, shows
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record.steps import uninterrupted
@@ -100,6 +100,7 @@ FIRST_GROUPS = 8
 
 
 @shows(StoppedOptions, first=(OF_METHOD,))
+@warns_once
 def stopped_sequence(problem: Spec, **options: Any) -> StoppedSequence:
     """Order groups until rows held out are predicted no better, and choose the step.
 

@@ -64,12 +64,13 @@ def _page(
     sequence: Any, source: Any, held_out: Any, segments: Any, title: str | None, unit: str
 ) -> str:
     listed_segments = None if segments is None else _segments(segments)
-    held = None if held_out is None else held_out_curve(held_out)
+    held = None if held_out is None else held_out_curve(held_out, sequence)
+    judged = None if held is None else held.filter(curve=HELD_OUT)
     opening = opening_of(sequence, held_out, held)
     asked, module = question_of(sequence), module_text()
     refused = asked if isinstance(asked, str) else LOADING if module else NO_MODULE
     of = "deviance" if hasattr(sequence, "deviance") else "variance"
-    data = steps_of(sequence, held) | {
+    data = steps_of(sequence, judged) | {
         "lines": _lines(sequence, held),
         "chosen": opening,
         "best": better_sets(sequence),
@@ -302,7 +303,7 @@ def opening_of(sequence: Any, held_out: Any, held: pl.DataFrame | None) -> dict[
     if hasattr(held_out, "one_standard_error"):
         (step,) = held_out.one_standard_error["step"].to_list()
         why = "cross-validated choice"
-    elif held is not None:
+    elif held is not None and HELD_OUT in held["curve"]:
         best = held.sort("value", descending=True, maintain_order=True)
         step, why = best["step"][0], "best on held-out rows"
     else:

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, ColumnError, SourceError
+from dbselect.errors import ArgumentError, ColumnError, SourceError, shown
+from dbselect.record.categories import text_schema, with_text_levels
 from dbselect.record.columns import leaves
 from dbselect.sources.request import Consumer
 from dbselect.sources.unchanged import Unchanged, unchanged_of
@@ -56,7 +57,7 @@ class StreamTable(Batched):
         # The index of a pandas frame is no column of the table.
         notes = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
         index = [name for name in notes.get("index_columns", []) if isinstance(name, str)]
-        self.schema = pa.schema([field for field in schema if field.name not in index])
+        self.schema = text_schema(pa.schema([each for each in schema if each.name not in index]))
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in order."""
@@ -67,7 +68,7 @@ class StreamTable(Batched):
                     chosen = batch.select(fields)
                     # Lengths that contradict each other are read beyond the ends of buffers.
                     chosen.validate(full=True)
-                    yield chosen
+                    yield with_text_levels(chosen)
         except (pa.ArrowException, OSError) as error:
             raise SourceError(f"cannot read the Arrow stream: {error}") from error
 
@@ -84,7 +85,7 @@ class DatasetTable(Batched):
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
-        self.schema = dataset.schema
+        self.schema = text_schema(dataset.schema)
         local = type(getattr(dataset, "filesystem", None)).__name__ == "LocalFileSystem"
         self._files = unchanged_of(dataset.files) if local else Unchanged()
         try:
@@ -97,7 +98,8 @@ class DatasetTable(Batched):
         try:
             size = batch_rows(self.schema, fields)
             with self._files.held():
-                yield from self._dataset.to_batches(columns=fields, batch_size=size)
+                for batch in self._dataset.to_batches(columns=fields, batch_size=size):
+                    yield with_text_levels(batch)
         except (pa.ArrowException, OSError) as error:
             raise SourceError(f"cannot read the Arrow dataset: {error}") from error
 
@@ -140,6 +142,11 @@ class ArrayTable(Batched):
     def __init__(self, array: npt.NDArray[Any], names: Sequence[str] | None) -> None:
         if names is None or isinstance(names, str):
             raise ArgumentError("columns is missing; an array needs a list of column names")
+        if not all(isinstance(name, str) for name in names):
+            raise ArgumentError(
+                f"columns has {shown(names[0])}; it must be the names of the array's columns. A "
+                "target is one of them: np.column_stack([X, y])"
+            )
         if array.ndim != 2 or array.shape[1] != len(names):
             raise ArgumentError(
                 f"the array has shape {array.shape}; {len(names)} column names need "

@@ -13,6 +13,7 @@ from dbselect.errors import DbselectError, LeftOutWarning, SourceError, warn_cal
 from dbselect.record import formulas
 from dbselect.record.foreign import check_names
 from dbselect.record.formulas import Plan, translate
+from dbselect.sources.engines.formats import scan_of
 from dbselect.sources.paths import FilesMeant, meant, partition_of
 from dbselect.sources.request import Consumer
 from dbselect.sources.unchanged import Unchanged, unchanged_at, unchanged_of
@@ -158,7 +159,7 @@ def from_listing(listing: FilesMeant) -> LazyTable:
         rows = frame.select(pl.len()).collect().item() if is_counted else None
         return LazyTable(frame, rows, files)
     except FAILURES as error:
-        reason = f"cannot read '{listing.shown}' as {form.name}: {_why(error)}"
+        reason = f"cannot read '{listing.shown}' as {form.name}: {error}"
         raise SourceError(reason) from error
 
 
@@ -174,23 +175,15 @@ def _scanned(listing: FilesMeant) -> pl.LazyFrame:
             LeftOutWarning,
         )
     # An address that nothing has listed may be a glob, which Polars knows to expand.
-    plain = form.scan(paths, not listing.root, False)
+    if not listing.root:
+        return form.scan(paths, True, False)
     if not keys or not form.foldered:
-        return plain
+        return scan_of(form, paths, False, listing.shown)
     # Polars would take the folders above the root as well.
-    found = form.scan(paths, False, True)
+    found = scan_of(form, paths, True, listing.shown)
+    plain = form.scan(paths[:1], False, False)
     above = partition_of(f"{Path(listing.root).absolute().as_posix()}/")
     return found.drop(above.keys() - keys - {*plain.collect_schema()}, strict=False)
-
-
-def _why(error: Exception) -> str:
-    """Return the reason of an engine, with a way out that the caller has."""
-    reason = str(error)
-    if "extra column" not in reason:
-        return reason
-    own, *_ = reason.partition(", hint")
-    advice = "give pl.scan_parquet(path, extra_columns='ignore') to leave out what only some have"
-    return f"{own}; {advice}"
 
 
 def from_frame(frame: Any) -> LazyTable:

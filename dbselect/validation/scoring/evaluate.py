@@ -139,7 +139,7 @@ def evaluate(
     UnknownLevelWarning : rows have a level of a category that the fit has not seen, and no
         column ``other`` takes it; they are judged with the mean effect of its levels over the
         rows of the fit
-    SkippedRowsWarning : more than half of the rows of a table are left out
+    SkippedRowsWarning : more than a tenth of the rows of a table is left out
 
     Notes
     -----
