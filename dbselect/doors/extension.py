@@ -2,8 +2,10 @@
 
 import hashlib
 import os
+import platform as machines
 import re
 import stat
+import sys
 import time
 from contextlib import suppress
 from importlib.metadata import version
@@ -26,6 +28,8 @@ _BUILD = re.compile(r"\d[\w.+]*-[0-9a-f]{12}")
 #: Number of most recently used builds that are always kept, and how long others are kept, in
 #: seconds; a process loads a build right after it has requested it.
 KEPT, KEPT_SECONDS = 4, 7 * 86_400
+#: What DuckDB calls processors, by the names that systems have for them.
+_PROCESSORS = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 #: Older ones offer the C API and break in it.
 LOWEST_DUCKDB = "1.3"
 
@@ -45,7 +49,16 @@ def extension_path(platform: str) -> Path:
 
 
 def lasting_path(platform: str) -> Path:
-    """Return a copy of the extension at a path that scripts keep when dbselect is upgraded."""
+    """Return a copy of the extension at a path that scripts keep when dbselect is upgraded.
+
+    ArgumentError for the platform of another system or processor than the library's.
+    """
+    own = _library_platform()
+    if platform != own and not platform.startswith(f"{own}_gcc"):
+        raise ArgumentError(
+            f"--platform is '{platform}', and the library that is installed here is for {own}; the "
+            "wheel of dbselect for that system has the extension for it"
+        )
     path = user_cache_path("dbselect") / "extension" / platform / FILE_NAME
     _placed(extension_path(platform).read_bytes(), path)
     return path
@@ -105,6 +118,13 @@ def _footer(platform: str, release: str) -> bytes:
     """Return the 512 bytes that mark a file as a DuckDB extension; the signature is empty."""
     fields = ["4", platform, C_API, release, "C_STRUCT", "", "", ""]
     return b"".join(field.encode().ljust(32, b"\0") for field in reversed(fields)) + bytes(256)
+
+
+def _library_platform() -> str:
+    """Return what DuckDB calls the system and processor that the library was compiled for."""
+    system = {"linux": "linux", "darwin": "osx", "win32": "windows"}.get(sys.platform, sys.platform)
+    machine = machines.machine().lower()
+    return f"{system}_{_PROCESSORS.get(machine, machine)}"
 
 
 def platform_of_this_machine() -> str:

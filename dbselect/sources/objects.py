@@ -97,4 +97,9 @@ def reached(url: str) -> Iterator[tuple[Any, Any]]:
     except (FileNotFoundError, FileExistsError):
         raise
     except (BaseError, OSError) as error:
-        raise SourceError(f"cannot reach '{url}': {error}") from error
+        raise SourceError(f"cannot reach '{url}': {in_short(error)}") from error
+
+
+def in_short(error: BaseException) -> str:
+    """Return what an engine says of an error, without what it prints for its own developers."""
+    return str(error).partition("Debug source:")[0].strip()

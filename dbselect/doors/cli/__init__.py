@@ -3,16 +3,25 @@
 import logging
 import sys
 import warnings
+from argparse import SUPPRESS
 from collections.abc import Container, Sequence
 from importlib import import_module
 from typing import Any
 
 from dbselect._log import JsonFormatter, log
 from dbselect.doors.cli.command import Command, Parser
-from dbselect.doors.cli.exits import INTERRUPTED, PIPE_CLOSED, exit_code
 from dbselect.doors.cli.method import command_of
-from dbselect.doors.cli.terminal import RED, YELLOW, coloured, escape_letters, leave_pipe
-from dbselect.errors import DbselectError
+from dbselect.doors.cli.out import (
+    INTERRUPTED,
+    PIPE_CLOSED,
+    RED,
+    YELLOW,
+    coloured,
+    escape_letters,
+    exit_code,
+    leave_pipe,
+)
+from dbselect.errors import DbselectError, warns_once
 from dbselect.spec.methods import METHODS
 
 #: Commands beside the methods, and what each does; its module here has its name.
@@ -24,6 +33,8 @@ COMMANDS = {
     "predict": "the rows of a table with what a sequence predicts for them",
     "summary": "least squares on named columns, and how sure each coefficient is",
     "sql": "the prediction of a sequence as an SQL expression",
+    "drift": "what has changed between two sets of rows",
+    "refit": "a stored sequence or model, fitted to other rows",
     "merge": "the record of all rows of some records",
     "store": "keep the Grams of a table's partitions",
     "svmlight": "write files of learning to rank as a table",
@@ -42,10 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     escape_letters()
     options = every_command(given).parse_args(given)
     _log_to_stderr(options.log)
-    warnings.showwarning = _show_warning
+    warnings.showwarning = _show_nothing if options.quiet else _show_warning
     try:
         options.check()
-        options.run(options)
+        warns_once(options.run)(options)
         sys.stdout.flush()
     except BrokenPipeError:
         leave_pipe()
@@ -74,14 +85,22 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"{coloured('dbselect: warning:', YELLOW, sys.stderr)} {message}", file=sys.stderr)
 
 
+def _show_nothing(*_: Any, **__: Any) -> None:
+    """Print no warning, as `--quiet` asks."""
+
+
 def every_command(named: Container[str] | None = None) -> Parser:
     """Return the parser, with the arguments of commands that are named, by default of all."""
     from importlib.metadata import version
 
     parser = Parser(prog="dbselect", description=__doc__)
-    parser.add_argument("--version", action="version", version=f"dbselect {version('dbselect')}")
+    parser.add_argument(
+        "-V", "--version", action="version", version=f"dbselect {version('dbselect')}"
+    )
     parser.add_argument("--log", choices=["text", "json"],
                         help="a line a minute on long work, to the error stream")  # fmt: skip
+    told_quiet = "print errors only: no result, no warnings"
+    parser.add_argument("-q", "--quiet", action="store_true", help=told_quiet)
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, told in {**COMMANDS, **{name: one.about for name, one in METHODS.items()}}.items():
         names = [name, *_ALSO.get(name, [])]
@@ -93,5 +112,8 @@ def every_command(named: Container[str] | None = None) -> Parser:
             else:
                 command = import_module(f"{__name__}.{name}").COMMAND
             command.add(added)
+            added.add_argument(
+                "-q", "--quiet", action="store_true", default=SUPPRESS, help=told_quiet
+            )
             added.set_defaults(run=command.run, parser=added)
     return parser

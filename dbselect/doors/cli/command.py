@@ -12,9 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dbselect.doors.cli.exits import MISTAKE, SKIPPED, TOLD, TooManySkippedError
-from dbselect.doors.cli.out import STDOUT, check_ending
-from dbselect.doors.cli.terminal import RED, coloured
+from dbselect.doors.cli.out import (
+    MISTAKE,
+    RED,
+    SKIPPED,
+    STDOUT,
+    TOLD,
+    TooManySkippedError,
+    check_ending,
+    coloured,
+)
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import Kind
 from dbselect.options.option import REQUIRED, Option, options_of
@@ -117,6 +124,8 @@ class Options(argparse.Namespace):
 
     def tell(self, lines: Iterable[str], facts: Mapping[str, Any]) -> None:
         """Print lines, or the facts as JSON; nothing if standard output has the result itself."""
+        if self.quiet:
+            return
         if self.json:
             print(json.dumps(facts, default=str))
         elif self.out != STDOUT:
@@ -163,16 +172,19 @@ class Parser(argparse.ArgumentParser):
 
     def add_source(self) -> None:
         """Add a table or a Gram."""
-        self.add_argument("source", help=f"{SOURCE}; or what 'gram' wrote, - from a pipe")
+        self.add_argument(
+            "source", help=f"{SOURCE}; or what 'gram' wrote; - for a table or a Gram from a pipe"
+        )
 
-    def add_problem(self, *, fields: Iterable[str] | None = None) -> None:
+    def add_problem(self, *, fields: Iterable[str] | None = None, needed: bool = True) -> None:
         """Add the options of a problem; `fields` names those that make sense, by default all."""
         from dbselect.spec.fields import ProblemOptions
 
         self.add_argument(
             "--target",
-            required=True,
+            required=needed,
             action="append",
+            default=None if needed else [],
             help="column to predict; given twice, two responses that share the groups",
         )
         known = options_of(ProblemOptions)

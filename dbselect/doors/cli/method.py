@@ -36,16 +36,16 @@ def command_of(name: str) -> Command:
     return Command(add, partial(_run, name))
 
 
-def add_method(parser: Parser, name: str) -> None:
-    """Add the options of a method."""
+def add_method(parser: Parser, name: str, *, judged: bool = True) -> None:
+    """Add the options of a method; those that judge it only where that is possible."""
     for option, one in _known(name).items():
         parser.add_option(option, one)
-    if name == "anytime_sequence":
+    if name == "anytime_sequence" and judged:
         told = "go on from what a search with --gram lazy wrote"
         parser.add_flags({"resume": told}, metavar="FILE")
     if name in _OF_OTHERS:
         parser.add_argument("--method", default="anytime_sequence", help="method that is judged")
-    if name in JUDGED:
+    if name in JUDGED and judged:
         told = "cut the table into so many folds, for r2 on held-out rows"
         parser.add_flags({"cv": told}, type=int, metavar="FOLDS")
 
@@ -61,7 +61,7 @@ def _known(name: str) -> Mapping[str, Option]:
 
 def answer_asked(problem: "Problem", name: str, options: Options) -> Any:
     """Return what a method answers to the arguments."""
-    own = _options(name, options)
+    own = method_options(name, options)
     if name in _OF_OTHERS:
         own["method"] = options.method
     return getattr(problem, name)(**own)
@@ -77,10 +77,11 @@ def cross_validated(problem: "Problem", name: str, options: Options) -> "CrossVa
         raise ArgumentError(
             f"--cv is {options.cv}; a Gram has no rows to divide into folds: give the table"
         )
-    return problem.cross_validate(name, folds=options.cv, **_options(name, options))
+    return problem.cross_validate(name, folds=options.cv, **method_options(name, options))
 
 
-def _options(name: str, options: Options) -> dict[str, Any]:
+def method_options(name: str, options: Options) -> dict[str, Any]:
+    """Return the options of a method that were given."""
     from dbselect.doors.cli.stored import stored_sequence
 
     given = options.given([*_known(name), "grid"])

@@ -1,4 +1,4 @@
-"""Where results go: ``--out`` by the ending of its name; ``-`` and ``--json``: standard output."""
+"""Where results and errors go: ``--out``, standard output, colours of a terminal, exit codes."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 
     from dbselect.record.gram import Gram
     from dbselect.results.prefixes import Prefixes
+
+import errno
+import os
+import re
+from contextlib import suppress
+from typing import TextIO
+
+from dbselect.errors import BusyError, DataError
 
 STDOUT = "-"
 #: Endings of a stored record, of a table with records in it, of any table, and of either of the
@@ -105,3 +113,95 @@ def writing_rows(out: str) -> Iterator[Callable[["pl.DataFrame"], None]]:
             if arrow:
                 for writer in opened:
                     writer.close()
+
+
+#: Codes of ANSI.
+RED, YELLOW, _PLAIN = "\x1b[1;31m", "\x1b[33m", "\x1b[0m"
+
+
+def escape_letters() -> None:
+    """Have letters that a stream cannot show escaped, where they would end the command."""
+    for stream in (sys.stdout, sys.stderr):
+        # Streams of tests and notebooks have no such method.
+        with suppress(AttributeError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def has_borders() -> bool:
+    """Whether lines of boxes can be printed: not in ASCII, the C locale or a dumb terminal."""
+    locale = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG")
+    if locale in ("C", "POSIX") or os.environ.get("TERM") == "dumb":
+        return False
+    try:
+        "┌═│".encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def coloured(text: str, code: str, stream: TextIO) -> str:
+    """Return a text in a colour on terminals, unless ``NO_COLOR`` is set (no-color.org)."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if plain or not stream.isatty() else f"{code}{text}{_PLAIN}"
+
+
+def leave_pipe() -> None:
+    """Have nothing more written to a pipe that is closed, at the end of the process neither."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    with suppress(OSError, ValueError):
+        os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+#: An error in the command, the files or the data, reported in one sentence.
+MISTAKE = 2
+#: More rows are left out than ``--max-skipped`` allows; nothing is written (EX_DATAERR).
+SKIPPED = 65
+#: A server does not answer (EX_UNAVAILABLE).
+UNREACHED = 69
+#: The disk is full or fails (EX_IOERR); a file may not be read or written (EX_NOPERM).
+DISK, RIGHTS = 74, 77
+#: Another process is writing; retry later (EX_TEMPFAIL).
+TRY_AGAIN = 75
+#: Interrupted by the keyboard (SIGINT).
+INTERRUPTED = 130
+#: The reader of the output has closed the pipe, as ``head`` does (SIGPIPE).
+PIPE_CLOSED = 141
+
+#: Printed below the help of every command.
+TOLD = (
+    f"Exit codes: 0 done; {MISTAKE} an error, reported in one sentence; {SKIPPED} more rows left "
+    f"out than --max-skipped; {UNREACHED} a server does not answer; {DISK} the disk is full or fails; {TRY_AGAIN} another process is "
+    f"writing, try again later; {RIGHTS} a file may not be read or written; "
+    f"{INTERRUPTED} interrupted; {PIPE_CLOSED} the pipe was closed."
+)
+
+
+#: What errors of the system, and engines that only have its words for them, mean.
+_meanings = {
+    DISK: ((errno.ENOSPC, errno.EDQUOT, errno.EIO), "no space left|disk quota|input/output error"),
+    UNREACHED: (
+        (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT),
+        "error sending request|connection refused|could not resolve|dns error|timed out",
+    ),
+    RIGHTS: ((errno.EACCES, errno.EPERM, errno.EROFS), "permission denied|read-only file system"),
+}
+
+
+def exit_code(error: BaseException | None) -> int:
+    """Return the exit code of an error, by what has led to it."""
+    told = error
+    while told is not None:
+        if isinstance(told, TooManySkippedError):
+            return SKIPPED
+        if isinstance(told, BusyError):
+            return TRY_AGAIN
+        for code, (numbers, words) in _meanings.items():
+            if getattr(told, "errno", None) in numbers or re.search(words, str(told), re.I):
+                return code
+        told = told.__cause__ or told.__context__
+    return MISTAKE
+
+
+class TooManySkippedError(DataError):
+    """More rows are left out than the command line allows."""

@@ -32,7 +32,7 @@ def _add(parser: Parser) -> None:
         help="predict each row from all groups that it has, not from a prefix of the order",
     )
     parser.add_flags({"level": "of --available: probability of an interval"}, type=float)
-    parser.add_argument("source", help=SOURCE)
+    parser.add_argument("source", help=f"{SOURCE}; - for one from a pipe")
     parser.add_argument(
         "--keep", nargs="+", action="extend", help="columns to write beside; default: all"
     )
@@ -41,7 +41,7 @@ def _add(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    from dbselect.doors.cli.stored import stored_predictor
+    from dbselect.doors.cli.stored import source_of, stored_predictor
     from dbselect.options.kinds import BUDGET
     from dbselect.sources.open import open_table
 
@@ -56,7 +56,11 @@ def _run(options: Options) -> None:
         raise ArgumentError("--level is for --available, which predicts with intervals")
     else:
         answer, told = _by_stored(options.sequence, given), "a shorter prefix"
-    table = open_table(options.source, None)
+    if options.source == STDOUT == options.sequence:
+        raise ArgumentError(
+            "the sequence and the source are both '-'; one of them can come from a pipe"
+        )
+    table = open_table(source_of(options.source), None)
     kept = _kept(table, options)
     rows = shorter = missing = 0
     batches = _predicted(answer, table, kept, given)

@@ -6,8 +6,7 @@ from typing import Any
 import polars as pl
 
 from dbselect.doors.cli.command import Options
-from dbselect.doors.cli.out import write_record
-from dbselect.doors.cli.terminal import has_borders
+from dbselect.doors.cli.out import has_borders, write_record
 from dbselect.results.glm.model import predicted
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.prefixes import Prefixes

@@ -3,10 +3,14 @@
 import json
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from dbselect.doors.cli.out import STDOUT
-from dbselect.errors import ArgumentError, SourceError
+import polars as pl
+import pyarrow as pa
+
+from dbselect.doors.cli.out import RECORDS, STDOUT
+from dbselect.errors import ArgumentError, RecordError, SourceError
 from dbselect.record import files
 from dbselect.record.gram import Gram
 from dbselect.results.prediction.arrived import AnytimePredictor
@@ -18,8 +22,61 @@ from dbselect.spec.spec import answer_of
 
 
 def source_of(source: str) -> Any:
-    """Return a source as it was given, or the Gram that comes through a pipe."""
-    return Gram.from_struct(_piped("a gram")) if source == STDOUT else source
+    """Return a source as it was given, or the Gram or table that comes through a pipe.
+
+    The first bytes say which: Parquet, Arrow (file or stream), JSON of a Gram, NDJSON, else CSV,
+    or text with tabs. A table from a pipe is held in memory.
+    """
+    if source != STDOUT:
+        return source
+    content = sys.stdin.buffer.read()
+    if not content.strip():
+        raise SourceError("standard input is empty; a table or a Gram is expected there")
+    start = content.lstrip()[:1]
+    if start == b"{" and (record := _one_record(content)) is not None:
+        return Gram.from_struct(files.unsealed(record, STDOUT))
+    try:
+        return _table(content, start)
+    except (pl.exceptions.PolarsError, pa.ArrowException, ValueError) as error:
+        raise SourceError(f"cannot read the table from standard input: {error}") from None
+
+
+def sequence_or_source(source: str) -> Any:
+    """Return a stored sequence where a file holds one, else the source as it was given."""
+    if source != STDOUT and Path(source).suffix in RECORDS and Path(source).is_file():
+        try:
+            found = read(source)
+        except (RecordError, SourceError):
+            return source
+        return found if isinstance(found, Prefixes) else source
+    return source_of(source)
+
+
+def _one_record(content: bytes) -> Any:
+    """Return JSON that is one value, None for rows of NDJSON or what is no JSON."""
+    try:
+        record = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    is_record = isinstance(record, Mapping) and any(
+        isinstance(v, list | dict) for v in record.values()
+    )
+    return record if is_record else None
+
+
+def _table(content: bytes, start: bytes) -> Any:
+    """Return a table, of the format that its bytes begin as."""
+    if content.startswith(b"PAR1"):
+        return pl.read_parquet(content)
+    if content.startswith(b"ARROW1"):
+        return pa.ipc.open_file(content).read_all()
+    if content.startswith(b"\xff\xff\xff\xff"):
+        return pa.ipc.open_stream(content).read_all()
+    if start == b"{":
+        return pl.read_ndjson(content, infer_schema_length=None)
+    header = content.partition(b"\n")[0]
+    separator = "\t" if header.count(b"\t") > header.count(b",") else ","
+    return pl.read_csv(content, separator=separator, infer_schema_length=None, try_parse_dates=True)
 
 
 def stored_sequence(path: str) -> Any:

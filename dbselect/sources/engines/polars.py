@@ -14,6 +14,7 @@ from dbselect.record import formulas
 from dbselect.record.foreign import check_names
 from dbselect.record.formulas import Plan, translate
 from dbselect.sources.engines.formats import scan_of
+from dbselect.sources.objects import in_short
 from dbselect.sources.paths import FilesMeant, meant, partition_of
 from dbselect.sources.request import Consumer
 from dbselect.sources.unchanged import Unchanged, unchanged_at, unchanged_of
@@ -34,7 +35,7 @@ class LazyTable:
         try:
             schema = frame.collect_schema()
         except FAILURES as error:
-            raise SourceError(f"Polars cannot read the table: {error}") from error
+            raise SourceError(f"Polars cannot read the table: {in_short(error)}") from error
         check_names(schema)
         plain = {name: plain_dtype(dtype) for name, dtype in schema.items()}
         self.frame = frame.cast({n: dtype for n, dtype in plain.items() if dtype != schema[n]})
@@ -81,7 +82,7 @@ class LazyTable:
         except FAILURES as error:
             if failures:
                 raise failures[0] from None
-            raise SourceError(f"Polars cannot read the table: {error}") from error
+            raise SourceError(f"Polars cannot read the table: {in_short(error)}") from error
         finally:
             # Error, frame, plan and failures refer to each other: a cycle through Polars that the
             # garbage collector does not see, and that holds the whole table.
@@ -107,7 +108,7 @@ class LazyTable:
                     # Arrow computes nothing on the views in which Polars keeps texts.
                     yield from frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
         except FAILURES as error:
-            raise SourceError(f"Polars cannot read the table: {error}") from error
+            raise SourceError(f"Polars cannot read the table: {in_short(error)}") from error
 
 
 def _has_decimals(type_: pa.DataType) -> bool:
@@ -159,7 +160,7 @@ def from_listing(listing: FilesMeant) -> LazyTable:
         rows = frame.select(pl.len()).collect().item() if is_counted else None
         return LazyTable(frame, rows, files)
     except FAILURES as error:
-        reason = f"cannot read '{listing.shown}' as {form.name}: {error}"
+        reason = f"cannot read '{listing.shown}' as {form.name}: {in_short(error)}"
         raise SourceError(reason) from error
 
 
