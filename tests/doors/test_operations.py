@@ -15,7 +15,7 @@ import pytest
 import dbselect as ds
 from dbselect import _log
 from dbselect.doors.cli import main
-from dbselect.doors.cli.exits import exit_code
+from dbselect.doors.cli.out import exit_code
 
 TABLE = pl.DataFrame({"day": [1, 1, 2], "x": [1.0, 2.0, 4.0], "y": [1.0, 3.0, 8.0]})
 
