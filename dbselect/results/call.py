@@ -1,4 +1,4 @@
-"""What a result answers: the problem, without its rows, and the method with its options."""
+"""The call that made a result: the problem, without its rows, and the method with its options."""
 
 import json
 from abc import abstractmethod
@@ -16,20 +16,20 @@ from dbselect.record.terms import Terms
 from dbselect.spec.spec import Spec, answer_of, problem_of
 
 M = TypeVar("M")
-#: Options that are no part of the answer.
+#: Options that do not change the result, so that a call does not keep them.
 APART = ("callback", "executor", "resume")
 
 
 @dataclass(frozen=True)
 class Call:
-    """A method of a problem and its options, which another source can be asked as well.
+    """A problem, a method and its options, which can be applied to another source.
 
     Parameters
     ----------
     problem : without its rows
     method : name of the method
-    options : those that are not at their defaults, by name
-    of_gram : whether the source was a Gram, whose columns and terms the table lacks
+    options : options that differ from their defaults, by name
+    of_gram : whether the source was a Gram, which has columns and terms that the table lacks
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Call:
         return cls(problem.without_rows(), method, kept, of_gram)
 
     def on(self, source: Any, **options: Any) -> Any:
-        """Return the answer of another source, with some options changed."""
+        """Apply the call to another source, with some options changed."""
         return answer_of(self.problem.on(source), self.method, **{**self.options, **options})
 
     def to_json(self) -> str:
@@ -68,21 +68,21 @@ class Call:
         fields |= {"groups": problem.groups, "costs": _costs(problem.costs)}
         source: Any = problem.source
         if hasattr(source, "stored"):
-            fields["source"] = source.stored()  # a score is no table
-        asked = {"method": self.method, "options": dict(self.options), "of_gram": self.of_gram}
-        return json.dumps({"problem": fields, **asked}, default=_plain)
+            fields["source"] = source.stored()  # the source is a score, not a table
+        method = {"method": self.method, "options": dict(self.options), "of_gram": self.of_gram}
+        return json.dumps({"problem": fields, **method}, default=_plain)
 
     @classmethod
     def from_json(cls, text: Any) -> "Call":
-        """Read what `to_json` wrote.
+        """Read the text of `to_json`.
 
         Raises
         ------
-        RecordError : the text is no such call
+        RecordError : the text is not a valid call
         """
         try:
-            found = json.loads(text)
-            fields = dict(found["problem"])
+            record = json.loads(text)
+            fields = dict(record["problem"])
             if isinstance(fields["costs"], list):
                 fields["costs"] = pl.Series(fields["costs"], dtype=pl.Float64)
             if "terms" in fields:
@@ -91,16 +91,16 @@ class Call:
             source = score and Score.of_file(score)
             return cls(
                 problem_of(source, **fields),
-                str(found["method"]),
-                dict(found["options"]),
-                bool(found["of_gram"]),
+                str(record["method"]),
+                dict(record["options"]),
+                bool(record["of_gram"]),
             )
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise RecordError(f"the problem of the record is damaged: {error}") from error
 
 
 class Answer:
-    """A result of a call, and what it takes from the problem that it answers."""
+    """A result that keeps the call that made it."""
 
     if TYPE_CHECKING:  # a field of results
 
@@ -110,7 +110,7 @@ class Answer:
 
     @property
     def problem(self) -> Spec:
-        """What is asked about the data, without its rows."""
+        """The problem, without its rows."""
         return self.call.problem
 
     @property
@@ -130,16 +130,16 @@ class Answer:
 
 
 class Judged(Answer, Generic[M]):
-    """Models of one problem, which information criteria compare."""
+    """Models of one problem, with information criteria to compare them."""
 
     @abstractmethod
     def model(self, step: int, /) -> M:
-        """Return one of the models, by its number."""
+        """Return the model with this number."""
 
     @property
     @abstractmethod
-    def _named(self) -> pl.DataFrame:
-        """What names the models, a row each."""
+    def _labels(self) -> pl.DataFrame:
+        """Columns that identify the models, one row per model."""
 
     def criteria(self, *, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:
         """Return information criteria of every model.
@@ -147,18 +147,18 @@ class Judged(Answer, Generic[M]):
         Parameters
         ----------
         gamma : weight of the number of candidate groups in EBIC, 0 (BIC) to 1
-        penalty : of GIC, what a column must gain, > 0; default: log(log n) log D, at
+        penalty : penalty of GIC for each column, > 0; default: log(log n) log D, at
             least 2
 
         Returns
         -------
-        DataFrame: step, action, group, or of a path penalty; df, the rank with the intercept; aic,
-        bic, ebic, gic and cp, less is better; adjusted_r2, more is better
+        DataFrame: step, action, group, or for a path penalty; df, the rank with the intercept; aic,
+        bic, ebic, gic and cp, lower is better; adjusted_r2, higher is better
 
         Raises
         ------
-        ArgumentError : `gamma` or `penalty` is out of range; a sequence with a ridge of
-            generalised linear models was read from a file, which does not hold its df
+        ArgumentError : `gamma` or `penalty` is out of range; a sequence of generalised linear
+            models with a ridge was read from a file, which does not hold its df
 
         Notes
         -----
@@ -166,31 +166,31 @@ class Judged(Answer, Generic[M]):
         statsmodels' OLS. n is the number of rows, whatever their weights: weights are
         precisions, not counts, and add a constant to aic, bic, ebic and gic that is the
         same for all models. Aliased columns are not counted; with a ridge, df is the
-        effective number of parameters. A model with no rows left to judge it, n <= df,
-        has NULL, as has cp where the model on all columns has none. A residual share
-        below 1e-14 counts as 1e-14: of perfect fits the smallest is the best. EBIC counts
-        groups, held of all there are. O(D^3), as the search.
+        effective number of parameters. Criteria are NULL for a model with n <= df, and cp is
+        NULL if the model on all columns has n <= df. A residual share below 1e-14 counts as
+        1e-14, so that the smallest of several perfect fits is the best. EBIC counts the groups
+        held among all groups. O(D^3), as the search.
 
-        Several responses: errors are taken as independent, each response with a variance of
-        its own. df, aic, bic, gic and cp are the sums over the responses; EBIC counts the
-        choice of groups once, and adjusted_r2 is the mean by the shares of the responses.
+        Several responses: errors are taken as independent, each response with its own
+        variance. df, aic, bic, gic and cp are the sums over the responses; EBIC counts the
+        choice of groups once, and adjusted_r2 is the mean weighted by the shares.
 
-        A path of penalties: df and the residuals are those of the shrunk fit, and EBIC counts what
-        comes and goes: columns of the lasso, groups of the group lasso.
+        A path of penalties: df and the residuals are those of the shrunk fit, and EBIC counts
+        columns for the lasso and groups for the group lasso.
 
-        Generalised linear models: the deviance takes the place of -2 log-likelihood, which
-        it is for the families binomial and multinomial (aic and bic are those of
-        statsmodels' GLM and MNLogit); for poisson it is less by what a perfect fit has, the
-        same for all steps. Family gaussian has the Gaussian log-likelihood of linear models.
-        df counts K - 1 parameters a column for K classes. cp and adjusted_r2 are NULL, but
-        for family gaussian adjusted_r2: they compare variances of residuals.
+        Generalised linear models: the deviance replaces -2 log-likelihood. They are equal for
+        the families binomial and multinomial (aic and bic are those of statsmodels' GLM and
+        MNLogit); for poisson they differ by the log-likelihood of a perfect fit, the same for
+        all steps. Family gaussian has the Gaussian log-likelihood of linear models. df counts
+        K - 1 parameters per column for K classes. cp and adjusted_r2 compare variances of
+        residuals; they are NULL, except adjusted_r2 for family gaussian.
 
         References
         ----------
         Chen, Chen (2008), Biometrika 95, eq. 1; Chen, Chen (2012), Statistica Sinica 22,
-        of generalised linear models; Zhang, Li, Tsai (2010), JASA 105; Fan, Tang (2013),
+        for generalised linear models; Zhang, Li, Tsai (2010), JASA 105; Fan, Tang (2013),
         JRSS B 75, section 4.1; Mallows (1973), Technometrics 15; Zou, Hastie, Tibshirani (2007),
-        Annals of Statistics 35, of the lasso.
+        Annals of Statistics 35, for the lasso.
 
         Examples
         --------
@@ -203,8 +203,8 @@ class Judged(Answer, Generic[M]):
         """
         FRACTION.check("gamma", gamma)
         POSITIVE.or_none().check("penalty", penalty)
-        found = self._criteria(float(gamma), penalty and float(penalty))
-        return pl.concat([self._named, found], how="horizontal")
+        criteria = self._criteria(float(gamma), penalty and float(penalty))
+        return pl.concat([self._labels, criteria], how="horizontal")
 
     @abstractmethod
     def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
@@ -213,7 +213,7 @@ class Judged(Answer, Generic[M]):
     def best(
         self, criterion: str = "bic", *, gamma: float = 1.0, penalty: float | None = None
     ) -> M:
-        """Return the model that a criterion prefers, the first of equals.
+        """Return the best model by a criterion; the first of equal ones.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ class Judged(Answer, Generic[M]):
 
         Raises
         ------
-        ArgumentError : an unknown criterion, or one without a meaning for the family;
+        ArgumentError : an unknown criterion, or one that the family does not have;
             `gamma` or `penalty` is out of range
         DataError : there are too few rows for the criterion
         """
@@ -231,7 +231,7 @@ class Judged(Answer, Generic[M]):
         return self.model(self._preferred(criterion, gamma, penalty))
 
     def _preferred(self, criterion: str, gamma: float = 1.0, penalty: float | None = None) -> int:
-        """Return the number of the model that `best` returns."""
+        """Return the number of the model of `best`."""
         values = self.criteria(gamma=gamma, penalty=penalty)[criterion]
         number = (SIGNS[criterion] * values).arg_min()
         if number is None:
@@ -240,7 +240,7 @@ class Judged(Answer, Generic[M]):
 
     @abstractmethod
     def _no_criterion(self, criterion: str) -> DbselectError:
-        """Return the error that says why a criterion is NULL for all models."""
+        """Return the error for a criterion that is NULL for all models."""
 
 
 def _costs(costs: Any) -> Any:
@@ -248,7 +248,7 @@ def _costs(costs: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of NumPy or another library as JSON takes it."""
+    """Convert a value of NumPy or another library to JSON data."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, Mapping):

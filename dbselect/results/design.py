@@ -16,17 +16,17 @@ Index = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Design(InNotebooks):
-    """TableRows in the order in which observing them shrinks the posterior variance.
+    """Rows in the order in which observing them shrinks the posterior variance.
 
     Parameters
     ----------
     columns : d columns
     rows : shape (k,), row numbers, counted from 0 in the order that the source gives
-    keys : k values of the key column; None if no key was asked for
+    keys : k values of the key column; None without a key
     gain : shape (k,), what each row added to the value
     value : shape (k,), Tr(Lambda^-1) - Tr(P) after each row
     covariance : shape (d, d), posterior covariance P after all k rows
-    skipped : rows that were no candidates, for a NULL or NaN
+    skipped : rows that were no candidates because of a NULL or NaN
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Design(InNotebooks):
 
     @cached_property
     def steps(self) -> pl.DataFrame:
-        """One row a step: step, row, key if there is one, gain, value."""
+        """One row per step: step, row, key if there is one, gain, value."""
         key = {} if self.keys is None else {"key": self.keys}
         step = np.arange(1, len(self.rows) + 1)
         return pl.DataFrame(

@@ -1,4 +1,4 @@
-"""Diagnostics of a least-squares model from its record; tests and intervals are without ridge."""
+"""Diagnostics of least-squares models from their Gram; tests and intervals need ridge 0."""
 
 import math
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ _F_TEST = {"df": pl.Int64, "df_residual": pl.Int64, "statistic": pl.Float64, "p_
 
 
 class Diagnosed(FittedModel):
-    """A least-squares model of a record, with diagnostics from the record."""
+    """Base class of least-squares models with diagnostics from their Gram."""
 
     # Fields of a model.
     target: str
@@ -43,26 +43,26 @@ class Diagnosed(FittedModel):
     aliased: tuple[str, ...]
     rows: int
     r2: float
-    fit: FittedRows | None  # the rows it was fitted to
+    fit: FittedRows | None  # statistics of the rows it was fitted to
     terms: Terms
 
     def vif(self) -> pl.DataFrame:
-        """Return by how much each column's dependence on the others inflates its variance.
+        """Return the variance inflation factor of each column.
 
         Returns
         -------
         DataFrame: column; vif, 1 / (1 - r2 of the column on all others that are not aliased), >= 1.
         Infinite for aliased columns: those that columns before them determine. Through the origin
-        r2 is about 0
+        r2 is about 0, not about the mean
 
         Raises
         ------
-        ArgumentError : the model knows no rows, or was fitted with ``exact=True``
+        ArgumentError : the model has no statistics of its rows, or was fitted with ``exact=True``
 
         Notes
         -----
-        O(D^3), no pass. Columns of one category or curve inflate each other by how they are
-        coded; their group is judged whole by `f_test`.
+        O(D^3), no pass. Columns of one category or curve inflate each other because of their
+        coding; use `f_test` for the whole group.
 
         References
         ----------
@@ -79,15 +79,15 @@ class Diagnosed(FittedModel):
         return self._by_column("vif", "vif")
 
     def partial_correlations(self) -> pl.DataFrame:
-        """Return how each column goes with the target, alone and given the other columns.
+        """Return correlation, partial and semipartial correlation of each column and the target.
 
         Returns
         -------
-        DataFrame: column; correlation, of the column and the target; partial, of what the other
-        columns leave of both; semipartial, of the target and what the others leave of the
-        column: its square is the r2 that the column adds last. NULL for aliased columns, which are
-        none of the others, and partial where the others leave nothing of the target but rounding.
-        That a partial correlation is 0 has the p-value of `Model.summary`
+        DataFrame: column; correlation of column and target; partial, the correlation of their
+        residuals on the other columns; semipartial, of the target and the residual of the column:
+        its square is the r2 that the column adds last. NULL for aliased columns, which do not
+        count among the others; partial is also NULL if the target's residual is only rounding.
+        The test that a partial correlation is 0 has the p-value of `Model.summary`
 
         Raises
         ------
@@ -95,7 +95,7 @@ class Diagnosed(FittedModel):
 
         Notes
         -----
-        O(D^3), no pass. Through the origin all three are of products about 0.
+        O(D^3), no pass. For models through the origin all three are about 0, not about the means.
 
         References
         ----------
@@ -106,36 +106,36 @@ class Diagnosed(FittedModel):
         >>> import dbselect as ds
         >>> import polars as pl
         >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
-        >>> found = ds.fit(table, "y").partial_correlations()
-        >>> found.with_columns(pl.col(pl.Float64).round(3)).rows()
+        >>> correlations = ds.fit(table, "y").partial_correlations()
+        >>> correlations.with_columns(pl.col(pl.Float64).round(3)).rows()
         [('a', 0.976, 1.0, 0.976), ('b', 0.218, 1.0, 0.218)]
         """
         return self._by_column("partial_correlations", "correlation", "partial", "semipartial")
 
     @property
     def df_residual(self) -> int:
-        """Rows less rank: what is left to estimate the variance of the errors."""
-        return self.rows - len(self._kept) - self._known.intercept
+        """Residual degrees of freedom: rows less rank."""
+        return self.rows - len(self._kept) - self._fit_rows.intercept
 
     @property
     def sigma(self) -> float:
         """The standard deviation of the errors, ``sqrt(RSS / (n - rank))``, in the target's unit.
 
-        Of rows with weights that of an error of weight 1. NaN where n <= rank.
+        With row weights, that of an error of weight 1. NaN if n <= rank.
 
         Raises
         ------
-        ArgumentError : the model has a ridge, knows no rows, or was fitted with ``exact=True``
+        ArgumentError : the model has a ridge, no statistics of its rows, or ``exact=True``
         """
         return math.sqrt(self._fitted.variance)
 
     def covariance(self) -> pl.DataFrame:
-        """Return the covariance of the coefficients, whose diagonal has the standard errors.
+        """Return the covariance of the coefficients; its diagonal has the squared standard errors.
 
         Returns
         -------
         DataFrame: term, ``"(intercept)"`` first if there is one, then columns that are not
-        aliased; a column of each of these terms. NaN where n <= rank
+        aliased; then a column for each of these terms. NaN if n <= rank
 
         Raises
         ------
@@ -144,7 +144,7 @@ class Diagnosed(FittedModel):
 
         Warns
         -----
-        SelectionWarning : the rows also chose the columns: the variances are too small
+        SelectionWarning : the same rows chose the columns, so the variances are too small
 
         Notes
         -----
@@ -154,15 +154,15 @@ class Diagnosed(FittedModel):
         if fit.chosen:
             warn_of_choice()
         white = self._white
-        found = self._fitted.variance * (white.back @ white.back.T)
-        return pl.DataFrame({"term": white.terms} | dict(zip(white.terms, found, strict=True)))
+        covariance = self._fitted.variance * (white.back @ white.back.T)
+        return pl.DataFrame({"term": white.terms} | dict(zip(white.terms, covariance, strict=True)))
 
     @property
     def aic(self) -> float | None:
-        """Akaike's criterion, ``-2 L + 2 rank``, as of `Sequence.criteria`; less is better.
+        """Akaike's criterion, ``-2 L + 2 rank``, as in `Sequence.criteria`; lower is better.
 
-        None where n <= rank. With weights it lacks a constant of the rows that statsmodels'
-        WLS has, the same for all models of these rows.
+        None if n <= rank. With weights it differs from that of statsmodels' WLS by a constant,
+        the same for all models of these rows.
 
         Raises
         ------
@@ -182,47 +182,46 @@ class Diagnosed(FittedModel):
 
     @property
     def condition_number(self) -> float:
-        """The condition number of the rows, each column scaled to length 1, none centred.
+        """The condition number of the columns, scaled to length 1 and not centred.
 
-        The column of the intercept counts, aliased columns do not. Above 30 coefficients are said
-        to suffer (Belsley, Kuh, Welsch 1980, section 3.2).
+        The intercept counts as a column, aliased columns do not count. Above 30 coefficients are
+        considered unreliable (Belsley, Kuh, Welsch 1980, section 3.2).
 
         Raises
         ------
         ArgumentError : as `vif`
         """
-        return float(self._asked("condition_number")) if self.columns else 1.0
+        return float(self._from_library("condition_number")) if self.columns else 1.0
 
     def f_test(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Return the F test that the coefficients of some columns are all 0.
+        """Return the F test that all coefficients of these columns are 0.
 
         Parameters
         ----------
-        columns : names and globs of the model's columns, a field meaning all that came of it;
+        columns : names and globs of the model's columns; a field stands for all its columns;
             default: all, the F test of the model
 
         Returns
         -------
-        DataFrame, one row: df, by how much the columns raise the rank; df_residual, n - rank;
-        statistic; p_value. NULL where the others determine the columns, or n <= rank
+        DataFrame, one row: df, the rank that the columns add; df_residual, n - rank;
+        statistic; p_value. NULL if the other columns determine these, or n <= rank
 
         Raises
         ------
         ColumnError : `columns` names none of the model's
-        ArgumentError : `columns` is no list; the model has a ridge, knows no rows, or was fitted
-            with ``exact=True``
+        ArgumentError : `columns` is no list; else as `sigma`
 
         Warns
         -----
-        SelectionWarning : the rows also chose the columns: the p-value is too small
-        ConditionWarning, DependenceWarning : as of `fit` on the model's columns: the statistic
-            keeps as few digits as the coefficients
+        SelectionWarning : the same rows chose the columns, so the p-value is too small
+        ConditionWarning, DependenceWarning : as for `fit` on the model's columns: the statistic
+            has as few correct digits as the coefficients
 
         Notes
         -----
-        n is the number of rows, also where they have weights. O(D^3), no pass. A column of which
-        some 1e-12 of the variance are its own may count in the rank or not, as its last digits
-        depend on the order in which the rows were read.
+        n is the number of rows, also with weights. O(D^3), no pass. A column whose residual on
+        the others is about 1e-12 of its variance may or may not count in the rank, because its
+        last digits depend on the order in which the rows were read.
 
         References
         ----------
@@ -252,37 +251,37 @@ class Diagnosed(FittedModel):
         handle_unknown: HandleUnknown = "unavailable",
         missing_columns: MissingColumns = "error",
     ) -> pl.DataFrame:
-        """Return what is predicted of rows in memory, and the intervals of mean and observation.
+        """Return predictions for rows in memory, with intervals of the mean and of an observation.
 
         Parameters
         ----------
-        X, columns : as of `Predicting.predict`
+        X, columns : as in `Predicting.predict`
         level : in (0, 1)
-        handle_unknown, missing_columns : as there
+        handle_unknown, missing_columns : as in `Predicting.predict`
 
         Returns
         -------
-        DataFrame, one row a row, by the names of statsmodels' ``summary_frame``: mean, the
-        prediction; mean_se, its standard error; mean_ci_lower, mean_ci_upper, in which the
-        mean of all rows like this lies; obs_ci_lower, obs_ci_upper, in which a new row of
-        weight 1 lies. NULL where a value is missing, and all but mean where n <= rank
+        DataFrame, one row per row, with the names of statsmodels' ``summary_frame``: mean, the
+        prediction; mean_se, its standard error; mean_ci_lower, mean_ci_upper, the interval of
+        the mean of rows with these values; obs_ci_lower, obs_ci_upper, the interval of a new row
+        of weight 1. NULL where a value is missing; all but mean are NULL if n <= rank
 
         Raises
         ------
-        ArgumentError : level is out of range; the model has a ridge, knows no rows, or was
-            fitted with ``exact=True``; else as `Predicting.predict`
+        ArgumentError : level is out of range; the model has a ridge, no statistics of its rows,
+            or ``exact=True``; else as `Predicting.predict`
         ColumnError, SourceError : as `Predicting.predict`
-        DataError : as there; the columns are too nearly dependent for a Gram
+        DataError : as `Predicting.predict`; the columns are too nearly dependent for a Gram
 
         Warns
         -----
-        SelectionWarning : the rows also chose the columns: the intervals are too short
+        SelectionWarning : the same rows chose the columns, so the intervals are too short
 
         Notes
         -----
-        By Student's t with n - rank degrees of freedom; one row at a time, not all at once. The
-        interval of an observation holds for errors that are normal, that of the mean nearly for
-        others, too. O(D^3), then O(D) numbers and O(D^2) at most a row.
+        By Student's t with n - rank degrees of freedom; pointwise, not simultaneous. The interval
+        of an observation needs normal errors; that of the mean holds approximately without.
+        O(D^3), then O(D) numbers and at most O(D^2) per row.
 
         References
         ----------
@@ -293,24 +292,23 @@ class Diagnosed(FittedModel):
         >>> import dbselect as ds
         >>> import polars as pl
         >>> table = pl.DataFrame({"x": [1, 2, 3, 4, 5], "y": [2, 3, 5, 6, 9]})
-        >>> found = ds.fit(table, "y").prediction_intervals(pl.DataFrame({"x": [3, 8]}), level=0.9)
-        >>> found.select(pl.col("mean", "mean_ci_lower", "obs_ci_lower").round(3)).rows()
+        >>> at = ds.fit(table, "y").prediction_intervals(pl.DataFrame({"x": [3, 8]}), level=0.9)
+        >>> at.select(pl.col("mean", "mean_ci_lower", "obs_ci_lower").round(3)).rows()
         [(5.0, 4.363, 3.439), (13.5, 11.158, 10.759)]
         """
         SHARE.check("level", level)
         fit = self._least_squares
         white = self._white
-        predictors = self._with_coordinates(white)
-        found = predictors.predict(
+        values = self._with_coordinates(white).predict(
             X, columns, handle_unknown=handle_unknown, missing_columns=missing_columns
         )
         if fit.chosen:
             warn_of_choice()
         variance = self._fitted.variance
-        place = (white.constant or 0.0) ** 2 + (found[:, 1:] ** 2).sum(axis=1)
+        leverage = (white.constant or 0.0) ** 2 + (values[:, 1:] ** 2).sum(axis=1)
         quantile = t_quantile(level, self._fitted.free)
-        mean, of_mean = found[:, 0], np.sqrt(variance * place)
-        of_row = np.sqrt(variance * (1.0 + place))
+        mean, of_mean = values[:, 0], np.sqrt(variance * leverage)
+        of_row = np.sqrt(variance * (1.0 + leverage))
         return pl.DataFrame(
             {
                 "mean": mean,
@@ -324,41 +322,41 @@ class Diagnosed(FittedModel):
 
     @property
     def _was_chosen(self) -> bool:
-        return self._known.chosen
+        return self._fit_rows.chosen
 
     @property
     def _kept(self) -> dict[str, float]:
         """The coefficients of the columns that are not aliased."""
-        return {name: own for name, own in self.coefficients.items() if name not in self.aliased}
+        return {name: w for name, w in self.coefficients.items() if name not in self.aliased}
 
     @cached_property
     def _fitted(self) -> LeastSquares:
-        """Least squares on the columns that are not aliased."""
+        """The least-squares fit on the columns that are not aliased."""
         return self._least_squares.fitted(self.target, list(self._kept), has_factor=False)
 
     @property
     def _criteria(self) -> dict[str, float | None]:
-        found, gram = self._fitted, self._known.moments
+        fit, gram = self._fitted, self._fit_rows.moments
         y = gram.position(self.target, "target")
-        total, degrees = float(gram.comoment[y, y]), float(len(found.terms))
-        left = found.left / total
-        alone = Fits(
+        total, degrees = float(gram.comoment[y, y]), float(len(fit.terms))
+        left = fit.left / total
+        fits = Fits(
             rows=gram.rows, total=total, left=np.array([left]),
             degrees=np.array([degrees]), sizes=np.ones(1), n_groups=1,
-            n_columns=len(found.columns), left_all=left, degrees_all=degrees,
-            degrees_none=float(found.has_intercept),
+            n_columns=len(fit.columns), left_all=left, degrees_all=degrees,
+            degrees_none=float(fit.has_intercept),
         )  # fmt: skip
-        return criteria(alone).row(0, named=True)
+        return criteria(fits).row(0, named=True)
 
     @property
     def _facts(self) -> dict[str, Any]:
-        fit = self._known
-        found: dict[str, Any] = {"target": self.target, "rows": self.rows, "r2": self.r2}
-        found |= {"formula": self.terms.formula}
+        fit = self._fit_rows
+        facts: dict[str, Any] = {"target": self.target, "rows": self.rows, "r2": self.r2}
+        facts |= {"formula": self.terms.formula}
         if fit.gram is None:
-            return found
+            return facts
         test = self._f_row(self.columns)
-        return found | {
+        return facts | {
             "residual df": self.df_residual, "sigma": self.sigma, "adjusted r2": self.adjusted_r2,
             "AIC": self.aic, "BIC": self.bic, "condition number": self.condition_number,
             f"F({test['df']}, {test['df_residual']:,})": test_text(
@@ -367,8 +365,8 @@ class Diagnosed(FittedModel):
         }  # fmt: skip
 
     @property
-    def _known(self) -> FittedRows:
-        """The rows it was fitted to, whatever the ridge."""
+    def _fit_rows(self) -> FittedRows:
+        """Statistics of the rows of the fit, with any ridge."""
         if self.fit is None:
             raise FieldError(
                 "the model has no statistics of its rows; fit its columns with dbselect.fit"
@@ -377,59 +375,61 @@ class Diagnosed(FittedModel):
 
     @property
     def _least_squares(self) -> FittedRows:
-        """The same of a model without ridge."""
-        fit = self._known
+        """Statistics of the rows of the fit; refuses a model with a ridge."""
+        fit = self._fit_rows
         fit.check_least_squares()
         return fit
 
     @property
     def _white(self) -> Whitening:
-        """Coordinates in which the columns are orthonormal; those that depend have none."""
-        fit = self._known
-        found = fit.fitted(self.target, list(self._kept), has_factor=True)
+        """Coordinates in which the columns are orthonormal; dependent columns have none."""
+        fit = self._fit_rows
+        factored = fit.fitted(self.target, list(self._kept), has_factor=True)
         assert fit.gram is not None
-        return whitening(fit.gram, found)
+        return whitening(fit.gram, factored)
 
     def _with_coordinates(self, white: Whitening) -> LinearPredictors:
-        """Return the prediction of a row, then its coordinates but for the constant one."""
-        none = dict.fromkeys(self.columns, 0.0)
-        each = [
-            Predictor(shift, none | dict(zip(white.columns, row, strict=True)))
+        """Return predictors of the mean and of the coordinates, without the constant one."""
+        zeros = dict.fromkeys(self.columns, 0.0)
+        coordinates = [
+            Predictor(shift, zeros | dict(zip(white.columns, row, strict=True)))
             for shift, row in zip(white.shift.tolist(), white.rows.tolist(), strict=True)
         ]
-        return LinearPredictors([Predictor(self.intercept, self.coefficients), *each], self.terms)
+        return LinearPredictors(
+            [Predictor(self.intercept, self.coefficients), *coordinates], self.terms
+        )
 
     def _standardized(self) -> pl.Series:
-        """Return coefficients in deviations, which are about 0 through the origin."""
-        fit = self._known
+        """Return standardised coefficients; through the origin, deviations are about 0."""
+        fit = self._fit_rows
         if fit.known is None:
             unit = dict(zip(self._fitted.columns, self._fitted.units.tolist(), strict=True))
         else:
             unit = dict(fit.known.spread)
-        own = [w * unit.get(name, math.nan) for name, w in self.coefficients.items()]
-        values = np.append(np.nan, own) if fit.intercept else own
+        scaled = [w * unit.get(name, math.nan) for name, w in self.coefficients.items()]
+        values = np.append(np.nan, scaled) if fit.intercept else scaled
         return pl.Series("standardized", values, pl.Float64).fill_nan(None)
 
     def _f_row(self, columns: Sequence[str]) -> dict[str, Any]:
         if not self.columns:
-            nothing = {"df": 0, "df_residual": self.df_residual}
-            return nothing | {"statistic": None, "p_value": None}
+            degrees = {"df": 0, "df_residual": self.df_residual}
+            return degrees | {"statistic": None, "p_value": None}
         numbers = [str(at) for at, name in enumerate(self.columns) if name in columns]
-        return dict(self._asked("f_test", tested=numbers))
+        return dict(self._from_library("f_test", tested=numbers))
 
     def _by_column(self, method: str, *names: str) -> pl.DataFrame:
-        rows = self._asked(method) if self.columns else []
-        own = {name: [row[name] for row in rows] for name in names}
+        rows = self._from_library(method) if self.columns else []
+        values = {name: [row[name] for row in rows] for name in names}
         numbers = dict.fromkeys(names, pl.Float64)
         return pl.DataFrame(
-            {"column": self.columns, **own}, schema={"column": pl.String, **numbers}
+            {"column": self.columns, **values}, schema={"column": pl.String, **numbers}
         )
 
-    def _asked(self, method: str, **options: Any) -> Any:
-        """Return what the compiled library answers about the columns of the model."""
-        fit = self._known
+    def _from_library(self, method: str, **options: Any) -> Any:
+        """Call a method of the compiled library on the columns of the model."""
+        fit = self._fit_rows
         record = numbered(fit.moments, self.columns, self.target)
-        found = _native.answers(record, method, TARGET, {"intercept": fit.intercept, **options})
-        if (status := found.field("status")[0]).is_valid:
+        answer = _native.answers(record, method, TARGET, {"intercept": fit.intercept, **options})
+        if (status := answer.field("status")[0]).is_valid:
             raise DataError(status.as_py())
-        return found.field("found")[0].as_py()
+        return answer.field("found")[0].as_py()

@@ -1,4 +1,4 @@
-"""The curve of a sequence as one frame, which its picture is drawn of."""
+"""The chart of a sequence: its curves as one frame, with captions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,56 +11,56 @@ from dbselect.options.kinds import FLAG
 from dbselect.pages.steps import MOST_STEPS, Heights, step_curves, thinned
 from dbselect.results.heights import cost_of_height, flat_from, serving_steps
 
-#: The row of the frame at whose cost the dotted line stands.
+#: Name of the curve whose row has the cost of the dotted line.
 PLATEAU = "plateau"
-#: The curve on rows that the search has not seen.
+#: Name of the curve on held-out rows.
 HELD_OUT = "r2, held out"
-#: Of more responses only their mean is drawn.
+#: With more responses, only their mean is drawn.
 MOST_RESPONSES = 4
-#: Shares that differ by less are drawn as one curve.
+#: Curves that differ by less are drawn once.
 SAME_SHARE = 1e-9
 
 
 def drawn(sequence: Any, bound: bool, held_out: Any) -> Any:
-    """Return the picture of `Prefixes.plot`."""
+    """Return the chart of `Prefixes.plot`."""
     FLAG.check("bound", bound)
     serving = serving_steps(sequence.spent)
     steps = sequence.steps.with_columns(why=pl.Series(_reasons(sequence)))[serving]
     if serving[0] > serving[-1]:
-        # A step takes away what the next dearer one has.
-        taken = pl.col("group", "cost").shift(1), -pl.col("gain").shift(1)
-        steps = steps.with_columns(*taken)
-        told = [f"From all groups until {sequence.stop.value}. {sequence._used}."]
+        # A backward step removes the group of the next dearer prefix.
+        removed = pl.col("group", "cost").shift(1), -pl.col("gain").shift(1)
+        steps = steps.with_columns(*removed)
+        captions = [f"From all groups until {sequence.stop.value}. {sequence._used}."]
     else:
-        told = [f"{sequence._summary[1]}, spent {sequence.spent[-1]:g}; {sequence.stop.value}. "
+        captions = [f"{sequence._summary[1]}, spent {sequence.spent[-1]:g}; {sequence.stop.value}. "
                 f"{sequence._used}."]  # fmt: skip
         if len(serving) <= len(sequence.records):
-            told.append("Drawn is what each budget buys, without groups that were given back.")
+            captions.append("Drawn is what each budget buys, without groups that were given back.")
     kept = thinned(steps)
     if kept.height < steps.height:
-        told.append(f"Of {steps.height - 1} steps {kept.height - 1} are drawn, spread evenly.")
+        captions.append(f"Of {steps.height - 1} steps {kept.height - 1} are drawn, spread evenly.")
     curves = {sequence._HEIGHT.split(",")[0]: sequence.r2}
     if np.abs(sequence.explained - sequence.r2).max() > SAME_SHARE:
         curves["explained, less the penalty"] = sequence.explained
-    each = getattr(sequence, "responses", {})
-    if len(each) <= MOST_RESPONSES:
-        curves |= {f"r2 of {name}": own.r2 for name, own in each.items()}
+    responses = getattr(sequence, "responses", {})
+    if len(responses) <= MOST_RESPONSES:
+        curves |= {f"r2 of {name}": response.r2 for name, response in responses.items()}
     if bound and sequence._is_quadratic:
         budgets = kept["spent"].unique().sort()
         bounds = dict(zip(budgets, sequence.certificate(budgets)["bound"], strict=True))
         curves["bound on any groups"] = np.array(
-            [bounds.get(one, np.nan) for one in sequence.spent.tolist()]
+            [bounds.get(cost, np.nan) for cost in sequence.spent.tolist()]
         )
     parts = [_part(kept, name, values[kept["step"].to_numpy()]) for name, values in curves.items()]
     if held_out is not None:
         parts.append(held_out_curve(held_out, sequence))
-        told.append(
+        captions.append(
             "The band is one standard error of the folds." if _is_validated(held_out) else ""
         )
     at = flat_from(sequence.spent, sequence.explained)
     spent = cost_of_height(sequence.spent, sequence.explained, at)
     if at < 1:
-        told.append(f"Beyond the dotted line, {1 - at:.0%} of the gain remains.")
+        captions.append(f"Beyond the dotted line, {1 - at:.0%} of the gain remains.")
         parts.append(pl.DataFrame({"curve": [PLATEAU], "spent": [spent], "why": [f"{at:.0%}"]}))
     frame = pl.concat(parts, how="diagonal")
     is_share = sequence._HEIGHT.startswith("r2")
@@ -71,9 +71,9 @@ def drawn(sequence: Any, bound: bool, held_out: Any) -> Any:
     ]  # fmt: skip
     title = f"{sequence._summary[0]}: {height} for its cost"
     heights = Heights("value", height, share=is_share)
-    said = [one for one in told if one]
+    captions = [caption for caption in captions if caption]
     mark = spent if at < 1 else None
-    return step_curves(frame, heights, title, said, line="curve", tips=tips, mark=mark)
+    return step_curves(frame, heights, title, captions, line="curve", tips=tips, mark=mark)
 
 
 def _part(steps: pl.DataFrame, name: str, values: Any) -> pl.DataFrame:
@@ -85,7 +85,7 @@ def _part(steps: pl.DataFrame, name: str, values: Any) -> pl.DataFrame:
 
 
 def _reasons(sequence: Any) -> list[str]:
-    """Return among which groups each step chose, and at the last why there are no more."""
+    """Return the choice of each step, in words, and for the last one why the search stopped."""
     reasons = ["the model without columns", *(step.choice.value for step in sequence.records)]
     reasons[-1] += f"; then it ended: {sequence.stop.value}"
     return reasons
@@ -96,9 +96,9 @@ def _is_validated(held_out: Any) -> bool:
 
 
 def held_out_curve(held_out: Any, sequence: Any) -> pl.DataFrame:
-    """Return the curves beside that of a sequence: on other rows, or of sequences by name.
+    """Return the curves to draw beside a sequence: on held-out rows, or of other sequences.
 
-    Several folds have a band. ArgumentError for a curve of something else.
+    Cross-validation has a band. ArgumentError for another target, or a sequence without a name.
     """
     if isinstance(held_out, Mapping):
         curves = [
@@ -118,10 +118,10 @@ def held_out_curve(held_out: Any, sequence: Any) -> pl.DataFrame:
 def _curve(held_out: Any, what: str, sequence: Any) -> pl.DataFrame:
     """Return one curve; `what` names it in errors."""
     targets = getattr(getattr(held_out, "problem", None), "targets", None)
-    own = sequence.problem.targets
-    if targets and own and list(targets) != list(own):
+    expected = sequence.problem.targets
+    if targets and expected and list(targets) != list(expected):
         raise ArgumentError(
-            f"{what} predicts {', '.join(targets)}, and this sequence {', '.join(own)}; their "
+            f"{what} predicts {', '.join(targets)}, and this sequence {', '.join(expected)}; their "
             "shares are of different things"
         )
     table = getattr(held_out, "table", held_out)

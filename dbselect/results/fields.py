@@ -1,4 +1,4 @@
-"""Results in files, by their fields; what JSON has no form for is ``{"#": kind, "of": parts}``."""
+"""Store results by their fields; a type that JSON lacks is ``{"#": kind, "of": parts}``."""
 
 import base64
 import io
@@ -24,7 +24,7 @@ from dbselect.record.gram import Gram
 from dbselect.record.terms import Terms
 from dbselect.results.call import Call
 
-#: The only classes that are read: made of their fields, or one of some names; and their modules.
+#: The only classes that are read, dataclasses and enumerations, and their modules.
 _CLASSES = {
     "Model": "results.model", "JointModel": "results.model",
     "GlmModel": "results.glm.model", "StandardErrors": "results.glm.model",
@@ -37,7 +37,7 @@ _CLASSES = {
     "FittedRows": "linear.inference", "Deviations": "linear.inference",
     "Linear": "linear.problem", "Groups": "record.groups", "Status": "glm.newton",
 }  # fmt: skip
-#: What a damaged record may raise.
+#: Exceptions that a damaged record may raise.
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
@@ -54,21 +54,21 @@ class StoredFields(files.Stored):
         return {"kind": type(self).__name__, "fields": _fields(self)}
 
     def _without_rows(self) -> Self:
-        """Return what is stored: a result has no table in it."""
+        """Return the result as it is stored, without a table."""
         return self
 
     @classmethod
     def from_struct(cls, record: Any) -> Self:
-        """Read what `to_struct` gave.
+        """Read a record of `to_struct`.
 
         Raises
         ------
-        RecordError : it is something else
+        RecordError : the record is not that of such a result
         """
-        found = of_fields(record)
-        if not isinstance(found, cls):
-            raise RecordError(f"the record is a {type(found).__name__}, not a {cls.__name__}")
-        return found
+        result = of_fields(record)
+        if not isinstance(result, cls):
+            raise RecordError(f"the record is a {type(result).__name__}, not a {cls.__name__}")
+        return result
 
     def write_parquet(self, path: str | Path) -> None:
         """Write a Parquet file of one row: kind, and fields as JSON."""
@@ -78,7 +78,7 @@ class StoredFields(files.Stored):
 
     @classmethod
     def read_parquet(cls, path: str | Path) -> Self:
-        """Read what `write_parquet` wrote.
+        """Read a file of `write_parquet`.
 
         Raises
         ------
@@ -88,11 +88,11 @@ class StoredFields(files.Stored):
 
 
 def of_fields(record: Any) -> Any:
-    """Return the result of a record."""
+    """Build the result of a record of fields."""
     try:
-        kind, own = (str(record["kind"]), record["fields"])
-        own = own.as_py() if isinstance(own, pa.Scalar) else own
-        return _made(kind, json.loads(own) if isinstance(own, str) else own)
+        kind, values = str(record["kind"]), record["fields"]
+        values = values.as_py() if isinstance(values, pa.Scalar) else values
+        return _built(kind, json.loads(values) if isinstance(values, str) else values)
     except RecordError:
         raise
     except _DAMAGE as error:
@@ -101,28 +101,28 @@ def of_fields(record: Any) -> Any:
 
 def _fields(result: Any) -> dict[str, Any]:
     value: Any = result._without_rows() if isinstance(result, StoredFields) else result
-    return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.init}
+    return {part.name: _plain(getattr(value, part.name)) for part in fields(value) if part.init}
 
 
-def _made(kind: str, own: Mapping[str, Any]) -> Any:
-    made = load(_CLASSES[kind], kind)
-    values, known = {name: _value(one) for name, one in own.items()}, _hints(made)
+def _built(kind: str, plain_fields: Mapping[str, Any]) -> Any:
+    cls = load(_CLASSES[kind], kind)
+    values, hints = {name: _value(plain) for name, plain in plain_fields.items()}, _hints(cls)
     for name, value in values.items():
-        if not _fits(value, known[name]):
+        if not _fits(value, hints[name]):
             raise RecordError(f"the record is damaged: '{name}' of a {kind} is {shown(value)}")
-    return made(**values)
+    return cls(**values)
 
 
 @cache
-def _hints(made: type) -> dict[str, Any]:
-    return get_type_hints(made)
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Return whether a value is of a type, as far as its parts are plain data."""
+    """Whether a value has a type, as far as its parts are plain data."""
     origin, parts = get_origin(hint) or hint, get_args(hint)
     if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in parts)
+        return any(_fits(value, part) for part in parts)
     if origin is Any or not isinstance(origin, type):
         return origin is not Literal or value in parts
     kinds = (int, float) if origin is float else origin
@@ -131,9 +131,9 @@ def _fits(value: Any, hint: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "biuf"
     if isinstance(value, Mapping) and parts:
-        return all(_fits(key, parts[0]) and _fits(one, parts[1]) for key, one in value.items())
+        return all(_fits(key, parts[0]) and _fits(item, parts[1]) for key, item in value.items())
     members = value if isinstance(value, list | tuple) and parts[1:] in ((), (...,)) else ()
-    return all(_fits(one, parts[0]) for one in members if parts)
+    return all(_fits(member, parts[0]) for member in members if parts)
 
 
 def _plain(value: Any) -> Any:
@@ -142,16 +142,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else {"#": "float", "of": str(float(value))}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     kind = type(value).__name__
     if isinstance(value, np.generic):
         return _plain(value.item())
     if isinstance(value, Enum):
         return {"#": kind, "of": value.name}
-    return {"#": kind, "of": _PLAIN[kind](value)} if kind in _PLAIN else _own(value)
+    return {"#": kind, "of": _PLAIN[kind](value)} if kind in _PLAIN else _plain_object(value)
 
 
-def _own(value: Any) -> Any:
+def _plain_object(value: Any) -> Any:
     kind = type(value).__name__
     if isinstance(value, Mapping):
         return {"#": "dict", "of": _PLAIN["dict"](value)}
@@ -161,19 +161,19 @@ def _own(value: Any) -> Any:
 
 
 def _value(plain: Any) -> Any:
-    """Return what `_plain` gave."""
+    """Return the value of plain data; the inverse of `_plain`."""
     if isinstance(plain, list):
-        return [_value(one) for one in plain]
+        return [_value(item) for item in plain]
     if not isinstance(plain, Mapping):
         return plain
-    kind, own = plain["#"], plain["of"]
+    kind, data = plain["#"], plain["of"]
     if kind in _VALUES:
-        return _VALUES[kind](own)
-    return load(_CLASSES[kind], kind)[own] if isinstance(own, str) else _made(kind, own)
+        return _VALUES[kind](data)
+    return load(_CLASSES[kind], kind)[data] if isinstance(data, str) else _built(kind, data)
 
 
 def reads(kind: str, read: Callable[[Any], Any]) -> None:
-    """Say how a kind of results is read that is stored by a record of its own."""
+    """Register the reader of a kind of results that has its own record."""
     _VALUES[kind] = read
 
 
@@ -183,10 +183,10 @@ def _table(frame: pl.DataFrame) -> str:
     return base64.b64encode(file.getvalue()).decode()
 
 
-#: What is stored of values that are not made of their fields, and how it is read.
+#: How values that are not stored by their fields are written and read.
 _PLAIN: dict[str, Any] = {
-    "dict": lambda value: [[_plain(key), _plain(one)] for key, one in value.items()],
-    "tuple": lambda value: [_plain(one) for one in value],
+    "dict": lambda value: [[_plain(key), _plain(item)] for key, item in value.items()],
+    "tuple": lambda value: [_plain(item) for item in value],
     "ndarray": lambda value: [_plain(value.tolist()), str(value.dtype)],
     "DataFrame": _table, "Decimal": str,
     "Terms": Terms.to_struct, "Gram": Gram.to_struct, "Call": Call.to_json,
@@ -195,11 +195,11 @@ _PLAIN: dict[str, Any] = {
 }  # fmt: skip
 _VALUES: dict[str, Any] = {
     "float": float,
-    "dict": lambda own: {_value(key): _value(one) for key, one in own},
-    "tuple": lambda own: tuple(_value(one) for one in own),
-    "ndarray": lambda own: np.array(_value(own[0]), dtype=own[1]),
-    "DataFrame": lambda own: pl.read_parquet(io.BytesIO(base64.b64decode(own))),
+    "dict": lambda pairs: {_value(key): _value(item) for key, item in pairs},
+    "tuple": lambda items: tuple(_value(item) for item in items),
+    "ndarray": lambda parts: np.array(_value(parts[0]), dtype=parts[1]),
+    "DataFrame": lambda text: pl.read_parquet(io.BytesIO(base64.b64decode(text))),
     "Decimal": Decimal,
     "Terms": Terms.from_struct, "Gram": Gram.from_struct, "Call": Call.from_json,
-    "Problem": lambda own: Call.from_json(own).problem,
+    "Problem": lambda text: Call.from_json(text).problem,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What fitted models of all families answer alike: how sure their coefficients are, other rows."""
+"""Base class of fitted models of all families: tests, intervals, refit and contributions."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ class FittedModel:
 
     @property
     def problem(self) -> Spec:
-        """What is asked about the data, without its rows."""
+        """The problem, without its rows."""
         raise NotImplementedError
 
     @property
@@ -39,12 +39,12 @@ class FittedModel:
 
     @property
     def _facts(self) -> dict[str, Any]:
-        """What `summary` prints above the terms."""
+        """Facts that `summary` prints above the terms."""
         raise NotImplementedError
 
     @property
     def _was_chosen(self) -> bool:
-        """Whether the rows also chose the columns."""
+        """Whether the same rows chose the columns."""
         raise NotImplementedError
 
     def _tested(self) -> pl.DataFrame:
@@ -52,11 +52,11 @@ class FittedModel:
         raise NotImplementedError
 
     def _quantile(self, level: float) -> float:
-        """Return within how many standard errors an estimate lies, with a probability."""
+        """Return the two-sided quantile of the test statistic at a level of confidence."""
         raise NotImplementedError
 
-    def _more_of_terms(self) -> list[pl.Series]:
-        """Return what `summary` has besides of each term."""
+    def _extra_term_columns(self) -> list[pl.Series]:
+        """Return further columns of `summary`."""
         return []
 
     def _warned(self) -> pl.DataFrame:
@@ -72,39 +72,38 @@ class FittedModel:
         -------
         DataFrame: term, ``"(intercept)"`` first if there is one, then the columns; estimate;
         std_error; statistic, estimate / std_error; p_value, two-sided. NULL for aliased columns,
-        and where n <= rank.
+        and if n <= rank.
 
-        Of a linear model p-values are by Student's t with n - rank degrees of freedom, and
-        standardized is the estimate in deviations of the target for one of the column, through the
-        origin about 0; NULL for the intercept, and with ``exact=True``, which keeps none. It prints
-        below rows, residual degrees of freedom, sigma, r2, AIC, BIC, the F test and the condition
-        number. Of a family they are by the normal distribution (Wald), below rows, deviances,
-        dispersion and the likelihood-ratio test. A multinomial model has these rows for each class,
-        named in the first column, ``class``: its coefficients sum to 0 over the classes, and the
-        test is against that mean, not against a class of reference
+        For linear models p-values are by Student's t with n - rank degrees of freedom, and
+        standardized is the estimate for target and column of standard deviation 1, through the
+        origin about 0; NULL for the intercept, and with ``exact=True``. The printed table has a
+        head with rows, residual degrees of freedom, sigma, r2, AIC, BIC, the F test and the
+        condition number. For a GLM p-values are by the normal distribution (Wald), and the head has
+        rows, deviances, dispersion and the likelihood-ratio test. A multinomial model has these
+        rows for each class, named in the first column, ``class``: its coefficients sum to 0 over
+        the classes, and the test is against their mean, not against a reference class
 
         Raises
         ------
-        ArgumentError : the model has a ridge, or its coefficients are not least squares or of
-            greatest likelihood, or nothing is known of its rows: it came from SQL, or, of a
-            family, from a file
-        DataError : the columns are too nearly dependent for standard errors from a Gram; a fit of a
-            family did not converge, so that the best coefficients are not known
+        ArgumentError : the model has a ridge, or its coefficients are not least squares or maximum
+            likelihood, or it has no statistics of its rows: it came from SQL or, for a GLM, from
+            a file
+        DataError : the columns are too nearly dependent for standard errors from a Gram; a fit of
+            a GLM did not converge
 
         Warns
         -----
-        SelectionWarning : the rows also chose the columns. A column that was chosen for
-            its size looks more certain than it is: p-values are too small, and so are
-            standard errors. Choose on some rows and call `dbselect.fit` with these
-            columns on others for p-values that hold.
+        SelectionWarning : the same rows chose the columns, so standard errors and p-values
+            ignore the selection and are too small. Choose on some rows and call `dbselect.fit`
+            with these columns on other rows for valid p-values.
 
         Notes
         -----
-        Linear: n is the number of rows, also where they have weights (statsmodels' WLS). O(D^3).
-        Of a family the covariance is the inverse of the information at the last pass, which the
-        last step of the fit leaves by a share of some 1e-5; of links that are not canonical the
+        Linear: n is the number of rows, also with weights (statsmodels' WLS). O(D^3). GLM: the
+        covariance is the inverse of the information at the last pass, which differs from that at
+        the final coefficients by a share of some 1e-5; for links that are not canonical the
         expected information. Families gaussian, gamma, inverse_gaussian and tweedie: times
-        Pearson's statistic / (rows - rank). A row weight is how much its row counts.
+        Pearson's statistic / (rows - rank). A weight multiplies the log-likelihood of its row.
 
         References
         ----------
@@ -121,10 +120,12 @@ class FittedModel:
         >>> model.summary()["std_error"].round(3).to_list()  # roots of 3/2 and 3/2 + 4/3
         [1.225, 1.683]
         """
-        return Summary.of(self._warned().with_columns(self._more_of_terms()), lambda: self._facts)
+        return Summary.of(
+            self._warned().with_columns(self._extra_term_columns()), lambda: self._facts
+        )
 
     def intervals(self, level: float = 0.95) -> pl.DataFrame:
-        """Return each coefficient with the interval that it lies in at a level of confidence.
+        """Return each coefficient with its confidence interval.
 
         Parameters
         ----------
@@ -132,8 +133,8 @@ class FittedModel:
 
         Returns
         -------
-        DataFrame: term, estimate and std_error of `summary`, of a multinomial model also class; low
-        and high, the ends, by Student's t with n - rank degrees of freedom, of a family by the
+        DataFrame: term, estimate and std_error of `summary`, for a multinomial model also class;
+        low and high, the ends, by Student's t with n - rank degrees of freedom, for a GLM by the
         normal distribution (Wald). NULL where `summary` has NULL
 
         Raises
@@ -143,7 +144,7 @@ class FittedModel:
 
         Warns
         -----
-        SelectionWarning : the rows also chose the columns: the interval is too short
+        SelectionWarning : the same rows chose the columns, so the intervals are too short
 
         References
         ----------
@@ -164,8 +165,8 @@ class FittedModel:
     def refit(self, source: Any) -> Any:
         """Return the model on the same columns, fitted to the rows of another source.
 
-        Columns become what they became here: the same levels, curves and means of what is
-        missing.
+        Fields are converted to columns as before: with the same levels, curves and means for
+        missing values.
 
         Parameters
         ----------
@@ -177,19 +178,19 @@ class FittedModel:
         """
         if not self.columns:
             raise ArgumentError("the model has no columns, so that there is nothing to fit again")
-        # The problem may have several responses, of which this is the model of one.
-        asked = self.problem.replace(
+        # The problem may have several responses; this is the model of one of them.
+        problem = self.problem.replace(
             source=source, target=self.target, groups=None, costs=None, always=()
         )
         if isinstance(source, Gram) or not self.terms:
-            return answer_of(asked, "fit", self.columns)
+            return answer_of(problem, "fit", self.columns)
         names = self.terms.sources()
         read = list(dict.fromkeys(names.get(name, name) for name in self.columns))
-        return answer_of(asked.replace(terms=self.terms.of(self.columns)), "fit", read)
+        return answer_of(problem.replace(terms=self.terms.of(self.columns)), "fit", read)
 
     @property
     def _centre(self) -> Mapping[str, float]:
-        """The means of the columns over the rows of the fit; empty if they are not known."""
+        """The means of the columns over the rows of the fit; empty if unknown."""
         return {}
 
     def contributions(
@@ -205,22 +206,21 @@ class FittedModel:
 
         Returns
         -------
-        DataFrame, one row a row and one column a group, in the order taken: the group's part of
+        DataFrame, one row per row and one column per group, in the order added: the group's part of
         the linear predictor less its mean. They add up to the prediction less the mean prediction,
-        of a family on the scale of the link; several classes follow each other, by ``class``. An
-        offset is a group of its own. NaN where a value is missing
+        for a GLM on the scale of the link; several classes are stacked, by ``class``. An offset is
+        a group of its own. NaN where a value is missing
 
         Raises
         ------
-        ArgumentError : the means of the columns over the rows of the fit are not known, as after
-            a file or beside an offset; give `background`
+        ArgumentError : the means of the columns over the rows of the fit are not known, as for a
+            model from a file or with an offset; give `background`
         ColumnError, DataError : as `Predicting.predict`
 
         Notes
         -----
-        O(D) a row; exact Shapley values of groups that are independent, as of shap's
-        ``LinearExplainer`` (Lundberg, Lee 2017, Advances in Neural Information Processing Systems
-        30).
+        O(D) per row; exact Shapley values for independent groups, as shap's ``LinearExplainer``
+        (Lundberg, Lee 2017, Advances in Neural Information Processing Systems 30).
 
         Examples
         --------
@@ -243,14 +243,14 @@ class FittedModel:
         maxlags: int | None = None,
         weight: str | None = None,
     ) -> Any:
-        """Read the rows of the fit once more, for standard errors that hold if their errors differ.
+        """Read the rows of the fit once more for robust standard errors.
 
         Parameters
         ----------
-        source : the table that it was fitted to: the same rows, in any order and any form that
-            `gram` reads. Of a prefix the columns of the whole search are read, as a missing value
-            in any of them left a row out
-        cov_type : as statsmodels names it; default ``"HC1"``, with `cluster` ``"cluster"``, with
+        source : the table of the fit: the same rows, in any order and any form that `gram` reads.
+            For a prefix the columns of the whole search are read, because a missing value in any
+            of them excluded a row
+        cov_type : as named by statsmodels; default ``"HC1"``, with `cluster` ``"cluster"``, with
             `time` ``"HAC"``:
 
             =============== ========================================================
@@ -262,49 +262,48 @@ class FittedModel:
             ``cluster``     sums of each cluster, times G / (G - 1) (n - 1) / (n - r)
             ``HAC``         sums of each time and of those before (Newey, West 1987)
             =============== ========================================================
-        cluster : column whose values are the clusters, within which errors may go together; or two
-            columns, clusters in two ways (Cameron, Gelbach, Miller 2011)
-        time : column whose order is that of the rows; rows of equal time are summed (Driscoll,
-            Kraay 1998)
-        maxlags : times back that count, with Bartlett's weights; default 4 (T / 100)^(2/9) of T
-            times, rounded down
-        weight : column of row weights that the fit had; default: that of its problem
+        cluster : column whose values are the clusters, within which errors may be correlated; or
+            two columns, for two-way clusters (Cameron, Gelbach, Miller 2011)
+        time : column that orders the rows; rows of equal time are summed (Driscoll, Kraay 1998)
+        maxlags : number of lags, with Bartlett's weights; default 4 (T / 100)^(2/9) for T times,
+            rounded down
+        weight : column of row weights of the fit; default: that of its problem
 
         Returns
         -------
-        RobustErrors. Of least squares tests are by Student's t with n - r degrees of freedom, of G
-        clusters G - 1, in two ways the smaller G; of a family by the normal distribution
+        RobustErrors. For least squares, tests are by Student's t with n - r degrees of freedom, for
+        G clusters G - 1, for two-way clusters with the smaller G; for a GLM by the normal
+        distribution
 
         Raises
         ------
-        ArgumentError : there is no such cov_type, or it does not go with `cluster` or `time`; the
-            model has a ridge, knows no rows, or was fitted with ``exact=True``; several responses
-            or classes; the source is a Gram, which holds no rows
+        ArgumentError : there is no such cov_type, or it contradicts `cluster` or `time`; the model
+            has a ridge, no statistics of its rows, or was fitted with ``exact=True``; several
+            responses or classes; the source is a Gram, which holds no rows
         ColumnError : the table lacks a column, or has one of another type
-        DataError : the rows are not those of the fit; no rows are left to judge the model, n <= r;
-            a row of it has no cluster, or all have one; HC2 and HC3 of rows that are fitted
-            exactly; the columns are too nearly dependent
+        DataError : the rows are not those of the fit; n <= r; a row of the fit has no cluster, or
+            all rows have the same; HC2 and HC3 with rows that are fitted exactly; the columns are
+            too nearly dependent
 
         Notes
         -----
-        One pass, O(D r + r^2) a row, streamed as any work over rows: Spark, Dask and Ray sum where
-        their rows are. Memory 32,768 rows of r numbers at a time for each thread; of G clusters
-        or times 8 G r bytes more and the keys, so that those of one row each cost as much as the
+        One streamed pass, O(D r + r^2) per row; Spark, Dask and Ray compute the sums where their
+        rows are. Memory 32,768 rows of r numbers at a time for each thread; for G clusters or
+        times 8 G r bytes more and the keys, so that clusters of one row each cost as much as the
         rows.
 
         Row weights are precisions, ``var_weights`` in statsmodels; results are those of its OLS and
-        WLS by ``get_robustcov_results`` with ``use_t``. Of families with a link that is not
-        canonical the expected information is taken, as R's sandwich does; HC1 of statsmodels' GLM
-        is its HC0.
+        WLS by ``get_robustcov_results`` with ``use_t``. For a GLM with a link that is not canonical
+        the expected information is used, as in R's sandwich; HC1 of statsmodels' GLM is its HC0.
 
-        The same rows are recognised by their number, their weight, and by their gradient, which
-        vanishes at the coefficients of a fit.
+        The rows are checked by their number, their weight and their gradient, which vanishes at
+        the coefficients of a fit.
 
         References
         ----------
         White (1980), Econometrica 48; MacKinnon, White (1985), Journal of Econometrics 29; Long,
-        Ervin (2000), American Statistician 54, of which to take; Cameron, Miller (2015), Journal of
-        Human Resources 50, of clusters: fewer than some 40 give p-values that are too small.
+        Ervin (2000), American Statistician 54, on the choice; Cameron, Miller (2015), Journal of
+        Human Resources 50, on clusters: fewer than some 40 give p-values that are too small.
 
         Examples
         --------

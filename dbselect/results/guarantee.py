@@ -1,4 +1,4 @@
-"""How near to the best a prefix is: a promise of the rule, and bounds from the data."""
+"""Optimality of prefixes: the guarantee of the rule, and bounds from the data."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -17,25 +17,25 @@ from dbselect.record.groups import Groups
 from dbselect.record.steps import Choice, Step, longest_within
 from dbselect.selection.criteria import RULES
 
-#: Gamma from which on groups are orthogonal, up to rounding.
+#: Groups with gamma above 1 less this are orthogonal, up to rounding.
 ORTHOGONAL = 1e-9
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """How near to the best a sequence must come, whatever the data hold for it.
+    """The guaranteed share of the optimum for each prefix of a sequence.
 
     Parameters
     ----------
     gamma : 0 to 1, from the correlations of all columns; 0 if columns of different
         groups depend linearly
-    steps : step, spent, factor: what the prefix explains is above factor times what
-        any set of groups of the competing cost explains (Theorem 3.2)
+    steps : step, spent, factor: the prefix explains more than factor times the share
+        of any set of groups of the competing cost (Theorem 3.2)
     doubling : rule ``doubling`` only: at every budget B above c_min, by default the
-        cost of the cheapest group, what is explained is above this factor of the best
-        within B / 4 (Theorem 4.3, whose ratio, of equation 9, is found by trying all sets);
-        None for other rules, for more than ten groups, if a step had no group that may
-        double the cost, or if not all groups were free to be taken
+        cost of the cheapest group, the prefix explains more than this factor times the best
+        within B / 4 (Theorem 4.3; the ratio of equation 9 is computed by trying all sets);
+        None for other rules, for more than ten groups, if a step had no group within the
+        cost limit, or if not all groups were free to be taken
 
     Examples
     --------
@@ -62,12 +62,12 @@ def guaranteed(
     spent: Vector,
     cost: float | None,
 ) -> Guarantee:
-    """Return the promise of `Prefixes.guarantee`, of a problem of any number of responses."""
+    """Return `Prefixes.guarantee`, for any number of responses."""
     if rule not in RULES:
         raise ArgumentError(f"rule is {rule!r}; guarantees exist for the rules {list(RULES)}")
     POSITIVE.or_none().check("cost", cost)
-    known = RULES[rule]
-    gamma = known.gamma(problem, groups.positions)
+    greedy_rule = RULES[rule]
+    gamma = greedy_rule.gamma(problem, groups.positions)
     free = [step.choice is Choice.FREE for step in records]
     earned = np.concatenate([[0.0], np.cumsum(np.diff(spent) * free)])
     rivals = np.maximum(spent, groups.costs.min()) if cost is None else cost
@@ -75,12 +75,12 @@ def guaranteed(
     steps = pl.DataFrame({"step": np.arange(len(spent)), "spent": spent, "factor": factor})
     limited = {Choice.CHEAPEST, Choice.FORCED} & {step.choice for step in records}
     whole = len(records) == len(groups.names)
-    holds = known.doubling and not limited and whole
-    # Gains of orthogonal groups do not depend on what is held.
+    holds = greedy_rule.doubling and not limited and whole
+    # Gains of orthogonal groups do not depend on the groups held.
     ratio = None
     if holds:
-        apart = gamma > 1.0 - ORTHOGONAL
-        ratio = gamma if apart else submodularity(problem, groups.positions)
+        orthogonal = gamma > 1.0 - ORTHOGONAL
+        ratio = gamma if orthogonal else submodularity(problem, groups.positions)
     doubling = None if ratio is None else -math.expm1(-(ratio**2) / (1.0 + ratio))
     return Guarantee(gamma, steps, doubling)
 
@@ -93,7 +93,7 @@ def certified(
     explained: Vector,
     budgets: Iterable[float] | None,
 ) -> pl.DataFrame:
-    """Return the bounds of `Prefixes.certificate`, of a problem of any number of responses."""
+    """Return the bounds of `Prefixes.certificate`, for any number of responses."""
     if not isinstance(budgets, Iterable | None):
         raise ArgumentError(f"budgets is {budgets!r}; it must be a list of numbers >= 0")
     limits = list(spent if budgets is None else budgets)
@@ -105,7 +105,7 @@ def certified(
     state = LinearState(problem, groups.positions)
     bounds = state.upper_bounds(order, groups.costs, np.array(limits, dtype=float))
     step = [longest_within(spent, budget) for budget in limits]
-    # Rounding may take the bound below what is reached.
+    # Rounding may put the bound below the explained share.
     bounds = np.maximum(bounds, explained[step])
     ratio = np.divide(explained[step], bounds, out=np.ones_like(bounds), where=bounds > 0)
     return pl.DataFrame(

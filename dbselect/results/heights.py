@@ -1,6 +1,6 @@
-"""How early a sequence explains: area under the curve of explained against a budget.
+"""Area under the curve of the explained share against the budget, and related measures.
 
-A curve is a step function, that of `explained_at`; the last stretch before its cut rises linearly.
+A curve is the step function of `explained_at`; the last segment before its cut rises linearly.
 As curves plateau long before the last group, they are cut at the cost where a reference sequence
 reaches a fraction (the paper's alpha) of its final height.
 
@@ -17,58 +17,58 @@ from dbselect.options.kinds import AT_LEAST_ZERO, FRACTION
 from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK, longest_within
 
-#: Fractions among which the plateau is sought, in steps of `PLATEAU_GAIN`.
+#: First fraction tried for the plateau; the others follow in steps of `PLATEAU_GAIN`.
 PLATEAU_START = 0.95
 #: A plateau begins where this share of the final height ...
 PLATEAU_GAIN = 0.01
 #: ... needs more than this share of the total cost.
 PLATEAU_COST = 0.20
-#: Slack for a height that is reached up to rounding.
+#: Relative slack of a height, for rounding.
 HEIGHT_SLACK = 1e-12
 
 
 @runtime_checkable
 class Swept(Protocol):
-    """A sequence, as far as its curve is concerned."""
+    """Protocol of a sequence with a curve."""
 
     @property
     def spent(self) -> Vector:
-        """What each prefix costs."""
+        """Cost of each prefix."""
 
     @property
     def explained(self) -> Vector:
-        """What it explains."""
+        """Explained share of each prefix."""
 
     @property
     def steps(self) -> pl.DataFrame:
-        """Both, a row each."""
+        """Table with both, one row per prefix."""
 
 
-#: A sequence, or what `evaluate` and `oracle` return: columns spent and explained.
+#: A sequence, or a frame of `evaluate` or `oracle`, with columns spent and explained.
 Curve = Swept | pl.DataFrame
 
 
 def longest_heights(spent: Vector, explained: Vector) -> tuple[Vector, Vector]:
-    """Return the budgets at which another prefix serves, rising, and what each explains."""
+    """Return the rising budgets at which the prefix changes, and the share it explains."""
     at = serving_steps(spent)
     return spent[at], np.asarray(explained)[at]
 
 
 def serving_steps(spent: Vector) -> list[int]:
-    """Return the steps that serve some budget, by rising cost: no other stays for a curve."""
+    """Return the steps that are the longest prefix within some budget, by rising cost."""
     budgets = np.unique(spent[spent <= spent[longest_within(spent, None)]])
     return list(dict.fromkeys(longest_within(spent, budget) for budget in budgets.tolist()))
 
 
 def cost_of_height(spent: Vector, explained: Vector, fraction: float) -> float:
-    """Return the least budget that buys a fraction of the final height."""
+    """Return the least budget that reaches a fraction of the final height."""
     budgets, heights = longest_heights(spent, explained)
     height = fraction * heights[-1] - HEIGHT_SLACK * abs(heights[-1])
     return float(budgets[np.flatnonzero(heights >= height)[0]])
 
 
 def flat_from(spent: Vector, explained: Vector) -> float:
-    """Return the fraction of the final height from which on more costs much; 1 if none."""
+    """Return the fraction of the final height beyond which more costs much; 1 if none."""
     total = float(spent[longest_within(spent, None)])
     for fraction in np.round(np.arange(PLATEAU_START, 1.0, PLATEAU_GAIN), 2):
         more = cost_of_height(spent, explained, min(1.0, float(fraction) + PLATEAU_GAIN))
@@ -78,7 +78,7 @@ def flat_from(spent: Vector, explained: Vector) -> float:
 
 
 def explained_at(curve: Curve, budget: float) -> float:
-    """Return what the longest prefix within a budget explains.
+    """Return the share explained by the longest prefix within a budget.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def stopping_cost(curve: Curve, fraction: float) -> float:
 
     Returns
     -------
-    the least budget at which the sequence explains so much, in the unit of cost
+    the least budget that reaches this height, in the unit of cost
 
     Raises
     ------
@@ -136,7 +136,7 @@ def stopping_cost(curve: Curve, fraction: float) -> float:
 
 
 def plateau(curve: Curve) -> float:
-    """Return the fraction from which on more costs much and brings little.
+    """Return the fraction of the final height beyond which more costs much and adds little.
 
     The first of .95, .96, ... after which the next 1 % of the final height needs more
     than 20 % of the total cost; 1 if there is none.
@@ -173,7 +173,7 @@ def timeliness(
     ----------
     curve : Sequence of any family, or a DataFrame of `evaluate` or `oracle`
     fraction : 0 to 1, the paper's alpha
-    reference : the curve whose stopping cost at `fraction` cuts this one; default: itself
+    reference : the curve whose stopping cost at `fraction` cuts this one; default: `curve`
     final : height of the rectangle; default: the final height of the curve
 
     Returns
@@ -202,7 +202,7 @@ def timeliness(
 
 
 def share_of(curve: Curve, cut: float, height: float) -> float:
-    """Return the area under a curve up to a cost, as a share of a rectangle; 0 if that is none."""
+    """Return the area under a curve up to a cost, as a share of a rectangle; 0 if it is empty."""
     spent, explained = longest_heights(*points(curve))
     if cut <= 0 or height <= 0:
         return 0.0
@@ -227,7 +227,7 @@ def points(curve: Curve) -> tuple[Vector, Vector]:
 
 
 def curve_table(curve: Curve) -> pl.DataFrame:
-    """Return a curve as a frame, which has spent and explained."""
+    """Return a curve as a frame with columns spent and explained, checked."""
     if isinstance(curve, Swept):
         return curve.steps
     if not isinstance(curve, pl.DataFrame):

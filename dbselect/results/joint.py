@@ -1,4 +1,4 @@
-"""A search for several responses at once: one order of groups, models of each response."""
+"""Sequences for several responses: one order of groups, with a model of each response."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -29,17 +29,17 @@ from dbselect.results.sequence import Sequence
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JointSequence(Prefixes[JointModel]):
-    """Groups in the order in which they buy prediction of several responses.
+    """Groups in selection order, with linear models of several responses for each prefix.
 
     The objective is the sum over the responses, each of unit variance: `explained` is the
-    mean of what is explained of each. With ``scale=False`` responses are taken as they
-    are: they count by their variances.
+    mean of their explained shares. With ``scale=False`` responses are not scaled: they are
+    weighted by their variances.
 
     Parameters
     ----------
     rule : name of the rule
-    responses : response -> its models, as a Sequence of the same steps; there `score` is
-        that of all responses, `gain`, `explained` and `r2` are its own
+    responses : response -> its Sequence, with the same steps; in these, `score` is that of
+        all responses, while `gain`, `explained` and `r2` are those of the response
 
     Examples
     --------
@@ -52,7 +52,7 @@ class JointSequence(Prefixes[JointModel]):
     ([None, 'a', 'b'], [0.0, 0.9, 1.0])
     >>> seq.responses["z"].r2.round(6).tolist()
     [0.0, 0.8, 1.0]
-    >>> {name: round(own["a"], 6) for name, own in seq.at(budget=1.0).coefficients.items()}
+    >>> {name: round(w["a"], 6) for name, w in seq.at(budget=1.0).coefficients.items()}
     {'y': 1.0, 'z': 2.0}
     """
 
@@ -72,7 +72,7 @@ class JointSequence(Prefixes[JointModel]):
 
     @property
     def _first(self) -> Sequence:
-        """One of the sequences, for what is the same in all."""
+        """The first sequence, for fields that are the same in all."""
         return next(iter(self.responses.values()))
 
     @property
@@ -112,40 +112,40 @@ class JointSequence(Prefixes[JointModel]):
 
     @cached_property
     def share(self) -> Vector:
-        """What each response counts, 1 in all; shape (K,)."""
+        """Weights of the responses, which sum to 1; shape (K,)."""
         at = [self.gram.position(name, "target") for name in self.responses]
         return shares(np.diagonal(self.gram.comoment)[at], self._first.scale)
 
     @cached_property
     def explained(self) -> Vector:
         """Share of the responses' variance explained; shape (steps + 1,)."""
-        return clip_share(self._in_all([own.explained for own in self.responses.values()]))
+        return clip_share(self._weighted([seq.explained for seq in self.responses.values()]))
 
     @cached_property
     def r2(self) -> Vector:
-        """1 - RSS/TSS of the responses, each counted by its share; shape (steps + 1,)."""
-        return clip_share(self._in_all([own.r2 for own in self.responses.values()]))
+        """1 - RSS/TSS of the responses, weighted by `share`; shape (steps + 1,)."""
+        return clip_share(self._weighted([seq.r2 for seq in self.responses.values()]))
 
     @property
     def call(self) -> Call:
-        """What is asked: the problem, without its rows, and the method with its options."""
+        """The problem, without its rows, and the method with its options."""
         return self._first.call
 
     @cached_property
     def records(self) -> list[Step]:
         """The steps 1, 2, ...; gain and explained are those of all responses."""
-        each = [own.records for own in self.responses.values()]
-        gains = self._in_all([[step.gain for step in own] for own in each])
+        records = [seq.records for seq in self.responses.values()]
+        gains = self._weighted([[step.gain for step in steps] for steps in records])
         return [
             replace(step, gain=float(gain), explained=float(explained))
-            for step, gain, explained in zip(each[0], gains, self.explained[1:], strict=True)
+            for step, gain, explained in zip(records[0], gains, self.explained[1:], strict=True)
         ]
 
-    def _more_of_steps(self) -> list[pl.Series]:
-        r2 = by_response({name: own.r2 for name, own in self.responses.items()})
+    def _extra_step_columns(self) -> list[pl.Series]:
+        r2 = by_response({name: seq.r2 for name, seq in self.responses.items()})
         return [r2.alias("r2_each")]
 
-    def _in_all(self, values: Any) -> Vector:
+    def _weighted(self, values: Any) -> Vector:
         return np.asarray(self.share @ np.array(values))
 
     @cached_property
@@ -155,21 +155,21 @@ class JointSequence(Prefixes[JointModel]):
 
     def model(self, step: int) -> JointModel:
         """Return the model after a step, as `Prefixes.model`."""
-        models = {name: own.model(step) for name, own in self.responses.items()}
+        models = {name: seq.model(step) for name, seq in self.responses.items()}
         return JointModel(models, self.share)
 
     def _at_step(self, step: int) -> JointModel:
-        models = {name: own._at_step(step) for name, own in self.responses.items()}
+        models = {name: seq._at_step(step) for name, seq in self.responses.items()}
         return JointModel(models, self.share)
 
     def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
-        fits = [own._fits() for own in self.responses.values()]
+        fits = [seq._fits() for seq in self.responses.values()]
         return information.joint_criteria(fits, self.share, gamma, penalty)
 
     def _step_tests(self, kind: Literal["f", "lr"]) -> pl.DataFrame:
         tables = [
-            own._step_tests(kind).select(pl.lit(name).alias("response"), pl.all())
-            for name, own in self.responses.items()
+            seq._step_tests(kind).select(pl.lit(name).alias("response"), pl.all())
+            for name, seq in self.responses.items()
         ]
         return pl.concat(tables)
 
@@ -177,8 +177,8 @@ class JointSequence(Prefixes[JointModel]):
         return DataError(f"{self.gram.rows} rows are too few for criterion {criterion!r}")
 
     def _priced(self, groups: Groups, spent: Vector) -> "JointSequence":
-        others = {name: own._priced(groups, spent) for name, own in self.responses.items()}
-        return replace(self, rule=f"{self.rule}, at other costs", responses=others)
+        responses = {name: seq._priced(groups, spent) for name, seq in self.responses.items()}
+        return replace(self, rule=f"{self.rule}, at other costs", responses=responses)
 
     def _quadratic(self, what: str) -> Linear:
         return self.linear
@@ -189,13 +189,13 @@ class JointSequence(Prefixes[JointModel]):
 
     @classmethod
     def from_struct(cls, record: Any) -> "JointSequence":
-        """Read what `to_struct` gave, as `Prefixes.from_struct`."""
+        """Read a record of `to_struct`, as `Prefixes.from_struct`."""
         rule, responses = store.joint_parts(record)
-        return cls(rule, {own["target"]: Sequence(**own) for own in responses})
+        return cls(rule, {parts["target"]: Sequence(**parts) for parts in responses})
 
 
 def by_response(values: Mapping[str, npt.ArrayLike]) -> pl.Series:
-    """Return a column of structs with a value, of shape (n,), for each response."""
+    """Return a column of structs with a field for each response; values of shape (n,)."""
     return pl.DataFrame(dict(values)).to_struct()
 
 

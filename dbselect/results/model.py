@@ -1,4 +1,4 @@
-"""What a budget buys: a linear model of one response, or of several on the same groups."""
+"""Linear models of one response, or of several responses on the same groups."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,15 +34,15 @@ class Model(Diagnosed, StoredFields, Predicting):
     target : the column that is predicted
     intercept : in the target's unit
     coefficients : column -> coefficient, in the table's units; aliased columns have 0
-    groups : groups held, in the order taken
+    groups : groups held, in the order added
     spent : summed cost of these groups
     explained : share of the target's variance explained by the penalised objective
     r2 : 1 - RSS/TSS on the rows of the Gram; equals `explained` at ridge 0
     aliased : columns that depend linearly on columns before them
-    rows, skipped : rows it was fitted to, and left out; 0 if nothing is known of them
-    fit : the rows it was fitted to, for `summary`; None if nothing is known of them
+    rows, skipped : numbers of rows used and left out; 0 if unknown
+    fit : statistics of the rows used, for `summary`; None if unknown
     terms : how the columns of the table became those of the model
-    call : the problem that it answers, without rows, and the method
+    call : the problem, without rows, and the method
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Model(Diagnosed, StoredFields, Predicting):
 
     @property
     def problem(self) -> Spec:
-        """What is asked about the data, without its rows."""
+        """The problem, without its rows."""
         if self.call is None:
             raise FieldError("the model was made without a problem; fit its columns")
         return self.call.problem
@@ -98,22 +98,22 @@ class Model(Diagnosed, StoredFields, Predicting):
         return is_saturated(self.rows, coefficients, self.fit.ridge)
 
     def _tested(self) -> pl.DataFrame:
-        intercept = {INTERCEPT: self.intercept} if self._known.intercept else {}
+        intercept = {INTERCEPT: self.intercept} if self._fit_rows.intercept else {}
         return tests(intercept | self.coefficients, self._deviations)
 
     @cached_property
     def _deviations(self) -> Deviations:
-        """The standard errors, by the rows of the fit."""
-        known = self._least_squares.known
-        if known is not None:
-            return known
-        found = self._fitted
-        return Deviations(dict(zip(found.terms, found.errors.tolist(), strict=True)), found.free)
+        """The standard errors of the coefficients, from the rows of the fit."""
+        stored = self._least_squares.known
+        if stored is not None:
+            return stored
+        fit = self._fitted
+        return Deviations(dict(zip(fit.terms, fit.errors.tolist(), strict=True)), fit.free)
 
     def _quantile(self, level: float) -> float:
         return t_quantile(level, self._deviations.free)
 
-    def _more_of_terms(self) -> list[pl.Series]:
+    def _extra_term_columns(self) -> list[pl.Series]:
         return [self._standardized()]
 
     @property
@@ -137,7 +137,7 @@ class JointModel(StoredFields, Predicting):
     Parameters
     ----------
     responses : response -> its Model
-    share : shape (K,), what each response counts in `explained` and `r2`, 1 in all
+    share : shape (K,), weight of each response in `explained` and `r2`; they sum to 1
 
     Examples
     --------
@@ -167,7 +167,7 @@ class JointModel(StoredFields, Predicting):
 
     @property
     def groups(self) -> list[str]:
-        """Groups held, in the order taken."""
+        """Groups held, in the order added."""
         return self._first.groups
 
     @property
@@ -197,7 +197,7 @@ class JointModel(StoredFields, Predicting):
 
     @property
     def spent(self) -> float:
-        """Summed cost of the groups held, which serve all responses."""
+        """Summed cost of the groups held, which all responses share."""
         return self._first.spent
 
     @property
@@ -208,12 +208,12 @@ class JointModel(StoredFields, Predicting):
 
     @property
     def r2(self) -> float:
-        """1 - RSS/TSS of the responses, each counted by its share."""
+        """1 - RSS/TSS of the responses, weighted by `share`."""
         return float(clip_share(self.share @ [model.r2 for model in self.responses.values()]))
 
     @property
     def intercept(self) -> dict[str, float]:
-        """Response -> intercept, in its unit."""
+        """Response -> intercept, in the response's unit."""
         return {name: model.intercept for name, model in self.responses.items()}
 
     @property
@@ -248,7 +248,7 @@ class JointModel(StoredFields, Predicting):
         maxlags: int | None = None,
         weight: str | None = None,
     ) -> NoReturn:
-        """Refuse: each response has its own, as ``model.responses["y"].robust_errors(table)``."""
+        """Refuse: call it for one response, ``model.responses["y"].robust_errors(table)``."""
         del source, cov_type, cluster, time, maxlags, weight
         raise ArgumentError(
             f"a JointModel has the responses {list(self.responses)}, each with errors of its own; "
@@ -266,7 +266,7 @@ class JointModel(StoredFields, Predicting):
 
     @property
     def _predictors(self) -> list[Predictor]:
-        return [Predictor(one.intercept, one.coefficients) for one in self.responses.values()]
+        return [Predictor(model.intercept, model.coefficients) for model in self.responses.values()]
 
     @property
     def _fields(self) -> list[str]:

@@ -33,39 +33,39 @@ class Path:
 
     penalties: Vector  # shape (L,), falling
     coef: Matrix  # shape (L, D), on unit-variance columns and target
-    spread: Vector  # shape (D,), what turns them into coefficients in the table's units
+    spread: Vector  # shape (D,), factors that convert them to the table's units
     intercept: Vector  # shape (L,), in the target's unit
     lengths: Matrix  # shape (L, J), ||w_g|| in the unit of the problem
     r2: Vector  # shape (L,), 1 - RSS/TSS
-    # shape (L,), duality gaps: how far at most from the minimum, the target having variance 1
+    # shape (L,), duality gaps, bounds on the distance from the minimum, for target variance 1
     gap: Vector
-    # shape (L,), how far at most a group is from its optimality condition, in correlations
+    # shape (L,), the largest violation of a group's optimality condition, in correlations
     violation: Vector
     df: Vector  # shape (L,), degrees of freedom, without the intercept
     entered: list[int]  # numbers of the groups that are ever not 0, in the order of entry
     entered_at: list[int]  # for each of these, the number of the first penalty at which it is not 0
-    # the largest condition number at any penalty: what rounding does to coefficients
+    # the largest condition number at any penalty, by which coefficients magnify rounding
     condition: float
 
 
 @dataclass(frozen=True, eq=False)
 class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
-    """Penalised models at L falling penalties; what comes and goes are columns or groups.
+    """Penalised models at L falling penalties; the units of the path are columns or groups.
 
     Parameters
     ----------
-    call : what is asked
+    call : the problem, without rows, and the method
     groups : Groups, their columns and costs
-    gram : the rows that it was fitted to
+    gram : Gram of the rows that it was fitted to
     linear : the problem on columns and a target of unit variance
     found : the minimum at each penalty
     """
 
-    #: What comes and goes: ``"column"`` or ``"group"``.
+    #: The unit that enters and leaves: ``"column"`` or ``"group"``.
     unit: ClassVar[str]
-    #: The name of its size, and the axis of the picture.
+    #: Name of a unit's size, and the title of its axis in the chart.
     size: ClassVar[tuple[str, str]]
-    #: What the picture shows, in words.
+    #: Title of the chart.
     _title: ClassVar[str]
 
     call: Call
@@ -82,12 +82,12 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
     @property
     @abstractmethod
     def _units(self) -> list[str]:
-        """Names of what comes and goes."""
+        """Names of the units."""
 
     @property
     @abstractmethod
     def _sizes(self) -> Matrix:
-        """What the picture shows of each; shape (L, units)."""
+        """The size of each unit in the chart; shape (L, units)."""
 
     @property
     @abstractmethod
@@ -140,9 +140,9 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
 
     @property
     def lengths(self) -> Matrix:
-        """``||w_g||`` of what comes and goes, of `scaled_coef`; shape (L, units).
+        """``||w_g||`` of each unit, of `scaled_coef`; shape (L, units).
 
-        With ``scale=False`` for columns as they are.
+        With ``scale=False`` for columns in the table's units.
         """
         return self.found.lengths
 
@@ -153,25 +153,25 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
 
     @property
     def gap(self) -> Vector:
-        """How far at most the objective is from its minimum, a duality gap; shape (L,)."""
+        """Duality gap, a bound on the objective less its minimum; shape (L,)."""
         return self.found.gap
 
     @property
     def violation(self) -> Vector:
-        """How far at most a gradient is from its optimality condition; shape (L,).
+        """Largest violation of the optimality conditions; shape (L,).
 
-        In correlations: as a share of the deviations of column and target.
+        In correlations: as a share of the standard deviations of column and target.
         """
         return self.found.violation
 
     @property
     def entered(self) -> list[str]:
-        """What enters, in its order; others never do."""
+        """Units that enter, in order of entry."""
         return [self._units[at] for at in self.found.entered]
 
     @property
     def entered_at(self) -> list[int]:
-        """For each of `entered` the number of the first penalty at which it is not 0."""
+        """For each of `entered`, the number of the first penalty at which it is not 0."""
         return self.found.entered_at
 
     @property
@@ -193,16 +193,16 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
     def df(self) -> Vector:
         """Degrees of freedom without the intercept; shape (L,).
 
-        Of the lasso the rank of the columns that are not 0 (Zou, Hastie, Tibshirani 2007;
-        Tibshirani, Taylor 2012), of others the trace of G_SS times the inverse Hessian of the
+        For the lasso the rank of the columns that are not 0 (Zou, Hastie, Tibshirani 2007;
+        Tibshirani, Taylor 2012), for others the trace of G_SS times the inverse Hessian of the
         objective on these columns (Vaiter, Deledalle, Fadili, Peyre, Dossal 2017). With
-        `adaptive` the factors count as given.
+        `adaptive` the factors are treated as fixed.
         """
         return self.found.df
 
     @cached_property
     def points(self) -> pl.DataFrame:
-        """One row a penalty: penalty, what is not 0 (lists of names), spent, r2, gap."""
+        """One row per penalty: penalty, units and groups that are not 0, spent, r2, gap."""
         groups = np.array(self.groups.names, dtype=object)
         names = np.array(self._units, dtype=object)
         lists = {f"{self.unit}s": [names[row].tolist() for row in self.lengths > 0]}
@@ -215,23 +215,23 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
 
     @cached_property
     def steps(self) -> pl.DataFrame:
-        """One row for what comes or goes: penalty, action, its name, cost of its group.
+        """One row per entry or removal of a unit: penalty, action, its name, cost of its group.
 
-        The action is ``"add"``, or ``"remove"`` of what is 0 again, as LARS with the lasso's
-        removals lists them. The penalties are a grid: what comes and goes between two of them
-        does not show, and what changes at the same one is listed with the removals first.
+        The action is ``"add"``, or ``"remove"`` of a unit that is 0 again, as in LARS with the
+        lasso's removals. The penalties are a grid: an entry and removal between two of them is not
+        listed, and for changes at the same penalty the removals come first.
         """
         held = self.lengths > 0
         names, costs = self._units, self._costs
         rank = {name: place for place, name in enumerate(self.entered)}
         rows = []
-        before = np.zeros_like(held[0])
-        for penalty, now in zip(self.penalties.tolist(), held, strict=True):
-            changed = np.flatnonzero(now != before).tolist()
-            for j in sorted(changed, key=lambda j: (now[j], rank[names[j]])):
-                action = "add" if now[j] else "remove"
+        previous = np.zeros_like(held[0])
+        for penalty, current in zip(self.penalties.tolist(), held, strict=True):
+            changed = np.flatnonzero(current != previous).tolist()
+            for j in sorted(changed, key=lambda j: (current[j], rank[names[j]])):
+                action = "add" if current[j] else "remove"
                 rows.append((penalty, action, names[j], float(costs[j])))
-            before = now
+            previous = current
         schema = {
             "penalty": pl.Float64, "action": pl.String, self.unit: pl.String, "cost": pl.Float64
         }  # fmt: skip
@@ -255,8 +255,8 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
 
         Notes
         -----
-        It holds the columns that are not 0, and has no standard errors: `dbselect.fit` of its
-        columns has some, on other rows.
+        It holds the columns that are not 0, and has no standard errors. For these, `dbselect.fit`
+        its columns on other rows.
         """
         check_at("point", point, len(self.penalties))
         kept = np.flatnonzero(self.coef[point])
@@ -267,7 +267,7 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
             target=self.target,
             intercept=float(self.intercept[point]),
             coefficients=dict(zip(columns, self.coef[point, kept].tolist(), strict=True)),
-            groups=[name for name, one in zip(self.groups.names, held, strict=True) if one],
+            groups=[self.groups.names[group] for group in np.flatnonzero(held).tolist()],
             spent=float(self.spent[point]),
             explained=r2,
             r2=r2,
@@ -279,7 +279,7 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         )
 
     def at(self, budget: float | None = None) -> Model:
-        """Return the model at the smallest penalty whose groups cost no more than a budget.
+        """Return the model at the smallest penalty whose groups cost at most a budget.
 
         Parameters
         ----------
@@ -298,7 +298,7 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         return self.model(int(np.flatnonzero(within)[-1]))
 
     @property
-    def _named(self) -> pl.DataFrame:
+    def _labels(self) -> pl.DataFrame:
         return pl.DataFrame({"penalty": self.penalties})
 
     def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
@@ -323,15 +323,15 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         return DataError(f"{criterion} has no value: {self.rows} rows are too few for it")
 
     def plot(self, *, most: int = 60) -> Any:
-        """Return a picture of how the coefficients grow as the penalty falls.
+        """Return a chart of the coefficients along the falling penalty.
 
         Parameters
         ----------
-        most : columns or groups that are drawn, those that become largest
+        most : number of columns or groups that are drawn, those that become largest
 
         Returns
         -------
-        Chart of altair. Its ``data`` is the DataFrame that is drawn, one row a penalty and
+        Altair chart. Its ``data`` is the DataFrame that is drawn, one row per penalty and
         column or group: penalty, its name, cost, size, spent, r2, line, label
 
         Raises
@@ -355,11 +355,11 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
             schema_overrides={self.unit: pl.String},
         )
         rows = row_counts(self.rows, self.skipped)
-        told = [f"{len(self.entered)} of {len(names)} {self.unit}s enter; {rows}."]
+        captions = [f"{len(self.entered)} of {len(names)} {self.unit}s enter; {rows}."]
         if len(kept) < len(self.entered):
-            told.append(f"The {len(kept)} of the longest coefficients are drawn.")
+            captions.append(f"The {len(kept)} of the longest coefficients are drawn.")
         title = f"{self.target}: {self._title}"
-        return growth(frame, title, told, self.unit, self.size)
+        return growth(frame, title, captions, self.unit, self.size)
 
 
 class GroupLassoPath(PenaltyPath):

@@ -1,4 +1,4 @@
-"""What sequences of all families share; a family refuses what cannot mean anything there."""
+"""Base class of the sequences of all families; each family refuses what it cannot compute."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -44,23 +44,23 @@ from dbselect.results.store import to_table
 from dbselect.spec.spec import answer_of
 
 M = TypeVar("M", bound=Predicting)
-#: Of all rows, or of each; None, and of one row whatever is missing, is no limit.
+#: One limit, or one for each row; None, and a missing value of a row, is no limit.
 Budget = float | npt.ArrayLike | None
 
 
 class Prefixes(Judged[M], files.Stored, InNotebooks):
-    """Groups in the order in which they buy prediction; step 0 is the model without columns."""
+    """Groups in selection order, with a model after each step; step 0 has no columns."""
 
-    #: The record's type in Arrow, and what it is called in errors.
+    #: Arrow type of the stored record, and its name in errors.
     _RECORD_TYPE: ClassVar[pa.StructType]
     _WHAT: ClassVar[str]
-    #: What the height of the curve is called.
+    #: Label of the curve's height.
     _HEIGHT: ClassVar[str] = "r2, fitted rows"
-    #: Whether bounds are proved of the objective.
+    #: Whether the objective is quadratic, so that it has proved bounds.
     _is_quadratic: ClassVar[bool] = True
 
-    # To a type checker properties, which a family may have as fields; at run time nothing,
-    # as a property could not be assigned when the fields are.
+    # For type checkers only: families define these as fields or properties, and a property
+    # here would block the assignment of a field.
     if TYPE_CHECKING:
 
         @property
@@ -81,11 +81,11 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
         @property
         def explained(self) -> Vector:
-            """Share of what there is to explain; shape (steps + 1,)."""
+            """Share explained, less the penalty; shape (steps + 1,)."""
 
         @property
         def r2(self) -> Vector:
-            """The same without the penalty; shape (steps + 1,)."""
+            """Share explained, without the penalty; shape (steps + 1,)."""
 
         @property
         def aliased(self) -> tuple[str, ...]:
@@ -100,15 +100,15 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
             """How the columns of the table became those of the sequence."""
 
     def __repr__(self) -> str:
-        told, height = self._summary
+        target, height = self._summary
         return (
-            f"{type(self).__name__}({told} ~ {listed(self._order)}; {height}, "
+            f"{type(self).__name__}({target} ~ {listed(self._order)}; {height}, "
             f"spent {self.spent[-1]:g}; {self._used}; {self.stop.value})"
         )
 
     @property
     def _order(self) -> list[str]:
-        """The groups of the steps, those given back with a minus."""
+        """The groups of the steps; a removed group has a minus."""
         return [name_of(step, self.groups) for step in self.records]
 
     @property
@@ -126,12 +126,12 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
     @property
     @abstractmethod
     def _summary(self) -> tuple[str, str]:
-        """What is explained, and how well, in words."""
+        """The target, and how well it is explained, as text."""
 
     @property
     @abstractmethod
     def _used(self) -> str:
-        """How many rows it rests on, in words."""
+        """The numbers of rows used and left out, as text."""
 
     @cached_property
     def columns(self) -> list[str]:
@@ -145,7 +145,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
     @property
     def positions(self) -> list[npt.NDArray[np.intp]]:
-        """Where the columns of each group stand in `columns`."""
+        """Positions of the columns of each group in `columns`."""
         return self.groups.positions
 
     @property
@@ -160,10 +160,10 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
     @cached_property
     def steps(self) -> pl.DataFrame:
-        """One row a step: step, action, group, cost, spent, score, gain, explained, r2, useful.
+        """One row per step: step, action, group, cost, spent, score, gain, explained, r2, useful.
 
-        Then fields of the kind of sequence: of several responses ``r2_each``, a struct,
-        response -> r2; of generalised linear models deviance, status and passes so far.
+        Further columns: for several responses ``r2_each``, a struct, response -> r2; for
+        generalised linear models deviance, status and passes so far.
         """
         names = self.groups.names
         frame = pl.DataFrame(
@@ -181,10 +181,10 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
             },
             schema=STEP_DTYPES,
         )
-        return frame.with_columns(self._more_of_steps())
+        return frame.with_columns(self._extra_step_columns())
 
     def __len__(self) -> int:
-        """Return how many rows `steps` has: step 0 is the model without features."""
+        """Return the number of rows of `steps`; step 0 is the model without features."""
         return len(self.spent)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -195,17 +195,17 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         """Return `steps` as a DataFrame of pandas, which must be installed."""
         return self.steps.to_pandas()
 
-    def _more_of_steps(self) -> list[pl.Series]:
+    def _extra_step_columns(self) -> list[pl.Series]:
         return []
 
     def held(self, step: int) -> list[int]:
-        """Return the numbers of the groups held after a step, in the order taken."""
+        """Return the numbers of the groups held after a step, in the order added."""
         return held_after(self.records[: self._checked(step)])
 
     def columns_held(self, step: int) -> list[int]:
         """Return the numbers of the columns of the groups held after a step, each once."""
-        held = self.held(step)
-        return list(dict.fromkeys(int(j) for group in held for j in self.positions[group]))
+        groups = self.held(step)
+        return list(dict.fromkeys(int(j) for group in groups for j in self.positions[group]))
 
     @abstractmethod
     def model(self, step: int) -> M:
@@ -214,18 +214,17 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
     def at(self, budget: float | None = None, *, size: int | None = None) -> M:
         """Return the model of the longest prefix within a budget.
 
-        What the order of the sequence leaves for a budget: below the cost of its first group
-        nothing, though others may fit. `dbselect.best_within` searches for the best groups
-        within a budget.
+        If the budget is below the cost of the first group, the prefix is empty, even if another
+        group would fit. `dbselect.best_within` searches for the best groups within a budget.
 
-        Where all groups were given back in the end (`backward`), it is the first within
-        the budget after all were held.
+        For a sequence that ends without groups (`backward`), it is the first model within the
+        budget after all groups were held.
 
         Parameters
         ----------
         budget : >= 0, in the unit of cost, which is spent once for all responses; None =
             no limit
-        size : take the best of the models with so many groups, within the budget
+        size : number of groups; the best model of this size within the budget
 
         Raises
         ------
@@ -237,17 +236,17 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         return self.model(best_of_size(self.records, self.spent, self.explained, budget, size))
 
     @property
-    def _named(self) -> pl.DataFrame:
+    def _labels(self) -> pl.DataFrame:
         return self.steps.select("step", "action", "group")
 
     def f_tests(self) -> pl.DataFrame:
-        """Return for each step the F test of its group, given the groups held beside it.
+        """Return for each step the F test of its group, given the other groups held.
 
         Returns
         -------
         DataFrame: step, action, group; df, the rank that the group adds; df_residual, n - rank of
-        the larger model; statistic and p_value, NULL where it adds none, no rows are left to
-        judge it, and at step 0. Of several responses the tests of each, named in ``response``
+        the larger model; statistic and p_value, NULL where it adds none, df_residual is 0, and at
+        step 0. For several responses the tests of each, named in ``response``
 
         Raises
         ------
@@ -255,19 +254,18 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
         Warns
         -----
-        SelectionWarning : the rows also chose the groups: each is the best of those that were
-            left, so its p-value is too small. Choose on some rows, and test on others by
-            `Model.f_test` of `dbselect.fit`
+        SelectionWarning : the same rows chose the groups, so the p-values are too small. Choose
+            on some rows and test on others, with `Model.f_test` of `dbselect.fit`
 
         Notes
         -----
-        n is the number of rows, also where they have weights. Of a step that removes a group the
-        test is that of this group, given those that stay. O(D^3), as the search.
+        n is the number of rows, also with weights. A step that removes a group has the test of
+        this group, given those that stay. O(D^3), as the search.
 
         References
         ----------
         Seber, Lee (2003), section 4.3; Miller (2002), Subset Selection in Regression, section
-        4.1, of what selection does to such tests.
+        4.1, on the effect of selection on such tests.
 
         Examples
         --------
@@ -281,18 +279,18 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         return self._tested_steps("f")
 
     def lr_tests(self) -> pl.DataFrame:
-        """Return for each step the likelihood-ratio test of its group, given those held beside it.
+        """Return for each step the likelihood-ratio test of its group, given the others held.
 
         Returns
         -------
         DataFrame: step, action, group; df, the parameters that the group adds; statistic, twice
         the logarithm of the ratio; p_value by the chi-squared distribution; NULL where it adds
-        none, and at step 0. Of several responses the tests of each, named in ``response``
+        none, and at step 0. For several responses the tests of each, named in ``response``
 
         Raises
         ------
-        ArgumentError : the sequence has a ridge, or was read from a file without the dispersion
-            that its family has
+        ArgumentError : the sequence has a ridge, or was read from a file, which does not hold the
+            dispersion of its family
 
         Warns
         -----
@@ -300,8 +298,8 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
         Notes
         -----
-        Of least squares ``n log(RSS0 / RSS1)``, as statsmodels' ``compare_lr_test``; of a family
-        the deviance that the group takes, by the dispersion of the larger model where it has one.
+        For least squares ``n log(RSS0 / RSS1)``, as statsmodels' ``compare_lr_test``; for a family
+        the drop in deviance, divided by the dispersion of the larger model if it has one.
 
         References
         ----------
@@ -358,7 +356,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         handle_unknown: HandleUnknown = "unavailable",
         missing_columns: MissingColumns = "error",
     ) -> npt.NDArray[np.float64]:
-        """Return predictions for rows in memory, each of the longest prefix that the row can have.
+        """Return predictions for rows in memory, each by the longest prefix available to the row.
 
         That is the longest prefix within the budget whose columns are all available in the
         row, as in SQL's ``anytime_predict``. A NULL or NaN is not available, unless the fit
@@ -366,27 +364,27 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
         Parameters
         ----------
-        rows : a frame or Arrow table as the one of the fit, read by its own names; or numbers
-            of shape (n, d)
-        budget : >= 0, in the unit of cost; None = no limit. Or one for each row: where one is
+        rows : a frame or Arrow table with the column names of the fit; or numbers of shape
+            (n, d)
+        budget : >= 0, in the unit of cost; None = no limit. Or one for each row: where it is
             missing (None, null, or NaN of NumPy and pandas), there is no limit
         columns : names of d columns; default: ``columns`` of the sequence, in their order, and
             the offset
         handle_unknown : how to treat a level that the fit has not seen: ``"unavailable"`` uses
             a prefix without its group; ``"error"`` and ``"mean"`` as in `Model.expr`
-        missing_columns : how to treat a column that the rows lack, if a prefix within the
-            budget reads it: ``"error"`` raises, ``"unavailable"`` uses a prefix without it
+        missing_columns : how to treat a column that the rows lack and a prefix within the budget
+            reads: ``"error"`` raises, ``"unavailable"`` uses a prefix without it
 
         Returns
         -------
-        shape (n,); of K responses, or the probabilities of K classes, shape (n, K). NaN only
+        shape (n,); for K responses, or the probabilities of K classes, shape (n, K). NaN only
         where the offset or the exposure is missing, which every prefix reads, or where the
-        predictor has no mean
+        mean of the linear predictor is not defined
 
         Raises
         ------
-        ArgumentError : rows have another shape, or text where a number was learnt; a budget is
-            no number >= 0; another `handle_unknown` or `missing_columns`; ``"mean"`` of a
+        ArgumentError : rows have another shape, or text in a column of numbers; a budget is
+            no number >= 0; another `handle_unknown` or `missing_columns`; ``"mean"`` for a
             sequence that was stored without the shares of its levels
         ColumnError : the rows lack a column, or a category has another type
         DataError : with ``handle_unknown="error"``, a level that the fit has not seen
@@ -394,11 +392,11 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
         Warns
         -----
-        DriverWarning : rows are of Spark or ibis; what is read passes into this process
+        DriverWarning : rows are of Spark or ibis; the columns read are copied into this process
 
         Notes
         -----
-        O(n D) for rows that have all columns, and O(n) more for each column that is looked at
+        O(n D) for rows that have all columns, and O(n) more for each column that is checked
         for shorter prefixes.
 
         Examples
@@ -422,7 +420,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         handle_unknown: HandleUnknown = "unavailable",
         missing_columns: MissingColumns = "error",
     ) -> pl.DataFrame:
-        """Return the predictions of `predict`, and which prefix each row has.
+        """Return the predictions of `predict`, and the prefix used for each row.
 
         Parameters
         ----------
@@ -430,9 +428,9 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
         Returns
         -------
-        DataFrame, one row a row: prediction, of several responses or classes a struct with a
+        DataFrame, one row per row: prediction, for several responses or classes a struct with a
         field for each; step; spent, its cost; next_group, the group to compute next. NULL where
-        no prefix serves the row
+        no prefix is available for the row
 
         Examples
         --------
@@ -444,17 +442,17 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         >>> seq.anytime_predict(rows).select("step", "spent", "next_group").rows()
         [(2, 2.0, None), (1, 1.0, 'b'), (0, 0.0, 'a')]
         """
-        found = served(self, rows, budget, columns, handle_unknown, missing_columns)
-        return predictions(self, found)
+        result = served(self, rows, budget, columns, handle_unknown, missing_columns)
+        return predictions(self, result)
 
     @property
     def _inputs(self) -> list[str]:
-        """The columns of an array without names."""
+        """The columns of an unnamed array, in order."""
         return self.columns
 
     @property
     def _prepared(self) -> Terms:
-        """How the fields of the table became the columns of the predictors."""
+        """The terms that turn fields of the table into columns of the predictors."""
         return self.terms
 
     def _read_at(self, step: int) -> list[str]:
@@ -465,7 +463,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         return self.model(step)
 
     def with_costs(self, costs: Costs) -> Self:
-        """Return the same steps at other costs: what an order costs, not how it was found.
+        """Return the same steps with other costs; the search is not repeated.
 
         Parameters
         ----------
@@ -480,34 +478,34 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
     def _priced(self, groups: Groups, spent: Vector) -> Self:
         """Return the same steps with the groups at other costs."""
-        found: Any = self  # a dataclass, of whichever family
+        sequence: Any = self  # every family is a dataclass
         rule = f"{self.rule}, at other costs"
-        return cast(Self, replace(found, groups=groups, spent=spent, rule=rule))
+        return cast(Self, replace(sequence, groups=groups, spent=spent, rule=rule))
 
     def guarantee(self, cost: float | None = None) -> Guarantee:
-        """Return how near to the best the greedy rule must come (Theorems 3.2 and 4.3).
+        """Return the guaranteed share of the optimum for the greedy rule (Theorems 3.2 and 4.3).
 
-        ``F(prefix) > (1 - exp(-gamma B / K)) F(any groups of cost K)``, B what the prefix
-        spent, gamma = (lambda_min(G_w) + ridge) / (1 + ridge), G_w the group-whitened
-        Gram; each rule with what it weighs the gradient by in place of the whitening.
+        ``F(prefix) > (1 - exp(-gamma B / K)) F(any groups of cost K)``, where B is the cost of
+        the prefix, gamma = (lambda_min(G_w) + ridge) / (1 + ridge), and G_w the group-whitened
+        Gram; a rule that scales the gradient otherwise has its own scaling in G_w.
 
         Parameters
         ----------
-        cost : K, the cost of the competing groups; None takes that of each prefix
+        cost : K, the cost of the competing groups; None = that of each prefix
 
         Raises
         ------
         ArgumentError : the rule has no such theorem, or `cost` is not a number > 0; the
-            models are generalised linear ones, for whose objective nothing is proved
+            models are generalised linear ones, whose objective has no proved bounds
 
         Notes
         -----
-        A step that a budget, ``always`` or the cost limit of ``doubling`` kept from
-        choosing among all groups adds nothing to B. The proof of Theorem 4.3 takes gamma
-        as the submodularity ratio of eq. 9, which lambda_min does not bound where a
-        column helps only after another: `certificate` holds always. O(D^3).
+        A step adds nothing to B if a budget, ``always`` or the cost limit of ``doubling`` kept
+        it from choosing among all groups. The proof of Theorem 4.3 takes gamma as the
+        submodularity ratio of eq. 9, which lambda_min does not bound where a column helps
+        only after another; `certificate` always holds. O(D^3).
 
-        Of several responses it holds together, and of none alone: K responses are one,
+        For several responses it holds for their sum, not for each: K responses are one,
         ``vec(Y)``, on the columns ``I_K x X``, whose Gram has the eigenvalues of that of X.
 
         References
@@ -526,20 +524,20 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
         Returns
         -------
-        DataFrame: budget; spent and explained, those of the model within it; bound, the
+        DataFrame: budget; spent and explained of the model within it; bound, the
         most that any set of groups within the budget explains; ratio, explained / bound
 
         Raises
         ------
         ArgumentError : `budgets` is no list; a budget is negative or not a number; the
-            models are generalised linear ones, for whose objective nothing is proved
+            models are generalised linear ones, whose objective has no proved bounds
 
         Notes
         -----
         ``min over prefixes S of F(S) + knapsack(gains | S) / mu_S``, never above F(all);
-        see `LinearState.upper_bounds`. O(D^3): some two times the search by rule ``fr``. Of several
-        responses the bounds hold together; those of ``responses[name].certificate()`` hold
-        of one response alone.
+        see `LinearState.upper_bounds`. O(D^3): about twice the search by rule ``fr``. For several
+        responses the bounds are for their sum; ``responses[name].certificate()`` bounds one
+        response.
 
         Examples
         --------
@@ -555,7 +553,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
     @abstractmethod
     def _quadratic(self, what: str) -> Linear:
-        """Return the quadratic problem that was searched, of which bounds are proved."""
+        """Return the quadratic problem that was searched, which has proved bounds."""
 
     def refit(self, source: Any) -> Self:
         """Return the same groups in the same order, fitted to the rows of another source.
@@ -566,7 +564,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
         Raises
         ------
-        ArgumentError : the sequence gives groups back, which no order of groups repeats
+        ArgumentError : the sequence removes groups, so that no order of groups repeats it
         """
         order = [self.groups.names[step.group] for step in self.records]
         if len(set(order)) < len(order):
@@ -575,19 +573,21 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
                 "seq.at(budget).refit(source)"
             )
         problem = self.problem.replace(source=source, always=order)
-        found: Self = answer_of(problem, "anytime_sequence", max_groups=max(len(order), 1))
-        return found
+        result: Self = answer_of(problem, "anytime_sequence", max_groups=max(len(order), 1))
+        return result
 
     def cross_validate(self, source: Any, grid: Any = None, **options: Any) -> Any:
-        """Score the search that made the sequence on rows that it has not seen.
+        """Cross-validate the search that made the sequence.
 
         Parameters
         ----------
         source : table, with ``cv`` or ``folds``; or records of folds, as `gram_by` returns them
         grid, options : as of `dbselect.cross_validate`; others are those of the search
         """
-        asked = {**self.call.options, **options}
-        return answer_of(self.problem.on(source), "cross_validate", self.call.method, grid, **asked)
+        call, problem = self.call, self.problem.on(source)
+        return answer_of(
+            problem, "cross_validate", call.method, grid, **{**call.options, **options}
+        )
 
     def drift(self, a: Any, b: Any = None) -> Any:
         """Compare two sets of rows for the problem that was searched, as `dbselect.drift`.
@@ -601,7 +601,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         return answer_of(self.problem.on(a), "drift", b)
 
     def explained_at(self, budget: float) -> float:
-        """Return what the longest prefix within a budget explains."""
+        """Return the share explained by the longest prefix within a budget."""
         return explained_at(self, budget)
 
     def stopping_cost(self, fraction: float) -> float:
@@ -631,7 +631,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         return timeliness(self, fraction, reference=reference, final=final)
 
     def plateau(self) -> float:
-        """Return the fraction of the final height from which on more costs much."""
+        """Return the fraction of the final height beyond which more costs much."""
         return plateau(self)
 
     def plot(self, *, bound: bool = True, held_out: Any = None) -> Any:
@@ -641,13 +641,13 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         ----------
         bound : whether to draw the bounds of `certificate` above, O(D^3); families whose
             objective is not quadratic have none
-        held_out : how the steps do on other rows: what `cross_validate` found of one point,
-            with a band of one standard error, or the frame of `evaluate`; or name -> any of
-            these, or another sequence, to draw beside this one
+        held_out : scores of the steps on other rows: a result of `cross_validate` with one
+            point, drawn with a band of one standard error, or the frame of `evaluate`; or name ->
+            any of these, or another sequence, to draw beside this one
 
         Returns
         -------
-        Chart of altair. Its ``data`` is the DataFrame that is drawn, one row a curve and
+        Altair chart. Its ``data`` is the DataFrame that is drawn, one row per curve and
         step: step, group, cost, spent, gain, why, curve, value, low, high, label
 
         Raises
@@ -658,8 +658,8 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
         Notes
         -----
-        Where shares of held-out rows fall below -25 %, the picture ends, not the data. Of
-        more than 1,000 steps as many are drawn, spread evenly, and the subtitle says so.
+        The axis ends at -25 %, even if shares on held-out rows fall below; the data have all.
+        Of more than 1,000 steps, 1,000 are drawn, evenly spaced, and the subtitle says so.
 
         Examples
         --------
@@ -682,35 +682,35 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         title: str | None = None,
         unit: str = "",
     ) -> None:
-        """Write a report: one page of HTML that needs no network and no file beside it.
+        """Write a report: one self-contained HTML page.
 
-        It has the curve with a slider for the budget, which shows the model it buys; costs, groups,
-        rule and ridge that can be edited; the rows used and left out, what each group is worth,
-        and the code. It opens at the choice of `held_out`, or where the curve gets flat.
+        It has the curve with a slider for the budget, which shows the model within it; costs,
+        groups, rule and ridge that can be edited; the rows used and left out, the value of each
+        group, and the code. It opens at the choice of `held_out`, or where the curve gets flat.
 
         Parameters
         ----------
         path : file to write
-        source : the table, read once more for calibration, and residuals or of a target of 0
-            and 1 AUC and ROC curve; any that `dbselect.gram` reads
+        source : the table, read once more for calibration and residuals, or, for a target of 0
+            and 1, AUC and ROC curve; anything that `dbselect.gram` reads
         held_out : as of `plot`
-        segments : what `anytime_sequence_by` found, as a table with small curves
+        segments : result of `anytime_sequence_by`, shown as a table with small curves
         title : of the page
         unit : of the costs, such as ``"€"``
 
         Raises
         ------
-        ArgumentError : an option is something else; `path` lies in no folder, or ends as another
-            format does
-        SourceError, ColumnError : there is no such table, or it lacks a column; at the path is
-            something else than a file
+        ArgumentError : an option has another type; the folder of `path` does not exist, or its
+            ending is that of another format
+        SourceError, ColumnError : there is no such table, or it lacks a column; the path exists
+            and is not a file
 
         Notes
         -----
         Standard errors cost O(D^3) a step, overlaps O(J D^2) for J groups, and the best groups
         within some 20 budgets at most 0.1 s each, for up to 200 columns. The page grows with
-        steps times coefficients, to some 15 MB; beyond, those of steps between are left out, and
-        the page says so. Edits are answered by the compiled search within the page, for linear
+        steps times coefficients, to some 15 MB; beyond, the coefficients of some steps are left
+        out, and the page says so. Edits run the compiled search within the page, for linear
         models with one response and at most 450 columns or so.
 
         Examples
@@ -726,31 +726,31 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         ...     "What a budget buys" in page.read_text()
         True
         """
-        told = {"held_out": held_out, "segments": segments, "title": title, "unit": unit}
-        answer_of(self.problem, "_write_report", self, path, source, **told)
+        options = {"held_out": held_out, "segments": segments, "title": title, "unit": unit}
+        answer_of(self.problem, "_write_report", self, path, source, **options)
 
     @abstractmethod
     def to_struct(self) -> dict[str, Any]:
-        """Return the sequence as plain Python data; a linear one has its Gram in it."""
+        """Return the sequence as plain Python data; a linear one includes its Gram."""
 
     @classmethod
     @abstractmethod
     def from_struct(cls, record: Any) -> Self:
-        """Read a mapping or an Arrow struct scalar; RecordError for a field amiss."""
+        """Read a mapping or an Arrow struct scalar; RecordError for an invalid field."""
 
     def write_parquet(self, path: str | Path) -> None:
         """Write a Parquet file of one row, its columns the fields of `to_struct`.
 
         In SQL, `anytime_predict` takes the column ``sequence`` of a linear sequence, as
-        does ``dbselect.predict`` in Polars; of several responses the column ``responses``
-        lists structs with such a ``sequence`` and the ``target``; of generalised linear
+        does ``dbselect.predict`` in Polars; for several responses the column ``responses``
+        lists structs with such a ``sequence`` and the ``target``; for generalised linear
         models ``glm_predict`` takes ``model`` of ``FROM 'file' AS model``.
         """
         files.write_parquet(to_table(self.to_struct(), self._RECORD_TYPE), path)
 
     @classmethod
     def read_parquet(cls, path: str | Path) -> Self:
-        """Read what `write_parquet` wrote.
+        """Read a file of `write_parquet`.
 
         Raises
         ------
@@ -764,11 +764,11 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         return int(step)
 
     def _was_chosen(self, step: int) -> bool:
-        """Whether the groups of a step could have been others."""
+        """Whether the search chose the groups held after a step."""
         free = any(record.choice is not Choice.FORCED for record in self.records[:step])
         return free and 0 < len(self.held(step)) < self._n_choices
 
     @property
     def _n_choices(self) -> int:
-        """The number of groups that there were to choose from."""
+        """The number of candidate groups."""
         return len(self.groups.names)

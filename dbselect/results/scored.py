@@ -1,4 +1,4 @@
-"""What a search on a score finds: groups in order, the score of each prefix, and its model."""
+"""Results of a search on a score: groups in order, with score and estimator of each prefix."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,7 +24,7 @@ from dbselect.results.prefixes import Budget, Prefixes
 
 
 def refuse_of_score(what: str) -> NoReturn:
-    """Refuse what only linear models and families have."""
+    """Refuse attributes and methods that only linear models and GLMs have."""
     raise FieldError(
         f"{what} cannot be had of a score; it has the score of each prefix, and of Score.of "
         "model.estimator, which is fitted to all rows"
@@ -33,13 +33,13 @@ def refuse_of_score(what: str) -> NoReturn:
 
 @dataclass(frozen=True, repr=False)
 class ScoreModel(StoredFields, InNotebooks):
-    """What is known of some groups: their score, and the estimator on their columns.
+    """The score of a set of groups, and the estimator on their columns.
 
     Parameters
     ----------
-    groups, columns : held, in the order taken
+    groups, columns : groups held and their columns, in the order added
     spent : summed cost of the groups
-    folds : shape (folds,), score on each; one number where there are no folds
+    folds : shape (folds,), score on each fold; one number without folds
     call : the score, of which a file keeps the name only, and the method
 
     Examples
@@ -61,18 +61,18 @@ class ScoreModel(StoredFields, InNotebooks):
 
     @classmethod
     def of(cls, groups: Groups, held: list[int], folds: Vector, call: Call) -> "ScoreModel":
-        """Return what is known of some groups, by number."""
+        """Return the model of groups, by number."""
         names = [groups.names[group] for group in held]
         columns = dict.fromkeys(name for group in names for name in groups.columns[group])
         return cls(names, list(columns), float(groups.costs[held].sum()), folds, call=call)
 
     def __repr__(self) -> str:
-        told = f"{self._score.label} ~ {listed(self.groups)}"
-        return f"ScoreModel({told}; {self.used}, spent {self.spent:g})"
+        formula = f"{self._score.label} ~ {listed(self.groups)}"
+        return f"ScoreModel({formula}; {self.used}, spent {self.spent:g})"
 
     @property
     def used(self) -> str:
-        """The score, in words."""
+        """The score, as text."""
         return f"score {self.value:.4f}"
 
     @property
@@ -82,7 +82,7 @@ class ScoreModel(StoredFields, InNotebooks):
 
     @property
     def explained(self) -> float:
-        """Score above that of no columns."""
+        """Score less that without columns."""
         return self.value - float(self._score.folds(()).mean())
 
     @property
@@ -109,7 +109,7 @@ class ScoreModel(StoredFields, InNotebooks):
 
     @property
     def coefficients(self) -> NoReturn:
-        """Refuse: an estimator is no expression, and has no coefficients to name."""
+        """Refuse: an estimator has no coefficients and no expression."""
         refuse_of_score("coefficients, summary, expr and sql")
 
     expr = sql = summary = intercept = coefficients
@@ -121,21 +121,21 @@ class ScoreModel(StoredFields, InNotebooks):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScoreSequence(StoredFields, Prefixes[Any]):
-    """Groups in the order in which they raise a score for their cost.
+    """Groups in selection order, with the score of each prefix.
 
-    What all sequences share is documented in `Prefixes`: `explained` is the score above that of
-    no columns. What is computed from the rows of a linear model, such as `criteria`,
-    `certificate` and `sql`, is refused.
+    `Prefixes` documents what all sequences share; `explained` is the score less that without
+    columns. Methods that need the rows of a linear model, such as `criteria`, `certificate`
+    and `sql`, are refused.
 
     Parameters
     ----------
     groups : Groups, their columns and costs
     rule : name of the rule, or of the method
     records : the steps 1, 2, ...
-    folds : of each prefix the score on each fold
-    queries : shape (steps + 1,), calls of the score until each step was done
+    folds : for each prefix the score on each fold
+    queries : shape (steps + 1,), calls of the score until the end of each step
     stop : why the search ended
-    noise : standard errors within which a gain counts as none
+    noise : number of standard errors below which a gain counts as 0
     call : the score, of which a file keeps the name only, and the method with its options
 
     Examples
@@ -165,7 +165,7 @@ class ScoreSequence(StoredFields, Prefixes[Any]):
 
     @property
     def score(self) -> Score:
-        """What was asked."""
+        """The score that was searched."""
         return cast(Score, self.call.problem.source)
 
     @cached_property
@@ -176,16 +176,16 @@ class ScoreSequence(StoredFields, Prefixes[Any]):
     @cached_property
     def value(self) -> Vector:
         """Score of each prefix; shape (steps + 1,)."""
-        return np.array([float(one.mean()) for one in self.folds])
+        return np.array([float(scores.mean()) for scores in self.folds])
 
     @cached_property
     def explained(self) -> Vector:
-        """Score above that of no columns; shape (steps + 1,)."""
+        """Score less that without columns; shape (steps + 1,)."""
         return self.value - float(self.score.folds(()).mean())
 
     @property
     def r2(self) -> Vector:
-        """The height of the curve, which of a score is `explained`; steps have NULL."""
+        """The height of the curve, here `explained`; NULL in `steps`."""
         return self.explained
 
     @cached_property
@@ -195,11 +195,11 @@ class ScoreSequence(StoredFields, Prefixes[Any]):
 
     @property
     def useful(self) -> npt.NDArray[np.bool_]:
-        """Whether each step changed the score beyond its noise, a group taken for the better."""
+        """Whether each step changed the score beyond its noise; an added group must raise it."""
         limits = np.nan_to_num(self.noise * self.std_error[1:])
         beyond = [
-            is_useful(step.gain) and (step.gain if step.action == "add" else abs(step.gain)) > most
-            for step, most in zip(self.records, limits.tolist(), strict=True)
+            is_useful(step.gain) and (step.gain if step.action == "add" else abs(step.gain)) > limit
+            for step, limit in zip(self.records, limits.tolist(), strict=True)
         ]
         return np.array([True, *beyond])
 
@@ -211,7 +211,7 @@ class ScoreSequence(StoredFields, Prefixes[Any]):
     def _used(self) -> str:
         return f"{self.queries[-1]} queries"
 
-    def _more_of_steps(self) -> list[pl.Series]:
+    def _extra_step_columns(self) -> list[pl.Series]:
         return [
             pl.Series("r2", [None] * len(self.folds), pl.Float64),
             pl.Series("value", self.value),
@@ -220,9 +220,8 @@ class ScoreSequence(StoredFields, Prefixes[Any]):
         ]
 
     def model(self, step: int) -> ScoreModel:
-        """Return what is known of the groups after a step, as `Prefixes.model`."""
-        held = self.held(step)
-        return ScoreModel.of(self.groups, held, self.folds[step], self.call)
+        """Return the model after a step, as `Prefixes.model`."""
+        return ScoreModel.of(self.groups, self.held(step), self.folds[step], self.call)
 
     def predict(self, rows: Any, budget: Budget = None, **options: Any) -> Any:
         """Return the predictions of the estimator on the longest prefix within one budget.
@@ -231,12 +230,12 @@ class ScoreSequence(StoredFields, Prefixes[Any]):
         ----------
         rows : frame or array with the columns of the fit
         budget : >= 0, in the unit of cost; None = no limit
-        options : of sequences of linear models; none here
+        options : options of other sequences, which are refused
         """
         if options or np.ndim(cast(Any, budget)):
             refuse_of_score("a prefix for each row")
-        found: Any = self.at(cast("float | None", budget))
-        return found.predict(rows)
+        model: Any = self.at(cast("float | None", budget))
+        return model.predict(rows)
 
     def _priced(self, groups: Groups, spent: Vector) -> "ScoreSequence":
         return replace(self, groups=groups, rule=f"{self.rule}, at other costs")
@@ -254,7 +253,7 @@ class ScoreSequence(StoredFields, Prefixes[Any]):
         refuse_of_score(what)
 
     def _refused(self, *places: Any, **options: Any) -> NoReturn:
-        """Refuse: an estimator predicts by one prefix, and other rows are another score."""
+        """Refuse: an estimator predicts by one prefix only, and other rows need another score."""
         refuse_of_score("anytime_predict, refit, cross_validate and drift")
 
     anytime_predict = refit = cross_validate = drift = _refused

@@ -1,4 +1,4 @@
-"""What is chosen at once and is no sequence: the model, and how it was found."""
+"""Selections without an order of groups: the model, and how it was found."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,21 +27,21 @@ M_co = TypeVar("M_co", bound=AnyModel | None, covariant=True)
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """How k candidates were chosen.
+    """Diagnostics of a choice of k candidates.
 
     Parameters
     ----------
-    value : of the objective, diversity included
-    rounds : adaptive rounds: turns of queries that had to wait for others
-    queries : sets whose value was asked for
+    value : value of the objective, with diversity
+    rounds : adaptive rounds: batches of queries that depend on earlier ones
+    queries : number of sets whose value was computed
     history : value after each round
-    opt, alpha : the guess that won; None for the baselines
-    stalled : sets taken because a filter step left everybody in
-    completed : candidates taken because too few passed the filter
-    bound : no candidates at all are worth more, for an objective that only grows: the value of
-        all of them, of a lazy Gram 1; None where nothing asked for it
-    scans, rows_fetched : of a lazy Gram, readings of the table, and rows of the Gram read
-    stop : what ended the search of a score early, so that this is the best set so far
+    opt, alpha : the best guess; None for the baselines
+    stalled : number of sets taken because a filter step removed no candidate
+    completed : number of candidates taken because too few passed the filter
+    bound : upper bound of a monotone objective: the value of all candidates, for a lazy Gram 1;
+        None if it was not computed
+    scans, rows_fetched : for a lazy Gram, reads of the table and rows of the Gram read
+    stop : why the search of a score ended early, with the best set so far
     """
 
     value: float
@@ -59,7 +59,7 @@ class Diagnostics:
 
     @classmethod
     def of(cls, run: Run[Any]) -> Self:
-        """Return what is known of a run."""
+        """Return the diagnostics of a run."""
         return cls(
             value=run.objective.value,
             rounds=len(run.history),
@@ -76,17 +76,17 @@ class Diagnostics:
 
 @dataclass(frozen=True, eq=False)
 class Convergence:
-    """How a descent went.
+    """Convergence of a descent.
 
     Parameters
     ----------
     history : f at the start and after every step, before exchanges and the refit; 1 + 2 f is
-        the share of the variance, or of the null deviance, that is left
+        the unexplained share of the variance, or of the null deviance
     converged : False if the descent was stopped by `max_iter`
-    start : what won: the start of the descent by name, ``"given"``, or ``"forward"`` where
-        forward steps and exchanges ended lower than the descent
-    exchanges : whole changes of columns after the steps; None if none were tried
-    projections : step lengths tried, each with a projection
+    start : name of the best start of the descent, ``"given"``, or ``"forward"`` if forward
+        steps and exchanges ended lower than the descent
+    exchanges : number of exchanges of columns after the descent; None if none were tried
+    projections : number of step lengths tried, each with a projection
     """
 
     history: Vector
@@ -103,18 +103,18 @@ class Convergence:
 
 @dataclass(frozen=True)
 class Proof:
-    """How near to the best set of groups within a budget the chosen one is.
+    """Optimality of the chosen set of groups within a budget.
 
     Parameters
     ----------
     explained : by the chosen groups, as a share of the target's variance
-    bound : no groups within the budget explain more, but for ties within 1e-10; None of a score,
-        which has no bound
-    proven : whether none explain more than the chosen ones; False if time was up before, or
-        columns are so nearly dependent that doubles cannot tell
-    nodes : of the search tree, or queries of a score
-    seconds : that the search took
-    stop : what ended the search of a score early
+    bound : upper bound on what any groups within the budget explain, up to ties within 1e-10;
+        None for a score, which has no bound
+    proven : whether the chosen groups are the best; False if the time limit ended the search, or
+        columns are too nearly dependent for double precision
+    nodes : nodes of the search tree, or queries of a score
+    seconds : duration of the search
+    stop : why the search of a score ended early
     """
 
     explained: float
@@ -126,20 +126,20 @@ class Proof:
 
     @property
     def gap(self) -> float | None:
-        """What the best groups may explain beyond the chosen ones; 0 if that is proven."""
+        """`bound` less `explained`: what the best groups may explain beyond the chosen ones."""
         return None if self.bound is None else self.bound - self.explained
 
 
 @dataclass(frozen=True)
 class Shrinkage:
-    """Which penalty a penalised model has, and how near to its minimum it is.
+    """Penalty of a penalised model, and its distance from the minimum.
 
     Parameters
     ----------
     penalty : for columns and a target of unit variance
     df : degrees of freedom, without the intercept
-    gap : how far at most the objective is from its minimum, the target having variance 1
-    violation : how far at most a gradient is from its optimality condition, in correlations
+    gap : duality gap, a bound on the objective less its minimum, for target variance 1
+    violation : largest violation of the optimality conditions, in correlations
     """
 
     penalty: float
@@ -149,7 +149,7 @@ class Shrinkage:
 
 
 H = TypeVar("H", Convergence, Diagnostics, Proof, Shrinkage)
-#: How each kind of answer is asked for, in errors.
+#: Names of the attributes of each kind, in errors.
 _CALLED: dict[type, str] = {
     Convergence: "history, converged and iterations", Diagnostics: "diagnostics",
     Proof: "proof", Shrinkage: "shrinkage",
@@ -160,27 +160,27 @@ _CALLED: dict[type, str] = {
 class Selected(InNotebooks, Generic[M_co]):
     """The groups that a method chose, the model on them, and how they were found.
 
-    What the model has can be asked here as well.
+    It has the attributes and methods of the model as well.
 
     Parameters
     ----------
-    model : Model, of several responses JointModel, of another family GlmModel; None of other
+    model : Model, for several responses JointModel, for another family GlmModel; None for other
         objectives
-    chosen : numbers of the groups or candidates held, in the order taken
-    method : its name
+    chosen : numbers of the groups or candidates held, in the order added
+    method : name of the method
     how : Convergence of `sght`, Proof of `best_within`, Shrinkage of `lasso` and
         `sparse_group_lasso`, Diagnostics of `dash`, `greedy`, `top_k` and `random_k`
-    call : the problem that it answers, without rows, and the method
+    call : the problem, without rows, and the method
 
     Examples
     --------
     >>> import dbselect as ds
     >>> import polars as pl
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
-    >>> found = ds.greedy(table, "y", costs={"a": 5.0, "b": 2.0}, k=1)
-    >>> found
+    >>> selected = ds.greedy(table, "y", costs={"a": 5.0, "b": 2.0}, k=1)
+    >>> selected
     Selected(greedy: a; explained 0.9524, spent 5; 4 rows)
-    >>> found.chosen, found.columns, found.diagnostics.rounds
+    >>> selected.chosen, selected.columns, selected.diagnostics.rounds
     ((0,), ['a'], 1)
     >>> ds.greedy(ds.objectives.coverage(table, "y"), k=2)  # an objective that has no model
     Selected(greedy: candidates 0, 1; value 0.1000)
@@ -194,7 +194,7 @@ class Selected(InNotebooks, Generic[M_co]):
 
     def __repr__(self) -> str:
         if self.model is None:
-            candidates = listed([str(one) for one in self.chosen], "none")
+            candidates = listed([str(number) for number in self.chosen], "none")
             value = self._how(Diagnostics).value
             return f"Selected({self.method}: candidates {candidates}; value {value:.4f})"
         full = f"; {Stop.SATURATED.value}" if self.saturated else ""
@@ -229,7 +229,7 @@ class Selected(InNotebooks, Generic[M_co]):
         return "; no bound" if self.how.gap is None else f"; gap {self.how.gap:.4f}, not proven"
 
     @property
-    def _found(self) -> AnyModel:
+    def _model(self) -> AnyModel:
         if self.model is None:
             raise FieldError(
                 "model is None; the objective has no model, it has `chosen` and `diagnostics` only"
@@ -238,44 +238,44 @@ class Selected(InNotebooks, Generic[M_co]):
 
     def _how(self, kind: type[H]) -> H:
         if not isinstance(self.how, kind):
-            own = _CALLED[type(self.how)]
-            raise FieldError(f"{self.method} has no {_CALLED[kind]}; it has {own}")
+            names = _CALLED[type(self.how)]
+            raise FieldError(f"{self.method} has no {_CALLED[kind]}; it has {names}")
         return self.how
 
     @property
     def problem(self) -> Spec | None:
-        """What is asked about the data, without its rows; None of an objective without columns."""
+        """The problem, without its rows; None for an objective without columns."""
         return None if self.call is None else self.call.problem
 
     @property
     def rows_searched(self) -> int | None:
-        """Rows that the search looked at, where these are not all rows of the table."""
+        """Number of rows searched, if the search used a sample of the table; else None."""
         return getattr(self.model, "rows_searched", None)
 
     @property
     def columns(self) -> list[str]:
         """The columns that have coefficients."""
-        return self._found.columns
+        return self._model.columns
 
     @property
     def groups(self) -> list[str]:
-        """Groups held, in the order taken."""
-        return self._found.groups
+        """Groups held, in the order added."""
+        return self._model.groups
 
     @property
     def spent(self) -> float:
         """Summed cost of the groups held."""
-        return self._found.spent
+        return self._model.spent
 
     @property
     def explained(self) -> float:
         """Share of the target's variance, or of the null deviance, that is explained."""
-        return self._found.explained
+        return self._model.explained
 
     @property
     def r2(self) -> float:
         """1 - RSS/TSS on the rows of the Gram; a generalised linear model has none."""
-        model: Any = self._found
+        model: Any = self._model
         if isinstance(model, GlmModel | ScoreModel):
             kind = type(model).__name__
             raise FieldError(f"a {kind} has no r2; see explained, of a family its deviance")
@@ -283,40 +283,40 @@ class Selected(InNotebooks, Generic[M_co]):
 
     @property
     def target(self) -> str:
-        """The column that is predicted, where there is one."""
-        model = self._found
+        """The column that is predicted; FieldError for several responses."""
+        model = self._model
         if isinstance(model, JointModel):
             raise FieldError("a JointModel has no target; its responses are in model.responses")
         return model.target
 
     @property
     def intercept(self) -> Any:
-        """In the target's unit, as in the model."""
-        return self._found.intercept
+        """Intercept of the model, in the target's unit."""
+        return self._model.intercept
 
     @property
     def coefficients(self) -> dict[Any, Any]:
         """Column -> coefficient, in the table's units, as in the model."""
-        return self._found.coefficients
+        return self._model.coefficients
 
     @property
     def aliased(self) -> tuple[str, ...]:
         """Columns that depend linearly on columns before them."""
-        return self._found.aliased
+        return self._model.aliased
 
     @property
     def saturated(self) -> bool:
         """Whether the model has as many coefficients as rows, so that it fits any target."""
-        return self._found.saturated
+        return self._model.saturated
 
     @property
     def history(self) -> Vector:
-        """The objective at the start of the descent and after every step, before the refit."""
+        """The objective at the start of the descent and after each step, before the refit."""
         return self._how(Convergence).history
 
     @property
     def converged(self) -> bool:
-        """Whether the descent ended before it was stopped by `max_iter`."""
+        """Whether the descent converged before `max_iter` steps."""
         return self._how(Convergence).converged
 
     @property
@@ -326,25 +326,25 @@ class Selected(InNotebooks, Generic[M_co]):
 
     @property
     def diagnostics(self) -> Diagnostics:
-        """How the candidates were chosen, where that was no descent."""
+        """Diagnostics of the choice; FieldError for methods without them."""
         return self._how(Diagnostics)
 
     @property
     def proof(self) -> Proof:
-        """Whether the groups are the best within the budget, or how near they are."""
+        """Optimality of the groups within the budget."""
         return self._how(Proof)
 
     @property
     def shrinkage(self) -> Shrinkage:
-        """Which penalty the model has, and how near to its minimum it is."""
+        """Penalty of the model, and its distance from the minimum."""
         return self._how(Shrinkage)
 
-    # The model's own methods, so that a warning names the line of whoever calls them.
+    # Properties that return the model's own methods, so that a warning names the caller's line.
 
     @property
     def summary(self) -> Callable[[], pl.DataFrame]:
-        """`Model.summary` of the model, where it has one."""
-        model: Any = self._found
+        """`Model.summary` of the model; FieldError if it has none."""
+        model: Any = self._model
         if not hasattr(type(model), "summary"):
             raise FieldError(f"a {type(self.model).__name__} has no summary; see its deviance")
         return model.summary  # type: ignore[no-any-return]
@@ -352,33 +352,33 @@ class Selected(InNotebooks, Generic[M_co]):
     @property
     def robust_errors(self) -> Callable[..., Any]:
         """`Model.robust_errors` of the model."""
-        return self._found.robust_errors
+        return self._model.robust_errors
 
     @property
     def refit(self) -> Callable[[Any], Any]:
         """`Model.refit` of the model."""
-        found: Any = self._found
-        own: Callable[[Any], Any] = found.refit
-        return own
+        model: Any = self._model
+        method: Callable[[Any], Any] = model.refit
+        return method
 
     @property
     def expr(self) -> Callable[..., pl.Expr]:
         """`Predicting.expr` of the model: the prediction as a Polars expression."""
-        return self._found.expr
+        return self._model.expr
 
     @property
     def sql(self) -> Callable[..., str]:
-        """`Predicting.sql` of the model: the prediction as the text of an SQL expression."""
-        return self._found.sql
+        """`Predicting.sql` of the model: the prediction as an SQL expression."""
+        return self._model.sql
 
     @property
     def predict(self) -> Callable[..., npt.NDArray[np.float64]]:
         """`Predicting.predict` of the model: the predictions of rows in memory."""
-        return self._found.predict
+        return self._model.predict
 
 
 def model_in(result: Any) -> Any:
-    """Return the model of a `Selected` that has one, and anything else as it is."""
+    """Return the model of a `Selected` that has one; other results as they are."""
     if isinstance(result, Selected) and result.model is not None:
         return result.model
     return result

@@ -30,14 +30,14 @@ from dbselect.results.prefixes import Prefixes
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sequence(Prefixes[Model]):
-    """Groups in the order in which they buy prediction, with a model for each prefix.
+    """Groups in selection order, with a linear model for each prefix.
 
-    Step 0 is the model without features; its intercept is the target's mean. `Prefixes` has what
-    the sequences of all families have.
+    Step 0 is the model without features; its intercept is the target's mean. `Prefixes` documents
+    what all sequences share.
 
     Parameters
     ----------
-    gram : Gram that was searched; through the origin with raw moments and means of 0
+    gram : Gram that was searched; for models through the origin with raw moments and means of 0
     target : the column that is predicted
     groups : Groups, their columns and costs
     rule : name of the rule, or of the method
@@ -48,8 +48,8 @@ class Sequence(Prefixes[Model]):
     aliased : columns that depend linearly on columns before them
     stop : why the search ended
     condition : estimated condition number of the selected columns' correlations
-    call : what is asked. Of models through the origin explained and r2 are shares of the sum
-        of squares of the target about 0
+    call : the problem, without rows, and the method. For models through the origin explained and
+        r2 are shares of the sum of squares of the target about 0
 
     Examples
     --------
@@ -97,11 +97,11 @@ class Sequence(Prefixes[Model]):
 
     @cached_property
     def terms(self) -> Terms:
-        """How the columns of the table became those of the sequence, and the shares of levels."""
+        """How the columns of the table became those of the sequence, with the shares of levels."""
         return self.gram.terms.with_shares(self._shares())
 
     def _shares(self) -> dict[str, float]:
-        """Return the share of each level in the rows of the search, by its column."""
+        """Return the share of each level in the rows of the search, by column."""
         return shares_of(self.gram)
 
     def model(self, step: int) -> Model:
@@ -109,13 +109,13 @@ class Sequence(Prefixes[Model]):
         return replace(self._at_step(step), fit=self._fitted_rows(step))
 
     def _at_step(self, step: int) -> Model:
-        held = self.held(step)
+        groups = self.held(step)
         coefficients = {self.columns[j]: float(self.coef[step, j]) for j in self.columns_held(step)}
         return Model(
             target=self.target,
             intercept=float(self.intercept[step]),
             coefficients=coefficients,
-            groups=[self.groups.names[group] for group in held],
+            groups=[self.groups.names[group] for group in groups],
             spent=float(self.spent[step]),
             explained=float(self.explained[step]),
             r2=float(self.r2[step]),
@@ -127,14 +127,14 @@ class Sequence(Prefixes[Model]):
         )
 
     def _state(self) -> LinearState:
-        """Return the state of the search, without selected groups."""
+        """Return the state of the search before any group is added."""
         return LinearState(self.linear, self.positions)
 
     def _fitted_rows(self, step: int) -> FittedRows:
         return FittedRows(self.gram, self.ridge, self._was_chosen(step), self.problem.intercept)
 
     def _fits(self) -> information.Fits:
-        """Return what information criteria need of the models."""
+        """Return the fit of each prefix, for information criteria."""
         return information.fits_of(
             self.gram,
             self.target,
@@ -163,13 +163,13 @@ class Sequence(Prefixes[Model]):
 
     @classmethod
     def from_struct(cls, record: Any) -> "Sequence":
-        """Read what `to_struct` gave, as `Prefixes.from_struct`."""
+        """Read a record of `to_struct`, as `Prefixes.from_struct`."""
         return cls(**store.sequence_parts(record))
 
 
 def build(
     gram: Gram,
-    own: Linear,
+    problem: Linear,
     *,
     call: Call,
     target: str,
@@ -182,13 +182,13 @@ def build(
     condition: float,
     spent: Vector | None = None,
 ) -> Sequence:
-    """Return the sequence of some steps, in the table's units.
+    """Build the sequence from its steps, with coefficients in the table's units.
 
     `coef`, shape (steps + 1, D), is w on unit-variance columns, r2 = z'z + w' diag(ridge) w;
-    `spent` is what `spent_after` returns, where it is there.
+    `spent` is computed if it is None.
     """
     explained = np.array([0.0] + [step.explained for step in records])
-    in_units = coef * (own.target_spread / own.spread)
+    in_table_units = coef * (problem.target_spread / problem.spread)
     members = groups.members
     return Sequence(
         gram=gram,
@@ -198,9 +198,9 @@ def build(
         records=records,
         spent=spent_after(records, groups) if spent is None else spent,
         explained=explained,
-        r2=clip_share(explained + (coef**2 @ own.ridge if own.ridge.any() else 0.0)),
-        intercept=own.target_mean - in_units @ own.mean,
-        coef=in_units,
+        r2=clip_share(explained + (coef**2 @ problem.ridge if problem.ridge.any() else 0.0)),
+        intercept=problem.target_mean - in_table_units @ problem.mean,
+        coef=in_table_units,
         aliased=tuple(members[j] for j in aliased),
         stop=stop,
         condition=condition,

@@ -1,4 +1,4 @@
-"""Sequences as plain data, of all families: lists of steps for the engines, records for files."""
+"""Sequences of all families as plain data: lists of steps for engines, records for files."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from dbselect.results.call import Call
 GROUP_TYPE = pa.struct(
     [("name", pa.string()), ("columns", pa.list_(pa.string())), ("cost", pa.float64())]
 )
-#: How a sequence was searched, and what came of it: in the records of all families.
+#: Fields of the search and its outcome, in the records of all families.
 SEARCH_FIELDS = (
     ("problem", pa.string()),
     ("rule", pa.string()),
@@ -27,31 +27,31 @@ SEARCH_FIELDS = (
     ("aliased", pa.list_(pa.string())),
     ("stop", pa.string()),
 )
-_OWN_FIELDS = [
+_RESPONSE_FIELDS = [
     ("target", pa.string()),
     *SEARCH_FIELDS,
     ("condition", pa.float64()),
     ("sequence", pa.list_(STEP_TYPE)),
 ]
-SEQUENCE_TYPE = pa.struct([*_OWN_FIELDS, ("gram", RECORD_TYPE)])
-#: A stored sequence of several responses: what each has of its own, and the Gram of all.
+SEQUENCE_TYPE = pa.struct([*_RESPONSE_FIELDS, ("gram", RECORD_TYPE)])
+#: A stored sequence of several responses: the fields of each response, and their Gram.
 JOINT_TYPE = pa.struct(
     [
         ("rule", pa.string()),
-        ("responses", pa.list_(pa.struct(_OWN_FIELDS))),
+        ("responses", pa.list_(pa.struct(_RESPONSE_FIELDS))),
         ("gram", RECORD_TYPE),
     ]
 )
-#: What reading a damaged record may raise.
+#: Exceptions that a damaged record may raise.
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 def write_sequences(sequences: Iterable[Any | None]) -> pa.ListArray:
-    """Return an Arrow list of steps for each sequence; an absent one is empty."""
-    none = pa.array([], STEP_TYPE)
-    each = [none if sequence is None else _steps(sequence) for sequence in sequences]
-    ends = np.cumsum([0, *map(len, each)])
-    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.concat_arrays([none, *each]))
+    """Return an Arrow list of steps for each sequence; empty for None."""
+    empty = pa.array([], STEP_TYPE)
+    lists = [empty if sequence is None else _steps(sequence) for sequence in sequences]
+    ends = np.cumsum([0, *map(len, lists)])
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.concat_arrays([empty, *lists]))
 
 
 def _steps(sequence: Any) -> pa.StructArray:
@@ -62,7 +62,7 @@ def _steps(sequence: Any) -> pa.StructArray:
     arrays["coefficients"] = pa.MapArray.from_arrays(
         pa.array(np.cumsum([0, *map(len, held)]), pa.int32()),
         pa.array([members[j] for at in held for j in at], pa.string()),
-        np.concatenate([own[at] for own, at in zip(sequence.coef, held, strict=True)]),
+        np.concatenate([coef[at] for coef, at in zip(sequence.coef, held, strict=True)]),
     )
     arrays["terms"] = pa.array([sequence.terms.to_json(), *(None for _ in sequence.records)])
     columns = [arrays[field.name].cast(field.type) for field in STEP_TYPE]
@@ -71,24 +71,24 @@ def _steps(sequence: Any) -> pa.StructArray:
 
 def sequence_record(sequence: Any) -> dict[str, Any]:
     """Return a sequence as plain Python data that JSON can hold."""
-    there = {*sequence.gram.columns}
-    columns = [name for name in sequence.groups.members if name in there]
+    gram_columns = {*sequence.gram.columns}
+    columns = [name for name in sequence.groups.members if name in gram_columns]
     gram = sequence.gram.select([sequence.target, *columns])
-    # Also those of columns that it lacks.
+    # The Gram of a wide sequence lacks some columns, whose terms are stored as well.
     terms = sequence.gram.terms.of({sequence.target, *sequence.groups.members})
     gram = replace(gram, terms=terms)
-    return {**_own_record(sequence), "gram": gram.to_struct()}
+    return {**_response_record(sequence), "gram": gram.to_struct()}
 
 
 def joint_record(rule: str, sequences: Iterable[Any]) -> dict[str, Any]:
     """Return the sequences of several responses as plain Python data, with one Gram."""
-    each = list(sequences)
-    gram = each[0].gram.select([*(own.target for own in each), *each[0].groups.members])
-    responses = [_own_record(own) for own in each]
-    return {"rule": rule, "responses": responses, "gram": gram.to_struct()}
+    responses = list(sequences)
+    names = [*(response.target for response in responses), *responses[0].groups.members]
+    gram = responses[0].gram.select(names).to_struct()
+    return {"rule": rule, "responses": list(map(_response_record, responses)), "gram": gram}
 
 
-def _own_record(sequence: Any) -> dict[str, Any]:
+def _response_record(sequence: Any) -> dict[str, Any]:
     finite_condition = np.isfinite(sequence.condition)
     return {
         "target": sequence.target,
@@ -99,7 +99,7 @@ def _own_record(sequence: Any) -> dict[str, Any]:
 
 
 def search_record(sequence: Any) -> dict[str, Any]:
-    """Return how a sequence of any family was searched, and what came of it, as plain data."""
+    """Return the fields of the search and its outcome, for any family, as plain data."""
     groups = sequence.groups
     return {
         "problem": sequence.call.to_json(),
@@ -116,78 +116,78 @@ def search_record(sequence: Any) -> dict[str, Any]:
 
 
 def to_table(record: Mapping[str, Any], type_: pa.StructType) -> pa.Table:
-    """Return a record as a table of one row, its columns the fields of the type."""
+    """Return a record as a table of one row with a column for each field of the type."""
     return pa.Table.from_pylist([as_arrow(record, type_)], schema=pa.schema(type_))
 
 
 def as_arrow(value: Any, type_: pa.DataType) -> Any:
-    """Return plain data with maps as lists of pairs; TypeError for what would end the process."""
+    """Convert maps to lists of pairs; TypeError for data that would crash Arrow."""
     if pa.types.is_map(type_) and not isinstance(value, Mapping | None):
         raise TypeError(f"a mapping is a {type(value).__name__}")
     if isinstance(value, Mapping):
         if pa.types.is_map(type_):
             return list(value.items())
-        known = {field.name: field.type for field in type_}
+        types = {field.name: field.type for field in type_}
         return {
-            name: as_arrow(one, known[name]) if name in known else one
-            for name, one in value.items()
+            name: as_arrow(item, types[name]) if name in types else item
+            for name, item in value.items()
         }
     if isinstance(value, list) and pa.types.is_list(type_):
-        return [as_arrow(one, type_.value_type) for one in value]
+        return [as_arrow(item, type_.value_type) for item in value]
     return value
 
 
 def sequence_parts(record: Any, apart: str | None = None) -> dict[str, Any]:
-    """Return what a `Sequence` is made of, from a record whose Gram lacks the group `apart`."""
-    found = mapping_of(record, SEQUENCE_TYPE)
+    """Return the fields of a `Sequence` from a record; the Gram may lack the group `apart`."""
+    fields = mapping_of(record, SEQUENCE_TYPE)
     try:
-        return _parts(found, Gram.from_struct(found["gram"]), apart)
+        return _parts(fields, Gram.from_struct(fields["gram"]), apart)
     except _DAMAGE as error:
         raise damaged(error) from error
 
 
 def joint_parts(record: Any) -> tuple[str, list[dict[str, Any]]]:
-    """Return the rule and what the `Sequence` of each response is made of, from a record."""
-    found = mapping_of(record, JOINT_TYPE)
+    """Return the rule and the fields of each response's `Sequence`, from a record."""
+    fields = mapping_of(record, JOINT_TYPE)
     try:
-        gram = Gram.from_struct(found["gram"])
-        each = [_parts(own, gram) for own in found["responses"]]
-        orders = {tuple(step.group for step in own["records"]) for own in each}
+        gram = Gram.from_struct(fields["gram"])
+        responses = [_parts(response, gram) for response in fields["responses"]]
+        orders = {tuple(step.group for step in parts["records"]) for parts in responses}
         if len(orders) != 1:
-            raise ValueError(f"its {len(each)} responses have {len(orders)} orders of groups")
+            raise ValueError(f"its {len(responses)} responses have {len(orders)} orders of groups")
     except _DAMAGE as error:
         raise damaged(error) from error
-    return str(found["rule"]), each
+    return str(fields["rule"]), responses
 
 
 def damaged(error: Exception) -> RecordError:
-    """Return the error that says what is wrong with a record."""
+    """Return the error for a damaged record."""
     return RecordError(f"sequence record is damaged: {error}")
 
 
 def mapping_of(record: Any, type_: pa.StructType) -> dict[str, Any]:
-    """Return a record with plain values, if it has all fields of a type."""
+    """Return a record with plain values; RecordError if it lacks a field of the type."""
     if isinstance(record, pa.Scalar):
         record = record.as_py(maps_as_pydicts="strict")
     if not isinstance(record, Mapping):
         raise RecordError(f"a sequence record must be a mapping, not {type(record).__name__}")
-    found = {
+    fields = {
         name: value.as_py(maps_as_pydicts="strict") if isinstance(value, pa.Scalar) else value
         for name, value in record.items()
     }
-    fields = type_.names
-    missing = [name for name in fields if name not in found]
+    names = type_.names
+    missing = [name for name in names if name not in fields]
     if missing:
-        raise RecordError(f"sequence record lacks {missing}; its fields must be {fields}")
-    return found
+        raise RecordError(f"sequence record lacks {missing}; its fields must be {names}")
+    return fields
 
 
 def _parts(record: Mapping[str, Any], gram: Gram, apart: str | None = None) -> dict[str, Any]:
     start, *steps = record["sequence"]
     search = search_parts(record, [start, *steps])
     groups = search["groups"]
-    here = [own for name, own in groups.columns.items() if name != apart]
-    missing = {record["target"]}.union(*here) - set(gram.columns)
+    in_gram = [columns for name, columns in groups.columns.items() if name != apart]
+    missing = {record["target"]}.union(*in_gram) - set(gram.columns)
     if missing and record.get("level_group") is not None and apart is None:
         raise ValueError("it is that of a WideSequence; read it as one")
     if missing:
@@ -208,7 +208,7 @@ def _parts(record: Mapping[str, Any], gram: Gram, apart: str | None = None) -> d
 
 
 def search_parts(record: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what a sequence has of its search; the first step is the model without columns."""
+    """Read the fields of the search; the first step is the model without columns."""
     names = [group["name"] for group in record["groups"]]
     groups = Groups(
         {group["name"]: _texts(group["columns"]) for group in record["groups"]},
@@ -219,7 +219,7 @@ def search_parts(record: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) 
         _step(step, Choice[choice], groups)
         for step, choice in zip(steps[1:], record["choices"], strict=True)
     ]
-    held_after(records)  # fails where a group is given back that was not taken
+    held_after(records)  # raises if a group is removed that was not added
     return {
         "groups": groups,
         "rule": str(record["rule"]),
@@ -241,11 +241,11 @@ def _step(step: Mapping[str, Any], choice: Choice, groups: Groups) -> Step:
 
 
 def finite(values: Iterable[Any]) -> Vector:
-    """Return numbers as doubles; NumPy alone would take NULL for NaN."""
-    found = np.array([float(value) for value in values])
-    if not np.isfinite(found).all():
+    """Convert finite numbers to doubles; NumPy alone would turn NULL into NaN."""
+    numbers = np.array([float(value) for value in values])
+    if not np.isfinite(numbers).all():
         raise ValueError("a number is not finite")
-    return found
+    return numbers
 
 
 def _texts(values: Any) -> list[str]:

@@ -15,7 +15,7 @@ from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.results.sequence import Sequence
 from dbselect.results.wide import WideSequence
 
-#: Kinds of results, each with a field that those after it do not have.
+#: Kinds of results, each with a field that the kinds after it lack.
 _KINDS = (
     (AnytimePredictor, "predictor"),
     (GlmSequence, "family"),
@@ -23,7 +23,7 @@ _KINDS = (
     (WideSequence, "scans"),
     (Sequence, "sequence"),
 )
-#: Fields of terms, of which a file of JSON has one at least.
+#: Fields of terms; a JSON file of terms has at least one.
 _TERMS = {"categories", "bases", "dates", "means", "indicators", "flat", "entries"}
 
 
@@ -32,8 +32,8 @@ def read(path: str | Path) -> Any:
 
     Parameters
     ----------
-    path : file that ``write_parquet`` or ``write_json`` of a result wrote, or a Parquet file of
-        one Gram record in a column ``gram``
+    path : file of ``write_parquet`` or ``write_json`` of a result, or a Parquet file with one
+        Gram record in a column ``gram``
 
     Returns
     -------
@@ -73,7 +73,7 @@ def read(path: str | Path) -> Any:
 
 
 def of_record(record: Any, path: str | Path) -> Any:
-    """Return the result that a record of plain data holds; errors name the path it has."""
+    """Build the result of a record of plain data; errors name the path."""
     if isinstance(record, dict):
         if {*record} == {"kind", "fields"}:
             return of_fields(record)

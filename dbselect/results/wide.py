@@ -1,4 +1,4 @@
-"""The sequence of a search that read of the Gram only what it needed."""
+"""The sequence of a search with a lazy Gram, which reads only the rows that it needs."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,13 +18,13 @@ from dbselect.record.dependences import LEVEL_GROUP_TYPE, LevelGroup, shares_of
 from dbselect.results import store
 from dbselect.results.sequence import Sequence
 
-#: What a stored sequence has more than that of a whole Gram.
+#: Fields that a stored wide sequence has in addition to those of a `Sequence`.
 WIDE_FIELDS = ("scans", "rows_fetched", "n_groups", "n_columns", "n_searched")
 
 
 @dataclass(frozen=True)
 class Screened:
-    """Of `columns`, which criteria count, a search saw `kept`: those that promise most alone."""
+    """Screening: the search used the best `kept` of `columns`; criteria count all `columns`."""
 
     columns: int
     kept: int
@@ -35,23 +35,23 @@ class Screened:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WideSequence(Sequence):
-    """A sequence whose `gram` and `groups` are those of the groups held, out of many more.
+    """A sequence whose `gram` and `groups` contain only the groups held, out of many more.
 
-    Models, predictions and steps are those of `Sequence`. Criteria count all columns and
-    groups that there were to choose from; Cp, which needs the model on all of them, is NULL.
+    Models, predictions and steps are those of `Sequence`. Criteria count all candidate columns
+    and groups; Cp, which needs the model on all of them, is NULL.
 
     Parameters
     ----------
     gram : Gram of the groups held and the target
     target, groups, rule, records, spent : as in `Sequence`, of the groups held
     explained, r2, intercept, coef, aliased, stop, condition : as in `Sequence`
-    scans : readings of the table
-    rows_fetched : rows of the Gram that were read: products of one column with all
-    n_groups, n_columns : groups and columns that there were to choose from
-    n_searched : columns that the search looked at: all, but for `screened`
-    call : the problem that it answers, without rows, and the method
-    by_level : what `gram` lacks of a group of more than 1,000 levels of one text, of which sums by
-        level are held; None if no such group is
+    scans : number of reads of the table
+    rows_fetched : number of rows of the Gram that were read: products of one column with all
+    n_groups, n_columns : numbers of candidate groups and columns
+    n_searched : number of columns searched: all, unless `screened`
+    call : the problem, without rows, and the method
+    by_level : sums by level, in place of the columns in `gram`, for a group of more than 1,000
+        levels of one text; None without such a group
 
     Examples
     --------
@@ -82,7 +82,7 @@ class WideSequence(Sequence):
 
     @property
     def screened(self) -> Screened | None:
-        """What was left out before the search, which is not exact then; None if nothing was."""
+        """The screening before the search, which is then not exact; None without screening."""
         if self.n_searched == self.n_columns:
             return None
         return Screened(self.n_columns, self.n_searched)
@@ -123,13 +123,13 @@ class WideSequence(Sequence):
     @property
     def _used(self) -> str:
         taken = len({step.group for step in self.records})
-        told = f"{super()._used}; {taken} of {self.n_groups} groups"
-        return told if self.screened is None else f"{told}; {self.screened}"
+        text = f"{super()._used}; {taken} of {self.n_groups} groups"
+        return text if self.screened is None else f"{text}; {self.screened}"
 
     def _fits(self) -> information.Fits:
-        found = super()._fits()
+        fits = super()._fits()
         return replace(
-            found,
+            fits,
             n_groups=self.n_groups,
             n_columns=self.n_columns,
             left_all=nan,
@@ -137,11 +137,11 @@ class WideSequence(Sequence):
         )
 
     def _quadratic(self, what: str) -> Linear:
-        known = len(self.gram.columns) - 1
+        n_read = len(self.gram.columns) - 1
         but = "" if self.by_level is None else f", without group '{self.by_level.group}'"
         raise ArgumentError(
             f"{what} needs the correlations of all {self.n_columns} columns, and a lazy Gram "
-            f"read those of {known}; for these{but}, call "
+            f"read those of {n_read}; for these{but}, call "
             f"anytime_sequence(seq.gram, {self.target!r}).{what}()"
         )
 
@@ -156,24 +156,24 @@ class WideSequence(Sequence):
     def to_struct(self) -> dict[str, Any]:
         """Return the sequence as plain Python data, the Gram of the groups held included."""
         levels = None if self.by_level is None else self.by_level.to_struct()
-        own = {name: getattr(self, name) for name in WIDE_FIELDS}
-        return {**super().to_struct(), **own, "level_group": levels}
+        counts = {name: getattr(self, name) for name in WIDE_FIELDS}
+        return {**super().to_struct(), **counts, "level_group": levels}
 
     @classmethod
     def from_struct(cls, record: Any) -> "WideSequence":
-        """Read what `to_struct` gave, as `Prefixes.from_struct`."""
-        found = store.mapping_of(record, cls._RECORD_TYPE)
+        """Read a record of `to_struct`, as `Prefixes.from_struct`."""
+        fields = store.mapping_of(record, cls._RECORD_TYPE)
         try:
-            own: dict[str, Any] = {name: int(found[name]) for name in WIDE_FIELDS}
-            stored = found["level_group"]
+            counts: dict[str, Any] = {name: int(fields[name]) for name in WIDE_FIELDS}
+            stored = fields["level_group"]
             levels = None if stored is None else LevelGroup.from_struct(stored)
         except (LookupError, TypeError, ValueError) as error:
             raise store.damaged(error) from error
         apart = None if levels is None else levels.group
-        parts = store.sequence_parts(found, apart)
+        parts = store.sequence_parts(fields, apart)
         if levels is not None:
             try:
                 levels.check(parts["groups"].columns, parts["gram"].weight)
             except ValueError as error:
                 raise store.damaged(error) from error
-        return cls(**parts, **own, by_level=levels)
+        return cls(**parts, **counts, by_level=levels)

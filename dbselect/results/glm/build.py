@@ -1,4 +1,4 @@
-"""From fits of generalised linear models to the models and sequences that users see."""
+"""Build public models and sequences from fits of generalised linear models."""
 
 import math
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ from dbselect.results.call import Call
 from dbselect.results.glm.model import GlmModel, StandardErrors, on_table
 from dbselect.results.glm.sequence import GlmSequence, Precision
 
-#: Share of the longest change along the step below which a predictor stays where it is. Of levels
-#: that are not separated it is the rounding of a fit that has converged but for them.
+#: Share of the largest change along the step below which a predictor counts as unchanged. Levels
+#: that are not separated change by less: the rounding of a fit that converged apart from these.
 STILL = 1e-3
-#: Share of the largest part of that step which a column must have to be named: columns that
-#: separate nothing have what chance gives them, a small one.
+#: Least share of the largest part of that step for a column to be named: columns that separate
+#: nothing have small parts by chance.
 MUCH = 0.1
 
 Indices = npt.NDArray[np.intp]
@@ -41,7 +41,7 @@ class Separation:
     moved: tuple[tuple[Indices, int], ...]
 
     def in_units(self, intercept: Vector, coef: Matrix) -> tuple[Vector, Matrix]:
-        """Return the same model, of shapes (K,) and (D, K)."""
+        """Return the same model on the new bases, shapes (K,) and (D, K)."""
         intercept, coef = intercept.copy(), coef.copy()
         for columns, base in self.moved:
             intercept += coef[base]
@@ -56,12 +56,12 @@ class Separation:
 
 
 def _last_step(fit: GlmFit) -> Vector:
-    """Return the next Newton step, shape (D P,), of columns of deviation 1."""
+    """Return the next Newton step, shape (D P,), on unit-variance columns."""
     return np.asarray(fit.state.coef() * fit.state.problem.target_spread)
 
 
 def diverging_columns(data: Data, fit: GlmFit) -> tuple[str, ...]:
-    """Return columns along which a fit diverges, those with most of the last step first."""
+    """Return columns along which a fit diverges, by falling part of the last step."""
     if fit.status is not Status.SEPARATED:
         return ()
     members = data.roles.members
@@ -71,7 +71,7 @@ def diverging_columns(data: Data, fit: GlmFit) -> tuple[str, ...]:
 
 
 def separation_of(data: Data, fit: GlmFit) -> Separation | None:
-    """Return the levels that are separated; None if a fit converged, or diverges otherwise."""
+    """Return the separated levels; None if a fit converged, or diverges for another reason."""
     members, free = list(data.roles.members), data.roles.family.basis.shape[1]
     if fit.status is not Status.SEPARATED or free > 1 or not data.roles.has_intercept:
         return None
@@ -85,8 +85,8 @@ def separation_of(data: Data, fit: GlmFit) -> Separation | None:
         at = np.array([members.index(name) for name in category.marked_names if name in members])
         if not len(at) or not held.issuperset(at.tolist()):
             continue
-        # Most of the rows stay where they are; those of a reference have no column.
-        share = [data.centre[at][np.abs(step[at] - one) <= still].sum() for one in step[at]]
+        # The most common step becomes the base; rows of a reference level have no column.
+        share = [data.centre[at][np.abs(step[at] - s) <= still].sum() for s in step[at]]
         common = step[at[int(np.argmax(share))]] if category.reference is None else 0.0
         step[at], shift = step[at] - common, shift + common
         gone = at[np.abs(step[at]) > still].tolist()
@@ -102,7 +102,7 @@ def separation_of(data: Data, fit: GlmFit) -> Separation | None:
 
 @dataclass(frozen=True, eq=False)
 class Prefix:
-    """What is kept of the fit of a prefix; its matrices are not."""
+    """The part of a prefix's fit that a sequence keeps, without the matrices."""
 
     intercept: Vector  # shape (K,)
     coef: Matrix  # shape (D, K)
@@ -115,8 +115,8 @@ class Prefix:
     # dispersion, errors: errors of shape (K, 1 + D), as in `Precision`
     dispersion: float
     errors: Matrix
-    separated: tuple[str, ...]  # levels, beside which the other coefficients are known
-    diverging: tuple[str, ...]  # columns that separate rows otherwise, the most telling first
+    separated: tuple[str, ...]  # levels; the other coefficients are those of the other rows
+    diverging: tuple[str, ...]  # columns that separate rows otherwise, largest part first
     aliased: tuple[str, ...]  # columns without a coefficient
 
 
@@ -131,7 +131,7 @@ def model_of(
     spent: float = 0.0,
     rows_searched: int | None = None,
 ) -> GlmModel:
-    """Return the model of a fit; `rows_searched` if the search did not look at all rows."""
+    """Build the model of a fit; `rows_searched` if the search used a sample of the rows."""
     family = data.roles.family
     prefix = prefix_of(data, fit)
     if fit.status is Status.SEPARATED:
@@ -167,7 +167,7 @@ def sequence_of(
     stop: Stop,
     rows_searched: int | None = None,
 ) -> GlmSequence:
-    """Return the sequence of some steps; the first of the prefixes is without columns."""
+    """Build the sequence of steps; the first prefix has no columns."""
     for number, (step, prefix) in enumerate(zip(steps, prefixes[1:], strict=True), 1):
         if prefix.status is Status.SEPARATED:
             where = f"from step {number} on, with '{groups.names[step.group]}',"
@@ -215,7 +215,7 @@ def _common(data: Data, call: Call, rows_searched: int | None) -> dict[str, Any]
 
 
 def _warn_of_separation(where: str, prefix: Prefix) -> None:
-    """Warn where, in words, a likelihood has no maximum, and of which columns."""
+    """Warn that a likelihood has no maximum, with the columns; `where` is the model in words."""
     if prefix.separated:
         warn_caller(
             f"{where} all rows of {listed(prefix.separated)} have one value of the target "
@@ -234,7 +234,7 @@ def _warn_of_separation(where: str, prefix: Prefix) -> None:
 
 
 def _warn_of_leak(data: Data, prefix: Prefix) -> None:
-    """Warn of a target that is explained nearly whole, and by which column most."""
+    """Warn of a target that is explained almost completely, with the strongest column."""
     if data.rows >= LEAK_ROWS and prefix.explained > LEAK_SHARE:
         worst = int((np.linalg.norm(prefix.coef, axis=1) * data.spread).argmax())
         warn_caller(
@@ -246,7 +246,7 @@ def _warn_of_leak(data: Data, prefix: Prefix) -> None:
 
 
 def warn_of_fit(data: Data, fit: GlmFit) -> None:
-    """Warn of coefficients without digits; rows separated are another matter."""
+    """Warn of ill-conditioned or dropped columns, if the fit converged."""
     if fit.status is Status.CONVERGED:
         warn_of(fit.state.condition())
         names = np.repeat(data.roles.members, fit.point.coef.shape[1]).tolist()
@@ -254,7 +254,7 @@ def warn_of_fit(data: Data, fit: GlmFit) -> None:
 
 
 def prefix_of(data: Data, fit: GlmFit) -> Prefix:
-    """Return what is kept of a fit."""
+    """Return the part of a fit that a sequence keeps."""
     intercept, coef = in_units(data, fit.point)
     aliased, levels = aliased_of(data, fit), separation_of(data, fit)
     if levels is not None:
@@ -285,7 +285,7 @@ def _of_model(
     data: Data, problem: GlmProblem, fit: GlmFit, prefix: Prefix, at: Sequence[int]
 ) -> StandardErrors | None:
     if fit.state.held != fit.groups:
-        return None  # a descent found the coefficients, and no information is there of them
+        return None  # the coefficients are those of a descent, without information
     chosen = 0 < len(at) < len(data.roles.members)
     values = prefix.errors[:, [0, *(1 + j for j in at)]]
     ridge = float(problem.ridge.max(initial=0.0))
@@ -298,31 +298,31 @@ def _of_model(
 def standard_errors(data: Data, fit: GlmFit, levels: Separation | None) -> Matrix:
     """Return standard errors of intercept and columns, shape (K, 1 + D); O(d^3) for d free ones.
 
-    NaN where a column is aliased or not held, where there is no intercept, where the information
-    has no digits left, and of all that a separation leaves unknown.
+    NaN for columns that are aliased or not held, without an intercept, for information that is
+    numerically singular, and for coefficients that a separation leaves undetermined.
     """
     members, free = data.roles.members, data.roles.family.basis.shape[1]
     roots, corner = _roots(data, fit, levels)
-    found = (roots**2).sum(axis=0)
-    found[:, 0] += np.diagonal(corner)
-    there = np.zeros(len(members), dtype=bool)
-    there[np.array(fit.state.support, dtype=np.intp) // free] = True
+    variances = (roots**2).sum(axis=0)
+    variances[:, 0] += np.diagonal(corner)
+    estimated = np.zeros(len(members), dtype=bool)
+    estimated[np.array(fit.state.support, dtype=np.intp) // free] = True
     aliased = aliased_of(data, fit)
-    there &= [name not in aliased for name in members]
+    estimated &= [name not in aliased for name in members]
     if levels is not None:
-        there[[*levels.at, *(base for _, base in levels.moved)]] = False
-    found[:, ~np.append(data.roles.has_intercept, there)] = np.nan
-    return np.asarray(np.sqrt(found * (_dispersion(data, fit) / data.weight)))
+        estimated[[*levels.at, *(base for _, base in levels.moved)]] = False
+    variances[:, ~np.append(data.roles.has_intercept, estimated)] = np.nan
+    return np.asarray(np.sqrt(variances * (_dispersion(data, fit) / data.weight)))
 
 
 def _covariance(data: Data, fit: GlmFit, levels: Separation | None, at: Sequence[int]) -> Matrix:
-    """Return a covariance, predictor by predictor; no meaning where `standard_errors` are NaN."""
+    """Return the covariance by predictor; undefined where `standard_errors` are NaN."""
     roots, corner = _roots(data, fit, levels)
-    own = roots[:, :, [0, *(1 + j for j in at)]]
-    found = np.einsum("ika,ilb->kalb", own, own, optimize=True)
-    found[:, 0, :, 0] += corner
-    size = own.shape[1] * own.shape[2]
-    return np.asarray(found.reshape(size, size) * (_dispersion(data, fit) / data.weight))
+    selected = roots[:, :, [0, *(1 + j for j in at)]]
+    covariance = np.einsum("ika,ilb->kalb", selected, selected, optimize=True)
+    covariance[:, 0, :, 0] += corner
+    size = selected.shape[1] * selected.shape[2]
+    return np.asarray(covariance.reshape(size, size) * (_dispersion(data, fit) / data.weight))
 
 
 def _roots(data: Data, fit: GlmFit, levels: Separation | None) -> tuple[Matrix, Matrix]:
@@ -340,15 +340,15 @@ def _roots(data: Data, fit: GlmFit, levels: Separation | None) -> tuple[Matrix, 
     basis, members = data.roles.family.basis, data.roles.members
     size, free = basis.shape
     kept, model = np.array(fit.state.support, dtype=np.intp), fit.model
-    unknown = np.full((len(kept), size, 1 + len(members)), np.nan)
-    nothing = np.full((size, size), np.nan)
+    no_roots = np.full((len(kept), size, 1 + len(members)), np.nan)
+    no_corner = np.full((size, size), np.nan)
     if fit.status is Status.SEPARATED and levels is None:
-        return unknown, nothing
+        return no_roots, no_corner
     try:
         factor = np.linalg.cholesky(model.information[np.ix_(kept, kept)])
         corner = basis @ np.linalg.inv(model.corner) @ basis.T
     except np.linalg.LinAlgError:
-        return unknown, nothing
+        return no_roots, no_corner
     inverse = scipy.linalg.solve_triangular(factor, np.eye(len(kept)), lower=True)
     # Entry (i, j, p): row i of L^-1, predictor p of column j.
     wide = np.zeros((len(kept), len(members) * free))
@@ -362,7 +362,7 @@ def _roots(data: Data, fit: GlmFit, levels: Separation | None) -> tuple[Matrix, 
 
 
 def _dispersion(data: Data, fit: GlmFit) -> float:
-    """Return the factor of the variance: 1, or an estimate where the family does not fix it."""
+    """Return the dispersion: 1, or an estimate if the family does not fix it."""
     family = data.roles.family
     if not family.has_dispersion:
         return 1.0
@@ -379,6 +379,6 @@ def in_units(data: Data, point: Coefficients) -> tuple[Vector, Matrix]:
 
 
 def aliased_of(data: Data, fit: GlmFit) -> tuple[str, ...]:
-    """Return the columns that are aliased; of several predictors, for any of them."""
+    """Return the columns that are aliased in any predictor."""
     numbers = [wide // data.roles.family.basis.shape[1] for wide in sorted(fit.dependent)]
     return tuple(data.roles.members[j] for j in dict.fromkeys(numbers))

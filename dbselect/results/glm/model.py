@@ -1,4 +1,4 @@
-"""What results of a family have in common, and one model with its standard errors."""
+"""Generalised linear models with their standard errors, and the fields that GLM results share."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from dbselect.results.prediction.predict import Predicting, Predictor
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class OfFamily(Answer):
-    """A result of a family: one target, and what is added to its predictor."""
+    """Base class of the results of a family, with one target and an optional offset."""
 
     family: str
     classes: tuple[Any, ...]
@@ -44,8 +44,8 @@ class OfFamily(Answer):
 
     @property
     def _common(self) -> dict[str, Any]:
-        """These fields, for another result of the same rows."""
-        return {one.name: getattr(self, one.name) for one in fields(OfFamily)}
+        """The fields of this base class, for another result of the same rows."""
+        return {part.name: getattr(self, part.name) for part in fields(OfFamily)}
 
     @property
     def _has_likelihood(self) -> bool:
@@ -54,7 +54,7 @@ class OfFamily(Answer):
         return is_gaussian or not family_of(self.family, self.classes).has_dispersion
 
     def _loss(self, rows: int, deviance: Vector, null_deviance: float) -> Vector:
-        """Return -2 log-likelihood of models on the same rows, up to what these all share."""
+        """Return -2 log-likelihood of models on the same rows, up to a constant."""
         if kind_of_family(self.family) == "gaussian":
             left = np.maximum(deviance / null_deviance, information.SMALLEST_SHARE)
             return information.gaussian_loss(rows, left * null_deviance)
@@ -83,21 +83,21 @@ class OfFamily(Answer):
 
     @property
     def offsets(self) -> Offset:
-        """What is added to every predictor."""
+        """Offset and exposure, which are added to every predictor."""
         return Offset(self.offset, self.exposure)
 
 
 @dataclass(frozen=True, eq=False)
 class StandardErrors:
-    """How sure coefficients of greatest likelihood are, by the information of the last pass."""
+    """Standard errors of maximum likelihood, from the information of the last pass."""
 
     values: Matrix  # shape (K, 1 + d), of intercept and columns of each predictor; NaN if aliased
-    ridge: float  # as of the model; with a ridge they are not valid
-    chosen: bool  # whether the rows also chose the columns
-    dispersion: float  # the factor of the variance that is in the errors
+    ridge: float  # ridge of the model; the errors are valid at 0 only
+    chosen: bool  # whether the same rows chose the columns
+    dispersion: float  # dispersion, included in the errors
     centre: Vector  # shape (d,), mean of each column over the rows
-    # shape (K (1 + d), K (1 + d)), predictor by predictor, of which `values` are the roots of the
-    # diagonal; None of a prefix, which keeps these alone
+    # shape (K (1 + d), K (1 + d)), predictor by predictor; `values` are the roots of its diagonal;
+    # None for a prefix of a sequence, which keeps `values` only
     covariance: Matrix | None = None
 
 
@@ -110,23 +110,23 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
     intercept : on the scale of the predictor; multinomial: class -> intercept
     coefficients : column -> coefficient, in the table's units; aliased columns have 0;
         multinomial: class -> column -> coefficient, which sum to 0 over the classes
-    groups : groups held, in the order taken
+    groups : groups held, in the order added
     spent : summed cost of the groups
     deviance, null_deviance : of this model and of the one without columns
     explained : share of the null deviance explained, less what the ridge takes
     status : how the fit ended
     aliased : columns that depend linearly on columns before them
     passes : times that the table was read for the fit
-    errors : of its coefficients, for `summary`; None if they are not known
-    family : as in `fit`, its link or number in brackets
-    classes : of a multinomial target, in their order
+    errors : standard errors, for `summary`; None if unknown
+    family : as in `fit`, with its link or parameter in brackets
+    classes : classes of a multinomial target, in order
     levels : of a binomial target that is not 0/1, the level that counts as 0 and the one that
         counts as 1, whose probability is predicted
-    rows, skipped : rows used by each pass, and left out
-    rows_searched : of a search that held some rows of the table, how many
-    rows_read, bytes_read : by all these passes; bytes as Arrow holds numbers in memory
+    rows, skipped : numbers of rows used by each pass, and left out
+    rows_searched : number of rows searched, if the search used a sample; else None
+    rows_read, bytes_read : totals over all passes; bytes as Arrow holds numbers in memory
     terms : how the columns of the table became those of the model
-    call : the problem that it answers, without rows, and the method
+    call : the problem, without rows, and the method
 
     Examples
     --------
@@ -153,7 +153,7 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
     errors: StandardErrors | None = None
 
     def __repr__(self) -> str:
-        # A fit of columns has no groups, and they no costs.
+        # A fit of columns has no groups, and so no costs.
         spent = f", spent {self.spent:g}" if self.groups else ""
         return (
             f"{type(self).__name__}({self.family}, {predicted(self.target, self.levels)} ~ "
@@ -172,15 +172,15 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
     def saturated(self) -> bool:
         """Whether each predictor has as many coefficients as there are rows."""
         ridge = 0.0 if self.errors is None else self.errors.ridge
-        own = self.has_intercept + len(self.columns) - len(self.aliased)
-        return is_saturated(self.rows, own, ridge)
+        coefficients = self.has_intercept + len(self.columns) - len(self.aliased)
+        return is_saturated(self.rows, coefficients, ridge)
 
     @property
     def dispersion(self) -> float:
-        """The estimated factor of the variance; 1 for families that fix it.
+        """The estimated dispersion, a factor of the variance; 1 for families that fix it.
 
-        Pearson's statistic / (rows - rank), NaN where no rows are left; `summary` has it in its
-        standard errors. The number of a negative binomial is in the name of its family.
+        Pearson's statistic / (rows - rank), NaN if rows <= rank; the standard errors of `summary`
+        include it. The parameter of a negative binomial is in the name of its family.
 
         Raises
         ------
@@ -200,12 +200,12 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
         return self.errors
 
     def covariance(self) -> pl.DataFrame:
-        """Return the covariance of the coefficients, whose diagonal has the standard errors.
+        """Return the covariance of the coefficients; its diagonal has the squared standard errors.
 
         Returns
         -------
         DataFrame: term, ``"(intercept)"`` first if there is one, then columns that have a standard
-        error; a column of each of these terms. Of a multinomial model a term is named
+        error; then a column for each of these terms. The terms of a multinomial model are named
         ``"class: term"``
 
         Raises
@@ -215,7 +215,7 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
 
         Warns
         -----
-        SelectionWarning : the rows also chose the columns: the variances are too small
+        SelectionWarning : the same rows chose the columns, so the variances are too small
 
         Notes
         -----
@@ -238,27 +238,27 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
                 "the model is a prefix of a sequence, which keeps standard errors alone; fit its "
                 "columns with dbselect.fit"
             )
-        each = [INTERCEPT, *self.columns]
-        names = [f"{one}: {term}" for one in self.classes for term in each] or each
+        terms = [INTERCEPT, *self.columns]
+        names = [f"{label}: {term}" for label in self.classes for term in terms] or terms
         at = np.flatnonzero(np.isfinite(errors.values.ravel())).tolist()
-        terms, found = [names[j] for j in at], errors.covariance[np.ix_(at, at)]
-        return pl.DataFrame({"term": terms} | dict(zip(terms, found, strict=True)))
+        kept, covariance = [names[j] for j in at], errors.covariance[np.ix_(at, at)]
+        return pl.DataFrame({"term": kept} | dict(zip(kept, covariance, strict=True)))
 
     @property
     def df_residual(self) -> int:
-        """Rows less parameters: those of every predictor, without aliased columns."""
+        """Residual degrees of freedom: rows less the parameters of all predictors."""
         return self.rows - self._parameters
 
     @property
     def aic(self) -> float:
-        """Akaike's criterion, ``-2 L + 2 parameters``, as of `GlmSequence.criteria`.
+        """Akaike's criterion, ``-2 L + 2 parameters``, as in `GlmSequence.criteria`.
 
-        L is relative to the model that fits every row: of classes this is the log-likelihood
-        itself, of counts it lacks a constant of the rows, the same for all models of these.
+        L is relative to a perfect fit: for classes it is the log-likelihood itself, for counts
+        it differs by a constant, the same for all models of the same rows.
 
         Raises
         ------
-        ArgumentError : the family is of a quasi-likelihood, or there is a ridge
+        ArgumentError : the family has a quasi-likelihood, or the model has a ridge
         """
         return self._criterion(2.0)
 
@@ -267,24 +267,24 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
         """Schwarz' criterion, ``-2 L + parameters log n``; otherwise as `aic`."""
         return self._criterion(math.log(self.rows))
 
-    def _criterion(self, price: float) -> float:
+    def _criterion(self, penalty: float) -> float:
         if self.errors is not None and self.errors.ridge:
             raise FieldError(f"ridge is {self.errors.ridge}; criteria of a model are at ridge 0")
         loss = self._loss(self.rows, np.array([self.deviance]), self.null_deviance)
-        return float(loss[0]) + price * self._parameters
+        return float(loss[0]) + penalty * self._parameters
 
     @property
     def _parameters(self) -> int:
-        each = self.has_intercept + len(self.columns) - len(self.aliased)
-        return each * (len(self.classes) - 1 if self.classes else 1)
+        per_predictor = self.has_intercept + len(self.columns) - len(self.aliased)
+        return per_predictor * (len(self.classes) - 1 if self.classes else 1)
 
     def lr_test(self) -> pl.DataFrame:
         """Return the likelihood-ratio test that all coefficients but the intercept are 0.
 
         Returns
         -------
-        DataFrame, one row: df; statistic, what the columns take of the deviance, by the
-        dispersion; p_value by the chi-squared distribution
+        DataFrame, one row: df; statistic, the drop in deviance divided by the dispersion;
+        p_value by the chi-squared distribution
 
         Raises
         ------
@@ -292,11 +292,11 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
 
         Warns
         -----
-        SelectionWarning : the rows also chose the columns: the p-value is too small
+        SelectionWarning : the same rows chose the columns, so the p-value is too small
 
         Notes
         -----
-        Where the family has a dispersion, it is estimated and taken as known, as in `summary`.
+        A dispersion is estimated and then treated as known, as in `summary`.
 
         References
         ----------
@@ -307,8 +307,8 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
 
     @property
     def _lr_test(self) -> dict[str, Any]:
-        several = len(self.classes) - 1 if self.classes else 1
-        df = self._parameters - self.has_intercept * several
+        predictors = len(self.classes) - 1 if self.classes else 1
+        df = self._parameters - self.has_intercept * predictors
         statistic = (self.null_deviance - self.deviance) / self.dispersion
         return {
             "df": df,
@@ -336,16 +336,16 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
                 f"ridge is {errors.ridge}; standard errors are those of maximum likelihood, "
                 "at ridge 0"
             )
-        # Beside levels that are separated the other coefficients are known.
-        beside = self.status is Status.SEPARATED and np.isfinite(errors.values).any()
-        if self.status is not Status.CONVERGED and not beside:
+        # If levels are separated, the other coefficients may still have standard errors.
+        has_some = self.status is Status.SEPARATED and np.isfinite(errors.values).any()
+        if self.status is not Status.CONVERGED and not has_some:
             raise DataError(
                 f"the fit ended as {self.status.name} before it converged, so its "
                 "coefficients have no standard errors"
             )
         tables = [
-            wald(one.intercept, one.coefficients, own)
-            for one, own in zip(self._predictors_of_columns, errors.values, strict=True)
+            wald(predictor.intercept, predictor.coefficients, values)
+            for predictor, values in zip(self._predictors_of_columns, errors.values, strict=True)
         ]
         if not self.has_intercept:
             tables = [table[1:] for table in tables]
@@ -372,8 +372,8 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
 
     @property
     def _centre(self) -> dict[str, float]:
-        known = self.errors
-        return {} if known is None else dict(zip(self.columns, known.centre.tolist(), strict=True))
+        errors = self.errors
+        return dict(zip(self.columns, errors.centre.tolist(), strict=True)) if errors else {}
 
     @property
     def _prepared(self) -> Terms:
@@ -383,8 +383,8 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
     def _predictors(self) -> list[Predictor]:
         fixed = self.offsets.coefficients
         return [
-            Predictor(one.intercept, {**fixed, **one.coefficients})
-            for one in self._predictors_of_columns
+            Predictor(predictor.intercept, {**fixed, **predictor.coefficients})
+            for predictor in self._predictors_of_columns
         ]
 
     @property
@@ -400,12 +400,12 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
 
 
 def predicted(target: str, levels: Sequence[Any]) -> str:
-    """Return what a model predicts, in words: a number, or which level has a probability."""
+    """Return the name of the prediction: the target, or ``target = level`` for a probability."""
     return f"{target} = {levels[1]!r}" if levels else target
 
 
 def wald(intercept: float, coefficients: Mapping[str, float], errors: Vector) -> pl.DataFrame:
-    """Return term, estimate, std_error, statistic, p_value; `errors` of the intercept first."""
+    """Return the Wald tests of coefficients; `errors` has the intercept first."""
     values = np.array([intercept, *coefficients.values()])
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = values / errors
@@ -423,11 +423,11 @@ def wald(intercept: float, coefficients: Mapping[str, float], errors: Vector) ->
 def on_table(
     classes: Sequence[Any], intercept: Vector, coef: Matrix, columns: Sequence[str]
 ) -> tuple[Any, Any]:
-    """Return intercept, shape (K,), and coefficients, (d, K), as a `GlmModel` has them."""
-    each = [dict(zip(columns, own.tolist(), strict=True)) for own in coef.T]
+    """Convert intercept (K,) and coefficients (d, K) to the fields of a `GlmModel`."""
+    coefs = [dict(zip(columns, w.tolist(), strict=True)) for w in coef.T]
     if not classes:
-        return float(intercept[0]), each[0]
+        return float(intercept[0]), coefs[0]
     return (
         dict(zip(classes, intercept.tolist(), strict=True)),
-        dict(zip(classes, each, strict=True)),
+        dict(zip(classes, coefs, strict=True)),
     )

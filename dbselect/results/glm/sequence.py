@@ -1,4 +1,4 @@
-"""A search among generalised linear models: groups in order, with a model for each prefix."""
+"""Sequences of generalised linear models: groups in order, with a model for each prefix."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -26,7 +26,7 @@ from dbselect.results.prefixes import Prefixes
 
 @dataclass(frozen=True, eq=False)
 class Precision:
-    """How sure the coefficients of every prefix are, by the information of its last pass."""
+    """Standard errors and degrees of freedom of each prefix, from its last pass."""
 
     # shape (steps + 1,), rank or effective number of parameters, those of the intercept included
     degrees: Vector
@@ -39,7 +39,7 @@ class Precision:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GlmSequence(OfFamily, Prefixes[GlmModel]):
-    """Groups in the order in which they buy prediction, with a model for each prefix.
+    """Groups in selection order, with a generalised linear model for each prefix.
 
     Step 0 is the model without columns. `Prefixes` documents what all sequences share.
 
@@ -54,11 +54,11 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
     intercept : shape (steps + 1, K)
     coef : shape (steps + 1, D, K), in the table's units
     status : how the fit of each step ended, shape (steps + 1,)
-    passes : shape (steps + 1,), passes made until each step was done
+    passes : shape (steps + 1,), passes until the end of each step
     aliased : columns that depend linearly on columns before them
     stop : why the search ended
-    passes_made : by the whole search
-    precision : how sure the coefficients are; None after reading a file, which has none
+    passes_made : passes of the whole search
+    precision : standard errors of the prefixes; None if read from a file, which has none
     family, classes, levels, rows, skipped, rows_searched : as in `GlmModel`
     rows_read, bytes_read, terms, call : as in `GlmModel`
 
@@ -96,8 +96,8 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
 
     @property
     def _summary(self) -> tuple[str, str]:
-        told = predicted(self.target, self.levels)
-        return f"{self.family}, {told}", f"explained {self.explained[-1]:.4f}"
+        prediction = predicted(self.target, self.levels)
+        return f"{self.family}, {prediction}", f"explained {self.explained[-1]:.4f}"
 
     @property
     def _used(self) -> str:
@@ -108,7 +108,7 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
         """Share of the null deviance explained; equals `explained` at ridge 0."""
         return np.asarray(1.0 - self.deviance / self.deviance[0])
 
-    def _more_of_steps(self) -> list[pl.Series]:
+    def _extra_step_columns(self) -> list[pl.Series]:
         status = [status.name.lower() for status in self.status]
         return [
             pl.Series("deviance", self.deviance, pl.Float64),
@@ -162,7 +162,7 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
         return information.by_likelihood(loss, trials, gamma, penalty, adjusted_r2=adjusted)
 
     def _degrees(self) -> Vector:
-        """Return the parameters of every prefix, those of the intercept included."""
+        """Return the number of parameters of each prefix, with the intercept."""
         if self.precision is not None:
             return self.precision.degrees
         if self.ridge:
@@ -170,7 +170,7 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
                 f"the sequence has ridge {self.ridge:g} and was read from a file, which does not "
                 "hold the effective numbers of parameters; search again for its criteria"
             )
-        # Aliased columns have coefficients of exactly 0, and no others do.
+        # Only aliased columns have coefficients of exactly 0.
         free = family_of(self.family, self.classes).basis.shape[1]
         return np.asarray(free * (self.has_intercept + self.coef.any(axis=2).sum(axis=1)))
 
@@ -225,5 +225,5 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
 
     @classmethod
     def from_struct(cls, record: Any) -> "GlmSequence":
-        """Read what `to_struct` or SQL's ``anytime_sequence_glm`` gave."""
+        """Read a record of `to_struct` or of SQL's ``anytime_sequence_glm``."""
         return cls(**store.glm_parts(record))

@@ -1,6 +1,6 @@
 """Sequences of generalised linear models as plain data: a list of steps for each predictor.
 
-What predicts from a linear sequence gives the predictors; the inverse link is left to apply.
+The steps of a predictor have the form of a linear sequence; the inverse link is not applied.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,10 +25,10 @@ from dbselect.results.store import (
 )
 
 _PREDICTOR_TYPE = pa.struct([("class", pa.string()), ("sequence", pa.list_(STEP_TYPE))])
-#: What the steps of such models have besides those of linear ones.
+#: Fields of these steps that the steps of linear models lack.
 _MORE = (("deviance", pa.float64()), ("status", pa.string()), ("passes", pa.int64()))
 _STEP_TYPE = pa.struct([*(f for f in STEP_TYPE if f.name not in MODEL_FIELDS), *_MORE])
-#: Numbers that are stored -> what a sequence calls them.
+#: Stored name of a number -> attribute of the sequence.
 _COUNTS = {
     "rows": "rows", "skipped": "skipped", "rows_searched": "rows_searched",
     "passes": "passes_made", "rows_read": "rows_read", "bytes_read": "bytes_read",
@@ -47,7 +47,7 @@ GLM_TYPE = pa.struct(
         ("predictors", pa.list_(_PREDICTOR_TYPE)),
     ]
 )
-#: How a class is read from its text, by the name of its type.
+#: Readers of a class from its text, by the name of its type.
 _CLASS_TYPES: dict[str, Callable[[str], Any]] = {
     "str": str,
     "int": int,
@@ -60,16 +60,16 @@ _CLASS_TYPES: dict[str, Callable[[str], Any]] = {
 def glm_record(sequence: Any) -> dict[str, Any]:
     """Return a sequence as plain Python data that JSON can hold."""
     steps = sequence.steps.to_dicts()
-    named = sequence.classes or sequence.levels
+    labels = sequence.classes or sequence.levels
     return {
         "target": sequence.target,
         "family": sequence.family,
-        "class_type": type(named[0]).__name__ if named else None,
-        "levels": [str(one) for one in sequence.levels],
+        "class_type": type(labels[0]).__name__ if labels else None,
+        "levels": [str(level) for level in sequence.levels],
         "offset": sequence.offset,
         "exposure": sequence.exposure,
         **search_record(sequence),
-        **{name: getattr(sequence, own) for name, own in _COUNTS.items()},
+        **{name: getattr(sequence, attribute) for name, attribute in _COUNTS.items()},
         "steps": steps,
         "predictors": [
             {"class": name, "sequence": _predictor(sequence, steps, k)}
@@ -79,15 +79,15 @@ def glm_record(sequence: Any) -> dict[str, Any]:
 
 
 def _predicted(sequence: Any) -> list[str | None]:
-    """Return the classes, or the level, whose probabilities are predicted; None for a number."""
-    return [str(one) for one in sequence.classes or sequence.levels[1:]] or [None]
+    """Return the classes, or the level, with predicted probabilities; None for a number."""
+    return [str(label) for label in sequence.classes or sequence.levels[1:]] or [None]
 
 
 def _predictor(sequence: Any, steps: Iterable[Mapping[str, Any]], k: int) -> list[dict[str, Any]]:
     """Return the steps of one predictor; offset and log exposure have coefficient 1."""
     names = sequence.groups.members
-    shared = [{name: step[name] for name in STEP_DTYPES} for step in steps]
-    for number, step in enumerate(shared):
+    rows = [{name: step[name] for name in STEP_DTYPES} for step in steps]
+    for number, step in enumerate(rows):
         at = sequence.columns_held(number)
         coefficients = sequence.offsets.coefficients
         values = sequence.coef[number, at, k].tolist()
@@ -95,20 +95,20 @@ def _predictor(sequence: Any, steps: Iterable[Mapping[str, Any]], k: int) -> lis
         step["intercept"] = float(sequence.intercept[number, k])
         step["coefficients"] = coefficients
         step["terms"] = None if number else sequence.offsets.with_log(sequence.terms).to_json()
-    return shared
+    return rows
 
 
 def to_scalar(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record of `GLM_TYPE` with lists of pairs, as Arrow takes maps."""
+    """Convert a record of `GLM_TYPE` for Arrow, with maps as lists of pairs."""
     return dict(as_arrow(record, GLM_TYPE))
 
 
 def glm_parts(record: Any) -> dict[str, Any]:
-    """Return what a `GlmSequence` is made of, from a record."""
-    found = mapping_of(record, GLM_TYPE)
+    """Return the fields of a `GlmSequence` from a record."""
+    fields = mapping_of(record, GLM_TYPE)
     try:
-        # Arrow refuses what has another type.
-        plain = pa.scalar(to_scalar(found), GLM_TYPE).as_py(maps_as_pydicts="strict")
+        # Arrow refuses values of another type.
+        plain = pa.scalar(to_scalar(fields), GLM_TYPE).as_py(maps_as_pydicts="strict")
         return _parts(plain)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise damaged(error) from error
@@ -139,13 +139,13 @@ def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "family": record["family"],
         "classes": tuple(classes),
-        "levels": tuple(read(one) for one in levels),
+        "levels": tuple(read(level) for level in levels),
         **search,
         "deviance": finite(step["deviance"] for step in steps),
         "intercept": intercept,
         "coef": coef,
         "status": [Status[step["status"].upper()] for step in steps],
         "passes": np.array([step["passes"] for step in steps], dtype=np.int64),
-        **{own: record[name] for name, own in _COUNTS.items()},
+        **{attribute: record[name] for name, attribute in _COUNTS.items()},
         "terms": offsets.without_log(terms),
     }

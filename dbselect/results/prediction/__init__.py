@@ -1,1 +1,1 @@
-"""Predictions of rows: as an expression, as SQL text and in memory."""
+"""Predictions of rows: as a Polars expression, as SQL and in memory."""

@@ -1,4 +1,4 @@
-"""Prediction from the groups that a row has, and what to buy next: one solve for each pattern."""
+"""Predict rows from any subset of groups, and name the next group: one solve per pattern."""
 
 import json
 import math
@@ -35,16 +35,16 @@ from dbselect.record.inputs import (
 )
 from dbselect.record.missing import features_of
 from dbselect.results.call import Call
-from dbselect.results.prediction.fallback import asked_of_library, frame_asked, limits_of
-from dbselect.results.prediction.predict import are_mappings, check_there, read_of
+from dbselect.results.prediction.fallback import checked_frame, limits_of, run_plugin
+from dbselect.results.prediction.predict import are_mappings, check_present, read_of
 from dbselect.results.store import to_table
 from dbselect.spec.combination import require_single_target
 from dbselect.spec.refusals import refuse
 from dbselect.spec.spec import Spec, answer_of, problem_of
 
-#: Columns that the predictions have only with a level.
+#: Columns that the predictions have only with `level`.
 BOUNDS = ("lower", "upper")
-#: A p-value, and a share of the target's variance, from which on it tells that a group is missing.
+#: Limits on p-value and gain, beyond which missingness of a group is informative.
 TELLS = (0.01, 0.001)
 _STORED = pa.struct([("predictor", pa.string()), ("gram", RECORD_TYPE)])
 
@@ -52,24 +52,24 @@ _STORED = pa.struct([("predictor", pa.string()), ("gram", RECORD_TYPE)])
 class AnytimePredictor(files.Stored, InNotebooks):
     """Predicts each row from all groups that it has, and names the group to buy next.
 
-    Each set of groups has the least-squares model on its columns, over the rows of the fit: not
-    only the prefixes of one order.
+    Every subset of groups has its own least-squares model over the rows of the fit, not only the
+    prefixes of one order.
 
     Parameters
     ----------
-    source : Problem, or what a `Problem` takes: a table, a Gram, its record or a file of it
-    target, groups, costs : as of `Problem`; of a Problem none
-    approximate : of a family, whether each set of groups is a projection of the fit on all groups:
-        r2 and sigma are then of the linear predictor of that fit. No bound on its error is known:
-        against refits it is, in the spread of their predictions, mostly below 10 % where columns
-        are normal, 5 to 50 % where they are skewed, and up to twice the spread where they are
-        very skewed or effects strong. Compare with `fit` on the groups that rows mostly have
+    source : Problem, or a source of a `Problem`: a table, a Gram, its record or a file of it
+    target, groups, costs : as in `Problem`; not allowed if `source` is a Problem
+    approximate : for a family, True to take each set of groups as a projection of the fit on all
+        groups; r2 and sigma are then for the linear predictor of that fit. No bound on the error
+        is known: compared with refits, in units of the spread of their predictions, it is mostly
+        below 10 % if columns are normal, 5 to 50 % if they are skewed, and up to 200 % if they are
+        very skewed or effects strong. Compare with `fit` on the groups that most rows have
     options : the other fields of a `Problem`
 
     Attributes
     ----------
-    problem : what is asked, without its rows
-    gram : of the target and the columns of the groups
+    problem : the problem, without its rows
+    gram : Gram of the target and the columns of the groups
     groups : Groups, their columns and costs
 
     Raises
@@ -84,11 +84,11 @@ class AnytimePredictor(files.Stored, InNotebooks):
 
     Notes
     -----
-    A set of groups is solved once, O(D^2 |S|) for D columns of which |S| are there. 4,096 sets
-    are kept, then all are forgotten. Safe for threads; it pickles without the sets.
+    A set of groups is solved once, O(D^2 |S|) for D columns of which |S| are available. 4,096
+    sets are cached, then the cache is cleared. Thread-safe; it pickles without the cache.
 
-    Exact for rows in which groups are missing at random given those that are there. Where it
-    tells of the target that a group is missing, read the table with ``null_policy="indicator"``.
+    Exact for rows in which groups are missing at random given the available ones. If missingness
+    of a group is informative, read the table with ``null_policy="indicator"``.
 
     References
     ----------
@@ -119,11 +119,11 @@ class AnytimePredictor(files.Stored, InNotebooks):
     ) -> None:
         FLAG.check("approximate", approximate)
         if isinstance(source, Spec):
-            given = {"target": target, "groups": groups, "costs": costs, **options}
-            name = next((name for name, value in given.items() if value is not None), None)
+            fields = {"target": target, "groups": groups, "costs": costs, **options}
+            name = next((name for name, value in fields.items() if value is not None), None)
             if name is not None:
                 raise ArgumentError(
-                    f"{name} is {shown(given[name])}; the problem has its own: "
+                    f"{name} is {shown(fields[name])}; the problem has its own: "
                     f"problem.replace({name}=...).predictor()"
                 )
             problem = source
@@ -140,7 +140,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
             self._warn_of_dependence()
 
     def _set(self, problem: Spec, gram: Gram) -> None:
-        """Take a Gram, of a family that of its linear predictor."""
+        """Set the attributes from a Gram; for a family, the Gram of its linear predictor."""
         load("linear.problem", "check_usable")(gram, problem.targets)
         if gram.terms.entries:
             raise ArgumentError(
@@ -157,21 +157,21 @@ class AnytimePredictor(files.Stored, InNotebooks):
         self._readers: dict[Any, _native.RowPredictor] = {}
 
     def _warn_of_dependence(self) -> None:
-        """Warn as `fit` does on all groups, which depend on each other as much as any."""
+        """Warn as `fit` on all groups, which are at least as dependent as any subset."""
         members = list(dict.fromkeys(self.groups.members))
-        own = {name: getattr(self.problem, name) for name in ("intercept", "ridge", "scale")}
-        found = load("linear.least_squares", "least_squares")(
-            self.gram, self.target, members, **own
+        options = {name: getattr(self.problem, name) for name in ("intercept", "ridge", "scale")}
+        fit = load("linear.least_squares", "least_squares")(
+            self.gram, self.target, members, **options
         )
-        load("linear.condition", "warn_of_dependence")(found)
+        load("linear.condition", "warn_of_dependence")(fit)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled: nothing that is solved anew."""
+        """Return the state to pickle, without the solved sets of groups."""
         return {"problem": self.problem, "groups": self.groups, "gram": self.gram, "_readers": {}}
 
     @cached_property
     def _mean(self) -> Formula | None:
-        """The mean of the target, given the linear predictor of a family."""
+        """The mean of the target as a formula of the linear predictor; None for least squares."""
         if self.problem.is_linear:
             return None
         family = load("glm.named", "family_of")(str(parse(self.problem.family)))
@@ -183,9 +183,9 @@ class AnytimePredictor(files.Stored, InNotebooks):
 
     @property
     def _glance(self) -> Glance:
-        (alone,) = self.patterns([[]])
-        own = {"group": self.groups.names, "cost": self.groups.costs, "gain alone": alone["gains"]}
-        return Glance(pl.DataFrame(own))
+        (empty,) = self.patterns([[]])
+        names, costs = self.groups.names, self.groups.costs
+        return Glance(pl.DataFrame({"group": names, "cost": costs, "gain alone": empty["gains"]}))
 
     @property
     def target(self) -> str:
@@ -194,42 +194,41 @@ class AnytimePredictor(files.Stored, InNotebooks):
 
     @cached_property
     def costs(self) -> dict[str, float]:
-        """What each group costs."""
+        """Group -> cost."""
         return dict(zip(self.groups.names, self.groups.costs.tolist(), strict=True))
 
     def patterns(self, sets: Iterable[Iterable[str]]) -> list[dict[str, Any]]:
-        """Return the model of each of some sets of groups.
+        """Return the model of each set of groups.
 
         Parameters
         ----------
-        sets : names of groups each
+        sets : lists of names of groups
 
         Returns
         -------
-        For each its groups, in the order of the problem; intercept and coefficients; spent; r2
-        and sigma, as of `predict`; free, the rows that are left to estimate sigma; and gains,
-        what each group of the problem would add to the share that is explained
+        A dict for each set: groups, in the order of the problem; intercept and coefficients;
+        spent; r2 and sigma, as in `predict`; free, the degrees of freedom of sigma; and gains,
+        the share that each group of the problem would add to what is explained
 
         Raises
         ------
         GroupError : there is no group of a name
         """
-        asked = [[*one] for one in sets]
-        for name in {name for one in asked for name in one}:
+        available = [[*names] for names in sets]
+        for name in {name for names in available for name in names}:
             self.groups.number(name, "sets")
-        found = _native.answers(
-            self.gram.to_arrow(), "patterns", self.target, {**self._asked, "available": asked}
-        )
-        if found.field("status")[0].is_valid:
-            raise DataError(str(found.field("status")[0]))
-        each = found.field("found")[0].as_py()
-        return [{**one, "coefficients": dict(one["coefficients"])} for one in each]
+        request = {**self._request, "available": available}
+        answer = _native.answers(self.gram.to_arrow(), "patterns", self.target, request)
+        if answer.field("status")[0].is_valid:
+            raise DataError(str(answer.field("status")[0]))
+        models = answer.field("found")[0].as_py()
+        return [{**model, "coefficients": dict(model["coefficients"])} for model in models]
 
     @cached_property
-    def _asked(self) -> dict[str, Any]:
-        """What the library is asked, by name."""
-        own = {name: getattr(self.problem, name) for name in ("intercept", "ridge", "scale")}
-        return {"groups": self.groups.columns, "costs": self.costs, **own}
+    def _request(self) -> dict[str, Any]:
+        """The options of the compiled library that do not depend on rows."""
+        options = {name: getattr(self.problem, name) for name in ("intercept", "ridge", "scale")}
+        return {"groups": self.groups.columns, "costs": self.costs, **options}
 
     def predict(
         self,
@@ -245,43 +244,43 @@ class AnytimePredictor(files.Stored, InNotebooks):
 
         Parameters
         ----------
-        rows : a frame or Arrow table as the one of the fit, read by its own names; or numbers
-            of shape (n, d); or one row, a mapping of names to values; or a list of such rows
-        budget : what may still be bought, in the unit of cost: the next group costs no more.
-            None = no limit; or one for each row, where missing is no limit
+        rows : a frame or Arrow table with the column names of the fit; or numbers of shape
+            (n, d); or one row, a mapping of names to values; or a list of such rows
+        budget : limit on the cost of the next group, in the unit of cost. None = no limit; or
+            one for each row, where missing is no limit
         level : probability of an interval, between 0 and 1
         columns : names of d columns; default: those of the groups, in their order
         handle_unknown : how to treat a level that the fit has not seen: ``"unavailable"`` takes
             its group as missing; ``"error"`` and ``"mean"`` as in `Model.expr`
         missing_columns : how to treat a column that the rows lack: ``"error"`` raises,
-            ``"unavailable"`` takes its group as missing; default: ``"unavailable"`` of
-            mappings, which have no type, else ``"error"``
+            ``"unavailable"`` takes its group as missing; default: ``"unavailable"`` for
+            mappings, which have no schema, else ``"error"``
 
         Returns
         -------
-        DataFrame, one row a row; of a mapping a dict. prediction; groups that the row has, and
-        spent, what they cost; r2, the share of the target's variance that they explain, and
+        DataFrame, one row per row; a dict for a mapping. prediction; groups that the row has,
+        and spent, their cost; r2, the share of the target's variance that they explain, and
         sigma, the standard deviation of the residuals, on the rows of the fit; with `level`
-        lower and upper; next_group, of the others the one of the largest gain per cost,
-        next_gain, what it adds to what is explained, and next_cost; NULL where none gains or
-        fits the budget
+        lower and upper; next_group, the missing group with the largest gain per cost,
+        next_gain, the share that it adds to what is explained, and next_cost; NULL if none
+        gains or fits the budget
 
         Raises
         ------
-        ArgumentError : rows have another shape, or text where a number was learnt; a budget is
+        ArgumentError : rows have another shape, or text in a column of numbers; a budget is
             no number >= 0; `level` is not between 0 and 1
         ColumnError : the rows lack a column, or a category has another type; a mapping has a
-            name that is nearly one that it lacks
+            name similar to a column that it lacks
         DataError : with ``"error"``, a level that the fit has not seen
 
         Notes
         -----
         A NULL, a NaN and an infinite value are not available, unless the fit filled them. The
-        interval is ``prediction -+ t sigma`` by Student's t; it leaves out how uncertain the
-        coefficients are. A mapping takes some 20 microseconds once its pattern is known. The
-        predictions of a million rows of 15 columns take some 2 times as much of the processors
-        as one plain expression, on all cores, and writing the columns `groups` to `next_cost`,
-        57 MB, as much as that expression.
+        interval is ``prediction -+ t sigma`` by Student's t; it ignores the uncertainty of the
+        coefficients. A mapping takes some 20 microseconds once its pattern is solved. The
+        predictions of a million rows of 15 columns take about twice the processor time of one
+        plain expression, on all cores, and writing the columns `groups` to `next_cost`, 57 MB,
+        as much as that expression.
         """
         check_unknown(handle_unknown)
         if missing_columns is not None:
@@ -296,38 +295,38 @@ class AnytimePredictor(files.Stored, InNotebooks):
             BUDGET.check("budget", budget)
             reader = self._reader(level, handle_unknown, absent)
             most = math.inf if budget is None else float(budget)
-            told = json.loads(reader.predict(_json_of(rows), most))
+            answer = json.loads(reader.predict(_json_of(rows), most))
             if self._mean is not None:
-                told["prediction"] = _mean_at(self._mean, told["prediction"])
-            return told
+                answer["prediction"] = _mean_at(self._mean, answer["prediction"])
+            return answer
         limits = limits_of(budget)
-        for shape in {tuple(row) for row in rows} if several else ():
-            self.predict(dict.fromkeys(shape))  # which refuses a name that is nearly a field
+        for names in {tuple(row) for row in rows} if several else ():
+            self.predict(dict.fromkeys(names))  # refuses a name that is similar to a field's
 
-        def refused(frame: pl.DataFrame) -> list[Input]:
+        def read_from(frame: pl.DataFrame) -> list[Input]:
             read, lacks = read_of(frame, self._inputs)
-            check_there(lacks, frame, absent)
+            check_present(lacks, frame, absent)
             return read
 
-        frame = frame_asked(rows, columns, self.groups.members, self._inputs, refused, limits)
-        fields = dict.fromkeys(str(one.path[0]) for one in single_fields(*refused(frame)))
-        asked = pl.struct([*fields] or frame.columns[:1])
+        frame = checked_frame(rows, columns, self.groups.members, self._inputs, read_from, limits)
+        fields = dict.fromkeys(str(part.path[0]) for part in single_fields(*read_from(frame)))
+        row = pl.struct([*fields] or frame.columns[:1])
         limit = pl.lit(limits if isinstance(limits, float) else pl.Series(limits), pl.Float64)
-        told = self._told(level, handle_unknown, absent)
-        apart = available_expr(self._literal, asked, limit, told, apart=True)
-        found = asked_of_library(frame, apart).struct
-        values, at, shared = (found.field(name)[0] for name in ("values", "at", "told"))
-        names = [name for name in shared.struct.fields if level is not None or name not in BOUNDS]
-        of_rows = {name: pl.col(name).gather(at) for name in names}
-        of_rows |= {name: of_rows[name] + values for name in names if name in BOUNDS}
-        table = shared.struct.unnest().select(**of_rows | {"prediction": values})
+        options = self._options(level, handle_unknown, absent)
+        call = available_expr(self._literal, row, limit, options, apart=True)
+        result = run_plugin(frame, call).struct
+        values, at, patterns = (result.field(name)[0] for name in ("values", "at", "told"))
+        shown = [name for name in patterns.struct.fields if level is not None or name not in BOUNDS]
+        of_rows = {name: pl.col(name).gather(at) for name in shown}
+        of_rows |= {name: of_rows[name] + values for name in shown if name in BOUNDS}
+        table = patterns.struct.unnest().select(**of_rows | {"prediction": values})
         if self._mean is not None:
             mean = translate(self._mean, formulas.polars())
             table = table.with_columns(mean.alias("prediction"))
         return table
 
     def missing_tells(self, rows: Any) -> pl.DataFrame:
-        """Say for each group whether it tells of the target that the group is missing.
+        """Test for each group whether its missingness is informative about the target.
 
         Parameters
         ----------
@@ -335,48 +334,48 @@ class AnytimePredictor(files.Stored, InNotebooks):
 
         Returns
         -------
-        DataFrame, one row a group that some rows lack: group; missing, their share; effect, how
-        much larger the target is there than predicted, beside other rows; gain, the share of
-        the target's variance that an indicator would add; p_value of the effect (Welch); and
-        take, ``"indicator"`` of a null policy where p is below 1 % and the gain above 0.1 %, else
-        ``"patterns"``
+        DataFrame, one row per group that some rows lack: group; missing, the share of these rows;
+        effect, their mean residual less that of the other rows; gain, the share of the target's
+        variance that an indicator would add; p_value of the effect (Welch); and take, the null
+        policy ``"indicator"`` if p is below 1 % and the gain above 0.1 %, else ``"patterns"``
 
         Raises
         ------
         ColumnError : the rows lack the target, or a column
         """
-        from scipy.stats import ttest_ind  # which takes as long to import as dbselect
+        from scipy.stats import ttest_ind  # a local import, as slow as that of dbselect
 
         frame = rows_in_memory(rows)
-        check_there([self.target] if self.target not in frame.columns else [], frame)
+        check_present([self.target] if self.target not in frame.columns else [], frame)
         y = frame[self.target].cast(pl.Float64).to_numpy()
-        found = self.predict(frame)
-        left, known = y - found["prediction"].to_numpy(), np.isfinite(y)
-        told = []
+        predictions = self.predict(frame)
+        residual, has_y = y - predictions["prediction"].to_numpy(), np.isfinite(y)
+        tests = []
         for name in self.costs:
-            lacks = ~found["groups"].list.contains(name).to_numpy()
-            out, there = left[lacks & known], left[~lacks & known]
-            if len(out) < 2 or len(there) < 2:
+            lacks = ~predictions["groups"].list.contains(name).to_numpy()
+            absent, present = residual[lacks & has_y], residual[~lacks & has_y]
+            if len(absent) < 2 or len(present) < 2:
                 continue
-            share, effect = len(out) / (len(out) + len(there)), out.mean() - there.mean()
-            gain = share * (1.0 - share) * effect**2 / y[known].var()
-            p = float(ttest_ind(out, there, equal_var=False).pvalue)
+            share = len(absent) / (len(absent) + len(present))
+            effect = absent.mean() - present.mean()
+            gain = share * (1.0 - share) * effect**2 / y[has_y].var()
+            p = float(ttest_ind(absent, present, equal_var=False).pvalue)
             take = "indicator" if p < TELLS[0] and gain > TELLS[1] else "patterns"
-            told.append((name, share, effect, gain, p, take))
+            tests.append((name, share, effect, gain, p, take))
         names = ("group", "missing", "effect", "gain", "p_value", "take")
         numbers = dict.fromkeys(names[1:5], pl.Float64)
         schema = {"group": pl.String, **numbers, "take": pl.String}
-        return pl.DataFrame(told, schema=schema, orient="row")
+        return pl.DataFrame(tests, schema=schema, orient="row")
 
-    def _told(self, level: Any, unknown: str, absent: str) -> dict[str, Any]:
-        own = {"level": level, "handle_unknown": unknown, "missing_columns": absent}
-        return {"target": self.target, **self._asked, **own}
+    def _options(self, level: Any, unknown: str, absent: str) -> dict[str, Any]:
+        of_rows = {"level": level, "handle_unknown": unknown, "missing_columns": absent}
+        return {"target": self.target, **self._request, **of_rows}
 
-    def _reader(self, *told: Any) -> _native.RowPredictor:
-        if told not in self._readers:
-            asked = _json_of_options(self._told(*told))
-            self._readers[told] = _native.RowPredictor(self.gram.to_arrow(), asked)
-        return self._readers[told]
+    def _reader(self, *key: Any) -> _native.RowPredictor:
+        if key not in self._readers:
+            options = _json_of_options(self._options(*key))
+            self._readers[key] = _native.RowPredictor(self.gram.to_arrow(), options)
+        return self._readers[key]
 
     @cached_property
     def _inputs(self) -> list[Input]:
@@ -384,7 +383,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
 
     @cached_property
     def _literal(self) -> pl.Expr:
-        """The record, as one value for all rows."""
+        """The record of the Gram as a literal."""
         return pl.lit(self.gram.to_struct(), dtype=RECORD_DTYPE)
 
     def to_struct(self) -> dict[str, Any]:
@@ -394,11 +393,11 @@ class AnytimePredictor(files.Stored, InNotebooks):
 
     @classmethod
     def from_struct(cls, record: Any) -> Self:
-        """Read what `to_struct` gave; RecordError if it is something else."""
-        found = cls.__new__(cls)
+        """Read a record of `to_struct`; RecordError for another one."""
+        predictor = cls.__new__(cls)
         problem = Call.from_json(str(record["predictor"])).problem
-        found._set(problem, Gram.from_struct(record["gram"]))
-        return found
+        predictor._set(problem, Gram.from_struct(record["gram"]))
+        return predictor
 
     def write_parquet(self, path: Any) -> None:
         """Write a Parquet file of one row; in SQL ``predict_available`` takes its ``gram``."""
@@ -409,18 +408,18 @@ def available_expr(
     record: pl.Expr,
     row: pl.Expr,
     budget: pl.Expr,
-    asked: Mapping[str, Any],
+    options: Mapping[str, Any],
     *,
     apart: bool = False,
 ) -> pl.Expr:
     """Return the predictions of rows by records as an expression.
 
-    `apart`: one row of lists, predictions, where each stands in what rows have in common, and that.
+    `apart`: a single row of lists: predictions, the number of each row's pattern, and the patterns.
     """
     return register_plugin_function(
         plugin_path=_native.library_path(),
         function_name="predict_apart" if apart else "predict_available",
-        args=[record, row, budget, pl.lit(_json_of_options(asked))],
+        args=[record, row, budget, pl.lit(_json_of_options(options))],
         is_elementwise=not apart,
         returns_scalar=apart,
     )
@@ -431,27 +430,27 @@ def _mean_at(mean: Formula, eta: float) -> float:
     return float(translate(mean, algebra))
 
 
-def _json_of_options(asked: Mapping[str, Any]) -> str:
-    return json.dumps({name: one for name, one in asked.items() if one is not None}, default=list)
+def _json_of_options(options: Mapping[str, Any]) -> str:
+    return json.dumps({k: v for k, v in options.items() if v is not None}, default=list)
 
 
 def _json_of(row: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(row, default=_plain, allow_nan=False).encode()
     except ValueError:
-        finite = {name: _finite(one) for name, one in row.items()}
+        finite = {name: _finite(value) for name, value in row.items()}
         return json.dumps(finite, default=_plain, allow_nan=False).encode()
 
 
 def _finite(value: Any) -> Any:
-    """Return a value, None of a NaN or an infinite one, which are missing; of a list each."""
+    """Replace NaN and infinite values by None, in lists as well."""
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON does not know: a date as its seconds since 1970."""
+    """Convert a value that JSON lacks; a date becomes its seconds since 1970."""
     if isinstance(value, date):
         day = value if isinstance(value, datetime) else datetime(*value.timetuple()[:3])
         seconds = _finite(day.replace(tzinfo=day.tzinfo or UTC).timestamp())

@@ -1,6 +1,6 @@
-"""What a model predicts: ``link(intercept_k + sum_j coef_jk x_j)``, in Polars, SQL or numbers.
+"""Predictions ``link(intercept_k + sum_j coef_jk x_j)`` in Polars, in SQL or of rows in memory.
 
-`record.formulas` has it as formulas of a row; `record.inputs` how a field becomes columns x_j.
+`record.formulas` has the formulas of a row; `record.inputs` turns fields into columns x_j.
 """
 
 from abc import abstractmethod
@@ -51,47 +51,47 @@ class Predictor:
     coefficients: Mapping[str, float]
 
     def formula(self, inputs: Sequence[Input], unknown: HandleUnknown) -> Formula:
-        """Return the predictor of a row, given the fields that are read."""
-        terms = [one.formula(self.coefficients, unknown) for one in inputs]
+        """Return the predictor as a formula of the fields that are read."""
+        terms = [field.formula(self.coefficients, unknown) for field in inputs]
         return total([number(self.intercept), *terms])
 
 
 class Predicting(InNotebooks):
-    """What predicts from a row of a table: models, each with its predictors and its link."""
+    """Base class of models that predict from a row of a table, by linear predictors and a link."""
 
     @property
     @abstractmethod
     def _predictors(self) -> list[Predictor]:
-        """The linear predictors, all of the same columns."""
+        """The linear predictors, which have the same columns."""
 
     @property
     def _prepared(self) -> Terms:
-        """How the fields of the table became the columns of the predictors."""
+        """The terms that turn fields of the table into columns of the predictors."""
         return Terms()
 
     @property
     def _fields(self) -> list[str] | None:
-        """Names of the numbers that are predicted; None for one number without a name."""
+        """Names of the predictions of a row; None for a single number."""
         return None
 
     @property
     def _glance(self) -> Glance:
-        models = self._predictors
+        predictors = self._predictors
         names = self._fields or ["coefficient"]
-        terms = ["(intercept)", *models[0].coefficients]
+        terms = ["(intercept)", *predictors[0].coefficients]
         values = {
-            name: [one.intercept, *one.coefficients.values()]
-            for name, one in zip(names, models, strict=True)
+            name: [predictor.intercept, *predictor.coefficients.values()]
+            for name, predictor in zip(names, predictors, strict=True)
         }
         return Glance(pl.DataFrame({"term": terms}).with_columns(pl.DataFrame(values)))
 
     @property
     def _inputs(self) -> list[str]:
-        """The columns that are read, in the order of an array without names."""
+        """The columns that are read, in the order of an unnamed array."""
         return list(self._predictors[0].coefficients)
 
     def _link(self, predictors: Sequence[Formula]) -> list[Formula]:
-        """Return what is predicted, given the linear predictors."""
+        """Return the predictions as formulas of the linear predictors."""
         return list(predictors)
 
     def expr(
@@ -101,34 +101,33 @@ class Predicting(InNotebooks):
 
         An infinite value, which `predict` takes as missing, makes an infinite prediction here.
 
-        It reads the table as it was read for the fit: categories as text, ages as ages,
-        dates as dates; what was filled there is filled here. Of a generalised linear model
+        It reads the table as the fit did: categories as text, ages as ages, dates as dates;
+        missing values that were filled there are filled here. For a generalised linear model
         it is the mean of the target. Several responses, and the probabilities of several
         classes, are a struct with a field for each.
 
         Parameters
         ----------
-        nested : whether ``demo.age`` and ``emb[3]`` are the child of a struct and the
-            element of an array; False if they are plain columns of these names, as are all
-            columns of the model, levels and indicators among them; None = as in the fit
-        handle_unknown : how to treat a level that the fit has not seen and no column ``other``
-            takes: ``"unavailable"`` predicts nothing, ``"error"`` raises, and ``"mean"`` adds
-            what the levels add on average over the rows of the fit. An entry (of a MAP) beyond
-            all numbers of the fit adds nothing with ``"mean"``
+        nested : True if ``demo.age`` and ``emb[3]`` are the child of a struct and the
+            element of an array; False if the table has a plain column for every column of the
+            model, levels and indicators included; None = as in the fit
+        handle_unknown : how to treat a level that the fit has not seen and that no column
+            ``other`` covers: ``"unavailable"`` predicts NULL, ``"error"`` raises, and ``"mean"``
+            adds the mean effect of the levels over the rows of the fit. An entry (of a MAP)
+            beyond all numbers of the fit adds nothing with ``"mean"``
 
         Raises
         ------
-        ArgumentError : another `handle_unknown`; ``"mean"`` of a model that was stored without
+        ArgumentError : another `handle_unknown`; ``"mean"`` for a model that was stored without
             the shares of its levels
 
         Notes
         -----
-        An indicator ``x.missing`` of a model that has ``x`` as well is no column of a
-        table: where ``x`` is NULL, NaN or infinite, it counts as 0 and the indicator as 1. A column
-        that the table of the fit had by such a name is a column here, too; with
-        ``nested=True`` it is none either, and with ``nested=False`` all are. Where the fit
-        had dates, numbers are taken for days or seconds since 1970; where it had numbers,
-        dates are an error.
+        An indicator ``x.missing`` of a model that also has ``x`` is computed, not read: where
+        ``x`` is NULL, NaN or infinite, ``x`` counts as 0 and the indicator as 1. If the table of
+        the fit had a column of such a name, it is read; with ``nested=True`` it is computed, and
+        with ``nested=False`` all indicators are read. Where the fit had dates, numbers are taken
+        as days or seconds since 1970; where it had numbers, dates are an error.
         """
         means = [translate(mean, formulas.polars()) for mean in self._means(nested, handle_unknown)]
         if self._fields is None:
@@ -143,22 +142,22 @@ class Predicting(InNotebooks):
         handle_unknown: HandleUnknown = "unavailable",
         booleans: Collection[str] = (),
     ) -> str:
-        """Return the prediction as the text of an SQL expression, with quoted names.
+        """Return the prediction as an SQL expression, with quoted names.
 
         Parameters
         ----------
         dialect : ``"duckdb"``, or a dialect of sqlglot (``pip install 'dbselect[sql]'``)
         nested, handle_unknown : as in `expr`; in other dialects only a NULL is missing, not
             a NaN, and no level raises
-        booleans : columns of numbers that are of type BOOLEAN in the table of that SQL, where
-            its engine casts none to a double, as PostgreSQL and BigQuery: true is 1
+        booleans : columns of numbers that are BOOLEAN in the SQL table, for engines that do not
+            cast BOOLEAN to a double, such as PostgreSQL and BigQuery: true is 1
 
         Raises
         ------
         ArgumentError : an unknown dialect, or sqlglot is not installed; another
             `handle_unknown`, or ``"error"`` in another dialect
-        ColumnError : columns of the model differ in nothing but capitals, as SQL knows none;
-            `booleans` names no column of numbers that the model reads
+        ColumnError : columns of the model differ only in case, which SQL ignores; `booleans`
+            names a column that is not a column of numbers of the model
         """
         inputs = self._read(self._inputs, nested)
         _check_case(inputs)
@@ -184,24 +183,23 @@ class Predicting(InNotebooks):
 
         Parameters
         ----------
-        X : a frame or Arrow table as the one of the fit, read by its own names, nested
-            columns and columns that were made already included; a row as a mapping, a list of
-            these, or columns by name; or numbers of shape (n, d);
-            or a sparse matrix of SciPy, if the model reads a field of entries and no other
+        X : a frame or Arrow table with the column names of the fit, nested or with the derived
+            columns already computed; a row as a mapping, a list of such rows, or a mapping of
+            names to columns; numbers of shape (n, d); or a sparse matrix of SciPy, if the
+            model reads a single field of entries
         columns : names of d columns; default: the columns of the model, in their order,
-            then the offset. Where ``x.missing`` is none of them, a NaN of ``x`` is what it
-            marks
+            then the offset. If ``x.missing`` is not among them, it is 1 where ``x`` is NaN
         handle_unknown : as in `expr`
         missing_columns : how to treat a column of the model that X lacks: ``"error"`` raises,
             ``"unavailable"`` predicts NaN for every row; a sequence then uses a shorter prefix
 
         Returns
         -------
-        shape (n,); of K responses, or the probabilities of K classes, shape (n, K)
+        shape (n,); for K responses, or the probabilities of K classes, shape (n, K)
 
         Raises
         ------
-        ArgumentError : X has another shape, or text where a number was learnt; another
+        ArgumentError : X has another shape, or text in a column of numbers; another
             `handle_unknown` or `missing_columns`; ``"mean"`` as in `expr`
         ColumnError : X lacks a column of the model, or a category has another type
         DataError : with ``"error"``, a level that the fit has not seen
@@ -209,33 +207,33 @@ class Predicting(InNotebooks):
 
         Warns
         -----
-        DriverWarning : X is of Spark or ibis; the columns that are read pass into this process
+        DriverWarning : X is of Spark or ibis; the columns read are copied into this process
         """
         inputs = inputs_of(list(self._predictors[0].coefficients), self._prepared)
         self._check_unknown(handle_unknown, inputs)
         check_missing_columns(missing_columns)
         if columns is None and _is_plain(X) and not self._prepared.dates:
-            # A row of numbers needs no frame, which takes three times as long to make and read.
+            # A row of numbers needs no frame, which would take three times as long.
             columns, X = list(X), [list(X.values())]
 
-        def refuse(frame: pl.DataFrame) -> None:
-            check_there(read_of(frame, inputs)[1], frame, missing_columns)
+        def check_columns(frame: pl.DataFrame) -> None:
+            check_present(read_of(frame, inputs)[1], frame, missing_columns)
 
-        frame = prediction_table(X, columns, inputs, refuse)
+        frame = prediction_table(X, columns, inputs, check_columns)
         if frame is None:
             names = self._inputs if columns is None else list(columns)
             rows = array_of(X, names)
-            read = [each for one in inputs for each in one.on(names)]
-            places = {name: at for at, name in enumerate(names)}
-            numbers = [one for one in read if isinstance(one, Number) and one.source in places]
+            read = [part for field in inputs for part in field.on(names)]
+            positions = {name: at for at, name in enumerate(names)}
+            numbers = [x for x in read if isinstance(x, Number) and x.source in positions]
             if len(numbers) == len(read):
-                used = [places[one.source] for one in numbers]
+                used = [positions[number.source] for number in numbers]
                 rows = rows if used == [*range(len(names))] else rows[:, used]
                 return self._linked(self._of_numbers(rows, numbers))
             frame = frame_of(rows, names)
         read, absent = read_of(frame, inputs)
         if absent:
-            check_there(absent, frame, missing_columns)
+            check_present(absent, frame, missing_columns)
             return self._linked(np.full((frame.height, len(self._predictors)), np.nan))
         return self._linked(self._of_read(frame, read, handle_unknown))
 
@@ -243,13 +241,13 @@ class Predicting(InNotebooks):
         predictors = self._predictors
         inputs = self._read(list(predictors[0].coefficients), nested)
         self._check_unknown(unknown, inputs)
-        return self._link([one.formula(inputs, unknown) for one in predictors])
+        return self._link([predictor.formula(inputs, unknown) for predictor in predictors])
 
     def _check_unknown(self, unknown: HandleUnknown, inputs: Sequence[Input]) -> None:
         check_unknown(unknown, inputs)
 
     def _read(self, columns: Sequence[str], nested: bool | None) -> list[Input]:
-        """Return what columns are read of a table that is not at hand: one as that of the fit."""
+        """Return the inputs for a table that is not at hand; None: nested as in the fit."""
         if nested is None:
             return inputs_as_fitted(columns, self._prepared)
         return inputs_of(columns, self._prepared, nested)
@@ -257,56 +255,56 @@ class Predicting(InNotebooks):
     def _of_read(
         self, frame: pl.DataFrame, read: Sequence[Input], unknown: HandleUnknown
     ) -> Matrix:
-        """Return the linear predictors of rows that have all that is read; shape (n, K)."""
-        numbers = [one for one in read if isinstance(one, Number)]
-        others = [one for one in read if not isinstance(one, Number)]
-        values = {one.source: translate(one.value(), formulas.polars()) for one in numbers}
+        """Return the linear predictors of rows that have all inputs; shape (n, K)."""
+        numbers = [field for field in read if isinstance(field, Number)]
+        other_fields = [field for field in read if not isinstance(field, Number)]
+        values = {field.source: translate(field.value(), formulas.polars()) for field in numbers}
         rows = np.empty((frame.height, 0))
         if values:
             filled = {name: value.fill_null(np.nan) for name, value in values.items()}
             rows = frame.select(**filled).to_numpy()
-        found = self._of_numbers(rows, numbers)
-        for one in others:
-            if isinstance(one, Listing):
-                entries = formulas.entries_of(frame[one.source], one.source)
-                sums_of = [one.weighed(own.coefficients, unknown) for own in self._predictors]
-                found += np.column_stack([sum_of.values(entries) for sum_of in sums_of])
+        result = self._of_numbers(rows, numbers)
+        coefs = [predictor.coefficients for predictor in self._predictors]
+        for field in other_fields:
+            if isinstance(field, Listing):
+                entries = formulas.entries_of(frame[field.source], field.source)
+                weighted = [field.weighed(coef, unknown) for coef in coefs]
+                result += np.column_stack([sums.values(entries) for sums in weighted])
                 continue
-            for part in single_fields(one):
+            for part in single_fields(field):
                 if isinstance(part, Levels):
                     check_levels(part, frame, unknown)
-            sums = [one.formula(own.coefficients, unknown) for own in self._predictors]
-            each = enumerate(translate(value, formulas.polars()) for value in sums)
-            named = {str(k): value.fill_null(np.nan) for k, value in each}
-            found += frame.select(**named).to_numpy()
-        return found
+            terms = [translate(field.formula(coef, unknown), formulas.polars()) for coef in coefs]
+            named = {str(k): term.fill_null(np.nan) for k, term in enumerate(terms)}
+            result += frame.select(**named).to_numpy()
+        return result
 
     def _linked(self, values: Matrix) -> npt.NDArray[np.float64]:
-        """Return what is predicted, given the linear predictors of rows, shape (n, K)."""
+        """Apply the link to the linear predictors of rows, shape (n, K)."""
         values = np.where(np.isfinite(values), values, np.nan)
         algebra = arrays(lambda path: values[:, int(path[0])])
-        with np.errstate(all="ignore"):  # an infinite predictor has a mean, or none
-            found = [
+        with np.errstate(all="ignore"):  # the mean of an infinite predictor may not exist
+            predictions = [
                 translate(mean, algebra)
                 for mean in self._link([column((k,)) for k in range(values.shape[1])])
             ]
-        return np.asarray(found[0] if self._fields is None else np.column_stack(found))
+        return np.asarray(predictions[0] if self._fields is None else np.column_stack(predictions))
 
     def _of_numbers(self, rows: Matrix, numbers: Sequence[Number]) -> Matrix:
-        """Return the linear predictors as far as they are numbers' part, shape (n, K)."""
+        """Return intercepts plus the terms of the columns of numbers, shape (n, K)."""
         predictors = self._predictors
-        found = np.tile([one.intercept for one in predictors], (len(rows), 1))
-        filled = [j for j, one in enumerate(numbers) if one.missing is not None]
+        result = np.tile([predictor.intercept for predictor in predictors], (len(rows), 1))
+        filled = [j for j, number in enumerate(numbers) if number.missing is not None]
         if filled:
             rows = rows.copy()
         for j in filled:
             missing = ~np.isfinite(rows[:, j])
             rows[missing, j] = 0.0
-            found[missing] += [numbers[j].where_missing(one.coefficients) for one in predictors]
+            result[missing] += [numbers[j].where_missing(p.coefficients) for p in predictors]
         coef = np.array(
-            [[own.coefficients.get(one.source, 0.0) for one in numbers] for own in predictors]
+            [[p.coefficients.get(number.source, 0.0) for number in numbers] for p in predictors]
         )
-        return np.asarray(found + rows @ coef.T)
+        return np.asarray(result + rows @ coef.T)
 
 
 def prediction_table(
@@ -315,7 +313,7 @@ def prediction_table(
     inputs: list[Input],
     refuse: Callable[[pl.DataFrame], object],
 ) -> pl.DataFrame | None:
-    """Return rows with names as a frame, else None; `refuse` sees the schema before a read."""
+    """Return rows with names as a frame, else None; `refuse` checks the schema before a read."""
     rows: Any = as_table(X, inputs) if issparse(X) else X
     if isinstance(rows, Mapping) or are_mappings(rows):
         rows = _of_mapping(rows)
@@ -328,7 +326,7 @@ def prediction_table(
 
 
 def are_mappings(rows: Any) -> bool:
-    """Whether rows are a list of mappings; ArgumentError if the first is one, and another none."""
+    """Whether rows are a list of mappings; ArgumentError if only the first is one."""
     if not (isinstance(rows, list) and rows and isinstance(rows[0], Mapping)):
         return False
     at = next((at for at, row in enumerate(rows) if not isinstance(row, Mapping)), None)
@@ -338,12 +336,12 @@ def are_mappings(rows: Any) -> bool:
 
 
 def _is_plain(X: Any) -> TypeGuard[dict[str, float]]:
-    """Whether rows are one, of numbers by name."""
+    """Whether X is a single row, a mapping of names to numbers."""
     return type(X) is dict and {*map(type, X.values())} <= {int, float} and bool(X)
 
 
 def _of_mapping(rows: Any) -> pl.DataFrame:
-    """Return one row as a mapping, a list of such, or columns by name as a frame."""
+    """Convert a row as a mapping, a list of such rows, or named columns to a frame."""
     is_columns = isinstance(rows, Mapping) and any(
         isinstance(value, list | tuple | np.ndarray | pl.Series) for value in rows.values()
     )
@@ -357,16 +355,16 @@ def _of_mapping(rows: Any) -> pl.DataFrame:
 def _fetched(
     table: Table, inputs: list[Input], refuse: Callable[[pl.DataFrame], object]
 ) -> pl.DataFrame:
-    """Read what is needed of a table that another engine has, once its schema fits."""
+    """Read the needed columns of another engine's table, after a check of its schema."""
     empty = pl.DataFrame(empty_table(table.schema))
     refuse(empty)
     read, _ = read_of(empty, inputs)
-    fields = dict.fromkeys(str(one.path[0]) for one in single_fields(*read))
+    fields = dict.fromkeys(str(field.path[0]) for field in single_fields(*read))
     return brought_here(table, list(fields) or table.schema.names[:1])
 
 
 def array_of(X: Any, names: Sequence[str]) -> Matrix:
-    """Return rows without names as doubles, shape (n, d)."""
+    """Convert rows without names to doubles, shape (n, d)."""
     try:
         rows = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -378,42 +376,42 @@ def array_of(X: Any, names: Sequence[str]) -> Matrix:
 
 
 def frame_of(rows: Matrix, names: Sequence[str]) -> pl.DataFrame:
-    """Return rows of named numbers as a frame, which has rows even if there are no names."""
+    """Convert rows of numbers to a frame, which keeps its height even without names."""
     if not names:
         return pl.DataFrame({"": np.zeros(len(rows))})
     return pl.DataFrame({name: rows[:, at] for at, name in enumerate(names)})
 
 
 def as_table(X: Any, inputs: Sequence[Input]) -> pa.Table:
-    """Return a sparse matrix as a table of the one field that is read."""
-    others = [one.source for one in inputs if not isinstance(one, Listing)]
-    if others or len(inputs) != 1:
+    """Convert a sparse matrix to a table with the single field that is read."""
+    names = [field.source for field in inputs if not isinstance(field, Listing)]
+    if names or len(inputs) != 1:
         raise ArgumentError(
-            f"X is a {type(X).__name__}; the model reads {others or 'no field of entries'}: give a "
+            f"X is a {type(X).__name__}; the model reads {names or 'no field of entries'}: give a "
             "table, as sparse_table makes one of a matrix and other columns"
         )
     return pa.table({inputs[0].source: as_map(X)})
 
 
 def read_of(frame: pl.DataFrame, inputs: Sequence[Input]) -> tuple[list[Input], list[str]]:
-    """Return what is read of a frame, and the columns that it lacks."""
+    """Return the inputs that a frame has, and the columns that it lacks."""
     schema = frame.schema
     read: list[Input] = []
     absent: dict[str, None] = {}
-    for one in (each for asked in inputs for each in asked.on(schema.keys())):
-        placed = [(part, _placed(part, schema)) for part in single_fields(one)]
-        lacks = [part.source for part, found in placed if found is None]
-        typed = [_typed(found, frame, schema) for _, found in placed if found is not None]
+    for field in (part for group in inputs for part in group.on(schema.keys())):
+        placed = [(part, _placed(part, schema)) for part in single_fields(field)]
+        lacks = [part.source for part, located in placed if located is None]
+        typed = [_typed(located, frame, schema) for _, located in placed if located is not None]
         absent |= dict.fromkeys(lacks)
         if not lacks:
-            read.append(one if isinstance(one, Product) else typed[0])
+            read.append(field if isinstance(field, Product) else typed[0])
     return read, list(absent)
 
 
-def check_there(
+def check_present(
     absent: Sequence[str], frame: pl.DataFrame, missing_columns: MissingColumns | None = None
 ) -> None:
-    """Refuse rows that lack some columns, unless they may; None of a call without the option."""
+    """Refuse rows that lack columns, unless allowed; None if the call has no such option."""
     if absent and missing_columns != "unavailable":
         names = [leaf.name for leaf in leaves(frame.head(0).to_arrow().schema)]
         advice = "" if missing_columns is None else "; missing_columns='unavailable' allows this"
@@ -421,10 +419,10 @@ def check_there(
 
 
 def _flags(names: Collection[str], inputs: Sequence[Input]) -> list[formulas.Path]:
-    """Return where columns of numbers lie that an engine has as BOOLEAN."""
+    """Return the paths of columns of numbers that are BOOLEAN in the engine."""
     if isinstance(names, str):
         raise ArgumentError(f"booleans is {names!r}; it must be a list of columns")
-    numbers = {one.source: one.path for one in inputs if isinstance(one, Number) and not one.unit}
+    numbers = {x.source: x.path for x in inputs if isinstance(x, Number) and not x.unit}
     for name in names:
         if name not in numbers:
             raise ColumnError(f"booleans names {unknown('column', name, list(numbers))}")
@@ -432,40 +430,40 @@ def _flags(names: Collection[str], inputs: Sequence[Input]) -> list[formulas.Pat
 
 
 def _check_case(inputs: Sequence[Input]) -> None:
-    """Refuse fields that are one to SQL."""
-    known: dict[tuple[str, ...], str] = {}
-    for one in single_fields(*inputs):
-        path = tuple(str(step).casefold() for step in one.path)
-        other = known.setdefault(path, one.source)
-        if other != one.source:
+    """Refuse fields whose names differ only in case, which SQL ignores."""
+    sources: dict[tuple[str, ...], str] = {}
+    for field in single_fields(*inputs):
+        path = tuple(str(step).casefold() for step in field.path)
+        other = sources.setdefault(path, field.source)
+        if other != field.source:
             raise ColumnError(
-                f"columns '{other}' and '{one.source}' are one column to SQL, which ignores "
+                f"columns '{other}' and '{field.source}' are one column to SQL, which ignores "
                 "case; rename one, or use expr or predict"
             )
 
 
-def _typed(one: Input, frame: pl.DataFrame, schema: Mapping[str, Any]) -> Input:
-    """Return a field as a frame of a schema has it; refuse another type."""
-    dtype = _type_at(schema, one.path)
-    if isinstance(one, Levels):
-        if dtype != pl.Null and one.category.kind not in (_kind(dtype), None):
+def _typed(field: Input, frame: pl.DataFrame, schema: Mapping[str, Any]) -> Input:
+    """Return a field with the type that it has in a frame; refuse types that do not fit."""
+    dtype = _type_at(schema, field.path)
+    if isinstance(field, Levels):
+        if dtype != pl.Null and field.category.kind not in (_kind(dtype), None):
             raise ColumnError(
-                f"column '{one.source}' has type {dtype}; the levels of its category are "
-                f"{one.category.kind}"
+                f"column '{field.source}' has type {dtype}; the levels of its category are "
+                f"{field.category.kind}"
             )
-        return one
-    if isinstance(one, Listing):
-        formulas.entries_of(frame[one.source].head(0), one.source)
-        return one
-    if isinstance(one, Number) and one.unit is not None:
+        return field
+    if isinstance(field, Listing):
+        formulas.entries_of(frame[field.source].head(0), field.source)
+        return field
+    if isinstance(field, Number) and field.unit is not None:
         if dtype in (pl.Date, pl.Datetime):
-            return one
-        one = replace(one, unit=None)
+            return field
+        field = replace(field, unit=None)
     if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)):
         raise ArgumentError(
-            f"X holds something else than numbers: column '{one.source}' has type {dtype}"
+            f"X holds something else than numbers: column '{field.source}' has type {dtype}"
         )
-    return one
+    return field
 
 
 def _kind(dtype: Any) -> str | None:
@@ -476,25 +474,26 @@ def _kind(dtype: Any) -> str | None:
     return "integer" if dtype.is_integer() else None
 
 
-def check_levels(one: Levels, frame: pl.DataFrame, unknown: HandleUnknown) -> None:
-    """Refuse an unseen level where that is an error, which Polars would hide in its own."""
-    if unknown == "error" and (found := one.lookup({}, unknown)).refuses:
-        values = formulas.polars_column(one.path).cast(formulas.value_column(found).dtype)
-        formulas.refuse_others(found, frame.select(values).to_series())
+def check_levels(levels: Levels, frame: pl.DataFrame, unknown: HandleUnknown) -> None:
+    """Refuse an unseen level if that is an error; Polars would hide it in its own error."""
+    if unknown == "error" and (lookup := levels.lookup({}, unknown)).refuses:
+        values = formulas.polars_column(levels.path).cast(formulas.value_column(lookup).dtype)
+        formulas.refuse_others(lookup, frame.select(values).to_series())
 
 
-def _placed(one: Input, schema: Mapping[str, Any]) -> Input | None:
-    """Return a field as it lies in a frame, or in a field of NULLs; None if it lacks it."""
-    for end in range(1, len(one.path)):
-        if _type_at(schema, one.path[:end]) == pl.Null:
-            return one if isinstance(one, Listing | Product) else replace(one, path=one.path[:end])
-    return None if _type_at(schema, one.path) is None else one
+def _placed(field: Input, schema: Mapping[str, Any]) -> Input | None:
+    """Return a field with its path in a frame, cut at a field of NULLs; None if it is absent."""
+    for end in range(1, len(field.path)):
+        path = field.path[:end]
+        if _type_at(schema, path) == pl.Null:
+            return field if isinstance(field, Listing | Product) else replace(field, path=path)
+    return None if _type_at(schema, field.path) is None else field
 
 
 def _type_at(schema: Mapping[str, Any], path: Sequence[str | int]) -> Any:
-    """Return the type of what a path leads to; None if there is nothing."""
-    field, *steps = path
-    dtype: Any = schema.get(str(field))
+    """Return the type at the end of a path; None if the path does not exist."""
+    root, *steps = path
+    dtype: Any = schema.get(str(root))
     for step in steps:
         if isinstance(step, int):
             inside = isinstance(dtype, pl.Array) and 1 <= step <= dtype.size
@@ -506,7 +505,7 @@ def _type_at(schema: Mapping[str, Any], path: Sequence[str | int]) -> Any:
 
 
 def _compared_exactly(part: Any) -> Any:
-    """Return a part of an expression of sqlglot, with levels compared byte by byte."""
+    """Make a CASE of sqlglot compare its levels byte by byte; leave other parts alone."""
     from sqlglot import exp
 
     if isinstance(part, exp.Case) and isinstance(part.this, exp.Cast):
@@ -515,7 +514,7 @@ def _compared_exactly(part: Any) -> Any:
 
 
 def translated(text: str, dialect: str) -> str:
-    """Return an SQL expression of DuckDB in another dialect."""
+    """Translate an SQL expression of DuckDB to another dialect."""
     try:
         import sqlglot
     except ImportError:
@@ -524,10 +523,10 @@ def translated(text: str, dialect: str) -> str:
             "pip install 'dbselect[sql]'"
         ) from None
     try:
-        found = sqlglot.parse_one(f"SELECT {text}", read="duckdb")
+        statement = sqlglot.parse_one(f"SELECT {text}", read="duckdb")
         if dialect == "sqlite":
-            # A column may have a collation that compares other texts alike: levels must not.
-            found = found.transform(_compared_exactly)
-        return found.sql(dialect=dialect)[len("SELECT ") :]
+            # The collation of a column may treat different texts as equal; levels must differ.
+            statement = statement.transform(_compared_exactly)
+        return statement.sql(dialect=dialect)[len("SELECT ") :]
     except ValueError as error:
         raise ArgumentError(f"dialect is {dialect!r}: {error}") from None

@@ -1,1 +1,1 @@
-"""The parts of the report of a sequence, gathered for `dbselect.pages.report`."""
+"""The content of the report of a sequence, laid out by `dbselect.pages.report`."""

@@ -1,4 +1,4 @@
-"""The model of every step as rows of numbers, for the page's slider."""
+"""The models of all steps as rows of numbers, for the page's slider."""
 
 import math
 import warnings
@@ -14,22 +14,23 @@ from dbselect.results.model import JointModel
 from dbselect.results.scored import ScoreModel
 from dbselect.sources.progress import progress
 
-#: Coefficients on the page; those of steps between are left out where there are more.
+#: Most coefficients on the page; with more, those of some steps are left out.
 MOST_COEFFICIENTS = 300_000
-#: Columns of a model up to which its standard errors are asked, which cost their cube at every
-#: step; those of the whole model always are.
+#: Largest number of columns of a model with standard errors, which cost O(D^3) at each step; the
+#: last model always has them.
 MOST_TESTED = 150
 DIGITS = 10
 
 
 def steps_of(sequence: Any, held_out: pl.DataFrame | None) -> dict[str, Any]:
-    """Return what the slider shows of each step; rows are NULL where they are left out."""
-    owner = {column: name for name, own in sequence.groups.columns.items() for column in own}
+    """Return the data that the slider shows for each step; rows are NULL if left out."""
+    groups = sequence.groups.columns
+    owner = {column: name for name, columns in groups.items() for column in columns}
     terms = [INTERCEPT, *sequence.columns]
     number = {term: at for at, term in enumerate(terms)}
     responses = _responses(sequence.model(0))
     shown = _with_rows(sequence, len(responses) or 1)
-    held = {} if held_out is None else {row["step"]: row for row in held_out.rows(named=True)}
+    scores = {} if held_out is None else {row["step"]: row for row in held_out.rows(named=True)}
     steps: list[dict[str, Any]] = []
     refusal, untested = None, False
     rows, last = sequence.steps.rows(named=True), len(sequence.spent) - 1
@@ -38,15 +39,14 @@ def steps_of(sequence: Any, held_out: pl.DataFrame | None) -> dict[str, Any]:
         table = None
         if at in shown:
             tested = at == last or len(model.columns) <= MOST_TESTED
-            has_some = not isinstance(model, ScoreModel)
-            if has_some:
-                summary, refused = _summary(model) if tested else (_coefficients(model), None)
+            if not isinstance(model, ScoreModel):
+                summary, reason = _summary(model) if tested else (_coefficients(model), None)
             else:
-                summary, refused = pl.DataFrame(), "a score has no coefficients"
-            refusal, untested = refusal or refused, untested or not tested
+                summary, reason = pl.DataFrame(), "a score has no coefficients"
+            refusal, untested = refusal or reason, untested or not tested
             table = _rows(summary, number, responses)
-        there = held.get(at, {})
-        high, value = there.get("high"), there.get("value")
+        score = scores.get(at, {})
+        high, value = score.get("high"), score.get("value")
         steps.append(
             {
                 "action": row["action"], "group": row["group"], "cost": _short(row["cost"]),
@@ -68,18 +68,18 @@ def steps_of(sequence: Any, held_out: pl.DataFrame | None) -> dict[str, Any]:
 def _responses(model: Any) -> list[str]:
     if isinstance(model, JointModel):
         return list(model.responses)
-    return [str(one) for one in getattr(model, "classes", ())]
+    return [str(label) for label in getattr(model, "classes", ())]
 
 
 def _with_rows(sequence: Any, several: int) -> set[int]:
-    """Return the steps whose coefficients are shown: all, or some spread evenly and the last."""
+    """Return the steps whose coefficients are shown: all, or evenly spaced ones and the last."""
     counts = [several * len(sequence.columns_held(at)) for at in range(len(sequence.spent))]
     stride = max(1, math.ceil(sum(counts) / MOST_COEFFICIENTS))
     return {at for at in range(len(counts)) if at % stride == 0} | {len(counts) - 1}
 
 
 def _summary(model: Any) -> tuple[pl.DataFrame, str | None]:
-    """Return the table of `summary`, or coefficients alone and why there is no more."""
+    """Return the table of `summary`, or the coefficients only and the reason."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SelectionWarning)
@@ -89,22 +89,22 @@ def _summary(model: Any) -> tuple[pl.DataFrame, str | None]:
 
 
 def _coefficients(model: Any) -> pl.DataFrame:
-    several = isinstance(next(iter(model.coefficients.values()), None), dict)
+    has_responses = isinstance(next(iter(model.coefficients.values()), None), dict)
     parts = []
-    for name, own in model.coefficients.items() if several else [(None, model.coefficients)]:
-        first = model.intercept[name] if several else model.intercept
+    for name, coef in model.coefficients.items() if has_responses else [(None, model.coefficients)]:
+        first = model.intercept[name] if has_responses else model.intercept
         parts.append(
             pl.DataFrame(
                 {
-                    "response": [None if name is None else str(name)] * (1 + len(own)),
-                    "term": [INTERCEPT, *own],
-                    "estimate": [first, *own.values()],
+                    "response": [None if name is None else str(name)] * (1 + len(coef)),
+                    "term": [INTERCEPT, *coef],
+                    "estimate": [first, *coef.values()],
                 },
                 schema_overrides={"response": pl.String, "estimate": pl.Float64},
             )
         )
-    none = pl.lit(None, pl.Float64)
-    return pl.concat(parts).with_columns(std_error=none, p_value=none)
+    null = pl.lit(None, pl.Float64)
+    return pl.concat(parts).with_columns(std_error=null, p_value=null)
 
 
 def _rows(summary: pl.DataFrame, number: dict[str, int], responses: list[str]) -> list[list[Any]]:
@@ -121,7 +121,7 @@ def _rows(summary: pl.DataFrame, number: dict[str, int], responses: list[str]) -
 
 
 def _counted(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the steps, and count them on a terminal."""
+    """Yield the steps with a progress bar."""
     with progress(len(rows), "steps of the report") as bar:
         for row in rows:
             yield row
@@ -143,7 +143,7 @@ def _certainty(refusal: str | None, untested: bool) -> str:
 
 
 def _short(value: float | None) -> float | None:
-    """Return a number without the digits that nobody reads; None for NULL and NaN."""
+    """Round a number to `DIGITS` significant digits; None for NULL and NaN."""
     if value is None or not math.isfinite(value):
         return None
     return float(f"{value:.{DIGITS}g}")

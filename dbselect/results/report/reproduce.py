@@ -1,4 +1,4 @@
-"""Code that repeats a report, in Python and in SQL."""
+"""Code that reproduces a report, in Python and in SQL."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -14,23 +14,23 @@ from dbselect.record.steps import longest_within
 from dbselect.results.report.what_if import METHODS
 from dbselect.results.sequence import Sequence
 
-#: Characters of an SQL expression that a reader would copy from a page.
+#: Length in characters of the longest SQL expression on a page.
 MOST_SQL = 20_000
 _WIDTH = 92
 
 
 def code_of(sequence: Any, parts: dict[str, Any], opening: dict[str, Any]) -> Section:
-    """Return the section with the code, from `code_parts`, of the model that a page opens at."""
+    """Return the section with the code of the page's first model, from `code_parts`."""
     last = opening["step"] == longest_within(sequence.spent, None)
     model = f"model = seq.at({'' if last else opening['budget']})"
-    of = [parts["of"], *([] if parts["target"] is None else [repr(parts["target"])])]
-    problem = _call("problem = ds.Problem", of, parts["fields"])
-    asked = _call(f"seq = problem.{parts['method']}", [], parts["options"])
-    code = {"Python": "\n".join([*parts["before"], problem, asked, *parts["after"], model])}
+    source = [parts["of"], *([] if parts["target"] is None else [repr(parts["target"])])]
+    problem = _call("problem = ds.Problem", source, parts["fields"])
+    search = _call(f"seq = problem.{parts['method']}", [], parts["options"])
+    code = {"Python": "\n".join([*parts["before"], problem, search, *parts["after"], model])}
     notes = []
-    asked_in_sql = None if parts["after"] else _search_in_sql(sequence)
-    if asked_in_sql is not None:
-        code["DuckDB, with the extension dbselect"] = asked_in_sql
+    search_in_sql = None if parts["after"] else _search_in_sql(sequence)
+    if search_in_sql is not None:
+        code["DuckDB, with the extension dbselect"] = search_in_sql
     try:
         expression = sequence.model(opening["step"]).sql()
     except DbselectError as error:
@@ -44,7 +44,7 @@ def code_of(sequence: Any, parts: dict[str, Any], opening: dict[str, Any]) -> Se
 
 
 def code_parts(sequence: Any, source: Any) -> dict[str, Any]:
-    """Return the lines of Python that ask the same again, in parts that a page may change."""
+    """Return Python code that repeats the search, in parts that a page may change."""
     call = sequence.call
     problem = call.problem
     fields = {"groups": problem.groups, "costs": _costs(problem.costs), **problem.changed()}
@@ -58,7 +58,7 @@ def code_parts(sequence: Any, source: Any) -> dict[str, Any]:
             "before": [*before, "# score: the ds.objectives.Score that was asked"],
             "of": "score",
             "target": None,
-            "fields": [(name, _text(one)) for name, one in fields.items() if name in kept],
+            "fields": [(name, _text(value)) for name, value in fields.items() if name in kept],
             "method": call.method,
             "options": [(name, _text(value)) for name, value in call.options.items()],
             "after": [],
@@ -75,9 +75,9 @@ def code_parts(sequence: Any, source: Any) -> dict[str, Any]:
         before += _gram(sequence, terms, named)
     else:
         fields |= named
-    asked = dict(zip(sequence.groups.names, sequence.groups.costs.tolist(), strict=True))
-    priced = sequence.rule.endswith("at other costs")
-    groups = problem.groups or {name: [name] for name in asked}
+    costs = dict(zip(sequence.groups.names, sequence.groups.costs.tolist(), strict=True))
+    has_other_costs = sequence.rule.endswith("at other costs")
+    groups = problem.groups or {name: [name] for name in costs}
     return {
         "before": before,
         "of": "gram" if call.of_gram else "table",
@@ -85,15 +85,15 @@ def code_parts(sequence: Any, source: Any) -> dict[str, Any]:
         "fields": [(name, _text(value)) for name, value in fields.items()],
         "method": call.method,
         "options": [(name, _text(value)) for name, value in call.options.items()],
-        "after": [_call("seq = seq.with_costs", [_text(asked)], [])] if priced else [],
-        "groups": [(name, [own] if isinstance(own, str) else list(own))
-                   for name, own in groups.items()],
+        "after": [_call("seq = seq.with_costs", [_text(costs)], [])] if has_other_costs else [],
+        "groups": [(name, [columns] if isinstance(columns, str) else list(columns))
+                   for name, columns in groups.items()],
         "columns": _in_sql(sequence),
     }  # fmt: skip
 
 
 def _in_sql(sequence: Any) -> list[tuple[str, str]] | None:
-    """Return each column as SQL has it; None where a column of the table is not one of these."""
+    """Return SQL for each column; None unless the columns are those of the table."""
     if type(sequence) is not Sequence or sequence.terms:
         return None
     model = sequence.model(0)
@@ -104,7 +104,7 @@ def _in_sql(sequence: Any) -> list[tuple[str, str]] | None:
 
 
 def _search_in_sql(sequence: Any) -> str | None:
-    """Return the search in DuckDB; None where a record does not hold what it needs."""
+    """Return the search in SQL of DuckDB; None if a Gram record is not enough for it."""
     call = sequence.call
     problem = call.problem
     if type(sequence) is not Sequence or call.of_gram or call.method not in METHODS:
@@ -114,13 +114,13 @@ def _search_in_sql(sequence: Any) -> str | None:
         return None
     named = {"groups": problem.groups, "costs": _costs(problem.costs), **fields, **call.options}
     arguments = [f"{name} := {_sql(value)}" for name, value in named.items() if value is not None]
-    asked = ", ".join(["gram(your_table)", _sql(problem.target), *arguments])
-    return f"LOAD dbselect;\nSELECT dbselect.{call.method}({asked})\nFROM your_table"
+    call_text = ", ".join(["gram(your_table)", _sql(problem.target), *arguments])
+    return f"LOAD dbselect;\nSELECT dbselect.{call.method}({call_text})\nFROM your_table"
 
 
 def _sql(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_sql(name)}: {_sql(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{_sql(key)}: {_sql(item)}" for key, item in value.items()) + "}"
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, bool | int | float):
@@ -129,22 +129,22 @@ def _sql(value: Any) -> str:
 
 
 def _gram(sequence: Any, terms: Any, named: Mapping[str, Any]) -> list[str]:
-    """Return the lines that read a Gram by the terms of the one that was searched."""
+    """Return the code that reads a Gram with the terms of the one that was searched."""
     policies = terms.policies() if terms else {}
     sources = terms.sources() if terms else {}
-    every = [*sequence.groups.members, *sequence.unused, *sequence.call.problem.targets]
-    columns = list(dict.fromkeys(sources.get(name, name) for name in every))
-    given = {**named, **({"null_policy": policies} if policies else {})}
+    names = [*sequence.groups.members, *sequence.unused, *sequence.call.problem.targets]
+    columns = list(dict.fromkeys(sources.get(name, name) for name in names))
+    options = {**named, **({"null_policy": policies} if policies else {})}
     return [
         "# The source was a Gram, which does not say whether its rows had a weight.",
         _call(
-            "gram = ds.gram", ["table", _text(columns)], [(k, _text(v)) for k, v in given.items()]
+            "gram = ds.gram", ["table", _text(columns)], [(k, _text(v)) for k, v in options.items()]
         ),
     ]
 
 
 class _Name(str):
-    """A name, which stands in code as it is."""
+    """A name that code shows without quotes."""
 
     def __repr__(self) -> str:
         return str(self)
@@ -154,14 +154,14 @@ def _text(value: Any) -> str:
     return pformat(value, width=_WIDTH, sort_dicts=False)
 
 
-def _call(function: str, places: list[str], named: Iterable[tuple[str, str]]) -> str:
-    """Return a call as code, an argument a line where they do not fit into one."""
-    arguments = [*places, *(f"{name}={value}" for name, value in named)]
+def _call(function: str, positional: list[str], named: Iterable[tuple[str, str]]) -> str:
+    """Return a call as code; one argument per line if it does not fit into one line."""
+    arguments = [*positional, *(f"{name}={value}" for name, value in named)]
     line = f"{function}({', '.join(arguments)})"
     if len(line) <= _WIDTH and "\n" not in line:
         return line
-    indented = [one.replace("\n", "\n    ") for one in arguments]
-    return f"{function}(\n" + "".join(f"    {one},\n" for one in indented) + ")"
+    indented = [argument.replace("\n", "\n    ") for argument in arguments]
+    return f"{function}(\n" + "".join(f"    {argument},\n" for argument in indented) + ")"
 
 
 def _costs(costs: Any) -> Any:

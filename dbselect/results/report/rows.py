@@ -1,4 +1,4 @@
-"""Calibration, residuals or ROC curve, in one pass; nine bytes a row for a target of 0 and 1."""
+"""Calibration, residuals or ROC curve in one pass; nine bytes per row for a target of 0 and 1."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,17 +19,17 @@ from dbselect.sources.open import open_table
 from dbselect.sources.progress import progress
 from dbselect.sources.rows import values
 
-#: Bins of predictions, of about as many rows each, and bins of residuals, of equal width.
+#: Number of bins of predictions, with about equal rows, and of residuals, of equal width.
 PREDICTED, RESIDUALS = 20, 40
 #: Points of a ROC curve that are drawn.
 DRAWN = 200
-#: Residuals of the first batch that lie in the outer bins, on each side.
+#: Share of the first batch's residuals in the outer bin on each side.
 OUTER = 0.002
 
 
 @dataclass(eq=False)
 class Checked:
-    """Sums over bins of one prediction."""
+    """Sums over bins for one prediction."""
 
     edges: Any
     residual_edges: Any
@@ -40,7 +40,7 @@ class Checked:
     rows: int = 0
     skipped: int = 0
     squares: float = 0.0
-    #: Predictions, and whether the target is 1; None where it is a number like others.
+    #: Predictions, and whether the target is 1; None for a target other than 0 and 1.
     ranked: list[tuple[Any, Any]] | None = field(default_factory=list)
 
     def add(self, prediction: Any, target: Any) -> None:
@@ -62,26 +62,25 @@ class Checked:
 
 
 def checked_rows(model: Any, source: Any, title: str) -> list[Section]:
-    """Return the pictures of calibration and of residuals or ranks, one section a prediction."""
-    found: dict[str, Checked] = {}
-    waiting = 0
-    for name, every_prediction, every_target in _predictions(model, source):
-        there = np.isfinite(every_prediction) & np.isfinite(every_target)
-        if not there.any():
-            waiting += len(there)
+    """Return a section for each prediction: charts of calibration and of residuals or ranks."""
+    sums: dict[str, Checked] = {}
+    without = 0
+    for name, predictions, targets in _predictions(model, source):
+        complete = np.isfinite(predictions) & np.isfinite(targets)
+        if not complete.any():
+            without += len(complete)
         else:
-            prediction, target = every_prediction[there], every_target[there]
-            if name not in found:
-                found[name] = _empty(prediction, target - prediction)
-            found[name].add(prediction, target)
-            found[name].skipped += int((~there).sum())
-    if not found:
-        told = f"No row of the source, of {waiting:,} read, has all that a prediction needs."
-        return [Section(title, [told])]
-    own = f"{title}: {{}}" if len(found) > 1 else title
-    return [
-        _section(own.format(name), name, one, waiting // len(found)) for name, one in found.items()
-    ]
+            prediction, target = predictions[complete], targets[complete]
+            if name not in sums:
+                sums[name] = _empty(prediction, target - prediction)
+            sums[name].add(prediction, target)
+            sums[name].skipped += int((~complete).sum())
+    if not sums:
+        text = f"No row of the source, of {without:,} read, has all that a prediction needs."
+        return [Section(title, [text])]
+    title = f"{title}: {{}}" if len(sums) > 1 else title
+    skipped = without // len(sums)
+    return [_section(title.format(name), name, checked, skipped) for name, checked in sums.items()]
 
 
 def _empty(prediction: Any, residual: Any) -> Checked:
@@ -94,56 +93,57 @@ def _empty(prediction: Any, residual: Any) -> Checked:
 
 def _predictions(model: Any, source: Any) -> Iterator[tuple[str, Any, Any]]:
     table = open_table(source, None)
-    known = {leaf.name: leaf for leaf in leaves(table.schema)}
+    leaf_by_name = {leaf.name: leaf for leaf in leaves(table.schema)}
     targets = list(model.responses) if isinstance(model, JointModel) else [model.target]
     offsets = model.offsets.names if isinstance(model, GlmModel) else []
-    inputs = [one.source for one in single_fields(*inputs_as_fitted(model.columns, model.terms))]
-    marked = [name.removesuffix(".missing") if name not in known else name for name in inputs]
-    wanted = {name: leaf_of(name, known, "source") for name in [*targets, *offsets, *marked]}
-    fields = list(dict.fromkeys(leaf.field for leaf in wanted.values()))
+    inputs = [part.source for part in single_fields(*inputs_as_fitted(model.columns, model.terms))]
+    marked = [x.removesuffix(".missing") if x not in leaf_by_name else x for x in inputs]
+    needed = {x: leaf_of(x, leaf_by_name, "source") for x in [*targets, *offsets, *marked]}
+    fields = list(dict.fromkeys(leaf.field for leaf in needed.values()))
     with closing(table.batches(fields)) as batches, progress(table.rows) as bar:
         for batch in batches:
             if batch.num_rows:
                 frame = pl.DataFrame(pa.Table.from_batches([batch]))
                 predicted = model.predict(frame)
                 if isinstance(model, GlmModel) and (model.classes or model.levels):
-                    each = predicted.reshape(batch.num_rows, -1).T
-                    for one, own in zip(model.classes or model.levels[1:], each, strict=True):
-                        there = (frame[model.target] == one).cast(pl.Float64)
-                        yield str(one), own, there.to_numpy()
+                    labels = model.classes or model.levels[1:]
+                    columns = predicted.reshape(batch.num_rows, -1).T
+                    for label, column in zip(labels, columns, strict=True):
+                        is_label = (frame[model.target] == label).cast(pl.Float64)
+                        yield str(label), column, is_label.to_numpy()
                 else:
                     columns = np.asarray(predicted).reshape(batch.num_rows, -1)
                     rows = batch.to_struct_array()
                     for k, name in enumerate(targets):
-                        yield name, columns[:, k], np.asarray(values(rows, wanted[name].path))
+                        yield name, columns[:, k], np.asarray(values(rows, needed[name].path))
             bar.update(batch.num_rows)
 
 
-def _section(title: str, name: str, found: Checked, waiting: int) -> Section:
-    there = found.counts > 0
-    predicted = found.predicted[there] / found.counts[there]
-    observed = found.observed[there] / found.counts[there]
-    error = float(np.sqrt(found.squares / found.rows))
+def _section(title: str, name: str, checked: Checked, skipped: int) -> Section:
+    filled = checked.counts > 0
+    predicted = checked.predicted[filled] / checked.counts[filled]
+    observed = checked.observed[filled] / checked.counts[filled]
+    error = float(np.sqrt(checked.squares / checked.rows))
     worst = float(np.abs(predicted - observed).max())
     calibration = (
-        f"Calibration: mean of {name} against mean prediction, in {there.sum()} bins of the "
+        f"Calibration: mean of {name} against mean prediction, in {filled.sum()} bins of the "
         f"prediction. On the line both are equal; they differ by at most {worst:.3g}."
     )
-    ranked = _ranked(found, name)
-    told, other = ranked or _residuals(found, name)
-    judged = f"root mean squared error {error:.3g}"
+    ranked = _ranked(checked, name)
+    text, chart = ranked or _residuals(checked, name)
+    fit = f"root mean squared error {error:.3g}"
     if ranked is not None:
-        judged = f"Brier score {error**2:.3g}"
+        fit = f"Brier score {error**2:.3g}"
     return Section(
         title,
         [
-            f"{found.rows:,} rows, {judged}; "
-            f"{found.skipped + waiting:,} rows are left out because a value is missing.",
-            told,
+            f"{checked.rows:,} rows, {fit}; "
+            f"{checked.skipped + skipped:,} rows are left out because a value is missing.",
+            text,
             calibration,
         ],
         [
-            other,
+            chart,
             _chart(
                 "points", predicted, observed, "mean prediction", f"mean of {name}", calibration
             ),
@@ -151,10 +151,10 @@ def _section(title: str, name: str, found: Checked, waiting: int) -> Section:
     )
 
 
-def _ranked(found: Checked, name: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the AUC in words and the ROC curve; None of a target that is not 0 and 1 both."""
+def _ranked(checked: Checked, name: str) -> tuple[str, dict[str, Any]] | None:
+    """Return the AUC as text and the ROC curve; None unless the target has both 0 and 1."""
     score, positive = (
-        np.concatenate(parts) for parts in zip(*(found.ranked or [([], [])]), strict=True)
+        np.concatenate(parts) for parts in zip(*(checked.ranked or [([], [])]), strict=True)
     )
     ones = int(positive.sum())
     if not 0 < ones < len(positive):
@@ -165,23 +165,23 @@ def _ranked(found: Checked, name: str) -> tuple[str, dict[str, Any]] | None:
     ends = ends[np.unique(np.linspace(0, len(ends) - 1, DRAWN).astype(int))]
     hits = np.cumsum(positive[order])[ends]
     true, false = hits / ones, (ends + 1 - hits) / (len(positive) - ones)
-    told = (
+    text = (
         f"AUC {auc:.3f}: the probability that a row with {name} is ranked above one without; 0.5 "
         "is guessing. The ROC curve has it as its area."
     )
     x, y = np.append(0.0, false), np.append(0.0, true)
-    return told, _chart("line", x, y, "false positive rate", "true positive rate", told)
+    return text, _chart("line", x, y, "false positive rate", "true positive rate", text)
 
 
-def _residuals(found: Checked, name: str) -> tuple[str, dict[str, Any]]:
-    shares = found.residuals / found.rows
-    left = float(shares[found.residual_edges[1:] <= 0].sum())
-    told = (
-        f"Residuals: {name} less prediction, from {found.residual_edges[0]:.3g} to "
-        f"{found.residual_edges[-1]:.3g}; the outer bars hold all beyond. {left:.0%} lie below 0."
+def _residuals(checked: Checked, name: str) -> tuple[str, dict[str, Any]]:
+    shares = checked.residuals / checked.rows
+    low = float(shares[checked.residual_edges[1:] <= 0].sum())
+    text = (
+        f"Residuals: {name} less prediction, from {checked.residual_edges[0]:.3g} to "
+        f"{checked.residual_edges[-1]:.3g}; the outer bars hold all beyond. {low:.0%} lie below 0."
     )
-    edges = found.residual_edges
-    return told, _chart("bars", edges, shares, f"{name} less prediction", "share of rows", told)
+    edges = checked.residual_edges
+    return text, _chart("bars", edges, shares, f"{name} less prediction", "share of rows", text)
 
 
 def _chart(kind: str, x: Any, y: Any, across: str, up: str, words: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a page needs to search again: the record, the question, and the compiled search."""
+"""Data of a page that can repeat the search: record, options and the compiled search."""
 
 import gzip
 import json
@@ -9,9 +9,9 @@ from typing import Any
 from dbselect.linear.problem import TARGET, numbered
 from dbselect.results.sequence import Sequence
 
-#: Bytes of JSON that a page holds of a record: some 450 columns.
+#: Largest record on a page, in bytes of JSON: some 450 columns.
 MOST_RECORD = 2_000_000
-#: Rules, by what they maximise per unit of cost.
+#: Rule -> the quantity that it maximises per unit of cost.
 RULES = {
     "fr": "exact gain",
     "omp": "gradient, whitened within the group",
@@ -19,9 +19,9 @@ RULES = {
     "omp-single": "largest entry of the gradient",
     "doubling": "exact gain, costs at most doubled",
 }
-#: Rules that are others on a record.
+#: Rules that are equal to another rule on a record.
 ALIASES = {"score": "fr", "omp-information": "omp"}
-#: Rules that a method may have; those without can be searched again as they are.
+#: Method -> the rules that a page offers; methods without keep their search.
 METHODS = {
     "anytime_sequence": list(RULES),
     "foba": list(RULES)[:4],
@@ -32,7 +32,7 @@ METHODS = {
 
 
 def module_text() -> str:
-    """Return the compiled search, compressed, in base64; empty where it was not built."""
+    """Return the compiled search, compressed, in base64; empty if it was not built."""
     file = resources.files("dbselect.pages").joinpath("search.wasm")
     if not file.is_file():
         return ""
@@ -40,7 +40,7 @@ def module_text() -> str:
 
 
 def page_record(sequence: Sequence) -> tuple[dict[str, Any], list[list[str]], dict[str, Any]]:
-    """Return a record of numbered columns, which no glob can mean, its groups and problem."""
+    """Return a record with numbered columns, safe from globs, its groups and problem."""
     problem = sequence.problem
     (record,) = numbered(sequence.gram, sequence.columns, sequence.target).to_pylist()
     columns = [list(map(str, at.tolist())) for at in sequence.groups.positions]
@@ -48,8 +48,8 @@ def page_record(sequence: Sequence) -> tuple[dict[str, Any], list[list[str]], di
     return record, columns, fields
 
 
-def question_of(sequence: Any) -> dict[str, Any] | str:
-    """Return what the page asks of the compiled search, or a sentence that says why it cannot."""
+def search_of(sequence: Any) -> dict[str, Any] | str:
+    """Return the input of the page's compiled search, or a sentence why there is none."""
     call = sequence.call
     if type(sequence) is not Sequence:
         return (
@@ -75,6 +75,6 @@ def question_of(sequence: Any) -> dict[str, Any] | str:
         "options": {**fields, "always": list(call.problem.always), **call.options},
         "rules": [(name, RULES[name]) for name in METHODS[call.method]],
         "rule": ALIASES.get(rule, rule) if METHODS[call.method] else None,
-        # The limits of a backward search are another thing.
+        # A backward search has other limits than a budget.
         "budget": call.method != "backward",
     }

@@ -1,4 +1,4 @@
-"""The report of a sequence: what was asked, what a budget buys, what each group is worth."""
+"""Write the report of a sequence: the search, the models by budget, the value of each group."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from dbselect.results.heights import cost_of_height, flat_from
 from dbselect.results.report.models import steps_of
 from dbselect.results.report.reproduce import code_of, code_parts
 from dbselect.results.report.rows import checked_rows
-from dbselect.results.report.what_if import RULES, module_text, page_record, question_of
+from dbselect.results.report.what_if import RULES, module_text, page_record, search_of
 from dbselect.results.sequence import Sequence
 
 MOST_SEGMENTS = 2000
@@ -34,7 +34,7 @@ LOADING = "Costs can be edited once the script within this page runs."
 
 
 def check_page(path: Any) -> None:
-    """Refuse a path at which no page can be written."""
+    """Refuse a path to which no page can be written."""
     check_folder("path", path)
     check_place(path)
     if Path(path).suffix.lower() not in ("", ".html", ".htm"):
@@ -67,16 +67,16 @@ def _page(
     held = None if held_out is None else held_out_curve(held_out, sequence)
     judged = None if held is None else held.filter(curve=HELD_OUT)
     opening = opening_of(sequence, held_out, held)
-    asked, module = question_of(sequence), module_text()
-    refused = asked if isinstance(asked, str) else LOADING if module else NO_MODULE
+    search, module = search_of(sequence), module_text()
+    notice = search if isinstance(search, str) else LOADING if module else NO_MODULE
     of = "deviance" if hasattr(sequence, "deviance") else "variance"
     data = steps_of(sequence, judged) | {
         "lines": _lines(sequence, held),
         "chosen": opening,
         "best": better_sets(sequence),
         "groups": _groups(sequence),
-        "ask": asked if module and isinstance(asked, dict) else None,
-        "stops": {one.name: one.value for one in Stop},
+        "ask": search if module and isinstance(search, dict) else None,
+        "stops": {stop.name: stop.value for stop in Stop},
         "unit": unit,
         "height": sequence._HEIGHT,
         "titles": {
@@ -99,19 +99,19 @@ def _page(
     target = predicted(listed(targets), getattr(sequence, "levels", ()))
     best = f"Which data best predict {target} for their cost"
     return page(
-        best if title is None else title, _question(sequence, unit), data, sections, refused,
+        best if title is None else title, _search_text(sequence, unit), data, sections, notice,
         module if data["ask"] else "",
     )  # fmt: skip
 
 
-def _question(sequence: Any, unit: str) -> list[str]:
+def _search_text(sequence: Any, unit: str) -> list[str]:
     costs = sequence.groups.costs
-    own = f" {unit}" if unit else ""
-    ends = dict.fromkeys(cell_text(float(one), 3) + own for one in (costs.min(), costs.max()))
+    suffix = f" {unit}" if unit else ""
+    ends = dict.fromkeys(cell_text(float(c), 3) + suffix for c in (costs.min(), costs.max()))
     call = sequence.call
     rule = call.options.get("rule", "fr")
     by = (RULES | {"score": "score test"}).get(rule, rule)
-    found = {
+    method = {
         "anytime_sequence": f"Forward selection by {by}",
         "foba": f"Forward selection with removals (FoBa) by {by}",
         "floating": f"Floating selection by {by}",
@@ -122,41 +122,41 @@ def _question(sequence: Any, unit: str) -> list[str]:
     stop = "all groups were added" if sequence.stop is Stop.EXHAUSTED else sequence.stop.value
     return [
         f"{len(costs)} groups of {len(sequence.columns)} columns. Each group costs "
-        f"{' to '.join(ends)}; {cell_text(float(costs.sum()), 3)}{own} in total.",
-        f"{found}{ridge}. Stopped: {stop}.",
+        f"{' to '.join(ends)}; {cell_text(float(costs.sum()), 3)}{suffix} in total.",
+        f"{method}{ridge}. Stopped: {stop}.",
     ]
 
 
 def _lines(sequence: Any, held: pl.DataFrame | None) -> list[dict[str, Any]]:
 
     def line(name: str, **values: Any) -> dict[str, Any]:
-        return {"name": name, **{key: np.asarray(own).tolist() for key, own in values.items()}}
+        return {"name": name, **{key: np.asarray(x).tolist() for key, x in values.items()}}
 
     lines, spent = [], sequence.spent
     if held is not None:
-        for one in held.partition_by("curve", maintain_order=True):
-            shown = ["spent", "value", *([] if one["low"].null_count() else ["low", "high"])]
-            name = str(one["curve"][0]).replace(HELD_OUT, "held-out rows")
-            lines.append(line(name, **one.select(shown).to_dict()))
+        for curve in held.partition_by("curve", maintain_order=True):
+            columns = ["spent", "value", *([] if curve["low"].null_count() else ["low", "high"])]
+            name = str(curve["curve"][0]).replace(HELD_OUT, "held-out rows")
+            lines.append(line(name, **curve.select(columns).to_dict()))
     if sequence._is_quadratic:
         budgets = _budgets(sequence.groups.costs, float(sequence.spent.max()))
         bound = sequence.certificate(budgets)["bound"].to_numpy()
-        drawn = line("bound: no groups explain more", spent=budgets, value=bound)
-        lines.append(drawn | {"isJoined": True})
+        bound_line = line("bound: no groups explain more", spent=budgets, value=bound)
+        lines.append(bound_line | {"isJoined": True})
     if np.abs(sequence.explained - sequence.r2).max() > SAME_SHARE:
         lines.append(line("explained, less the penalty", spent=spent, value=sequence.explained))
-    each = getattr(sequence, "responses", {})
-    if len(each) <= MOST_RESPONSES:
-        lines += [line(name, spent=spent, value=own.r2) for name, own in each.items()]
+    responses = getattr(sequence, "responses", {})
+    if len(responses) <= MOST_RESPONSES:
+        lines += [line(name, spent=spent, value=seq.r2) for name, seq in responses.items()]
     return lines
 
 
 def _budgets(costs: Any, most: float) -> Any:
-    """Return where a bound is drawn: it jumps where a budget reaches the cost of a group."""
+    """Return the budgets of the bound's curve; it jumps at the costs of groups."""
     least = float(costs.min())
     grids = [np.linspace(0.0, most, 49), np.geomspace(least, max(most, least), 49)]
-    found = np.unique(np.concatenate([costs, costs * (1.0 - 1e-9), *grids]))
-    return found[found <= most]
+    budgets = np.unique(np.concatenate([costs, costs * (1.0 - 1e-9), *grids]))
+    return budgets[budgets <= most]
 
 
 def _groups(sequence: Any) -> list[dict[str, Any]]:
@@ -172,39 +172,39 @@ def _rows(sequence: Any) -> Section:
     read = sequence if gram is None else gram
     if not hasattr(read, "rows"):
         return Section("The questions", [f"The score was asked about {sequence.queries[-1]} sets."])
-    told = [f"{read.rows:,} rows were used and {read.skipped:,} left out."]
+    text = [f"{read.rows:,} rows were used and {read.skipped:,} left out."]
     table = None
     if gram is None:
-        told.append("A row is left out where a value is missing, or its weight is 0.")
+        text.append("A row is left out where a value is missing, or its weight is 0.")
     elif gram.missing:
-        told.append("A row is left out where a value is missing that nothing fills: see the table.")
+        text.append("A row is left out where a value is missing that nothing fills: see the table.")
         table = pl.DataFrame(
             {"column": list(gram.missing), "rows without a value": list(gram.missing.values())}
         ).sort("rows without a value", descending=True)
     if sequence.aliased:
-        told.append(f"Linearly dependent, with coefficient 0: {listed(list(sequence.aliased))}.")
+        text.append(f"Linearly dependent, with coefficient 0: {listed(list(sequence.aliased))}.")
     if sequence.unused:
-        told.append(f"In no group: {listed(list(sequence.unused))}.")
-    return Section("The rows", told, table=table)
+        text.append(f"In no group: {listed(list(sequence.unused))}.")
+    return Section("The rows", text, table=table)
 
 
 def _roles(sequence: Any) -> Section:
     if not sequence._is_quadratic:
-        told = [
+        text = [
             "The gains of a group alone and given the rest are available for linear models only; "
             "for this family the gains are those of the steps."
         ]
-        taken = sequence.steps.filter(pl.col("group").is_not_null())
-        taken = taken.select("step", "group", "cost", "gain").sort("gain", descending=True)
-        return Section("What each group is worth", told, table=taken)
-    told = [
+        steps = sequence.steps.filter(pl.col("group").is_not_null())
+        steps = steps.select("step", "group", "cost", "gain").sort("gain", descending=True)
+        return Section("What each group is worth", text, table=steps)
+    text = [
         "Gains are shares of the variance explained: by the group alone, and lost without it when "
         "all others are held. Overlap: the share of this group's gain that is lost once the named "
         "group is in the model."
     ]
     if len(sequence.groups.names) > MOST_GROUPS:
-        told.append(f"With more than {MOST_GROUPS} groups, overlap is not computed.")
-    return Section("What each group is worth", told, table=worth_of_groups(sequence))
+        text.append(f"With more than {MOST_GROUPS} groups, overlap is not computed.")
+    return Section("What each group is worth", text, table=worth_of_groups(sequence))
 
 
 def _segments(segments: Any) -> Section:
@@ -212,92 +212,91 @@ def _segments(segments: Any) -> Section:
         raise ArgumentError(
             f"segments is a {type(segments).__name__}; it must be what anytime_sequence_by returns"
         )
-    told = [f"{segments.height:,} segments, each with an order of its own."]
+    text = [f"{segments.height:,} segments, each with an order of its own."]
     if segments.height > MOST_SEGMENTS:
-        told.append(f"The first {MOST_SEGMENTS:,} are listed.")
-    shown = segments.head(MOST_SEGMENTS)
+        text.append(f"The first {MOST_SEGMENTS:,} are listed.")
+    listed_rows = segments.head(MOST_SEGMENTS)
     rows, curves = [], []
-    for found in shown["sequence"].to_list():
-        steps = found or []
-        order = [one["group"] for one in steps if one["group"] is not None]
+    for sequence in listed_rows["sequence"].to_list():
+        steps = sequence or []
+        order = [step["group"] for step in steps if step["group"] is not None]
         last = steps[-1] if steps else {"spent": None, "r2": None}
         rows.append((last["spent"], last["r2"], listed(order, "")))
-        spent, r2 = ([one[name] for one in steps] for name in ("spent", "r2"))
+        spent, r2 = ([step[name] for step in steps] for name in ("spent", "r2"))
         words = f"r2 against cost, up to {last['r2']:.3g}" if steps else ""
         curves.append(small_curve(spent, r2, words) if steps else "")
-    told_of = pl.DataFrame(
+    summaries = pl.DataFrame(
         rows, schema={"spent": pl.Float64, "r2": pl.Float64, "order": pl.String}, orient="row"
     )
-    keys = [name for name in shown.columns if name not in ("sequence", "gram")]
-    kept = shown.select(pl.col(keys).cast(pl.String)) if keys else pl.DataFrame()
+    keys = [name for name in listed_rows.columns if name not in ("sequence", "gram")]
+    kept = listed_rows.select(pl.col(keys).cast(pl.String)) if keys else pl.DataFrame()
     return Section(
-        "Segments", told, table=pl.concat([kept, told_of], how="horizontal"), curves=curves
+        "Segments", text, table=pl.concat([kept, summaries], how="horizontal"), curves=curves
     )
 
 
-#: Groups of which overlap is computed, each against each other: J states of one group.
+#: Largest number of groups for which overlap is computed, which needs J states of one group.
 MOST_GROUPS = 300
-#: Groups that take less than this share of each other's gain do not overlap.
+#: Smaller shares of a group's gain that another group takes are not an overlap.
 OVERLAP = 0.1
 
 
 def worth_of_groups(sequence: Any) -> pl.DataFrame:
-    """Return the role of each group in a quadratic problem; O(J D^2) and O(D^3) for all together.
+    """Return the value of each group in a quadratic problem; O(J D^2), and O(D^3) for all together.
 
-    Gains and losses are shares of variance, beside no other groups and beside all; the overlap is
-    the largest share of a group's gain that another takes.
+    Gains and losses are shares of variance, without and with all other groups; the overlap is
+    the largest share of a group's gain that is lost once another group is in the model.
     """
     groups = sequence.groups
     state = LinearState(sequence.linear, groups.positions)
     alone = np.asarray(state.gains())
-    whole = state.copy()
-    whole.add_all(list(range(len(groups.names))))
-    rest = np.asarray(whole.losses())
+    full = state.copy()
+    full.add_all(list(range(len(groups.names))))
+    losses = np.asarray(full.losses())
     partner, share = _partners(state, alone)
     names = groups.names
-    near = [(names[one], own) if own >= OVERLAP else (None, None)
-            for one, own in zip(partner, share.tolist(), strict=True)]  # fmt: skip
+    overlaps = [(names[number], part) if part >= OVERLAP else (None, None)
+                for number, part in zip(partner, share.tolist(), strict=True)]  # fmt: skip
     table = {
         "group": names,
         "cost": groups.costs,
-        "columns": [len(own) for own in groups.columns.values()],
+        "columns": [len(columns) for columns in groups.columns.values()],
         "gain alone": alone,
         "gain per cost": alone / groups.costs,
-        "lost without it": rest,
-        "overlaps with": [name for name, _ in near],
-        "overlap": [own for _, own in near],
+        "lost without it": losses,
+        "overlaps with": [name for name, _ in overlaps],
+        "overlap": [part for _, part in overlaps],
     }
     types = {"overlaps with": pl.String, "overlap": pl.Float64}
     return pl.DataFrame(table, schema_overrides=types).sort("gain per cost", descending=True)
 
 
 def _partners(state: LinearState, alone: Any) -> tuple[Any, Any]:
-    """Return for each group the other that takes most of its gain, and how much."""
+    """Return for each group the other group that takes most of its gain, and the share taken."""
     count = len(alone)
     partner, share = np.zeros(count, dtype=int), np.zeros(count)
     if count > MOST_GROUPS:
         return partner, share
     for other in range(count):
-        held = state.copy()
-        held.add(other)
-        left = np.divide(held.gains(), alone, out=np.ones(count), where=alone > 0)
-        taken = 1.0 - left
+        beside = state.copy()
+        beside.add(other)
+        taken = 1.0 - np.divide(beside.gains(), alone, out=np.ones(count), where=alone > 0)
         taken[other] = 0.0
         better = taken > share
         partner[better], share[better] = other, taken[better]
     return partner, share
 
 
-#: Columns up to which better sets are searched for, and budgets at which, spread over the costs.
+#: Most columns for a search for better sets, and its number of budgets, spread over the costs.
 MOST_COLUMNS, BUDGETS = 200, 20
-#: Seconds for one budget; most problems of some 30 groups need less.
+#: Time limit in seconds for one budget; most problems of some 30 groups need less.
 SECONDS = 0.1
-#: A set is better than a prefix if it explains so much more of the variance.
+#: Least share of the variance that a better set explains in addition to the prefix.
 BETTER = 5e-4
 
 
 def opening_of(sequence: Any, held_out: Any, held: pl.DataFrame | None) -> dict[str, Any]:
-    """Return the step and budget a page opens at, and why; `held` is the curve of `held_out`."""
+    """Return the initial step and budget of a page, and why; `held` is the curve of `held_out`."""
     spent = sequence.spent
     step, why = longest_within(spent, None), ""
     if hasattr(held_out, "one_standard_error"):
@@ -316,7 +315,7 @@ def opening_of(sequence: Any, held_out: Any, held: pl.DataFrame | None) -> dict[
 
 
 def better_sets(sequence: Any) -> list[dict[str, Any]]:
-    """Return sets that explain more than the prefix of their cost, cheapest first."""
+    """Return sets that explain more than the prefix within their cost, cheapest first."""
     if type(sequence) is not Sequence or len(sequence.columns) > MOST_COLUMNS:
         return []
     groups, problem, spent = sequence.groups, sequence.problem, sequence.spent
@@ -325,8 +324,8 @@ def better_sets(sequence: Any) -> list[dict[str, Any]]:
     _, columns, fields = page_record(sequence)
     record = numbered(sequence.gram, sequence.columns, sequence.target)
     always = numbers_of(problem.always, groups)
-    asked = {
-        "groups": {str(g): own for g, own in enumerate(columns)},
+    options = {
+        "groups": {str(g): names for g, names in enumerate(columns)},
         "costs": {str(g): cost for g, cost in enumerate(groups.costs.tolist())},
         "always": list(map(str, always)), "time_limit": SECONDS, **fields,
     }  # fmt: skip
@@ -337,12 +336,12 @@ def better_sets(sequence: Any) -> list[dict[str, Any]]:
         budgets = budgets[np.linspace(0, len(budgets) - 1, BUDGETS).astype(int)]
     sets: dict[tuple[str, ...], dict[str, Any]] = {}
     for budget in budgets.tolist():
-        found = _native.answers(record, "best_within", TARGET, {**asked, "budget": budget})
-        if found.field("status")[0].is_valid:
+        answer = _native.answers(record, "best_within", TARGET, {**options, "budget": budget})
+        if answer.field("status")[0].is_valid:
             break
-        best = found.field("found")[0].as_py()
+        best = answer.field("found")[0].as_py()
         names = [groups.names[int(number)] for number in best["groups"]]
         prefix = sequence.r2[longest_within(spent, best["spent"])]
         if best["r2"] > prefix + BETTER:
             sets[tuple(names)] = {"spent": best["spent"], "r2": best["r2"], "groups": names}
-    return sorted(sets.values(), key=lambda one: float(one["spent"]))
+    return sorted(sets.values(), key=lambda fields: float(fields["spent"]))
