@@ -1,4 +1,4 @@
-"""What a sandwich covariance needs of rows and of a fit, and what it refuses."""
+"""Prepare and check a sandwich covariance: its coordinates, rows and bread."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,52 +21,50 @@ from dbselect.results.prediction.predict import Predictor
 from dbselect.validation.sandwich import MeatSums, Scoring
 from dbselect.validation.scoring.reading import fields_read
 
-#: How often a row's square is divided by 1 - its leverage.
+#: Exponent of 1 - leverage, by which the square of a row is divided.
 POWERS = {"HC2": 1, "HC3": 2}
-#: Distance of the coefficients from those that the rows would give, in standard errors, above
-#: which they were fitted to other rows: a fit leaves its rounding, other rows leave about 1.
+#: Distance in standard errors between the coefficients and a fit to the rows, above which the
+#: model was fitted to other rows: rounding is far smaller, other rows give about 1.
 OTHER_ROWS = 0.1
-#: Share of the target's length that counts as rounding there.
+#: Share of the target's norm that counts as rounding in that distance.
 ROUNDING_SHARE = 1e-10
-#: Share by which weights of the same rows may differ, added in another order.
+#: Share by which sums of the same weights may differ, added in another order.
 WEIGHT_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class SandwichPlan:
-    """What the rows are read for."""
+    """Coordinates and terms of a sandwich covariance."""
 
     predictors: LinearPredictors  # the model's, then the coordinates
-    constant: float | None  # the coordinate of every row, or None
-    # what brings coefficients of white coordinates to those of terms; None if A is summed
+    constant: float | None  # the constant coordinate of all rows, or None
+    # maps coefficients of white coordinates to those of the terms; None if A is summed
     back: Matrix | None
-    terms: list[str]  # that are not aliased
+    terms: list[str]  # terms that are not aliased
     chosen: bool  # whether the rows also chose the columns
 
 
 def of_linear(model: Model) -> SandwichPlan:
-    """Return the white coordinates of a row, and that every column of the record is read."""
+    """Plan for least squares: white coordinates; all columns of the Gram are read."""
     fit = model._least_squares
     white = model._white
     if fit.moments.rows <= len(white.terms):
         raise DataError(_too_few_left(fit.moments.rows, len(white.terms)))
     predictors = model._with_coordinates(white)
     assert fit.gram is not None
-    others = [name for name in fit.gram.columns if name != model.target]
-    none = dict.fromkeys(others, 0.0)
-    each = [Predictor(one.intercept, none | dict(one.coefficients)) for one in predictors.each]
-    return SandwichPlan(
-        LinearPredictors(each, fit.gram.terms), white.constant, white.back, white.terms, fit.chosen
-    )
+    zeros = {name: 0.0 for name in fit.gram.columns if name != model.target}
+    padded = [Predictor(p.intercept, zeros | dict(p.coefficients)) for p in predictors.each]
+    linear = LinearPredictors(padded, fit.gram.terms)
+    return SandwichPlan(linear, white.constant, white.back, white.terms, fit.chosen)
 
 
 def _too_few_left(rows: int, rank: int) -> str:
-    """Say that a model has as many coefficients as rows."""
+    """Message for a model with as many coefficients as rows."""
     return f"{rows} rows for {rank} coefficients leave no row to judge the model by"
 
 
 def of_family(model: GlmModel, kind: str) -> SandwichPlan:
-    """Return the columns themselves as coordinates."""
+    """Plan for a GLM: the columns themselves are the coordinates."""
     if model.classes:
         raise ArgumentError(
             f"family is {model.family!r}, whose classes have a predictor each; robust_errors are "
@@ -81,55 +79,55 @@ def of_family(model: GlmModel, kind: str) -> SandwichPlan:
         raise DataError(
             f"the fit ended as {model.status.name}; robust_errors need one that converged"
         )
-    model._tested()  # refuses what has no greatest likelihood
+    model._tested()  # refuses fits without a maximum of the likelihood
     assert model.errors is not None
-    (own,) = model._predictors
-    none = dict.fromkeys(own.coefficients, 0.0)
+    (model_predictor,) = model._predictors
+    zeros = dict.fromkeys(model_predictor.coefficients, 0.0)
     kept = [name for name in model.columns if name not in model.aliased]
-    each = [own, *(Predictor(0.0, none | {name: 1.0}) for name in kept)]
+    predictors = [model_predictor, *(Predictor(0.0, zeros | {name: 1.0}) for name in kept)]
     terms = [INTERCEPT, *kept] if model.has_intercept else kept
     if model.rows <= len(terms):
         raise DataError(_too_few_left(model.rows, len(terms)))
     constant = 1.0 if model.has_intercept else None
-    predictors = LinearPredictors(each, model._prepared)
-    return SandwichPlan(predictors, constant, None, terms, model.errors.chosen)
+    linear_predictors = LinearPredictors(predictors, model._prepared)
+    return SandwichPlan(linear_predictors, constant, None, terms, model.errors.chosen)
 
 
 def scoring_of(
-    found: Model | GlmModel,
-    wanted: SandwichPlan,
+    model: Model | GlmModel,
+    plan: SandwichPlan,
     data: Any,
     kind: str,
     weight: str | None,
     clusters: Sequence[str],
 ) -> tuple[Scoring, Any]:
-    """Return what to sum over the rows, and the table."""
-    named = dict.fromkeys(clusters, "cluster")
-    reading, table = fields_read(found, wanted.predictors, data, weight, named)
-    known = {leaf.name: leaf for leaf in leaves(table.schema)}
+    """Return the sums to compute over the rows, and the table."""
+    arguments = dict.fromkeys(clusters, "cluster")
+    reading, table = fields_read(model, plan.predictors, data, weight, arguments)
+    leaf_by_name = {leaf.name: leaf for leaf in leaves(table.schema)}
     for cluster in clusters:
         type_ = table.schema.field(cluster).type
-        if kind == "HAC" and not (cluster in known and known[cluster].is_numeric):
+        if kind == "HAC" and not (cluster in leaf_by_name and leaf_by_name[cluster].is_numeric):
             raise ColumnError(f"time '{cluster}' has type {type_}; it must be a number or a date")
         if pa.types.is_nested(type_):
             raise ColumnError(f"cluster '{cluster}' has type {type_}; it must be one value a row")
     scoring = Scoring(
-        **reading, constant=wanted.constant, white=wanted.back is not None,
+        **reading, constant=plan.constant, white=plan.back is not None,
         power=POWERS.get(kind, 0),
     )  # fmt: skip
     return scoring, table
 
 
 def check_rows(
-    sums: MeatSums, found: Model | GlmModel, weight: str | None, clusters: Sequence[str]
+    sums: MeatSums, model: Model | GlmModel, weight: str | None, clusters: Sequence[str]
 ) -> None:
-    """Refuse rows that are not those of the fit, or that no sandwich is made of."""
+    """Refuse rows that are not those of the fit, and rows with leverage 1."""
     usable = sums.rows + sums.lost
     if not usable:
         raise DataError(no_rows(sums.skipped))
-    if usable != found.rows:
+    if usable != model.rows:
         raise DataError(
-            f"data has {usable} usable rows, and the model was fitted to {found.rows}; it must "
+            f"data has {usable} usable rows, and the model was fitted to {model.rows}; it must "
             "have the rows of the fit and no others"
         )
     if sums.lost:
@@ -137,7 +135,7 @@ def check_rows(
             f"{listed(clusters)!r} is missing in {sums.lost} rows of the fit; fit the model to "
             "rows that have one"
         )
-    fit = found.fit if isinstance(found, Model) else None
+    fit = model.fit if isinstance(model, Model) else None
     if fit is not None and abs(sums.weight / fit.moments.weight - 1.0) > WEIGHT_ROUNDING:
         raise DataError(
             f"the rows weigh {sums.weight} in all, and those of the fit "
@@ -150,10 +148,10 @@ def check_rows(
         )
 
 
-def whitener(sums: MeatSums, wanted: SandwichPlan) -> tuple[Matrix, Matrix]:
-    """Return W with ``W A W' = 1``, and what makes terms of coordinates; DataError if singular."""
-    if wanted.back is not None:
-        return np.eye(len(wanted.terms)), wanted.back
+def whitener(sums: MeatSums, plan: SandwichPlan) -> tuple[Matrix, Matrix]:
+    """Return W with ``W A W' = 1``, and the map to the terms; DataError if A is singular."""
+    if plan.back is not None:
+        return np.eye(len(plan.terms)), plan.back
     unit = np.diagonal(sums.information) ** -0.5
     try:
         factor = scipy.linalg.cholesky(sums.information * unit * unit[:, None], lower=True)
@@ -166,24 +164,24 @@ def whitener(sums: MeatSums, wanted: SandwichPlan) -> tuple[Matrix, Matrix]:
     return inverse, inverse.T
 
 
-def check_gradient(sums: MeatSums, gradient: Vector, found: Model | GlmModel) -> None:
-    """Refuse rows whose gradient, in white coordinates, shows that the coefficients are no fit."""
-    noise = sums.left / sums.rows
+def check_gradient(sums: MeatSums, gradient: Vector, model: Model | GlmModel) -> None:
+    """Refuse rows whose gradient, in white coordinates, is not near 0: they are not the fit's."""
+    noise = sums.rss / sums.rows
     allowed = OTHER_ROWS**2 * noise + ROUNDING_SHARE**2 * sums.squares
     if gradient @ gradient <= allowed:
         return
     wrong = "the rows do not give the model's coefficients, so they are not those of the fit"
-    mend = "give the rows and the weight that it was fitted with"
-    if isinstance(found, Model):
-        column, mean, part = _largest_part(found)
+    remedy = "give the rows and the weight that it was fitted with"
+    if isinstance(model, Model):
+        column, mean, part = _largest_part(model)
         if sums.weight * (np.finfo(np.float64).eps * part) ** 2 > allowed:
             wrong += f", or column '{column}', about {mean:.1e}, loses its last digits as a double"
-            mend += f", or fit and judge '{column}' less about {mean:.1e}"
-    raise DataError(f"{wrong}; {mend}")
+            remedy += f", or fit and judge '{column}' less about {mean:.1e}"
+    raise DataError(f"{wrong}; {remedy}")
 
 
 def _largest_part(model: Model) -> tuple[str, float, float]:
-    """Return the column, or the target, that is largest in a residual, its mean and that part."""
+    """Return the largest term of a residual: its column or the target, its mean and its size."""
     assert model.fit is not None
     assert model.fit.gram is not None
     gram = model.fit.gram

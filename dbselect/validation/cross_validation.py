@@ -1,4 +1,4 @@
-"""What cross-validation found: scores of every candidate, and which of them to take."""
+"""Result of cross-validation: the scores of every candidate, and the choice."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -27,19 +27,19 @@ class CrossValidation(StoredFields, InNotebooks):
 
     Parameters
     ----------
-    problem : what is asked about the data, without its rows
+    problem : the problem, without its rows
     keys : columns that identify the segments
-    table : one row a segment and candidate: the keys; point, the number of the point in
+    table : one row per segment and candidate: the keys; point, the number of the point in
         `grid`; its options; step; spent and columns, means over the folds; r2, mse,
-        deviance, accuracy, or the metrics asked for, and their standard errors, null where the
+        deviance, accuracy, or the requested metrics, and their standard errors, null where the
         family has none; best
-        and one_standard_error, true for one row a segment; reason, why scores are missing
-    scores : one row a segment, candidate and fold: the keys, point, options, step, fold;
-        rows, those held out; spent, columns, and the measures
+        and one_standard_error, true for one row per segment; reason, why scores are missing
+    scores : one row per segment, candidate and fold: the keys, point, options, step, fold;
+        rows, number of held-out rows; spent, columns, and the scores
     grid : options of each point
-    options : those that all points share
-    method : name of the method, or the function of a problem that was called
-    sources : for each segment its keys and what all its folds are: a Gram, or with a
+    options : options of all points
+    method : name of the method, or the user's function of a problem
+    sources : for each segment its keys and its data from all folds: a Gram, or with a
         family the table
 
     Examples
@@ -49,12 +49,12 @@ class CrossValidation(StoredFields, InNotebooks):
     >>> table = pl.DataFrame({"a": range(40), "b": [1, -1] * 20})
     >>> table = table.with_columns(y=2 * pl.col("a") + (pl.col("a") % 7))
     >>> folds = ds.gram_by(table, fold=5)
-    >>> found = ds.cross_validate(folds, "y", "anytime_sequence", {"ridge": [0.0, 0.1]})
-    >>> found.one_standard_error.select("ridge", "step", "spent").rows()
+    >>> cv = ds.cross_validate(folds, "y", "anytime_sequence", {"ridge": [0.0, 0.1]})
+    >>> cv.one_standard_error.select("ridge", "step", "spent").rows()
     [(0.0, 1, 1.0)]
-    >>> found.arguments()
+    >>> cv.arguments()
     {'ridge': 0.0, 'max_groups': 1}
-    >>> found.model().columns
+    >>> cv.model().columns
     ['a']
     """
 
@@ -104,75 +104,75 @@ class CrossValidation(StoredFields, InNotebooks):
 
     @property
     def _varied(self) -> list[str]:
-        """The options that differ from point to point."""
+        """The options in the grid."""
         return list(dict.fromkeys(name for point in self.grid for name in point))
 
     @property
     def _scored(self) -> list[str]:
-        """The measures that the family has."""
+        """The scores that are defined for the family."""
         return [
             name for name in self._measures if self.table[name].null_count() < self.table.height
         ]
 
     @property
     def _measures(self) -> list[str]:
-        ends = [one for one in self.table.columns if one.endswith(STD_ERROR)]
-        return [one.removesuffix(STD_ERROR) for one in ends]
+        errors = [name for name in self.table.columns if name.endswith(STD_ERROR)]
+        return [name.removesuffix(STD_ERROR) for name in errors]
 
     @property
     def _rows(self) -> int:
-        """Rows that judge, each in the fold in which it is held out; of all segments together."""
+        """Number of held-out rows, over all folds and segments."""
         once = self.scores.group_by(*self.keys, "fold").agg(pl.col("rows").max())
         return int(once["rows"].sum())
 
     @property
     def best(self) -> pl.DataFrame:
-        """The candidate of the lowest mean mse or deviance, or the best metric, one row a segment.
+        """The candidate with the lowest mse or deviance, or best metric, one row per segment.
 
-        Ties go to the simpler.
+        Ties go to the simpler candidate.
         """
         return self.table.filter("best")
 
     @property
     def one_standard_error(self) -> pl.DataFrame:
-        """The simplest candidate within one standard error of the best, one row a segment.
+        """The simplest candidate within one standard error of the best, one row per segment.
 
         Simplest: least spent, then fewest columns.
         """
         return self.table.filter("one_standard_error")
 
     def arguments(self, choice: str = "one_standard_error", **keys: Any) -> dict[str, Any]:
-        """Return the arguments by which the method makes the choice, of all rows or others.
+        """Return the arguments of the method for the chosen candidate.
 
-        They are those that a call of one line takes after the source and the target.
+        Pass them to the function of the method after the source and the target.
 
         Parameters
         ----------
         choice : ``"one_standard_error"`` or ``"best"``
-        keys : the segment, by the values of its keys
+        keys : values of the segment's keys
 
         Notes
         -----
         For `anytime_sequence` the step is ``max_groups``, or a ``budget`` of 0 for step 0.
-        The other sequences have no such option; `model` takes the step of any.
+        Other sequences have no such option; `model` selects the step for all.
 
         Raises
         ------
-        ArgumentError : another choice, or there is no such segment
+        ArgumentError : an unknown choice, or no such segment
         DataError : the segment has no scores
         """
         row, _ = self._chosen(choice, keys)
-        asked = {"groups": self.problem.groups, "costs": self.problem.costs}
-        fields = {name: value for name, value in asked.items() if value is not None}
+        set_fields = {"groups": self.problem.groups, "costs": self.problem.costs}
+        fields = {name: value for name, value in set_fields.items() if value is not None}
         fields |= self.problem.changed()
         options = {**fields, **self.options, **self.grid[row["point"]]}
-        known = METHODS[self.method].known if isinstance(self.method, str) else ()
-        if row["step"] is None or "max_groups" not in known:
+        method_options = METHODS[self.method].known if isinstance(self.method, str) else ()
+        if row["step"] is None or "max_groups" not in method_options:
             return options
         return options | ({"max_groups": row["step"]} if row["step"] else {"budget": 0.0})
 
     def model(self, choice: str = "one_standard_error", **keys: Any) -> AnyModel:
-        """Return the model that the choice makes of all folds together.
+        """Fit the chosen candidate to all folds together.
 
         Parameters
         ----------
@@ -197,23 +197,23 @@ class CrossValidation(StoredFields, InNotebooks):
         return model
 
     def plot(self, measure: str | None = None, **keys: Any) -> Any:
-        """Return a picture of the held-out scores against what is spent.
+        """Plot the held-out scores against cost.
 
         Parameters
         ----------
-        measure : ``"r2"``, ``"mse"``, ``"deviance"`` or ``"accuracy"``, or one of the metrics
-            that were asked for; default: the first
-        keys : the segment, by the values of its keys
+        measure : ``"r2"``, ``"mse"``, ``"deviance"`` or ``"accuracy"``, or a requested
+            metric; default: the first
+        keys : values of the segment's keys
 
         Returns
         -------
-        Chart of altair: a line and a band of one standard error for each point of the grid,
-        and both choices. Its ``data`` is the DataFrame that is drawn, one row a candidate:
+        Altair chart: a line and a band of one standard error for each point of the grid,
+        and both choices. Its ``data`` is the plotted DataFrame, one row per candidate:
         options, step, spent, columns, value, low, high, choice
 
         Raises
         ------
-        ArgumentError : another measure, or there is no such segment
+        ArgumentError : an unknown measure, or no such segment
         DataError : there are no scores of this measure
         EngineError : altair is not installed
         """
@@ -226,16 +226,16 @@ class CrossValidation(StoredFields, InNotebooks):
             raise DataError(f"there are no scores of measure {measure!r}")
         names = [", ".join(f"{k}={v}" for k, v in point.items()) or "all" for point in self.grid]
         half = pl.col(f"{measure}_std_error").fill_null(0.0)
-        one = pl.col("one_standard_error")
+        near = pl.col("one_standard_error")
         frame = rows.select(
             pl.Series("options", names).gather(rows["point"]),
             "step", "spent", "columns", value=measure,
             low=pl.col(measure) - half, high=pl.col(measure) + half,
-            choice=pl.when(pl.col("best") & one).then(pl.lit("best, and simplest within an error"))
+            choice=pl.when(pl.col("best") & near).then(pl.lit("best, and simplest within an error"))
             .when("best").then(pl.lit("best"))
-            .when(one).then(pl.lit("simplest within one standard error")),
+            .when(near).then(pl.lit("simplest within one standard error")),
         )  # fmt: skip
-        told = [
+        notes = [
             f"{self._points}{rows.height} candidates; the band is one standard error of the folds."
         ]
         title = f"{self.target}: {measure} on rows held out" + "".join(
@@ -247,26 +247,26 @@ class CrossValidation(StoredFields, InNotebooks):
         value = ("value", ".5~g", measure)
         tips = ["options:N", value, "step:Q", "spent:Q", "columns:Q", "choice:N"]
         if frame["step"].null_count() == frame.height:
-            return options_beside(frame, heights, title, told, tips)
+            return options_beside(frame, heights, title, notes, tips)
         parts = frame.partition_by("options", maintain_order=True)
         most = max(2, MOST_STEPS * 3 // len(parts))
         if any(part.height > most for part in parts):
-            told.append(f"Of each line {most} candidates are drawn, spread evenly.")
+            notes.append(f"Of each line {most} candidates are drawn, spread evenly.")
         frame = pl.concat([thinned(part, most, pl.col("choice").is_not_null()) for part in parts])
-        return step_curves(frame, heights, title, told, line="options", tips=tips)
+        return step_curves(frame, heights, title, notes, line="options", tips=tips)
 
     def _without_rows(self) -> "CrossValidation":
-        grams = [(keys, one if isinstance(one, Gram) else None) for keys, one in self.sources]
+        grams = [(keys, all_ if isinstance(all_, Gram) else None) for keys, all_ in self.sources]
         return replace(self, sources=grams)
 
     def _segment(self, keys: Mapping[str, Any]) -> Any:
-        """Return what all folds of a segment are."""
+        """Return the source of a segment: all its folds together."""
         if set(keys) != set(self.keys):
             raise ArgumentError(f"keys are {list(keys)}; they must be {self.keys}")
-        found = [source for segment, source in self.sources if segment == keys]
-        if not found:
+        sources = [source for segment, source in self.sources if segment == keys]
+        if not sources:
             raise ArgumentError(f"there is no segment {dict(keys)}")
-        return found[0]
+        return sources[0]
 
     def _rows_of(self, keys: Mapping[str, Any]) -> pl.DataFrame:
         of_segment = [pl.col(name).eq_missing(pl.lit(value)) for name, value in keys.items()]

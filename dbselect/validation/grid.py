@@ -1,4 +1,4 @@
-"""A grid of options: its points, checked against a method, and shown as columns."""
+"""A grid of options: its points, their checks, and their columns in a table."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from dbselect.spec.spec import Spec
 Options = Mapping[str, Any]
 #: The name of a method, or a function of a problem and options.
 MethodOf = str | Callable[..., Any]
-#: Fields by which rows are read, once for all points.
+#: Fields that control the reading of rows, which happens once for all points.
 _OF_ROWS = ("weight", "null_policy", "rows", "terms", "family", "offset", "exposure",
             "positive", "gram")  # fmt: skip
 #: Fields that may vary from point to point.
@@ -25,7 +25,7 @@ FREE_FIELDS = ["groups", "costs", *(n for n in options_of(ProblemOptions) if n n
 
 
 def points_of(grid: Any) -> list[dict[str, Any]]:
-    """Return the options of every point of a grid."""
+    """Expand a grid into the options of its points."""
     if grid is None:
         return [{}]
     if isinstance(grid, Mapping):
@@ -50,13 +50,13 @@ def points_of(grid: Any) -> list[dict[str, Any]]:
 
 
 def checked_method(method: Any, names: Any, what: str = "method") -> MethodOf:
-    """Return the name of a method, also of a function of dbselect, or another function."""
+    """Return the name of a method or of a function of dbselect, or the user's function."""
     if getattr(method, "__module__", "").startswith("dbselect."):
         method = name_of_method(method)
     if isinstance(method, str) or not callable(method):
         one_of(names).check(what, method)
-    found: MethodOf = method
-    return found
+    checked: MethodOf = method
+    return checked
 
 
 def name_of_method(method: MethodOf) -> str:
@@ -67,7 +67,7 @@ def name_of_method(method: MethodOf) -> str:
 def check_options(
     method: MethodOf, points: Sequence[Options], options: Options, beside: Iterable[str] = ()
 ) -> None:
-    """Refuse options that a method lacks, does not have or has twice; errors name `beside` too."""
+    """Refuse missing, unknown and repeated options; errors also suggest the names in `beside`."""
     varied = list(dict.fromkeys(name for point in points for name in point))
     for name in varied:
         if name in options:
@@ -79,28 +79,28 @@ def check_options(
             )
     if not isinstance(method, str):
         return
-    known = METHODS[method].known
-    every = [*beside, *known, *FREE_FIELDS]
-    # What scikit-learn calls it is nearer to the name of another option.
-    meant = {"scoring": ["metric"]} if "metric" in every else {}
+    method_options = METHODS[method].known
+    names = [*beside, *method_options, *FREE_FIELDS]
+    # scikit-learn's "scoring" would be matched to the wrong option.
+    synonyms = {"scoring": ["metric"]} if "metric" in names else {}
     for name in [*varied, *options]:
-        if name not in known and name not in FREE_FIELDS:
-            raise OptionError(f"{method} has {unknown('option', name, meant.get(name, every))}")
-    for name, option in known.items():
+        if name not in method_options and name not in FREE_FIELDS:
+            raise OptionError(f"{method} has {unknown('option', name, synonyms.get(name, names))}")
+    for name, option in method_options.items():
         if option.default is REQUIRED and name not in varied and name not in options:
             raise OptionError(f"{method} needs option '{name}', which has no default")
 
 
 def answer(problem: Spec, method: MethodOf, options: Options) -> Any:
-    """Return the result of a method, of which some options are fields of the problem."""
+    """Run a method; options that are fields of the problem replace them."""
     fields = {name: value for name, value in options.items() if name in FREE_FIELDS}
-    own = {name: value for name, value in options.items() if name not in fields}
-    asked = problem.replace(**fields) if fields else problem
-    return getattr(asked, method)(**own) if isinstance(method, str) else method(asked, **own)
+    rest = {name: value for name, value in options.items() if name not in fields}
+    changed = problem.replace(**fields) if fields else problem
+    return getattr(changed, method)(**rest) if isinstance(method, str) else method(changed, **rest)
 
 
 def shown_points(points: Sequence[Options]) -> pl.DataFrame:
-    """Return the options of the points as columns; what is no plain value as text."""
+    """Return the options of the points as columns; values that are not plain as text."""
     names = dict.fromkeys(name for point in points for name in point)
     return pl.DataFrame([_column(name, [point.get(name) for point in points]) for name in names])
 

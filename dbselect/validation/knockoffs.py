@@ -1,4 +1,4 @@
-"""Knockoffs: which groups a search prefers to copies that add nothing about the target."""
+"""Knockoffs: select groups that a search prefers to copies without effect on the target."""
 
 import math
 from collections.abc import Mapping
@@ -34,17 +34,17 @@ class KnockoffSelection(InNotebooks):
     Parameters
     ----------
     target : the column that is predicted
-    method : the search that had groups and knockoffs before it, by name
+    method : name of the search over groups and knockoffs
     kind : ``"fixed"`` or ``"second_order"``
     q : bound on the expected share of false groups among those selected
-    draws : times that knockoffs were drawn
-    table : one row a group, the strongest first: group; cost; statistic, mean over the draws,
-        above 0 where the group comes before its knockoff; frequency, share of the draws that
+    draws : number of draws of the knockoffs
+    table : one row per group, the strongest first: group; cost; statistic, mean over the draws,
+        above 0 if the group comes before its knockoff; frequency, share of the draws that
         select it; e_value; selected
     aliased : columns that depend on others and have no knockoff
-    rows : of the record
-    note : with ``"second_order"`` and fewer than 20 rows a column, how many there are, and what
-        finds more; else None
+    rows : number of rows
+    note : a warning of low power, with ``"second_order"`` and fewer than 20 rows per column;
+        else None
 
     Examples
     --------
@@ -54,11 +54,11 @@ class KnockoffSelection(InNotebooks):
     >>> x = rng.normal(size=(400, 20))
     >>> y = x[:, :8].sum(axis=1) + rng.normal(size=400)
     >>> gram = ds.gram(np.column_stack([x, y]), columns=[*(f"x{j}" for j in range(20)), "y"])
-    >>> found = ds.knockoffs(gram, "y", q=0.15)
-    >>> found
+    >>> selection = ds.knockoffs(gram, "y", q=0.15)
+    >>> selection
     KnockoffSelection(y by anytime_sequence; x4, x7, x0, x1, x3, x6, x2, x5, ... and 1 more of
     20 groups, q 0.15; 400 rows)
-    >>> found.table.select("group", "statistic", "selected").rows()[8:10]
+    >>> selection.table.select("group", "statistic", "selected").rows()[8:10]
     [('x19', 32.0, True), ('x11', 19.0, False)]
     """
 
@@ -82,26 +82,26 @@ class KnockoffSelection(InNotebooks):
 
     @property
     def selected(self) -> list[str]:
-        """The groups that are selected, the strongest first."""
+        """The selected groups, the strongest first."""
         return self.table.filter("selected")["group"].to_list()
 
 
-#: Rows a column below which ``"second_order"`` finds clearly fewer groups than ``"fixed"``, as its
-#: knockoffs vary with the whole target and not with the errors alone. At 7 rows it finds half.
+#: Rows per column below which ``"second_order"`` finds clearly fewer groups than ``"fixed"``: its
+#: knockoffs vary with the whole target, not only with the errors. At 7 rows it finds half.
 FEW_ROWS = 20
-#: What a knockoff is called beside its column or group.
+#: Suffix of the name of a knockoff group.
 KNOCKOFF = " (knockoff)"
 
 
 @shows(KnockoffOptions, first=(OF_METHOD,))
 @warns_once
 def knockoffs(problem: Spec, **options: Any) -> KnockoffSelection:
-    """Select groups with a bound on the share of false ones, from a record alone.
+    """Select groups with a bound on the false discovery rate, from a Gram alone.
 
-    Each group gets a copy with the same correlations with all others and none of its own with
-    the target. A search orders groups and copies; a group that comes long before its copy
-    is selected. As many false groups come before their copies as after them, so those that come
-    after give the number of false ones to expect.
+    Each group gets a copy with the same correlations with all other groups, which adds nothing
+    about the target given the groups. A search orders groups and copies; a group that comes long
+    before its copy is selected. A false group comes before or after its copy with equal
+    probability, so the groups after their copies estimate the number of false ones before.
 
     Returns
     -------
@@ -110,21 +110,21 @@ def knockoffs(problem: Spec, **options: Any) -> KnockoffSelection:
     Raises
     ------
     ArgumentError : an option out of range, or fewer than 1 / q groups (2 / q with several
-        draws), of which none could be selected
-    DataError : too few rows, or a target that the columns explain whole
+        draws), so that none could be selected
+    DataError : too few rows, or a target that the columns explain exactly
     ColumnError, GroupError : as `anytime_sequence`
 
     Notes
     -----
-    O(D^3) for the copies and a search of 2 D columns a draw. False is a group whose
-    coefficients, given all others, are 0. With ``"fixed"`` the bound is exact for linear models of
-    the columns as they are, as the products of copies and target are drawn from their distribution
-    given the record (the residual of the target, rotated at random). With ``"second_order"``
-    it is as near as correlations are to those of the population. Columns that depend on others
-    have no copy, and a group of nothing else is never selected. Nearly dependent columns have
-    copies near themselves, and no power. ``"second_order"`` finds fewer groups where rows are
-    few: of 10 true ones among 30 with 200 rows about half, where ``"fixed"`` finds nine; with 20
-    rows a column nearly as many. What is drawn depends on the seed alone, and is the same
+    O(D^3) for the copies, and one search of 2 D columns per draw. A group is false if its
+    coefficients, given all other groups, are 0. With ``"fixed"`` the bound is exact for linear
+    models with fixed columns: the products of copies and target are drawn from their distribution
+    given the Gram (the residual of the target, rotated at random). With ``"second_order"``
+    it is as accurate as the correlations are for the population. Columns that depend on others
+    have no copy, and a group of only such columns is never selected. Nearly dependent columns
+    have copies near themselves, and no power. With few rows ``"second_order"`` finds fewer
+    groups: of 10 true ones among 30 with 200 rows about half, where ``"fixed"`` finds nine; with
+    20 rows per column nearly as many. The draws depend on the seed alone, and are the same
     in SQL, Polars and Python.
 
     References
@@ -144,31 +144,31 @@ def knockoffs(problem: Spec, **options: Any) -> KnockoffSelection:
     >>> sorted(ds.knockoffs(gram, "y", q=0.15).selected)
     ['x0', 'x1', 'x19', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7']
     """
-    own = {name: options.pop(name) for name in options_of(KnockoffOptions) if name in options}
-    search: MethodOf = own.get("search", "anytime_sequence")
+    given = {name: options.pop(name) for name in options_of(KnockoffOptions) if name in options}
+    search: MethodOf = given.get("search", "anytime_sequence")
     search = checked_method(search, OrderingName, "search")
-    known = checked_options(KnockoffOptions, "knockoffs", {**own, "search": "anytime_sequence"})
+    checked = checked_options(KnockoffOptions, "knockoffs", {**given, "search": "anytime_sequence"})
     check_options(search, [{}], options)
     if options.get("always"):
         problem = problem.replace(always=options["always"])
     refuse(problem, "knockoffs")
-    q, draws, kind = known["q"], known["draws"], known["kind"]
+    q, draws, kind = checked["q"], checked["draws"], checked["kind"]
     setup = gram_search(problem, call_of(problem, "knockoffs", {}))
     names = setup.groups.names
-    each = q if draws == 1 else q / 2.0
-    if len(names) < math.ceil(1.0 / each):
+    level = q if draws == 1 else q / 2.0
+    if len(names) < math.ceil(1.0 / level):
         raise ArgumentError(
             f"q is {q}; of {len(names)} groups none could be selected, as at least "
-            f"{math.ceil(1.0 / each)} are always selected together"
+            f"{math.ceil(1.0 / level)} are always selected together"
         )
-    kept, columns = _kept(setup, kind)
+    kept, columns = _independent(setup, kind)
     R, c = setup.linear.G[np.ix_(kept, kept)], setup.linear.c[kept]
     starts = np.cumsum([0, *(len(at) for at in columns.values() if at)])
     S, drawn = _native.knockoff_copies(
         R, c, starts, setup.gram.rows, kind, int(problem.seed), draws
     )
-    grams = (_correlations(R, S, c, each) for each in drawn)
-    statistics = np.array([_statistic(search, setup, columns, each, options) for each in grams])
+    matrices = (_correlations(R, S, c, products) for products in drawn)
+    statistics = np.array([_statistic(search, setup, columns, M, options) for M in matrices])
     frequency, e_value, selected = _native.knockoff_select(statistics, float(q))
     table = pl.DataFrame(
         {
@@ -194,7 +194,7 @@ def knockoffs(problem: Spec, **options: Any) -> KnockoffSelection:
 
 
 def _note(kind: str, rows: int, width: int) -> str | None:
-    """Return what to do where second-order knockoffs have few rows for their columns."""
+    """Return a warning if second-order knockoffs have few rows for their columns."""
     if kind == "fixed" or rows >= FEW_ROWS * width:
         return None
     fixed = "kind 'fixed', " if rows >= 2 * width + 1 else ""
@@ -204,21 +204,21 @@ def _note(kind: str, rows: int, width: int) -> str | None:
     )
 
 
-def _kept(search: GramSearch, kind: str) -> tuple[list[int], dict[str, list[int]]]:
-    """Return the independent columns, and which of these each group has."""
+def _independent(search: GramSearch, kind: str) -> tuple[list[int], dict[str, list[int]]]:
+    """Return the independent columns, and their positions by group."""
     search.state.add_all(range(len(search.groups.names)))
     search.check_held()
     kept = sorted(search.state.support)
-    place = {column: at for at, column in enumerate(kept)}
+    position_of = {column: members for members, column in enumerate(kept)}
     columns = {
-        name: [place[column] for column in at.tolist() if column in place]
-        for name, at in zip(search.groups.names, search.groups.positions, strict=True)
+        name: [position_of[column] for column in members.tolist() if column in position_of]
+        for name, members in zip(search.groups.names, search.groups.positions, strict=True)
     }
     rows, width = search.gram.rows, len(kept)
-    least = 2 * width + 1 if kind == "fixed" else width + 2
-    if rows < least:
-        way = "; with kind 'second_order' less" if kind == "fixed" and rows >= width + 2 else ""
-        raise DataError(f"{rows} rows are too few for {width} columns: {least} are needed{way}")
+    needed = 2 * width + 1 if kind == "fixed" else width + 2
+    if rows < needed:
+        hint = "; with kind 'second_order' less" if kind == "fixed" and rows >= width + 2 else ""
+        raise DataError(f"{rows} rows are too few for {width} columns: {needed} are needed{hint}")
     if not kept:
         raise DataError("every column is constant, and has no knockoff")
     if search.state.explained >= 1.0 - 1e-12:
@@ -229,7 +229,7 @@ def _kept(search: GramSearch, kind: str) -> tuple[list[int], dict[str, list[int]
 
 
 def _correlations(R: Matrix, S: Matrix, c: Vector, drawn: Vector) -> Matrix:
-    """Return those of D columns, knockoffs and target; shape (2 D + 1, 2 D + 1)."""
+    """Return the correlations of columns, knockoffs and target; shape (2 D + 1, 2 D + 1)."""
     ends = np.concatenate([c, drawn])[:, None]
     both = np.block([[R, R - S], [R - S, R]])
     return np.block([[both, ends], [ends.T, np.ones((1, 1))]])
@@ -242,33 +242,33 @@ def _statistic(
     correlations: Matrix,
     options: Mapping[str, Any],
 ) -> Vector:
-    """Return W, how long before its copy a group comes: 2 J for the first, < 0 if it is after."""
+    """Return W of each group: rank from the end, 2 J for the first; < 0 if the copy is first."""
     width = len(correlations) // 2
     names = [f"{side}{at}" for side in ("x", "k") for at in range(width)]
     rows = search.gram.rows
     nothing = np.zeros(2 * width + 1)
     gram = Gram([*names, "y"], rows, 0, float(rows), nothing, rows * correlations)
-    asked: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     costs: dict[str, float] = {}
     for (name, at), cost in zip(columns.items(), search.groups.costs.tolist(), strict=True):
         if at:
-            asked[name] = [f"x{column}" for column in at]
-            asked[name + KNOCKOFF] = [f"k{column}" for column in at]
+            groups[name] = [f"x{column}" for column in at]
+            groups[name + KNOCKOFF] = [f"k{column}" for column in at]
             costs[name] = costs[name + KNOCKOFF] = cost
     problem = search.call.problem.replace(
-        source=gram, target="y", groups=asked, costs=costs, weight=None, null_policy="skip",
+        source=gram, target="y", groups=groups, costs=costs, weight=None, null_policy="skip",
         rows=None, terms=None,
     )  # fmt: skip
-    found = uninterrupted(answer(problem, method, options))
-    if not isinstance(found, Prefixes) or isinstance(found, JointSequence):
+    result = uninterrupted(answer(problem, method, options))
+    if not isinstance(result, Prefixes) or isinstance(result, JointSequence):
         raise ArgumentError(
-            f"method returns a {type(found).__name__}; it must return a sequence of one response"
+            f"method returns a {type(result).__name__}; it must return a sequence of one response"
         )
-    order = dict.fromkeys(found.groups.names[step.group] for step in found.records)
-    left = {name: len(asked) - at for at, name in enumerate(order)}
+    order = dict.fromkeys(result.groups.names[step.group] for step in result.records)
+    remaining = {name: len(groups) - at for at, name in enumerate(order)}
 
     def of(name: str) -> float:
-        own, copy = left.get(name, 0), left.get(name + KNOCKOFF, 0)
-        return float(np.sign(own - copy) * max(own, copy))
+        original, copy = remaining.get(name, 0), remaining.get(name + KNOCKOFF, 0)
+        return float(np.sign(original - copy) * max(original, copy))
 
     return np.array([of(name) for name in columns])

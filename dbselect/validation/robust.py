@@ -1,4 +1,4 @@
-"""Standard errors that do not need errors of equal variance: one more pass over the rows."""
+"""Robust standard errors: sandwich covariances, in one more pass over the rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ CovType = Literal["HC0", "HC1", "HC2", "HC3", "cluster", "HAC"]
 
 @dataclass(frozen=True, eq=False)
 class RobustErrors(InNotebooks):
-    """Standard errors of a model whose errors differ in variance or are correlated.
+    """Standard errors for errors of unequal variance, or correlated ones.
 
     Parameters
     ----------
@@ -45,19 +45,19 @@ class RobustErrors(InNotebooks):
     terms : those that are not aliased, in the order of `covariance`
     covariance : of their coefficients, shape (len(terms), len(terms)), in the table's units
     free : degrees of freedom of Student's t; infinite for the normal distribution
-    chosen : whether the rows also chose the columns
-    rows, skipped : that were used, and left out
-    clusters : how many there are, of two columns of that with fewer; with HAC times; None without
+    chosen : whether the columns were selected on the same rows
+    rows, skipped : number of rows used and skipped
+    clusters : number of clusters, the smaller of two columns; with HAC of times; None without
 
     Examples
     --------
     >>> import dbselect as ds
     >>> import polars as pl
     >>> table = pl.DataFrame({"x": [1, 2, 3, 4, 5], "y": [2, 3, 5, 6, 9]})
-    >>> found = ds.fit(table, "y").robust_errors(table, cov_type="HC0")
-    >>> found
+    >>> errors = ds.fit(table, "y").robust_errors(table, cov_type="HC0")
+    >>> errors
     RobustErrors(y by HC0; 2 terms; 5 rows)
-    >>> found.covariance.round(4).tolist()
+    >>> errors.covariance.round(4).tolist()
     [[0.1874, -0.0638], [-0.0638, 0.0266]]
     """
 
@@ -73,8 +73,8 @@ class RobustErrors(InNotebooks):
     clusters: int | None
 
     def __repr__(self) -> str:
-        what = "times" if self.cov_type == "HAC" else "clusters"
-        clusters = "" if self.clusters is None else f" in {self.clusters} {what}"
+        noun = "times" if self.cov_type == "HAC" else "clusters"
+        clusters = "" if self.clusters is None else f" in {self.clusters} {noun}"
         return (
             f"RobustErrors({self.target} by {self.cov_type}; {len(self.terms)} terms; "
             f"{row_counts(self.rows, self.skipped)}{clusters})"
@@ -90,27 +90,27 @@ class RobustErrors(InNotebooks):
         return Deviations(dict(zip(self.terms, errors.tolist(), strict=True)), self.free)
 
     def summary(self) -> pl.DataFrame:
-        """Return each coefficient with its robust standard error and the test that it is 0.
+        """Return each coefficient with its robust standard error and a test that it is 0.
 
         Returns
         -------
-        DataFrame: term, estimate, std_error, statistic and p_value, as `Model.summary` and
-        `GlmModel.summary` have them; NULL for aliased columns
+        DataFrame: term, estimate, std_error, statistic and p_value, as in `Model.summary` and
+        `GlmModel.summary`; NULL for aliased columns
 
         Warns
         -----
-        SelectionWarning : the rows also chose the columns: p-values are too small
+        SelectionWarning : the columns were selected on the same rows: p-values are too small
         """
         if self.chosen:
             warn_of_choice()
         return tests(self.estimates, self._deviations)
 
     def intervals(self, level: float = 0.95) -> pl.DataFrame:
-        """Return each coefficient with the interval that it lies in at a level of confidence.
+        """Return each coefficient with its confidence interval.
 
         Parameters
         ----------
-        level : in (0, 1)
+        level : confidence level, in (0, 1)
 
         Returns
         -------
@@ -122,13 +122,13 @@ class RobustErrors(InNotebooks):
 
         Warns
         -----
-        SelectionWarning : the rows also chose the columns: the interval is too short
+        SelectionWarning : the columns were selected on the same rows: intervals are too short
         """
         SHARE.check("level", level)
         if self.chosen:
             warn_of_choice()
-        found = tests(self.estimates, self._deviations)
-        return with_ends(found, t_quantile(level, self.free))
+        table = tests(self.estimates, self._deviations)
+        return with_ends(table, t_quantile(level, self.free))
 
 
 @one_snapshot
@@ -142,7 +142,7 @@ def robust_errors(
     time: str | None = None,
     maxlags: int | None = None,
 ) -> RobustErrors:
-    """Read the rows of least squares or a GlmModel of one predictor again, for robust errors."""
+    """Compute robust errors of least squares or a GLM in one more pass over its rows."""
     kind, clusters = check_kind(cov_type, cluster, time)
     if maxlags is not None:
         whole(0).check("maxlags", maxlags)
@@ -151,15 +151,15 @@ def robust_errors(
     COLUMN.or_none().check("weight", weight)
     if is_gram(data):
         raise ArgumentError("data is a Gram and holds no rows; give the table")
-    wanted = of_linear(model) if isinstance(model, Model) else of_family(model, kind)
-    scoring, table = scoring_of(model, wanted, data, kind, weight, clusters)
+    plan = of_linear(model) if isinstance(model, Model) else of_family(model, kind)
+    scoring, table = scoring_of(model, plan, data, kind, weight, clusters)
     sums = scoring.over(table, scoring.fields)
     check_rows(sums, model, weight, clusters)
-    return _finished(model, wanted, sums, kind, maxlags)
+    return _covariance(model, plan, sums, kind, maxlags)
 
 
 def check_kind(cov_type: Any, cluster: Any, time: Any) -> tuple[CovType, list[str]]:
-    """Return the name of the covariance, and the columns by which rows go together."""
+    """Return the covariance type, and the columns of clusters or time."""
     COLUMN.or_none().check("time", time)
     names = list(cluster) if isinstance(cluster, list | tuple) else [cluster]
     if not 1 <= len(names) <= 2 or len(set(names)) < len(names):
@@ -169,43 +169,43 @@ def check_kind(cov_type: Any, cluster: Any, time: Any) -> tuple[CovType, list[st
     if cov_type is None:
         cov_type = "HAC" if time is not None else "HC1" if cluster is None else "cluster"
     one_of(CovType).check("cov_type", cov_type)
-    for kind, what, value in (("cluster", "cluster", cluster), ("HAC", "time", time)):
+    for kind, name, value in (("cluster", "cluster", cluster), ("HAC", "time", time)):
         if (cov_type == kind) != (value is not None):
             raise ArgumentError(
-                f"cov_type is {cov_type!r} and {what} is {value!r}; '{kind}' needs the column of "
-                f"the {what}s, and no other type has one"
+                f"cov_type is {cov_type!r} and {name} is {value!r}; '{kind}' needs the column of "
+                f"the {name}s, and no other type has one"
             )
     return cov_type, [name for name in (*names, time) if name is not None]
 
 
-def _finished(
-    found: Model | GlmModel,
-    wanted: SandwichPlan,
+def _covariance(
+    model: Model | GlmModel,
+    plan: SandwichPlan,
     sums: MeatSums,
     kind: CovType,
     maxlags: int | None,
 ) -> RobustErrors:
-    """Return the covariance of what was summed."""
-    n, r = sums.rows, len(wanted.terms)
-    white, back = whitener(sums, wanted)
-    check_gradient(sums, white @ sums.gradient, found)
+    """Build the covariance from the sums."""
+    n, r = sums.rows, len(plan.terms)
+    white, back = whitener(sums, plan)
+    check_gradient(sums, white @ sums.gradient, model)
     meat, factor, free, clusters = sums.meat, 1.0, n - r, None
     if kind == "HC1":
         factor = n / (n - r)
     if kind == "cluster":
-        each = [one.settle() for one in sums.clusters]
-        clusters = min(map(len, each))
+        cluster_sums = [scores.settle() for scores in sums.clusters]
+        clusters = min(map(len, cluster_sums))
         if clusters < 2:
             raise DataError("cluster has one value in all rows; at least two clusters are needed")
-        signs = (1.0, 1.0, -1.0)  # rows that go together in both ways are in both sums
-        parts = zip(signs, each, strict=False)
-        meat = sum((s * len(one) / (len(one) - 1) * one.T @ one for s, one in parts), 0.0 * meat)
+        signs = (1.0, 1.0, -1.0)  # pairs of rows in the same intersection are in both sums
+        parts = zip(signs, cluster_sums, strict=False)
+        meat = sum((s * len(u) / (len(u) - 1) * u.T @ u for s, u in parts), 0.0 * meat)
         factor, free = (n - 1) / (n - r), clusters - 1
     if kind == "HAC":
-        (scores,) = [one.settle() for one in sums.clusters]
+        (scores,) = [scores.settle() for scores in sums.clusters]
         clusters = len(scores)
-        usual = int(4 * (clusters / 100) ** (2 / 9))
-        meat = lagged(scores, usual if maxlags is None else maxlags)
+        default_lags = int(4 * (clusters / 100) ** (2 / 9))
+        meat = lagged(scores, default_lags if maxlags is None else maxlags)
     half = back @ white
     with np.errstate(over="ignore", invalid="ignore"):
         covariance = factor * half @ meat @ half.T
@@ -214,15 +214,15 @@ def _finished(
             "variances of the coefficients overflow a double; divide the target, or multiply the "
             "columns, by a power of ten"
         )
-    intercept = {INTERCEPT: found.intercept} if INTERCEPT in wanted.terms else {}
+    intercept = {INTERCEPT: model.intercept} if INTERCEPT in plan.terms else {}
     return RobustErrors(
-        target=found.target,
+        target=model.target,
         cov_type=kind,
-        estimates=intercept | found.coefficients,
-        terms=tuple(wanted.terms),
+        estimates=intercept | model.coefficients,
+        terms=tuple(plan.terms),
         covariance=covariance,
-        free=free if isinstance(found, Model) else np.inf,
-        chosen=wanted.chosen,
+        free=free if isinstance(model, Model) else np.inf,
+        chosen=plan.chosen,
         rows=n,
         skipped=sums.skipped,
         clusters=clusters,

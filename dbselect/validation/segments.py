@@ -1,4 +1,4 @@
-"""Segments of a cross-validation: each is cut into folds, trains a method and judges it."""
+"""Segments of a cross-validation: each has folds, runs a method on them and scores it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,32 +37,32 @@ from dbselect.validation.held_out import (
     scores_of,
 )
 
-#: Fields of how a table is read, which records no longer need.
+#: Fields that control the reading of a table; records do not need them.
 _OF_TABLE = ("family", "weight", "null_policy", "offset", "rows", "terms", "gram")
 
 
 @dataclass(frozen=True, eq=False)
 class Segment(ABC):
-    """What is cut into folds."""
+    """Data that are divided into folds."""
 
-    rows: Any  # RowFolds of its rows; None of records, where no row is judged
+    rows: Any  # RowFolds of its rows; None for records, which need no rows
 
     @property
     def whole(self) -> Any:
-        """All rows, without a column that is only the key; of records their Gram."""
+        """All rows, without a column that is only the key; for records their Gram."""
         return FoldedTable(self.rows, None)
 
     @abstractmethod
     def folds(self) -> tuple[list[Any], int]:
-        """Return the folds that have usable rows, and how many there are in all."""
+        """Return the folds that have usable rows, and the number of all folds."""
 
     @abstractmethod
     def training(self, folds: Sequence[Any]) -> dict[Any, Any]:
-        """Return for each fold what the method runs on: the others, or those before it."""
+        """Return the training data of each fold: the other folds, or those before it."""
 
     @abstractmethod
     def held_out(self, fold: Any, result: Any) -> HeldOut:
-        """Judge a result on the rows of a fold."""
+        """Score a result on the rows of a fold."""
 
     def outcomes(
         self,
@@ -72,11 +72,11 @@ class Segment(ABC):
         judge: MetricJudge | None,
     ) -> Iterator[tuple[pl.DataFrame, str | None]]:
         """Yield the scores of each point, and the reason why some are missing."""
-        asked = Measures() if judge is None else judge.measures
-        folds, every = self.folds()
+        scored = Measures() if judge is None else judge.measures
+        folds, n_folds = self.folds()
         if len(folds) < 2:
-            few = f"{len(folds)} of {every} folds have usable rows; at least 2 are needed"
-            yield from ((asked.nothing, few) for _ in points)
+            reason = f"{len(folds)} of {n_folds} folds have usable rows; at least 2 are needed"
+            yield from ((scored.nothing, reason) for _ in points)
             return
         training = self.training(folds)
         for options in points:
@@ -86,19 +86,19 @@ class Segment(ABC):
                     for fold, source in training.items()
                 }
                 judged = {
-                    fold: self.held_out(fold, one)
+                    fold: self.held_out(fold, result)
                     if judge is None
-                    else judge.of(one, self.rows, fold)
-                    for fold, one in results.items()
+                    else judge.of(result, self.rows, fold)
+                    for fold, result in results.items()
                 }
             except DataError as error:
-                yield asked.nothing, str(error)
+                yield scored.nothing, str(error)
             else:
-                yield scores_of(results, judged, asked), _note(problem, judged)
+                yield scores_of(results, judged, scored), _note(problem, judged)
 
 
 def _result(problem: Spec, source: Any, method: MethodOf, options: Options) -> Any:
-    """Return what the method finds on some of the rows, which was read as the problem says."""
+    """Run the method on training data, which were read with the problem's options."""
     is_gram = isinstance(source, Gram)
     part = problem.on_gram(source) if is_gram else problem.replace(source=source, rows=None)
     result = model_in(uninterrupted(answer(part, method, options)))
@@ -107,7 +107,7 @@ def _result(problem: Spec, source: Any, method: MethodOf, options: Options) -> A
 
 
 def _note(problem: Spec, judged: Mapping[Any, HeldOut]) -> str | None:
-    constant = [fold for fold, one in judged.items() if one.is_constant]
+    constant = [fold for fold, scores in judged.items() if scores.is_constant]
     target = problem.target
     names = f"'{target}'" if isinstance(target, str) else f"{problem.targets}"
     return f"target {names} is constant in fold {constant[0]}: no r2" if constant else None
@@ -119,7 +119,7 @@ class OnGrams(Segment):
 
     parts: Mapping[Any, Gram]  # of each fold
     targets: list[str]
-    in_order: bool  # whether only the folds before one train
+    in_order: bool  # whether only earlier folds are training data
 
     @property
     def whole(self) -> Gram:
@@ -127,21 +127,21 @@ class OnGrams(Segment):
         return reduce(add, self.parts.values())
 
     def folds(self) -> tuple[list[Any], int]:
-        """Return the folds that have usable rows, and how many there are in all."""
+        """Return the folds that have usable rows, and the number of all folds."""
         return [fold for fold, gram in self.parts.items() if gram.rows], len(self.parts)
 
     def training(self, folds: Sequence[Any]) -> dict[Any, Gram]:
-        """Return the Grams of the others, or of those before."""
+        """Return the Gram of the other folds, or of those before, for each fold."""
         if self.in_order:
             earlier = accumulate((self.parts[fold] for fold in folds[:-1]), add)
             return dict(zip(folds[1:], earlier, strict=True))
-        # The sums of the folds after each one, and before it: three additions a fold.
+        # Add the sums of the folds before and after: three additions per fold.
         after = [*accumulate((self.parts[fold] for fold in folds[:0:-1]), add)]
-        found, before = {folds[0]: after.pop()}, self.parts[folds[0]]
+        training, before = {folds[0]: after.pop()}, self.parts[folds[0]]
         for fold in folds[1:-1]:
-            found[fold] = before + after.pop()
+            training[fold] = before + after.pop()
             before = before + self.parts[fold]
-        return {**found, folds[-1]: before}
+        return {**training, folds[-1]: before}
 
     @cached_property
     def _scales(self) -> dict[str, float]:
@@ -151,29 +151,29 @@ class OnGrams(Segment):
         return {name: float(whole.comoment[j, j] / whole.weight) for name, j in at.items()}
 
     def held_out(self, fold: Any, result: Any) -> HeldOut:
-        """Judge a result on the Gram of a fold."""
+        """Score a result on the Gram of a fold."""
         return on_gram(result, self.parts[fold], scales=self._scales)
 
 
 @dataclass(frozen=True, eq=False)
 class OnTable(Segment):
-    """A table whose folds are read in passes, for models of a family."""
+    """A table whose folds are read in passes, for GLMs."""
 
     weight: str | None  # column of row weights
 
     def folds(self) -> tuple[list[Any], int]:
-        """Return the folds that have rows, and how many are asked for."""
+        """Return the folds that have rows, and the requested number."""
         present = self.rows.present()
         warn_of_folds([len(present)], self.rows.folding)
         return list(present), self.rows.folding.k
 
     def training(self, folds: Sequence[Any]) -> dict[Any, FoldedTable]:
-        """Return the rows of the others."""
-        judged = folds[1:] if self.rows.folding.edges else folds
-        return {fold: FoldedTable(self.rows, fold) for fold in judged}
+        """Return the rows of the other folds, for each fold."""
+        scored = folds[1:] if self.rows.folding.edges else folds
+        return {fold: FoldedTable(self.rows, fold) for fold in scored}
 
     def held_out(self, fold: Any, result: Any) -> HeldOut:
-        """Judge a result on the rows of a fold, in one pass."""
+        """Score a result on the rows of a fold, in one pass."""
         return on_rows(result, FoldedTable(self.rows, fold, held_out=True), self.weight)
 
 
@@ -185,16 +185,16 @@ class OnWide(Segment):
     sums: FoldSums
 
     def folds(self) -> tuple[list[Any], int]:
-        """Return the folds that have usable rows, and how many are asked for."""
+        """Return the folds that have usable rows, and the requested number."""
         return list(self.sums.totals), self.rows.folding.k
 
     def training(self, folds: Sequence[Any]) -> dict[Any, Any]:
-        """Return the rows of the others."""
+        """Return the rows of the other folds, for each fold."""
         scans = {fold: OtherFolds(self.sums, fold) for fold in folds}
-        return {fold: self.table.of_rows(own.totals, own) for fold, own in scans.items()}
+        return {fold: self.table.of_rows(scan.totals, scan) for fold, scan in scans.items()}
 
     def held_out(self, fold: Any, result: Any) -> HeldOut:
-        """Judge a result on the sums of a fold."""
+        """Score a result on the sums of a fold."""
         return on_gram(result, *held_out(self.table, self.sums, fold, result.columns))
 
 
@@ -203,17 +203,17 @@ def segments_of(
 ) -> tuple[pl.DataFrame, Sequence[Segment]]:
     """Return the keys of the segments, one row each, and the segments.
 
-    By `time` the method runs on the folds before; `rows` are judged also of linear models.
+    With `time` the method runs on the earlier folds; `rows` scores linear models on rows too.
     """
-    judged = None
+    row_folds = None
     if folding is not None and (rows or not problem.is_linear):
-        judged = _row_folds(problem, folding, named)
+        row_folds = _row_folds(problem, folding, named)
     if folding is not None and not problem.is_linear:
-        return pl.DataFrame(), [OnTable(judged, problem.weight)]
+        return pl.DataFrame(), [OnTable(row_folds, problem.weight)]
     if folding is not None and problem.gram == "lazy":
         return pl.DataFrame(), [OnWide(*wide_folds(problem, folding, named))]
-    keys, every = _segments(fold_records(problem, folding, named))
-    return keys, [OnGrams(judged, parts, problem.targets, time) for parts in every]
+    keys, segments = _segments(fold_records(problem, folding, named))
+    return keys, [OnGrams(row_folds, parts, problem.targets, time) for parts in segments]
 
 
 def fold_records(problem: Spec, folding: Folding | None, named: list[str] | None) -> Any:
@@ -230,18 +230,18 @@ def fold_records(problem: Spec, folding: Folding | None, named: list[str] | None
 
 
 def _check_is_of_records(problem: Spec) -> None:
-    """Refuse what needs a table, where there is none to be cut into folds."""
-    asked = {name: value for name, value in problem.changed().items() if name in _OF_TABLE}
-    for name, value in asked.items():
-        told = str(value) if name == "family" else value
+    """Refuse options of a table when the source must be records of folds."""
+    of_table = {name: value for name, value in problem.changed().items() if name in _OF_TABLE}
+    for name, value in of_table.items():
+        shown = str(value) if name == "family" else value
         raise ArgumentError(
-            f"folds is None; with {name} {told!r} the source is a table, and folds must state "
+            f"folds is None; with {name} {shown!r} the source is a table, and folds must state "
             "how many parts its rows are cut into"
         )
 
 
 def _row_folds(problem: Spec, folding: Folding, named: list[str] | None) -> RowFolds:
-    """Return the folds of a table's rows, as `gram_by` would cut it."""
+    """Return the folds of a table's rows, the same as those of `gram_by`."""
     table = table_of(problem, None)
     if not table.again:
         raise SourceError(
@@ -265,7 +265,7 @@ def _segments(source: Any) -> tuple[pl.DataFrame, list[dict[Any, Gram]]]:
     if isinstance(source, list | tuple):
         if not source:
             raise ArgumentError("source is empty; it must list a Gram for each fold")
-        grams = [one if isinstance(one, Gram) else Gram.from_struct(one) for one in source]
+        grams = [item if isinstance(item, Gram) else Gram.from_struct(item) for item in source]
         return pl.DataFrame(), [dict(enumerate(grams))]
     frame = _frame(source)
     frame = frame.drop_nulls("gram")
@@ -279,14 +279,14 @@ def _segments(source: Any) -> tuple[pl.DataFrame, list[dict[Any, Gram]]]:
 
 
 def _frame(source: Any) -> pl.DataFrame:
-    """Return a frame of records; that it has them is seen before rows are computed."""
+    """Return a frame of records; its columns are checked before it is computed."""
     if isinstance(source, pl.LazyFrame):
         _check_records(source.collect_schema().names())
         return source.collect()
-    elsewhere = table_elsewhere(source)
-    if elsewhere is not None:
-        _check_records(elsewhere.schema.names)
-        return brought_here(elsewhere, elsewhere.schema.names)
+    table = table_elsewhere(source)
+    if table is not None:
+        _check_records(table.schema.names)
+        return brought_here(table, table.schema.names)
     if isinstance(source, pl.DataFrame) or hasattr(source, "__arrow_c_stream__"):
         frame = pl.DataFrame(source)
         _check_records(frame.columns)
@@ -307,7 +307,7 @@ def _check_records(names: list[str]) -> None:
 
 
 def _parts(rows: pl.DataFrame) -> dict[Any, Gram]:
-    """Return the Gram of each fold, in the order of the folds; records of one are merged."""
+    """Return the Gram of each fold, in the order of the folds; equal folds are merged."""
     rows = rows.sort(FOLD)
     parts: dict[Any, Gram] = {}
     for fold, record in zip(rows[FOLD], rows["gram"].to_arrow(), strict=True):

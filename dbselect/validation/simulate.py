@@ -1,9 +1,9 @@
-"""Groups bought row by row while look-ups fail: what is spent, and how well rows are predicted.
+"""Simulate look-ups of groups that may fail: cost and prediction error of three rules.
 
-Three buyers see the same failures. ``prefix`` buys in the order of the sequence until a look-up
-fails, as nothing that comes after counts; ``pattern`` goes on, and predicts from whatever
-arrived; ``next_group`` chooses for each row the group of the largest gain per cost, given what
-it has. A group that the row lacks fails as well, and what fails is paid for.
+All rules see the same failures. ``prefix`` buys in the order of the sequence until a look-up
+fails, as a prefix cannot use later groups; ``pattern`` continues, and predicts from all groups
+that arrived; ``next_group`` buys for each row the group with the largest gain per cost, given
+those it has. A group that is NULL in the row fails as well, and a failed look-up costs the same.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -32,21 +32,21 @@ Mask = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Simulation(InNotebooks):
-    """Error against what is spent, of the rules that buy.
+    """Prediction error against cost, of the rules for buying groups.
 
     Parameters
     ----------
-    table : one row a rule and budget, as `Problem.simulate` describes
+    table : one row per rule and budget, as `Problem.simulate` describes
     unavailable : group -> probability that its look-up fails
-    rows : how many were bought for
+    rows : number of rows
 
     Examples
     --------
     >>> import dbselect as ds
     >>> import polars as pl
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, 3, 2, 5], "y": [3, 4, 6, 9]})
-    >>> found = ds.Problem(table, "y").simulate(table, unavailable={"a": 1.0})
-    >>> pattern = found.table.filter(rule="pattern")
+    >>> simulation = ds.Problem(table, "y").simulate(table, unavailable={"a": 1.0})
+    >>> pattern = simulation.table.filter(rule="pattern")
     >>> pattern.select("spent", pl.col("explained").round(2)).rows()
     [(0.0, 0.0), (1.0, 0.0), (2.0, 0.72)]
     """
@@ -56,20 +56,20 @@ class Simulation(InNotebooks):
     rows: int
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{rule} r2 {r2:.4f}" for rule, r2 in self._last("r2"))
-        return f"Simulation({self.rows} rows; {told})"
+        scores = ", ".join(f"{rule} r2 {r2:.4f}" for rule, r2 in self._last("r2"))
+        return f"Simulation({self.rows} rows; {scores})"
 
     def _last(self, height: str) -> list[Any]:
-        """Return what each rule reaches within the largest budget."""
+        """Return each rule's value at the largest budget."""
         last = self.table.group_by("rule", maintain_order=True).last()
         return last.select("rule", height).rows()
 
     def plot(self) -> Any:
-        """Return a picture of what each rule explains against what it spends.
+        """Plot the explained share of each rule against cost.
 
         Returns
         -------
-        Chart of altair. Its ``data`` is the DataFrame that is drawn
+        Altair chart. Its ``data`` is the plotted DataFrame
 
         Raises
         ------
@@ -81,15 +81,15 @@ class Simulation(InNotebooks):
             spent="spent",
             explained="explained",
         )
-        failing = ", ".join(f"{name} {share:.0%}" for name, share in self.unavailable.items())
-        ends = ", ".join(f"{rule} {value:.1%}" for rule, value in self._last("explained"))
-        told = [
-            f"{self.rows:,} rows; look-ups that fail: {failing or 'those of missing values'}.",
-            f"Explained in the end: {ends}.",
+        failures = ", ".join(f"{name} {share:.0%}" for name, share in self.unavailable.items())
+        explained = ", ".join(f"{rule} {value:.1%}" for rule, value in self._last("explained"))
+        notes = [
+            f"{self.rows:,} rows; look-ups that fail: {failures or 'those of missing values'}.",
+            f"Explained in the end: {explained}.",
         ]
         return step_curves(
             frame, Heights("explained", "share explained", share=True),
-            "What each rule explains for what it spends", told, line="name",
+            "What each rule explains for what it spends", notes, line="name",
             tips=["name:N", ("explained", ".4~%", "explained"), "spent:Q"],
         )  # fmt: skip
 
@@ -103,26 +103,25 @@ def simulate(
     *,
     seed: int = 0,
 ) -> Simulation:
-    """Buy groups row by row while look-ups fail, and judge the predictions.
+    """Buy groups row by row while look-ups may fail, and score the predictions.
 
     Parameters
     ----------
-    rows : table with the columns of the groups and the target, best of rows that the problem has
-        not seen; a NULL is a group that its row does not have
-    budget : of each row, in the unit of cost; or several; default: what each prefix of
-        `anytime_sequence` costs
+    rows : table with the groups' columns and the target, preferably new; NULL groups fail
+    budget : limit per row, in the unit of cost; or several; default: the costs of the prefixes
+        of `anytime_sequence`
     unavailable : group -> probability that its look-up fails, 1 for a source that is down
-    seed : of the failures, which all buyers and budgets share
+    seed : of the failures, which all rules and budgets share
 
     Returns
     -------
-    Simulation, whose ``table`` has a row for each rule and budget: spent, the mean over rows;
-    groups, how many a row has; mse, r2 and explained, against predicting the mean of the fit
+    Simulation, whose ``table`` has one row per rule and budget: spent, the mean over rows;
+    groups, mean number that a row has; mse, r2; explained, relative to the mean of the fit
 
     Raises
     ------
-    ArgumentError : a budget is no number >= 0; a probability is not from 0 to 1; a problem for
-        which there is no predictor, or whose groups share a field
+    ArgumentError : a budget is no number >= 0; a probability is not from 0 to 1; the problem has
+        no predictor, or its groups share a field
     GroupError : `unavailable` names an unknown group
     ColumnError : the rows lack a column
 
@@ -136,34 +135,34 @@ def simulate(
     >>> import dbselect as ds
     >>> import polars as pl
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, 3, 2, 5], "y": [3, 4, 6, 9]})
-    >>> found = ds.Problem(table, "y").simulate(table, budget=2, unavailable={"a": 1.0})
-    >>> found.table.select("rule", "spent", pl.col("r2").round(2)).rows()
+    >>> simulation = ds.Problem(table, "y").simulate(table, budget=2, unavailable={"a": 1.0})
+    >>> simulation.table.select("rule", "spent", pl.col("r2").round(2)).rows()
     [('prefix', 1.0, 0.0), ('pattern', 2.0, 0.72), ('next_group', 2.0, 0.72)]
     """
     check_seed(seed)
-    fails = {} if unavailable is None else unavailable
-    if not isinstance(fails, Mapping):
+    failing = {} if unavailable is None else unavailable
+    if not isinstance(failing, Mapping):
         raise ArgumentError(
-            f"unavailable is {shown(fails)}; it must map groups to the probability that their "
+            f"unavailable is {shown(failing)}; it must map groups to the probability that their "
             "look-up fails: {'weather': 0.1}"
         )
-    several = isinstance(budget, Iterable) and not isinstance(budget, str)
-    budgets: list[Any] = list(cast(Iterable[float], budget)) if several else [budget]
-    for one in budgets if budget is not None else ():
-        AT_LEAST_ZERO.check("budget", one)
-    market = _Market(problem, rows, fails, seed)
+    is_list = isinstance(budget, Iterable) and not isinstance(budget, str)
+    budgets: list[Any] = list(cast(Iterable[float], budget)) if is_list else [budget]
+    for limit in budgets if budget is not None else ():
+        AT_LEAST_ZERO.check("budget", limit)
+    market = _Market(problem, rows, failing, seed)
     if budget is None:
         budgets = [0.0, *market.costs[market.order].cumsum().tolist()]
-    found = [
-        {"rule": rule, "budget": float(one), **market.judged(*buy(market, float(one)))}
+    results = [
+        {"rule": rule, "budget": float(limit), **market.judged(*buy(market, float(limit)))}
         for rule, buy in BUYERS.items()
-        for one in budgets
+        for limit in budgets
     ]
-    return Simulation(pl.DataFrame(found), dict(fails), len(market.y))
+    return Simulation(pl.DataFrame(results), dict(failing), len(market.y))
 
 
 class _Market:
-    """Rows, and whether a look-up brings each group: `there`, shape (n, J); `order` is theirs."""
+    """Rows and groups; `available`, shape (n, J), is false where a look-up fails."""
 
     def __init__(self, problem: Spec, rows: Any, fails: Mapping[str, float], seed: int) -> None:
         if not problem.is_linear:
@@ -179,37 +178,38 @@ class _Market:
         self.order = [step.group for step in steps]
         self.fields = _fields_of(predictor)
         target = predictor.target
-        read = inputs_of([target, *predictor.groups.members], predictor.gram.terms)
-        frame = prediction_table(rows, None, read, lambda _: None)
+        inputs = inputs_of([target, *predictor.groups.members], predictor.gram.terms)
+        frame = prediction_table(rows, None, inputs, lambda _: None)
         if frame is None or target not in frame.columns:
             raise ArgumentError(
                 f"rows is {shown(rows)}; it must be a table with the target '{target}'"
             )
         self.frame = frame.filter(pl.col(target).cast(pl.Float64).is_finite())
         self.y = self.frame[target].cast(pl.Float64).to_numpy()
-        has = predictor.predict(self.frame)["groups"]
-        there = [has.list.contains(name).to_numpy() for name in self.names]
+        groups = predictor.predict(self.frame)["groups"]
+        in_row = [groups.list.contains(name).to_numpy() for name in self.names]
         draws = np.random.default_rng(seed).random((len(self.y), len(self.names)))
-        self.there = np.column_stack(there) & (draws >= [fails.get(one, 0.0) for one in self.names])
+        chances = [fails.get(name, 0.0) for name in self.names]
+        self.available = np.column_stack(in_row) & (draws >= chances)
 
-    def gains(self, has: Mask) -> Mask:
-        """Return the gains of all groups, given those of some patterns; shape (m, J)."""
-        sets = [[self.names[group] for group in np.flatnonzero(one)] for one in has]
+    def gains(self, masks: Mask) -> Mask:
+        """Return the gains of all groups for m sets of groups that a row has; shape (m, J)."""
+        sets = [[self.names[group] for group in np.flatnonzero(mask)] for mask in masks]
         return np.array([pattern["gains"] for pattern in self.predictor.patterns(sets)])
 
-    def judged(self, has: Mask, spent: Vector) -> dict[str, float]:
-        """Return how well rows are predicted by the groups that they have."""
-        lost = [
-            pl.when(pl.Series(has[:, number])).then(pl.col(field)).alias(field)
+    def judged(self, arrived: Mask, spent: Vector) -> dict[str, float]:
+        """Score the predictions of the rows from the groups that they have."""
+        nulls = [
+            pl.when(pl.Series(arrived[:, number])).then(pl.col(field)).alias(field)
             for number, fields in enumerate(self.fields)
             for field in fields
         ]
-        found = self.predictor.predict(self.frame.with_columns(lost))["prediction"].to_numpy()
-        mse = float(np.mean((self.y - found) ** 2))
+        fit = self.predictor.predict(self.frame.with_columns(nulls))["prediction"].to_numpy()
+        mse = float(np.mean((self.y - fit) ** 2))
         (empty,) = self.predictor.patterns([[]])
         return {
             "spent": float(spent.mean()),
-            "groups": float(has.sum(axis=1).mean()),
+            "groups": float(arrived.sum(axis=1).mean()),
             "mse": mse,
             "r2": 1.0 - mse / float(self.y.var()),
             "explained": 1.0 - mse / float(np.mean((self.y - empty["intercept"]) ** 2)),
@@ -217,7 +217,7 @@ class _Market:
 
 
 def _fields_of(predictor: AnytimePredictor) -> list[list[str]]:
-    """Return the fields of the table that each group reads, which no other does."""
+    """Return the table fields of each group; refuse fields that two groups share."""
     owner: dict[str, str] = {}
     for name, columns in predictor.groups.columns.items():
         for one in single_fields(*inputs_of(list(columns), predictor.gram.terms)):
@@ -227,31 +227,31 @@ def _fields_of(predictor: AnytimePredictor) -> list[list[str]]:
                     f"groups '{owner[field]}' and '{name}' share field '{field}'; each look-up "
                     "must bring fields of its own"
                 )
-    return [[one for one in owner if owner[one] == name] for name in predictor.groups.names]
+    return [[field for field in owner if owner[field] == name] for name in predictor.groups.names]
 
 
-def _in_order(market: _Market, budget: float, *, goes_on: bool) -> tuple[Mask, Vector]:
-    """Buy in the order of the sequence what fits the budget."""
-    has = np.zeros_like(market.there)
-    spent, buys = np.zeros(len(has)), np.ones(len(has), dtype=bool)
+def _in_order(market: _Market, budget: float, *, continues: bool) -> tuple[Mask, Vector]:
+    """Buy the groups that fit the budget, in the order of the sequence."""
+    arrived = np.zeros_like(market.available)
+    spent, active = np.zeros(len(arrived)), np.ones(len(arrived), dtype=bool)
     for group in market.order:
-        bought = buys & (spent + market.costs[group] <= budget * (1.0 + BUDGET_SLACK))
+        bought = active & (spent + market.costs[group] <= budget * (1.0 + BUDGET_SLACK))
         spent[bought] += market.costs[group]
-        has[:, group] = bought & market.there[:, group]
-        if not goes_on:
-            buys &= has[:, group]
-    return has, spent
+        arrived[:, group] = bought & market.available[:, group]
+        if not continues:
+            active &= arrived[:, group]
+    return arrived, spent
 
 
 def _by_gain(market: _Market, budget: float) -> tuple[Mask, Vector]:
-    """Buy for each row the group of the largest gain per cost, given what it has."""
-    has, tried = np.zeros_like(market.there), np.zeros_like(market.there)
-    spent = np.zeros(len(has))
+    """Buy for each row the group with the largest gain per cost, given the groups it has."""
+    arrived, tried = np.zeros_like(market.available), np.zeros_like(market.available)
+    spent = np.zeros(len(arrived))
     for _ in market.costs:
-        kinds, kind_of = np.unique(has, axis=0, return_inverse=True)
-        gains = market.gains(kinds)
+        patterns, pattern_of = np.unique(arrived, axis=0, return_inverse=True)
+        gains = market.gains(patterns)
         fits = ~tried & (spent[:, None] + market.costs <= budget * (1.0 + BUDGET_SLACK))
-        rates = np.where(fits, (gains / market.costs)[kind_of.ravel()], 0.0)
+        rates = np.where(fits, (gains / market.costs)[pattern_of.ravel()], 0.0)
         chosen = rates.argmax(axis=1)
         rows = np.flatnonzero(rates.max(axis=1) > 0)
         if not rows.size:
@@ -259,13 +259,13 @@ def _by_gain(market: _Market, budget: float) -> tuple[Mask, Vector]:
         groups = chosen[rows]
         tried[rows, groups] = True
         spent[rows] += market.costs[groups]
-        has[rows, groups] = market.there[rows, groups]
-    return has, spent
+        arrived[rows, groups] = market.available[rows, groups]
+    return arrived, spent
 
 
-#: The rules, by the names of the results.
+#: The rules by name.
 BUYERS: dict[str, Callable[[_Market, float], tuple[Mask, Vector]]] = {
-    "prefix": partial(_in_order, goes_on=False),
-    "pattern": partial(_in_order, goes_on=True),
+    "prefix": partial(_in_order, continues=False),
+    "pattern": partial(_in_order, continues=True),
     "next_group": _by_gain,
 }

@@ -1,4 +1,4 @@
-"""Stability selection: how often a method chooses each group on records of rows drawn anew."""
+"""Stability selection: how often a method selects each group on resampled rows."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -36,19 +36,19 @@ from dbselect.validation.grid import MethodOf, answer, check_options, checked_me
 
 @dataclass(frozen=True, eq=False)
 class Stability(StoredFields, InNotebooks):
-    """How often each group is chosen, and how many false ones may be among the stable.
+    """Selection frequencies of the groups, and a bound on false selections.
 
     Parameters
     ----------
     target : the column that is predicted
-    method : the call that chose, by name
-    size : groups that each record was to choose; None for what each search ended with
-    threshold : share of the records from which on a group is stable
-    table : one row a group, the most frequent first: group, cost, frequency, stable
-    frequencies : one row a group and size: group, size, frequency among the first so many, of
-        the sequences; empty where the method makes none
-    chosen : mean number of groups that a record chose, q
-    records : those that were searched
+    method : name of the selection method
+    size : number of groups to select on each record; None for the whole result
+    threshold : frequency from which on a group is stable
+    table : one row per group, the most frequent first: group, cost, frequency, stable
+    frequencies : one row per group and size: group, size, frequency among the first `size`
+        groups of the sequences; empty if the method returns no sequence
+    chosen : mean number of groups selected on a record, q
+    records : number of records that were searched
     unusable : number of each other record -> why it could not be searched
 
     Examples
@@ -59,8 +59,8 @@ class Stability(StoredFields, InNotebooks):
     >>> table = pl.DataFrame({"a": [i % 7 for i in rows], "b": [i % 5 for i in rows]})
     >>> table = table.with_columns(c=pl.Series([i * i % 11 for i in rows]))
     >>> table = table.with_columns(y=2 * pl.col("a") + pl.Series([i * i * i % 9 for i in rows]))
-    >>> found = ds.stability(table, "y", size=1, records=50)
-    >>> found.stable, found.bound()
+    >>> result = ds.stability(table, "y", size=1, records=50)
+    >>> result.stable, result.bound()
     (['a'], 0.6666666666666666)
     """
 
@@ -75,10 +75,10 @@ class Stability(StoredFields, InNotebooks):
     unusable: Mapping[int, str]
 
     def __repr__(self) -> str:
-        left_out = f", {len(self.unusable)} unusable" if self.unusable else ""
+        unusable = f", {len(self.unusable)} unusable" if self.unusable else ""
         return (
             f"Stability({self.method}; {listed(self.stable)} in {self.threshold:.0%} of "
-            f"{self.records} records{left_out}; at most {self.bound():.2g} false expected)"
+            f"{self.records} records{unusable}; at most {self.bound():.2g} false expected)"
         )
 
     @property
@@ -87,7 +87,7 @@ class Stability(StoredFields, InNotebooks):
         return self.table.filter("stable")["group"].to_list()
 
     def bound(self, threshold: float | None = None) -> float:
-        """Return the most false groups that are expected among the stable: q^2 / ((2 t - 1) J).
+        """Return the bound q^2 / ((2 t - 1) J) on the expected number of false stable groups.
 
         Parameters
         ----------
@@ -99,30 +99,30 @@ class Stability(StoredFields, InNotebooks):
 
         Notes
         -----
-        Holds where false groups are chosen equally often and the method does no worse than a
-        draw (Meinshausen and Buehlmann 2010, theorem 1); of complementary halves without
-        either, where false is a group that a half chooses less often than one of J at random
-        (Shah and Samworth 2013, theorem 1). J counts all groups.
+        Holds if false groups are selected equally often and the method is no worse than
+        random (Meinshausen and Buehlmann 2010, theorem 1). For complementary halves it needs
+        neither, where false is a group that is selected on a half less often than at random
+        (Shah and Samworth 2013, theorem 1). J is the number of all groups.
         """
         share = self.threshold if threshold is None else threshold
         THRESHOLD.check("threshold", share)
         return self.chosen**2 / ((2.0 * share - 1.0) * self.table.height)
 
     def plot(self, *, most: int = 40) -> Any:
-        """Return a picture of how often each group is among the first so many.
+        """Plot how often each group is among the first groups, by size.
 
         Parameters
         ----------
-        most : groups that are drawn, those that are chosen most often
+        most : number of groups to plot, the most frequent
 
         Returns
         -------
-        Chart of altair. Its ``data`` is the DataFrame that is drawn: `frequencies`, and whether
+        Altair chart. Its ``data`` is the plotted DataFrame: `frequencies`, and whether
         the group is stable
 
         Raises
         ------
-        ArgumentError : the method makes no sequence, so that there is one size only
+        ArgumentError : the method returns no sequence, so that there is only one size
         EngineError : altair is not installed
         """
         if self.frequencies.is_empty():
@@ -132,42 +132,42 @@ class Stability(StoredFields, InNotebooks):
             self.frequencies, on="group", maintain_order="left_right"
         )
         among = "" if self.size is None else f" among the first {self.size}"
-        told = [
+        notes = [
             f"A row a group. {self.records} records; coloured groups are stable: chosen{among} in "
             f"at least {self.threshold:.0%} of them."
         ]
         if drawn.height < self.table.height:
-            told.append(f"The {most} most frequent of {self.table.height} groups.")
+            notes.append(f"The {most} most frequent of {self.table.height} groups.")
         title = f"{self.target}: how often {self.method} chooses each group"
-        return frequencies_of_sizes(frame, title, told)
+        return frequencies_of_sizes(frame, title, notes)
 
 
-#: What is drawn by default from a source that has no records yet.
+#: Default resampling of a source without records.
 DRAWING: dict[str, Any] = {"records": 100, "kind": "halves"}
 
 
 @shows(StabilityOptions, first=(METHOD, OF_METHOD))
 @warns_once
 def stability(problem: Spec, method: MethodOf = "anytime_sequence", **options: Any) -> Stability:
-    """Search many records of rows drawn anew, and count how often each group is chosen.
+    """Run a method on many resampled records, and count how often it selects each group.
 
     Returns
     -------
-    Stability: the frequency of each group, at every size where the method makes sequences; the
-    stable ones; and a bound on how many of these are expected to be false
+    Stability: the frequency of each group, at every size if the method returns sequences; the
+    stable groups; and a bound on the expected number of false ones among them
 
     Raises
     ------
-    ArgumentError : an option is unknown, not allowed, or needs rows; every record chooses all
-        groups; a Gram, which has no rows to draw
+    ArgumentError : an option is unknown, not allowed, or needs rows; all groups are selected on
+        every record; the source is a Gram, which has no rows to resample
     DataError : no record can be searched
     ColumnError, GroupError, SourceError : as `resample` and the method
 
     Notes
     -----
-    The scan of `resample`, and the method once a record. To keep the bound at v false groups, let
-    each record choose ``sqrt((2 threshold - 1) v J)`` of J groups: of 50 at 0.75 five for v = 1.
-    Groups that replace each other share their frequency: none of two copies is stable.
+    One scan of `resample`, then the method once per record. To bound the expected number of
+    false groups by v, set size to ``sqrt((2 threshold - 1) v J)`` of J groups: 5 of 50 at 0.75
+    and v = 1. Groups that replace each other share their frequency: of two copies none is stable.
 
     References
     ----------
@@ -185,50 +185,50 @@ def stability(problem: Spec, method: MethodOf = "anytime_sequence", **options: A
     >>> ds.stability(table, "y", size=1, records=50)
     Stability(anytime_sequence; a in 75% of 50 records; at most 0.67 false expected)
     """
-    own = {name: options.pop(name) for name in options_of(StabilityOptions) if name in options}
-    known = checked_options(StabilityOptions, "stability", own)
+    given = {name: options.pop(name) for name in options_of(StabilityOptions) if name in options}
+    checked = checked_options(StabilityOptions, "stability", given)
     method = checked_method(method, CHOOSING)
     check_options(method, [{}], options)
     refuse(problem, "stability")
-    target, size = problem.targets[0], known["size"]
-    drawn = _drawn(problem, known)
+    target, size = problem.targets[0], checked["size"]
+    drawn = _drawn(problem, checked)
     grams = {
         number: Gram.from_struct(record)
         for number, record in zip(drawn[RECORD], drawn["gram"].to_arrow(), strict=True)
     }
     if not grams:
         raise DataError("no record has a row")
-    every = _groups(next(iter(grams.values())), target, problem)
-    found: list[list[list[str]]] = []
+    groups = _groups(next(iter(grams.values())), target, problem)
+    choices: list[list[list[str]]] = []
     unusable: dict[int, str] = {}
-    with turns(len(grams), "records", known["callback"]) as turn:
+    with turns(len(grams), "records", checked["callback"]) as turn:
         for number, gram in grams.items():
             try:
                 result = uninterrupted(answer(problem.on_gram(gram), method, options))
-                found.append(_choices(result))
+                choices.append(_choices(result))
             except DataError as error:
                 unusable[number] = str(error)
             turn(None, None)
-    if not found:
+    if not choices:
         raise DataError(next(iter(unusable.values())))
     name = name_of_method(method)
-    return _counted(found, every, unusable, name, target, size, float(known["threshold"]))
+    return _counted(choices, groups, unusable, name, target, size, float(checked["threshold"]))
 
 
-def _drawn(problem: Spec, known: StabilityOptions) -> pl.DataFrame:
-    """Return the records that are searched."""
+def _drawn(problem: Spec, options: StabilityOptions) -> pl.DataFrame:
+    """Return the records to search: those of the source, or resampled."""
     source = problem.source
-    named = cast(Mapping[str, Any], known)
-    asked = {name: named[name] for name in ("records", "kind", "key")}
+    values = cast(Mapping[str, Any], options)
+    given = {name: values[name] for name in ("records", "kind", "key")}
     if isinstance(source, pl.DataFrame) and {RECORD, "gram"} <= set(source.columns):
         read = {name: getattr(problem, name) for name in ("weight", "rows", "terms")}
         policy = {"null_policy": None if problem.null_policy == "skip" else problem.null_policy}
-        drawn = {"seed": problem.seed or None}
-        for name, value in {**asked, **read, **policy, **drawn}.items():
+        seed = {"seed": problem.seed or None}
+        for name, value in {**given, **read, **policy, **seed}.items():
             if value is not None:
                 raise ArgumentError(f"{name} is {shown(value)}; the source has its records already")
         return source.select(RECORD, "gram").drop_nulls()
-    drawing = DRAWING | {name: value for name, value in asked.items() if value is not None}
+    drawing = DRAWING | {name: value for name, value in given.items() if value is not None}
     drawing |= {"seed": problem.seed, "weight": problem.weight}
     if parts_in(source) is not None:
         return resample(cast(Any, source), null_policy=problem.null_policy, **drawing)
@@ -246,7 +246,7 @@ def _groups(gram: Gram, target: str, problem: Spec) -> Groups:
 
 
 def _choices(result: Any) -> list[list[str]]:
-    """Return what is chosen with at most 1, 2, ... groups, and in the end; else the end alone."""
+    """Return the best selections of at most 1, 2, ... groups, and the last one."""
     if isinstance(result, Selected):
         return [result.groups]
     if not isinstance(result, Prefixes) or isinstance(result, JointSequence):
@@ -255,49 +255,49 @@ def _choices(result: Any) -> list[list[str]]:
             "or a Selected"
         )
     names = result.groups.names
-    held = [held_after(result.records[:step]) for step in range(len(result.records) + 1)]
+    groups_after = [held_after(result.records[:step]) for step in range(len(result.records) + 1)]
     best: dict[int, int] = {}
-    for step, (groups, value) in enumerate(zip(held, result.explained, strict=True)):
-        before = best.get(len(groups))
-        if before is None or value > result.explained[before]:
-            best[len(groups)] = step
-    most = max(best)
-    sizes = [max(size for size in best if size <= limit) for limit in range(1, most + 1)]
-    ways = [held[best[size]] for size in sizes] + [held[-1]]
-    return [[names[group] for group in groups] for groups in ways]
+    for step, (numbers, value) in enumerate(zip(groups_after, result.explained, strict=True)):
+        earlier = best.get(len(numbers))
+        if earlier is None or value > result.explained[earlier]:
+            best[len(numbers)] = step
+    largest = max(best)
+    sizes = [max(size for size in best if size <= limit) for limit in range(1, largest + 1)]
+    selections = [groups_after[best[size]] for size in sizes] + [groups_after[-1]]
+    return [[names[group] for group in numbers] for numbers in selections]
 
 
 def _counted(
-    found: list[list[list[str]]],
-    every: Groups,
+    choices: list[list[list[str]]],
+    groups: Groups,
     unusable: dict[int, str],
     name: str,
     target: str,
     size: int | None,
     threshold: float,
 ) -> Stability:
-    """Return the frequencies of what some records chose."""
-    most = max(len(choices) - 1 for choices in found)
+    """Count the selections of all records."""
+    most = max(len(record) - 1 for record in choices)
     if size is not None and not most:
         raise ArgumentError(f"size is {size}; {name} makes no sequence: limit it by its options")
 
-    def at(choices: list[list[str]], limit: int | None) -> list[str]:
-        return choices[-1] if limit is None else choices[min(limit, len(choices) - 1) - 1]
+    def selected(record: list[list[str]], limit: int | None) -> list[str]:
+        return record[-1] if limit is None else record[min(limit, len(record) - 1) - 1]
 
     def share(limit: int | None) -> list[float]:
-        counts = Counter(group for choices in found for group in at(choices, limit))
-        return [counts[group] / len(found) for group in every.names]
+        counts = Counter(group for record in choices for group in selected(record, limit))
+        return [counts[group] / len(choices) for group in groups.names]
 
-    chosen = sum(len(at(choices, size)) for choices in found) / len(found)
-    if chosen == len(every.names):
+    chosen = sum(len(selected(record, size)) for record in choices) / len(choices)
+    if chosen == len(groups.names):
         raise ArgumentError(
-            f"every record chooses all {len(every.names)} groups; give size, or limit {name} by "
+            f"every record chooses all {len(groups.names)} groups; give size, or limit {name} by "
             "its options"
         )
-    table = pl.DataFrame({"group": every.names, "cost": every.costs, "frequency": share(size)})
+    table = pl.DataFrame({"group": groups.names, "cost": groups.costs, "frequency": share(size)})
     table = table.with_columns(stable=pl.col("frequency") >= threshold)
     sizes = [
-        pl.DataFrame({"group": every.names, "size": limit, "frequency": share(limit)})
+        pl.DataFrame({"group": groups.names, "size": limit, "frequency": share(limit)})
         for limit in range(1, most + 1)
     ]
     nothing = {"group": pl.String, "size": pl.Int64, "frequency": pl.Float64}
@@ -309,6 +309,6 @@ def _counted(
         table=table.sort("frequency", descending=True, maintain_order=True),
         frequencies=pl.concat([pl.DataFrame(schema=nothing), *sizes], how="vertical_relaxed"),
         chosen=chosen,
-        records=len(found),
+        records=len(choices),
         unusable=unusable,
     )

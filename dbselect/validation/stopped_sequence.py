@@ -1,4 +1,4 @@
-"""A sequence that goes on as long as rows held out are predicted better."""
+"""Stop a sequence early, when the predictions of held-out rows no longer improve."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,13 +26,13 @@ from dbselect.validation.segments import fold_records
 
 @dataclass(frozen=True, eq=False)
 class StoppedSequence(StoredFields, InNotebooks):
-    """What searches of the other folds score on each fold, and the sequence of all rows.
+    """A sequence of all rows, with cross-validated scores of its length.
 
     Parameters
     ----------
-    sequence : of all folds together, as long as the searches
+    sequence : of all folds together, of the same length as the searches
     validation : the scores of each step
-    patience : steps without a better score after which the searches ended
+    patience : number of steps without a better score after which the searches stopped
     choice : ``"one_standard_error"`` or ``"best"``
 
     Examples
@@ -41,10 +41,10 @@ class StoppedSequence(StoredFields, InNotebooks):
     >>> import polars as pl
     >>> table = pl.DataFrame({"a": range(40), "b": [1, -1] * 20})
     >>> table = table.with_columns(y=2 * pl.col("a") + (pl.col("a") % 7))
-    >>> found = ds.Problem(table, "y").stopped_sequence(folds=5, patience=1)
-    >>> found
+    >>> stopped = ds.Problem(table, "y").stopped_sequence(folds=5, patience=1)
+    >>> stopped
     StoppedSequence(y; 1 of 2 steps; held-out r2 0.9901; spent 1)
-    >>> found.model().columns
+    >>> stopped.model().columns
     ['a']
     """
 
@@ -69,15 +69,15 @@ class StoppedSequence(StoredFields, InNotebooks):
 
     @property
     def step(self) -> int:
-        """The step that is chosen, of the sequence of all rows."""
+        """The chosen step of the sequence of all rows."""
         chosen = int(self.validation.table.filter(self.choice)["step"].item())
         return min(chosen, len(self.sequence.spent) - 1)
 
     @property
     def steps(self) -> pl.DataFrame:
-        """The steps of the sequence, each with the scores of searches of so many steps.
+        """The steps of the sequence, with the held-out scores of searches of the same length.
 
-        held_out_r2, held_out_mse and held_out_std_error, that of mse, are means over the folds;
+        held_out_r2, held_out_mse and held_out_std_error, of the mse, are means over the folds;
         chosen is true for one row.
         """
         scores = self.validation.table.select(
@@ -91,23 +91,23 @@ class StoppedSequence(StoredFields, InNotebooks):
         return self.sequence.model(self.step)
 
     def plot(self, measure: str = "r2") -> Any:
-        """Return the picture of `CrossValidation.plot`."""
+        """Plot the held-out scores, as `CrossValidation.plot`."""
         return self.validation.plot(measure)
 
 
-#: Groups that the first searches take; where that is too few, the next take twice as many.
+#: Groups of the first searches; if these are too few, the next searches take twice as many.
 FIRST_GROUPS = 8
 
 
 @shows(StoppedOptions, first=(OF_METHOD,))
 @warns_once
 def stopped_sequence(problem: Spec, **options: Any) -> StoppedSequence:
-    """Order groups until rows held out are predicted no better, and choose the step.
+    """Order groups until held-out rows are predicted no better, and choose the step.
 
-    For each fold the search runs anew on the other folds, and each of its steps is scored on the
-    fold, whose rows it has not seen. One search of all rows, scored on parts of them, would have
-    seen what it is judged by: its scores only rise. When for `patience` steps the mean score is
-    no better than before, the searches end, and that of all rows takes as many steps.
+    For each fold the search runs on the other folds, and each of its steps is scored on the
+    fold. (One search of all rows, scored on parts of them, would be scored on its own training
+    rows, where scores only rise.) When the mean score has not improved for `patience` steps,
+    the searches stop, and the search of all rows takes the same number of steps.
 
     Returns
     -------
@@ -115,23 +115,23 @@ def stopped_sequence(problem: Spec, **options: Any) -> StoppedSequence:
 
     Raises
     ------
-    ArgumentError : patience, choice or an option out of range; a family, of which every score
-        is passes over the table: `cross_validate` has it; records of several segments
+    ArgumentError : patience, choice or an option out of range; a family, for which scores need
+        passes over the table: use `cross_validate`; records of several segments
     DataError : fewer than two folds have usable rows, or the target is constant
     ColumnError, GroupError, SourceError : as `cross_validate`
 
     Notes
     -----
-    The score of step k is that of searches for k groups, which may differ from fold to fold: it
-    decides how many to take, and estimates how well the search does. The model is that of all rows.
-    A search of s steps for each fold and for all, each begun anew when there are twice as many:
-    at most some four times what the last ones cost. A wide table is so searched to a few steps
-    only; `cross_validate` makes every step.
+    The score of step k is the mean over searches for k groups, which may differ between folds: it
+    decides the number of groups, and estimates how well the search does. The model uses all rows.
+    One search of s steps for each fold and for all rows, restarted whenever s doubles:
+    at most about four times the cost of the last searches. A wide table is thus searched for a
+    few steps only; `cross_validate` takes every step.
 
     References
     ----------
     Hastie, Tibshirani, Friedman (2009), The Elements of Statistical Learning, section 7.10,
-    whose 7.10.2 is on searches that have seen the rows.
+    where 7.10.2 is on searches that have used the held-out rows.
 
     Examples
     --------
@@ -139,55 +139,55 @@ def stopped_sequence(problem: Spec, **options: Any) -> StoppedSequence:
     >>> import polars as pl
     >>> table = pl.DataFrame({"a": range(40), "b": [1, -1] * 20})
     >>> table = table.with_columns(y=2 * pl.col("a") + (pl.col("a") % 7))
-    >>> found = ds.Problem(ds.gram_by(table, fold=5), "y").stopped_sequence(patience=1)
-    >>> found.steps.select("group", pl.col("held_out_mse").round(2), "chosen").rows()
+    >>> stopped = ds.Problem(ds.gram_by(table, fold=5), "y").stopped_sequence(patience=1)
+    >>> stopped.steps.select("group", pl.col("held_out_mse").round(2), "chosen").rows()
     [(None, 587.06, False), ('a', 4.1, True), ('b', 4.31, False)]
     """
     own = {name: options.pop(name) for name in options_of(StoppedOptions) if name in options}
-    known = checked_options(StoppedOptions, "stopped_sequence", own)
+    checked = checked_options(StoppedOptions, "stopped_sequence", own)
     check_options("anytime_sequence", [{}], options)
     refuse(problem, "stopped_sequence")
-    patience, max_groups = known["patience"], known["max_groups"]
-    folding = folding_of(known["folds"], known["key"], problem.seed, "folds")
+    patience, max_groups = checked["patience"], checked["max_groups"]
+    folding = folding_of(checked["folds"], checked["key"], problem.seed, "folds")
     folds = fold_records(problem, folding, patterns_read(problem))
-    read = problem.replace(
+    on_folds = problem.replace(
         source=folds, weight=None, null_policy="skip", rows=None, terms=None, gram="auto"
     )
 
-    def scored(most: int) -> CrossValidation:
-        found = cross_validate(read, "anytime_sequence", max_groups=most, **options)
-        if found.keys:
+    def scores_of(k: int) -> CrossValidation:
+        validation = cross_validate(on_folds, "anytime_sequence", max_groups=k, **options)
+        if validation.keys:
             raise ArgumentError(
-                f"source has segments, by {found.keys}; give the folds of one of them"
+                f"source has segments, by {validation.keys}; give the folds of one of them"
             )
-        if found.best.is_empty():
-            raise DataError(found.table["reason"][0])
-        return found
+        if validation.best.is_empty():
+            raise DataError(validation.table["reason"][0])
+        return validation
 
-    most = FIRST_GROUPS if max_groups is None else min(FIRST_GROUPS, max_groups)
+    k = FIRST_GROUPS if max_groups is None else min(FIRST_GROUPS, max_groups)
     while True:
-        found = scored(most)
-        end = _end(found, patience)
-        limit = max_groups is not None and most >= max_groups
-        if end is not None or limit or found.table["step"].to_numpy().max() < most:
+        validation = scores_of(k)
+        end = _end(validation, patience)
+        is_last = max_groups is not None and k >= max_groups
+        if end is not None or is_last or validation.table["step"].to_numpy().max() < k:
             break
-        most = 2 * most if max_groups is None else min(2 * most, max_groups)
-    if end is not None and end < most:
-        most = max(end, 1)
-        found = scored(most)  # the choice is among the steps up to the end
-    whole = problem.on_gram(found.sources[0][1])
-    sequence: Any = uninterrupted(answer_of(whole, "anytime_sequence", max_groups=most, **options))
-    return StoppedSequence(sequence, found, patience, known["choice"])
+        k = 2 * k if max_groups is None else min(2 * k, max_groups)
+    if end is not None and end < k:
+        k = max(end, 1)
+        validation = scores_of(k)  # choose among the steps up to the end
+    full = problem.on_gram(validation.sources[0][1])
+    sequence: Any = uninterrupted(answer_of(full, "anytime_sequence", max_groups=k, **options))
+    return StoppedSequence(sequence, validation, patience, checked["choice"])
 
 
-def _end(found: CrossValidation, patience: int) -> int | None:
-    """Return the step by which no other was better for so many; None if there is none."""
-    best, since = float("inf"), 0
-    for step, mse in found.table.sort("step").select("step", "mse").iter_rows():
+def _end(validation: CrossValidation, patience: int) -> int | None:
+    """Return the first step with no improvement in the last `patience` steps, or None."""
+    best, steps_since = float("inf"), 0
+    for step, mse in validation.table.sort("step").select("step", "mse").iter_rows():
         if mse < best:
-            best, since = mse, 0
+            best, steps_since = mse, 0
         else:
-            since += 1
-        if since == patience:
+            steps_since += 1
+        if steps_since == patience:
             return int(step)
     return None

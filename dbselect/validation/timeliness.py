@@ -1,4 +1,4 @@
-"""Sequences beside each other: the best sets of all, and curves that share a cut."""
+"""Compare sequences by timeliness, and with the oracle order of their gains."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -24,9 +24,9 @@ from dbselect.validation.scoring.evaluate import evaluate
 
 
 def oracle(curve: Curve) -> pl.DataFrame:
-    """Return the curve with its groups reordered by falling gain per cost.
+    """Reorder the groups of a curve by decreasing gain per cost.
 
-    Each group keeps the gain that it had: what no order of these gains could beat.
+    Each group keeps its gain, so that this is an upper bound for any order of these gains.
 
     Parameters
     ----------
@@ -34,11 +34,11 @@ def oracle(curve: Curve) -> pl.DataFrame:
 
     Returns
     -------
-    DataFrame: step, spent, explained, and group where the curve has it
+    DataFrame: step, spent, explained, and group if the curve has it
 
     Raises
     ------
-    ArgumentError : a group was removed, so that gains belong to no one group
+    ArgumentError : the curve removes a group, so that gains do not belong to single groups
 
     References
     ----------
@@ -80,48 +80,48 @@ def compare(
     weight: str | None = None,
     final: float | None = None,
 ) -> Comparison:
-    """Return the timeliness of several sequences, cut at one cost and height.
+    """Compare the timeliness of several sequences, cut at one cost and height.
 
     Parameters
     ----------
-    sequences : name -> Sequence of any family, AnytimePredictor, which needs `data`, or a
+    sequences : name -> Sequence of any family; AnytimePredictor, which needs `data`; or a
         DataFrame, of `oracle` or some rows of `Simulation.table`
-    reference : the name whose stopping cost cuts all; default: the first
-    fraction : 0 to 1; default: the plateau of the reference
-    data : other data on which to judge, as in `evaluate`: a table, or of linear sequences
+    reference : the name whose stopping cost cuts all curves; default: the first
+    fraction : 0 to 1, of the final height; default: the plateau of the reference
+    data : other data for the evaluation, as in `evaluate`: a table, or for linear sequences
         a Gram or record; default: the rows of each search
-    weight : of a table, column of row weights
-    final : > 0, height of the rectangles that areas are shares of: 1 takes the target's
-        variance, as the figures of the paper do; default: the reference's greatest height, which
+    weight : column of row weights in a table
+    final : > 0, the height that areas are divided by: 1 is the target's variance,
+        as in the figures of the paper; default: the reference's greatest height, which
         on the rows of its search is the final one
 
     Returns
     -------
-    Comparison, whose ``table`` has one row a sequence: name, timeliness, stopping_cost and
-    stopping_explained, where the sequence itself reaches the fraction on its own rows and
-    what it explains there, explained at the end, fraction; ``plot()`` draws all curves
+    Comparison, whose ``table`` has one row per sequence: name; timeliness; stopping_cost and
+    stopping_explained, the cost at which the sequence reaches the fraction on the rows of its
+    search, and its height there; explained at the end; fraction. ``plot()`` draws all curves
 
     Raises
     ------
-    ArgumentError : there is no sequence by name, or no reference of that name; `final` is
+    ArgumentError : `sequences` is no mapping or empty, or lacks the reference; `final` is
         not above 0; `data` or `weight` as in `evaluate`
 
     Notes
     -----
     The stopping cost comes from the rows of the search, as in the paper; with `data` the
-    areas and heights are those on the other data. A DataFrame is judged as it is. Where no
-    sequence explains anything before the stopping cost, as a first group that brings all of it, all
-    are cut where the longest ends, and heights are shares of the greatest of all.
-    Linear sequences explain variance, those through the origin squares about 0, and those of a
-    family deviance: areas under them are on different scales.
+    areas and heights are those on the other data. A DataFrame is used as it is. If no sequence
+    explains anything before the stopping cost, as when one first group explains all, the curves
+    are cut where the longest ends, and heights are divided by the greatest of all.
+    Linear sequences explain variance, those through the origin squares about 0, and those with a
+    family deviance: their areas are on different scales.
 
     Examples
     --------
     >>> import dbselect as ds
     >>> import polars as pl
     >>> curve = pl.DataFrame({"spent": [0.0, 1.0, 2.0], "explained": [0.0, 0.1, 0.9]})
-    >>> found = ds.compare({"found": curve, "oracle": ds.reference.oracle(curve)}, fraction=1.0)
-    >>> found  # 0.1 / 1.8 and 0.8 / 1.8
+    >>> both = ds.compare({"found": curve, "oracle": ds.reference.oracle(curve)}, fraction=1.0)
+    >>> both  # 0.1 / 1.8 and 0.8 / 1.8
     Comparison(found, oracle; cut at cost 2; timeliness 0.0556, 0.4444)
     """
     if not isinstance(sequences, Mapping):
@@ -136,7 +136,7 @@ def compare(
     sequences = {name: _curve_of(name, curve, data) for name, curve in sequences.items()}
     if final is not None:
         POSITIVE.check("final", final)
-    at = plateau(sequences[first]) if fraction is None else fraction
+    reached = plateau(sequences[first]) if fraction is None else fraction
     if data is None and weight is not None:
         raise ArgumentError(
             f"weight is {weight!r}; it is of the table in data, and data is missing"
@@ -148,23 +148,23 @@ def compare(
             for name, curve in sequences.items()
             if not isinstance(curve, pl.DataFrame)
         }
-    served = {name: longest_heights(*points(curve)) for name, curve in judged.items()}
-    cut = stopping_cost(sequences[first], at)
-    height = float(served[first][1].max()) if final is None else final
+    heights = {name: longest_heights(*points(curve)) for name, curve in judged.items()}
+    cut = stopping_cost(sequences[first], reached)
+    height = float(heights[first][1].max()) if final is None else final
     if not any(share_of(curve, cut, height) for curve in judged.values()):
-        cut = max(float(spent[-1]) for spent, _ in served.values())
-        height = max(float(one.max()) for _, one in served.values()) if final is None else final
+        cut = max(float(spent[-1]) for spent, _ in heights.values())
+        height = max(float(h.max()) for _, h in heights.values()) if final is None else final
     rows = []
     for name, curve in sequences.items():
-        cost = stopping_cost(curve, at)
+        cost = stopping_cost(curve, reached)
         rows.append(
             {
                 "name": name,
                 "timeliness": share_of(judged[name], cut, height),
                 "stopping_cost": cost,
                 "stopping_explained": explained_at(judged[name], cost),
-                "explained": float(served[name][1][-1]),
-                "fraction": at,
+                "explained": float(heights[name][1][-1]),
+                "fraction": reached,
             }
         )
     curves = pl.concat([_named(name, curve) for name, curve in judged.items()])
@@ -172,7 +172,7 @@ def compare(
 
 
 def _curve_of(name: str, curve: Any, data: Any) -> Curve:
-    """Return a curve as it is; of a predictor that of buying row by row on the other data."""
+    """Return a curve as it is; simulate a predictor row by row on the other data."""
     if not isinstance(curve, AnytimePredictor):
         return cast(Curve, curve)
     if data is None:
@@ -181,7 +181,7 @@ def _curve_of(name: str, curve: Any, data: Any) -> Curve:
 
 
 def _named(name: str, curve: Curve) -> pl.DataFrame:
-    """Return a curve as rows under its name."""
+    """Return the rows of a curve, with its name."""
     table = curve_table(curve)
     group = pl.col("group") if "group" in table.columns else pl.lit(None)
     return table.select(

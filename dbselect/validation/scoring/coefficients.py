@@ -1,4 +1,4 @@
-"""The coefficients of every prefix of any result, as arrays."""
+"""Coefficients of every prefix of a result, as arrays."""
 
 from typing import Any
 
@@ -11,18 +11,18 @@ from dbselect.results.sequence import Sequence
 from dbselect.validation.scoring.metrics import Numbers
 
 
-def coefficients_of(found: Any) -> tuple[Numbers, Numbers]:
-    """Return intercepts, (M, K), and coefficients, (M, D, K), of M prefixes; K predictors."""
-    if isinstance(found, JointSequence | JointModel):
-        of_each = zip(*map(coefficients_of, found.responses.values()), strict=True)
-        intercept, coef = (np.concatenate(parts, axis=-1) for parts in of_each)
+def coefficients_of(result: Any) -> tuple[Numbers, Numbers]:
+    """Return intercepts (M, K) and coefficients (M, D, K) of M prefixes with K predictors."""
+    if isinstance(result, JointSequence | JointModel):
+        arrays = zip(*map(coefficients_of, result.responses.values()), strict=True)
+        intercept, coef = (np.concatenate(parts, axis=-1) for parts in arrays)
         return intercept, coef
-    if isinstance(found, GlmSequence):
-        return found.intercept, found.coef
-    if isinstance(found, Sequence):
-        return found.intercept[:, None], found.coef[:, :, None]
-    classes = getattr(found, "classes", ())
-    constants = [found.intercept[k] for k in classes] or [found.intercept]
-    each = [found.coefficients[k] for k in classes] or [found.coefficients]
-    coef = np.array([list(own.values()) for own in each], dtype=np.float64)
+    if isinstance(result, GlmSequence):
+        return result.intercept, result.coef
+    if isinstance(result, Sequence):
+        return result.intercept[:, None], result.coef[:, :, None]
+    classes = getattr(result, "classes", ())
+    constants = [result.intercept[class_] for class_ in classes] or [result.intercept]
+    by_class = [result.coefficients[class_] for class_ in classes] or [result.coefficients]
+    coef = np.array([list(coefficients.values()) for coefficients in by_class], dtype=np.float64)
     return np.array([constants], dtype=np.float64), coef.T[None]

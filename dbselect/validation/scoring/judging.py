@@ -1,6 +1,6 @@
-"""Every prefix of a result on every row of a table, in one pass.
+"""Score every prefix of a result on the rows of a table, in one pass.
 
-Measures of order keep of each row 8 (M + 2) bytes, of K classes 8 K (M + 1) + 8, and its key.
+Metrics that sort rows keep 8 (M + 2) bytes a row, with K classes 8 K (M + 1) + 8, and its key.
 """
 
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ from dbselect.validation.scoring.metrics import SUMMED, Numbers, RowsSeen
 from dbselect.validation.scoring.reading import RowReading, Sums, UsedRows, fields_read
 from dbselect.validation.unknown import warn_of_share
 
-#: What can be judged: one response.
+#: Results of one response, which metrics can score.
 Measurable = LinearSequence | Model | GlmSequence | GlmModel
 
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """What is kept of n rows whose order counts."""
+    """Scores, targets, weights and keys of n rows, for metrics that sort them."""
 
     score: Numbers  # shape (R, n, M)
     y: Numbers  # shape (R, n)
@@ -44,7 +44,7 @@ class Ranked:
 
 @dataclass(eq=False)
 class Spread:
-    """Weight, means and sums of squared deviations of some numbers, added by Chan's formula."""
+    """Weight, means and sums of squared deviations, merged by Chan's formula."""
 
     weight: float
     mean: Vector
@@ -62,24 +62,24 @@ class Spread:
 
 @dataclass(eq=False, kw_only=True)
 class RowSums(Sums):
-    """Sums over some rows, as M prefixes see them."""
+    """Sums over rows for M prefixes."""
 
-    known: Vector  # shape (C,), weight of the rows whose level of each category the fit has seen
-    of_kind: Numbers  # shape (kinds, M), sums of what the rows add
+    seen_weight: Vector  # shape (C,), weight of the rows with a level of the fit, by category
+    of_kind: Numbers  # shape (kinds, M), sums of each kind of contribution
     target: Spread  # of the R responses
-    summed: float = 0.0  # of what the null deviance of the family needs
+    summed: float = 0.0  # the family's sum for its null deviance
     refused: int = 0  # rows whose target is not allowed
-    ranked: list[Ranked] = field(default_factory=list)  # what is kept of rows whose order counts
+    ranked: list[Ranked] = field(default_factory=list)  # rows to sort
 
 
 @dataclass(frozen=True)
 class Judging(RowReading):
-    """What to sum over the rows of a table; the predictors are K of each of M prefixes."""
+    """Sums over the rows of a table for M prefixes of K predictors each."""
 
-    # C predictors that are 1 where the fit has seen a category's level; None of no category
-    known: LinearPredictors | None
+    # C predictors, 1 where the category's level was in the fit; None without categories
+    level_seen: LinearPredictors | None
     kinds: tuple[str, ...]  # keys of `SUMMED`
-    is_ranked: bool  # whether the order of the rows counts
+    is_ranked: bool  # whether some metric sorts the rows
     zero_one: bool  # whether the target must be 0 or 1
 
     @property
@@ -91,41 +91,41 @@ class Judging(RowReading):
         """Return the sums over no rows."""
         responses = np.zeros(max(len(self.classes), 1))
         return RowSums(
-            known=np.zeros(0 if self.known is None else len(self.known.each)),
+            seen_weight=np.zeros(0 if self.level_seen is None else len(self.level_seen.each)),
             of_kind=np.zeros((len(self.kinds), self.prefixes)),
             target=Spread(0.0, responses, responses),
         )
 
     def predicted(self, batch: pl.DataFrame) -> Matrix:
-        """Return the predictors of all rows, then which levels of categories are known."""
-        found = self.predictors.predict(batch, handle_unknown="mean")
-        if self.known is None:
-            return found
-        return np.hstack([found, self.known.predict(batch, handle_unknown="mean")])
+        """Return the linear predictors of all rows, then whether each level was in the fit."""
+        predictions = self.predictors.predict(batch, handle_unknown="mean")
+        if self.level_seen is None:
+            return predictions
+        return np.hstack([predictions, self.level_seen.predict(batch, handle_unknown="mean")])
 
     def sum_up(self, sums: RowSums, rows: UsedRows) -> None:
         """Set the sums over rows."""
         y, weight = rows.y, rows.weight
-        found, known = np.hsplit(rows.found, [len(self.predictors.each)])
-        eta = np.moveaxis(found.reshape(len(found), self.prefixes, -1), 2, 0)
-        seen = RowsSeen(self.told, eta, y[:, :, None])
-        sums.known = weight @ known
+        eta_of_columns, level_seen = np.hsplit(rows.predictions, [len(self.predictors.each)])
+        eta = np.moveaxis(eta_of_columns.reshape(len(eta_of_columns), self.prefixes, -1), 2, 0)
+        rows_seen = RowsSeen(self.formulas, eta, y[:, :, None])
+        sums.seen_weight = weight @ level_seen
         mean = y @ weight / sums.weight
         sums.target = Spread(sums.weight, mean, (y - mean[:, None]) ** 2 @ weight)
-        family = seen.family
+        family = rows_seen.family
         refused = BINOMIAL.refused if self.zero_one else family.refused
         if self.classes:
             sums.refused = int((y.sum(axis=0) == 0).sum())
         elif refused is not None:
-            sums.refused = int(seen.of_response(refused).sum())
+            sums.refused = int(rows_seen.of_response(refused).sum())
         if not sums.refused:
             if family.summed is not None:
-                sums.summed = float(weight @ seen.of_response(family.summed))
+                sums.summed = float(weight @ rows_seen.of_response(family.summed))
             for number, kind in enumerate(self.kinds):
-                sums.of_kind[number] = weight @ SUMMED[kind](seen)
+                sums.of_kind[number] = weight @ SUMMED[kind](rows_seen)
         if self.is_ranked:
-            # A mean of one number rises with its predictor, which has more digits near 0 and 1.
-            score = np.ascontiguousarray(seen.means if self.classes else eta)
+            # The mean rises with its linear predictor, which keeps more digits near 0 and 1.
+            score = np.ascontiguousarray(rows_seen.means if self.classes else eta)
             key = rows.keys.to_series() if self.keys else None
             sums.ranked.append(Ranked(score, y, weight, key))
 
@@ -135,7 +135,7 @@ class Judging(RowReading):
 
 
 def judged(
-    found: Measurable,
+    result: Measurable,
     data: Any,
     kinds: Sequence[str],
     weight: str | None,
@@ -143,25 +143,25 @@ def judged(
     key: str | None = None,
     is_ranked: bool = False,
     zero_one: bool = False,
-    without: bool = False,
+    offset_alone: bool = False,
 ) -> tuple[Judging, RowSums, Any]:
-    """Sum over the rows that all prefixes can predict; `without` adds one of the offset alone."""
-    offsets = found.offsets if isinstance(found, GlmSequence | GlmModel) else Offset()
-    names, fixed = list(found.columns), offsets.coefficients
+    """Sum over the rows that all prefixes can predict, and for a model of the offset alone."""
+    offsets = result.offsets if isinstance(result, GlmSequence | GlmModel) else Offset()
+    names, fixed = list(result.columns), offsets.coefficients
     each = [
-        Predictor(constant, fixed | dict(zip(names, own, strict=True)))
-        for intercepts, coef in zip(*coefficients_of(found), strict=True)
-        for constant, own in zip(intercepts.tolist(), coef.T.tolist(), strict=True)
+        Predictor(constant, fixed | dict(zip(names, slopes, strict=True)))
+        for intercepts, coef in zip(*coefficients_of(result), strict=True)
+        for constant, slopes in zip(intercepts.tolist(), coef.T.tolist(), strict=True)
     ]
-    if without:
-        classes = max(len(getattr(found, "classes", ())), 1)
+    if offset_alone:
+        classes = max(len(getattr(result, "classes", ())), 1)
         each += [Predictor(0.0, fixed | dict.fromkeys(names, 0.0))] * classes
-    terms = offsets.with_log(found.terms.of({*names, *fixed}))
+    terms = offsets.with_log(result.terms.of({*names, *fixed}))
     keys = {} if key is None else {key: "key"}
-    reading, table = fields_read(found, LinearPredictors(each, terms), data, weight, keys)
+    reading, table = fields_read(result, LinearPredictors(each, terms), data, weight, keys)
     judging = Judging(
-        **reading | {"predictors": LinearPredictors(each, _with_some_shares(terms))},
-        known=_known(list(each[0].coefficients), terms),
+        **reading | {"predictors": LinearPredictors(each, _fill_shares(terms))},
+        level_seen=_level_predictors(list(each[0].coefficients), terms),
         kinds=tuple(dict.fromkeys(kinds)),
         is_ranked=is_ranked,
         zero_one=zero_one,
@@ -170,35 +170,35 @@ def judged(
     if sums.rows == 0:
         raise DataError(no_rows(sums.skipped))
     if sums.refused:
-        raise DataError(f"target '{found.target}' has a value that is not {_allowed(judging)}")
-    for category, known in zip(found.terms.of(names).categories, sums.known, strict=True):
-        warn_of_share(category, float(known) / sums.weight)
+        raise DataError(f"target '{result.target}' has a value that is not {_allowed(judging)}")
+    for category, seen in zip(result.terms.of(names).categories, sums.seen_weight, strict=True):
+        warn_of_share(category, float(seen) / sums.weight)
     missing = {str(name): count for name, count in sums.missing.items() if name is not None}
     warn_of_skipped(sums.rows, sums.skipped, missing, weighted=weight is not None)
     return judging, sums, table
 
 
-def beside_steps(found: Measurable, columns: dict[str, Any]) -> pl.DataFrame:
-    """Return columns beside the steps of a sequence; of one model beside what it costs."""
-    if isinstance(found, Model | GlmModel):
-        return pl.select(spent=pl.lit(found.spent)).with_columns(**columns)
-    return found.steps.select("step", "action", "group", "spent").with_columns(**columns)
+def beside_steps(result: Measurable, columns: dict[str, Any]) -> pl.DataFrame:
+    """Add columns to the steps of a sequence, or to the cost of a model."""
+    if isinstance(result, Model | GlmModel):
+        return pl.select(spent=pl.lit(result.spent)).with_columns(**columns)
+    return result.steps.select("step", "action", "group", "spent").with_columns(**columns)
 
 
-def _known(names: Sequence[str], terms: Terms) -> LinearPredictors | None:
-    """Return a predictor a category: 1 where the fit has seen the level, 0 of another level."""
-    each = []
+def _level_predictors(names: Sequence[str], terms: Terms) -> LinearPredictors | None:
+    """Return a predictor per category: 1 for a level of the fit, 0 for another level."""
+    predictors = []
     for category in terms.categories:
-        own = {*category.marked_names}
-        each.append(Predictor(0.0, {name: float(name in own) for name in names}))
-    return LinearPredictors(each, terms.with_shares({})) if each else None
+        marked = {*category.marked_names}
+        predictors.append(Predictor(0.0, {name: float(name in marked) for name in names}))
+    return LinearPredictors(predictors, terms.with_shares({})) if predictors else None
 
 
-def _with_some_shares(terms: Terms) -> Terms:
-    """Return terms with 0 for shares not known; a row that needs one is refused when met."""
-    nothing = zip(terms.categories, terms.with_shares({}).categories, strict=True)
-    some = (one if one.shares is not None else other for one, other in nothing)
-    return replace(terms, categories=tuple(some))
+def _fill_shares(terms: Terms) -> Terms:
+    """Set missing level shares to 0; a row that would need them is refused later."""
+    both = zip(terms.categories, terms.with_shares({}).categories, strict=True)
+    categories = (one if one.shares is not None else filled for one, filled in both)
+    return replace(terms, categories=tuple(categories))
 
 
 def _allowed(judging: Judging) -> str:
@@ -206,5 +206,5 @@ def _allowed(judging: Judging) -> str:
         return f"one of the model's classes {list(judging.classes)}"
     if judging.zero_one:
         return "0/1 or boolean, as an auc and an accuracy of linear models need"
-    family = judging.told
+    family = judging.formulas
     return f"{family.allowed}, as a {family.name} target must be"

@@ -1,4 +1,4 @@
-"""Metrics of every prefix on the rows of a table, against what it costs."""
+"""Metrics of every prefix on the rows of a table, against its cost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,15 +23,15 @@ from dbselect.validation.unknown import ROUNDING_SHARE
 
 @dataclass(frozen=True, eq=False)
 class Evaluation(InNotebooks):
-    """Metrics of every prefix on some rows.
+    """Metrics of every prefix on other rows.
 
     Parameters
     ----------
-    table : one row a step: step, action, group, spent, and each metric by its name; of one
+    table : one row per step: step, action, group, spent, and each metric by its name; for a
         model one row: spent and the metrics
-    target : what is predicted
+    target : the column that is predicted
     metrics : names of the metrics
-    rows, skipped : that were judged, and left out
+    rows, skipped : number of rows used and skipped
     queries : number of keys; None without a key
 
     Examples
@@ -40,10 +40,10 @@ class Evaluation(InNotebooks):
     >>> import polars as pl
     >>> train = pl.DataFrame({"a": [1, 2, 3, 4], "y": [1, 2, 3, 4]})
     >>> test = pl.DataFrame({"a": [1, 2, 3, 4], "y": [1, 2, 3, 6]})
-    >>> found = ds.evaluate(ds.anytime_sequence(train, "y"), test, metric=["mae", "rmse"])
-    >>> found
+    >>> evaluation = ds.evaluate(ds.anytime_sequence(train, "y"), test, metric=["mae", "rmse"])
+    >>> evaluation
     Evaluation(y by mae, rmse; 2 steps, mae 0.5 at cost 1; 4 rows)
-    >>> found.table.select("group", "spent", "mae").rows()
+    >>> evaluation.table.select("group", "spent", "mae").rows()
     [(None, 0.0, 1.5), ('a', 1.0, 0.5)]
     """
 
@@ -71,7 +71,7 @@ class Evaluation(InNotebooks):
         return Glance(self.table, (x, y, f"{name} against what is spent"))
 
     def plot(self, metric: str | None = None) -> Any:
-        """Return a picture of a metric against what is spent.
+        """Plot a metric against cost.
 
         Parameters
         ----------
@@ -79,12 +79,12 @@ class Evaluation(InNotebooks):
 
         Returns
         -------
-        Chart of altair. Its ``data`` is the DataFrame that is drawn: step, group, spent,
-        value; of more than 1,000 steps as many, spread evenly
+        Altair chart. Its ``data`` is the plotted DataFrame: step, group, spent,
+        value; at most 1,000 steps, evenly spaced
 
         Raises
         ------
-        ArgumentError : another metric, or one model, which is a single point
+        ArgumentError : another metric, or a single model, which has no curve
         EngineError : altair is not installed
         """
         name = self.metrics[0] if metric is None else metric
@@ -92,48 +92,48 @@ class Evaluation(InNotebooks):
         if "step" not in self.table.columns:
             raise ArgumentError("one model is one point; evaluate a sequence for a curve")
         queries = "" if self.queries is None else f" of {self.queries} queries"
-        (asked,) = requests_of(name)
-        better = "More" if asked.metric.more else "Less"
-        told = [f"{row_counts(self.rows, self.skipped)}{queries}. {better} is better."]
+        (request,) = requests_of(name)
+        better = "More" if request.metric.more else "Less"
+        notes = [f"{row_counts(self.rows, self.skipped)}{queries}. {better} is better."]
         frame = thinned(self.table.select("step", "group", "spent", value=name))
         if frame.height < self.table.height:
-            told.append(f"Of {self.table.height - 1} steps {MOST_STEPS - 1} are drawn.")
+            notes.append(f"Of {self.table.height - 1} steps {MOST_STEPS - 1} are drawn.")
         return step_curves(
-            frame, Heights("value", name, more=asked.metric.more),
-            f"{self.target}: {name} for its cost", told,
+            frame, Heights("value", name, more=request.metric.more),
+            f"{self.target}: {name} for its cost", notes,
             tips=["group:N", ("value", ".5~g", name), "step:Q", "spent:Q"],
         )  # fmt: skip
 
 
 def measured(
-    found: Measurable, data: Any, metric: Any, weight: str | None, key: str | None
+    result: Measurable, data: Any, metric: Any, weight: str | None, key: str | None
 ) -> Evaluation:
-    """Read a table once and measure every prefix on the rows that all of them can predict."""
-    asked = requests_of(metric)
-    family = getattr(found, "family", "gaussian")
-    check_family(asked, family)
-    _check_key(asked, key)
+    """Compute metrics of every prefix on the rows that all prefixes can predict, in one pass."""
+    requests = requests_of(metric)
+    family = getattr(result, "family", "gaussian")
+    check_family(requests, family)
+    _check_key(requests, key)
+    kinds = [request.metric.summed for request in requests]
     judging, sums, _ = judged(
-        found, data, [one.metric.summed for one in asked if one.metric.summed], weight, key=key,
-        is_ranked=not all(one.metric.summed for one in asked),
-        zero_one=family == "gaussian" and any(one.metric.zero_one for one in asked),
+        result, data, [kind for kind in kinds if kind], weight, key=key, is_ranked=not all(kinds),
+        zero_one=family == "gaussian" and any(request.metric.zero_one for request in requests),
     )  # fmt: skip
     mean = judging.means(sums)
-    query = None if key is None else _queries(sums)
+    queries = None if key is None else _queries(sums)
     columns = {}
-    for one in asked:
-        if one.metric.summed is None:
-            columns[one.name] = _ranked(one, sums.ranked, query, found)
+    for request in requests:
+        if request.metric.summed is None:
+            columns[request.name] = _of_order(request, sums.ranked, queries, result.target)
         else:
-            columns[one.name] = _finished(one, mean[one.metric.summed], sums, found)
+            columns[request.name] = _of_mean(request, mean[request.metric.summed], sums, result)
     return Evaluation(
-        beside_steps(found, columns), found.target, tuple(columns), sums.rows, sums.skipped,
-        None if query is None else int(query.max()) + 1,
+        beside_steps(result, columns), result.target, tuple(columns), sums.rows, sums.skipped,
+        None if queries is None else int(queries.max()) + 1,
     )  # fmt: skip
 
 
-def _check_key(asked: Sequence[MetricRequest], key: str | None) -> None:
-    by_query = [one.name for one in asked if one.kind in OF_QUERIES]
+def _check_key(requests: Sequence[MetricRequest], key: str | None) -> None:
+    by_query = [request.name for request in requests if request.kind in OF_QUERIES]
     if by_query and key is None:
         raise ArgumentError(f"key is missing; metric {by_query[0]!r} is of the rows of each key")
     if key is not None and not by_query:
@@ -141,42 +141,42 @@ def _check_key(asked: Sequence[MetricRequest], key: str | None) -> None:
 
 
 def _queries(sums: RowSums) -> Any:
-    """Return the number of each row's key; shape (n,)."""
+    """Return the query number of each row; shape (n,)."""
     keys = pl.concat([part.key for part in sums.ranked if part.key is not None])
     first = pl.col("row").min().over("key")
     rows = keys.alias("key").to_frame().with_row_index("row").select(first.rank("dense"))
     return rows.to_series().to_numpy().astype(np.intp) - 1
 
 
-def _finished(one: MetricRequest, mean: Vector, sums: RowSums, found: Measurable) -> Vector:
-    """Return a metric of every prefix, shape (M,), of the means of what the rows add."""
-    if one.kind != "r2":
-        finished = one.metric.finished
+def _of_mean(request: MetricRequest, mean: Vector, sums: RowSums, result: Measurable) -> Vector:
+    """Return a metric of every prefix, shape (M,), from the mean contribution of the rows."""
+    if request.kind != "r2":
+        finished = request.metric.finished
         return mean if finished is None else np.asarray(finished(mean))
     variance = sums.target.squares / sums.weight
     if is_constant(np.sqrt(variance), sums.target.mean, None).any():
-        raise DataError(constant_target(found.target, sums.rows, sums.skipped))
+        raise DataError(constant_target(result.target, sums.rows, sums.skipped))
     return np.asarray(1.0 - mean / variance)
 
 
-def _ranked(one: MetricRequest, parts: Sequence[Any], query: Any, found: Measurable) -> Vector:
-    """Return a metric of the order of the rows, of every prefix; shape (M,)."""
+def _of_order(request: MetricRequest, parts: Sequence[Any], query: Any, target: str) -> Vector:
+    """Return a metric of every prefix, shape (M,), from the order of the rows."""
     y = np.concatenate([part.y for part in parts], axis=1)
     weight = np.concatenate([part.weight for part in parts])
     responses, _, prefixes = parts[0].score.shape
 
     def score(r: int, m: int) -> Vector:
-        """Return the scores of one prefix; those of all are not there twice."""
+        """Return the scores of one prefix; joining all at once would double the memory."""
         return np.concatenate([part.score[r, :, m] for part in parts])
 
-    if one.kind == "auc":
+    if request.kind == "auc":
         aucs = [[auc(score(r, m), y[r], weight) for r in range(responses)] for m in range(prefixes)]
         return np.asarray(np.mean(aucs, axis=1))
-    gain = y[0] if one.kind == "ndcg" else np.exp2(y[0]) - 1.0
+    gain = y[0] if request.kind == "ndcg" else np.exp2(y[0]) - 1.0
     if gain.min() < 0:
-        raise DataError(f"target '{found.target}' is {y[0].min():g} in a row; a gain must be >= 0")
+        raise DataError(f"target '{target}' is {y[0].min():g} in a row; a gain must be >= 0")
     share = np.bincount(query, weight) / np.bincount(query)
     if np.abs(weight - share[query]).max() > ROUNDING_SHARE * weight.max():
         raise DataError("the rows of a key differ in weight; the weight of a query is one number")
-    each = ndcg((score(0, m) for m in range(prefixes)), gain, query, one.most)
-    return np.asarray(each @ share / share.sum())
+    ndcgs = ndcg((score(0, m) for m in range(prefixes)), gain, query, request.most)
+    return np.asarray(ndcgs @ share / share.sum())

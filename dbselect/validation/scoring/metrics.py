@@ -1,4 +1,4 @@
-"""Metrics by name: what a row adds to each, and for which models they are defined."""
+"""Metrics by name: the contribution of a row, and the families for which they are defined."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from dbselect.record.formulas import Formula, arrays, column, translate
 
 Numbers = npt.NDArray[np.float64]
 
-#: Families whose target is a number, has classes, and is 0 or 1.
+#: Families with a numeric target, with classes, and with targets of 0 and 1.
 NUMBERS = (
     "gaussian", "poisson", "gamma", "inverse_gaussian", "tweedie", "negative_binomial", "binomial",
 )  # fmt: skip
@@ -26,15 +26,15 @@ ZERO_ONE = ("gaussian", *CLASSES)
 
 @dataclass(frozen=True, eq=False)
 class RowsSeen:
-    """n rows as M prefixes see them."""
+    """Linear predictors of M prefixes, and responses, of n rows."""
 
     family: FamilyFormulas  # of the prefixes
     eta: Numbers  # K linear predictors, shape (K, n, M)
-    y: Numbers  # R responses, shape (R, n, 1); of classes 1 in the row's own
+    y: Numbers  # R responses, shape (R, n, 1); classes are one-hot
 
     @cached_property
     def means(self) -> Numbers:
-        """What is predicted: shape (R, n, M)."""
+        """Predicted means; shape (R, n, M)."""
         return np.stack([self.of(mean) for mean in self.family.means(self._predictors)])
 
     @property
@@ -42,50 +42,50 @@ class RowsSeen:
         return [column(("eta", k)) for k in range(len(self.eta))]
 
     def of(self, formula: Formula) -> Numbers:
-        """Return a formula of predictors and responses; shape (n, M)."""
+        """Evaluate a formula of predictors and responses; shape (n, M)."""
         named = {"eta": self.eta, "y": self.y}
         algebra = arrays(lambda path: named[str(path[0])][int(path[1])])
-        with np.errstate(all="ignore"):  # an infinite predictor has a mean, or none
+        with np.errstate(all="ignore"):  # an infinite predictor gives a mean or NaN
             return np.broadcast_to(translate(formula, algebra), self.eta.shape[1:])
 
     def of_response(self, formula: Callable[[Formula], Formula]) -> Numbers:
-        """Return what a function of one response makes; shape (n,)."""
+        """Evaluate a function of one response; shape (n,)."""
         return self.of(formula(column(("y", 0))))[:, 0]
 
     def of_both(
         self, formula: Callable[[Sequence[Formula], Sequence[Formula]], Formula]
     ) -> Numbers:
-        """Return what a function of predictors and responses makes; shape (n, M)."""
+        """Evaluate a function of predictors and responses; shape (n, M)."""
         return self.of(formula(self._predictors, [column(("y", r)) for r in range(len(self.y))]))
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What is measured."""
+    """Definition of a metric."""
 
     families: tuple[str, ...]  # for which it is defined
-    summed: str | None = None  # its key in `SUMMED`; None where the order of rows counts
-    finished: Callable[[Any], Any] | None = None  # mean -> metric; None where the mean is it
+    summed: str | None = None  # key in `SUMMED`; None for metrics that sort rows
+    finished: Callable[[Any], Any] | None = None  # mean -> metric; None for the mean itself
     more: bool = False  # whether more is better
-    zero_one: bool = False  # whether a number that is predicted must be 0 or 1
+    zero_one: bool = False  # whether a numeric target must be 0 or 1
 
 
 def _correct(rows: RowsSeen) -> Numbers:
-    """Return 1 where the likeliest class is the row's; of equals the first is foreseen."""
+    """Return 1 where the likeliest class is the row's; ties go to the first class."""
     if rows.family.classes:
-        own = np.take_along_axis(rows.y, rows.eta.argmax(axis=0)[None], axis=0)
-        return np.asarray(own[0])
+        correct = np.take_along_axis(rows.y, rows.eta.argmax(axis=0)[None], axis=0)
+        return np.asarray(correct[0])
     is_binomial = kind_of_family(rows.family.name) == "binomial"
-    at = 0.0 if is_binomial and rows.family.is_canonical else 0.5
-    likely = rows.eta[0] if at == 0.0 or not is_binomial else rows.means[0]
-    return np.asarray((likely > at) == (rows.y[0] > 0.5))
+    threshold = 0.0 if is_binomial and rows.family.is_canonical else 0.5
+    likely = rows.eta[0] if threshold == 0.0 or not is_binomial else rows.means[0]
+    return np.asarray((likely > threshold) == (rows.y[0] > 0.5))
 
 
-def _pair(which: int, rows: RowsSeen) -> Numbers:
-    return rows.of_both(lambda eta, y: rows.family.row(eta, y).pairs[0][which])
+def _pair(index: int, rows: RowsSeen) -> Numbers:
+    return rows.of_both(lambda eta, y: rows.family.row(eta, y).pairs[0][index])
 
 
-#: What a row adds to a sum, shape (n, M).
+#: Contributions of a row to a sum, shape (n, M).
 SUMMED: dict[str, Callable[[RowsSeen], Numbers]] = {
     "squares": lambda rows: np.square(rows.y - rows.means).sum(axis=0),
     "absolute": lambda rows: np.abs(rows.y[0] - rows.means[0]),
@@ -94,10 +94,10 @@ SUMMED: dict[str, Callable[[RowsSeen], Numbers]] = {
     # working: the weight of one response; score: that times its residual
     "working": partial(_pair, 0),
     "score": lambda rows: _pair(0, rows) * _pair(1, rows),
-    # exposure: what an offset adds to the mean, or to its link
+    # exposure: contribution of an offset to the mean (log link), or to the predictor
     "exposure": lambda rows: rows.means[0] if rows.family.is_log else rows.eta[0],
 }
-#: Metrics by name. r2 is made of mse and of the target's variance.
+#: Metrics by name. r2 is computed from mse and the target's variance.
 METRICS = {
     "mse": Metric(NUMBERS, "squares"),
     "rmse": Metric(NUMBERS, "squares", finished=np.sqrt),
@@ -110,34 +110,34 @@ METRICS = {
     "ndcg": Metric(NUMBERS, more=True),
     "exponential_ndcg": Metric(NUMBERS, more=True),
 }
-#: Those that look at the rows of a query.
+#: Metrics of the rows within a query.
 OF_QUERIES = ("ndcg", "exponential_ndcg")
-#: What scikit-learn calls some.
+#: Names of scikit-learn -> names here.
 _MEANT = {
     "roc_auc": "auc", "neg_log_loss": "log_loss", "neg_brier_score": "brier",
     "neg_mean_squared_error": "mse", "neg_root_mean_squared_error": "rmse",
     "neg_mean_absolute_error": "mae", "r2_score": "r2",
 }  # fmt: skip
-#: A metric, and how many places of a query count.
+#: A metric, and the number of places of a query that count.
 _NAME = re.compile(r"(\w+?)(?:@([1-9]\d*))?")
 
 
 @dataclass(frozen=True)
 class MetricRequest:
-    """A metric as it was asked for."""
+    """A requested metric."""
 
-    name: str  # as it was given, ``"ndcg@10"``
-    kind: str  # its key in `METRICS`
+    name: str  # as given, ``"ndcg@10"``
+    kind: str  # key in `METRICS`
     most: int | None  # places of a query that count; None = all
 
     @property
     def metric(self) -> Metric:
-        """What is measured."""
+        """Definition of the metric."""
         return METRICS[self.kind]
 
 
 def requests_of(metric: Any) -> list[MetricRequest]:
-    """Read the names of metrics; ArgumentError for an unknown one, or one named twice."""
+    """Parse the names of metrics; ArgumentError for unknown or repeated names."""
     names = list(metric) if isinstance(metric, list | tuple) else [metric]
     are_names = all(isinstance(name, str) for name in names)
     if not names or not are_names or len(set(names)) < len(names):
@@ -145,10 +145,10 @@ def requests_of(metric: Any) -> list[MetricRequest]:
             f"metric is {shown(metric)}; it must be a name, or a list of different ones, of "
             f"{list(METRICS)}"
         )
-    return [_asked(name) for name in names]
+    return [_request_of(name) for name in names]
 
 
-def _asked(name: str) -> MetricRequest:
+def _request_of(name: str) -> MetricRequest:
     parts = _NAME.fullmatch(name)
     if parts is None or parts[1] not in METRICS:
         more = did_you_mean(name, METRICS, _MEANT)
@@ -162,19 +162,19 @@ def _asked(name: str) -> MetricRequest:
     return MetricRequest(name, kind, None if most is None else int(most))
 
 
-def check_family(asked: Sequence[MetricRequest], family: str) -> None:
-    """Refuse metrics that mean nothing for a family."""
-    for one in asked:
-        kind = kind_of_family(family)
-        if kind not in one.metric.families:
-            able = [name for name, metric in METRICS.items() if kind in metric.families]
+def check_family(requests: Sequence[MetricRequest], family: str) -> None:
+    """Refuse metrics that are not defined for a family."""
+    kind = kind_of_family(family)
+    for request in requests:
+        if kind not in request.metric.families:
+            defined = [name for name, metric in METRICS.items() if kind in metric.families]
             raise ArgumentError(
-                f"metric is {one.name!r}, which a family {family!r} does not have: {_why(one)}; "
-                f"it has {able}"
+                f"metric is {request.name!r}, which a family {family!r} does not have: "
+                f"{_reason(request.metric)}; it has {defined}"
             )
 
 
-def _why(one: MetricRequest) -> str:
-    if one.metric.families == CLASSES:
+def _reason(metric: Metric) -> str:
+    if metric.families == CLASSES:
         return "it is of probabilities of classes"
-    return "it is of a number" if "multinomial" not in one.metric.families else "it is of classes"
+    return "it is of a number" if "multinomial" not in metric.families else "it is of classes"

@@ -1,7 +1,7 @@
-"""What is measured of the order in which predictions put rows: AUC, and NDCG of each query.
+"""Ranking metrics: AUC, and NDCG of each query.
 
-Predictions that differ by rounding are equal: the same row in two batches may have either. Of
-equals every order counts alike, as in scikit-learn, where only the same number is equal.
+Predictions that differ only by rounding are ties, as the same row may differ between batches.
+All orders of a tie count alike, as in scikit-learn, which ties only identical numbers.
 """
 
 from collections.abc import Iterable
@@ -13,15 +13,15 @@ import polars as pl
 from dbselect.errors import DataError
 from dbselect.record.gram import Matrix, Vector
 
-#: Predictions nearer than this, as a share of the smaller or of the median size, are equal: sums
-#: of some thousand products differ by less when they are made in another order.
+#: Predictions nearer than this, as a share of the smaller or of the median size, are ties: sums
+#: of some thousand products in another order differ by less.
 EQUAL_SHARE = 1e-12
 
 Counts = npt.NDArray[np.intp]
 
 
 def auc(score: Vector, positive: Vector, weight: Vector) -> float:
-    """Return the chance that a row of 1 is above a row of 0; DataError for rows of one class."""
+    """Return the weighted AUC: P(row of 1 scores above row of 0); DataError for one class."""
     if positive.min() == positive.max():
         raise DataError(
             f"all {len(positive)} usable rows are of one class; an AUC compares rows of two"
@@ -37,18 +37,18 @@ def auc(score: Vector, positive: Vector, weight: Vector) -> float:
 def ndcg(scores: Iterable[Vector], gain: Vector, query: Counts, most: int | None) -> Matrix:
     """Return the normalised discounted cumulative gain of each query of M rankings; shape (M, Q).
 
-    Place p, from 1, is discounted by ``1 / log2(1 + p)``; `most` places count, None for all. A
-    query without any gain has 0, as in scikit-learn's ``ndcg_score``. O(M n log n).
+    Place p, from 1, is discounted by ``1 / log2(1 + p)``; the first `most` places count, None
+    for all. A query without gain has 0, as in scikit-learn's ``ndcg_score``. O(M n log n).
 
-    Jarvelin, Kekalainen (2002), ACM TOIS 20; McSherry, Najork (2008), ECIR, of ties.
+    Jarvelin, Kekalainen (2002), ACM TOIS 20; McSherry, Najork (2008), ECIR, for ties.
     """
     ideal = _gained(gain, gain, query, most, 0.0)
-    found = np.array([_gained(one, gain, query, most, _typical(one)) for one in scores])
-    return np.asarray(np.divide(found, ideal, out=np.zeros(found.shape), where=ideal > 0))
+    gained = np.array([_gained(score, gain, query, most, _typical(score)) for score in scores])
+    return np.asarray(np.divide(gained, ideal, out=np.zeros(gained.shape), where=ideal > 0))
 
 
 def _gained(score: Vector, gain: Vector, query: Counts, most: int | None, typical: float) -> Vector:
-    """Return the discounted gain of each query, the mean over the orders of equals."""
+    """Return the discounted gain of each query, averaged over the orders of ties."""
     columns = pl.DataFrame({"query": query, "score": score})
     order = columns.select(pl.arg_sort_by("query", -pl.col("score"))).to_series().to_numpy()
     query, gain = query[order], gain[order]
@@ -63,7 +63,7 @@ def _gained(score: Vector, gain: Vector, query: Counts, most: int | None, typica
 
 
 def _starts(ascending: Vector, typical: float) -> npt.NDArray[np.bool_]:
-    """Return where a value is above the one before it by more than rounding."""
+    """Return where a value exceeds its predecessor by more than rounding."""
     size = np.abs(ascending)
     near = EQUAL_SHARE * np.maximum(np.minimum(size[1:], size[:-1]), typical)
     with np.errstate(invalid="ignore"):  # two infinite values are equal

@@ -1,4 +1,4 @@
-"""Generalised linear models on other rows than they were found on, in one pass over a table."""
+"""Deviance and accuracy of generalised linear models on other rows, in one pass over a table."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,15 +19,15 @@ from dbselect.validation.scoring.metrics import CLASSES
 
 @dataclass(frozen=True, eq=False)
 class RowScores:
-    """How M prefixes do on some rows, each number a mean over their weight."""
+    """Weighted mean scores of M prefixes on some rows."""
 
-    # rows, skipped: that are used, and left out
+    # rows, skipped: number of rows used and skipped
     rows: int
     skipped: int
     deviance: Vector  # shape (M,)
-    # of the model without columns that is best on these rows; 0 if it is exact
+    # of the null model fitted to these rows; 0 if it fits exactly
     null_deviance: float
-    # shape (M,), share of the rows whose class is foreseen; None if there are no classes
+    # shape (M,), share of correctly classified rows; None without classes
     accuracy: Vector | None
 
     @property
@@ -39,48 +39,48 @@ class RowScores:
 
     @property
     def measures(self) -> dict[str, Vector]:
-        """What there is of each prefix, by name."""
-        found = {"r2": self.r2, "deviance": self.deviance}
-        return found if self.accuracy is None else found | {"accuracy": self.accuracy}
+        """The scores of the prefixes, by name."""
+        measures = {"r2": self.r2, "deviance": self.deviance}
+        return measures if self.accuracy is None else measures | {"accuracy": self.accuracy}
 
 
-def row_scores(found: GlmSequence | GlmModel, source: Any, weight: str | None = None) -> RowScores:
-    """Judge every prefix, in one pass, on the rows that all of them can predict.
+def row_scores(result: GlmSequence | GlmModel, source: Any, weight: str | None = None) -> RowScores:
+    """Score every prefix, in one pass, on the rows that all of them can predict.
 
-    But for poisson an offset takes further passes: SourceError for what can be read only once.
+    With an offset, except for poisson, further passes follow: SourceError for a stream.
     """
-    without = bool(found.offsets.names) or not found.has_intercept
+    offset_alone = bool(result.offsets.names) or not result.has_intercept
     kinds = ["deviance"]
-    kinds += ["correct"] if kind_of_family(found.family) in CLASSES else []
-    kinds += ["exposure"] if without else []
-    judging, sums, table = judged(found, source, kinds, weight, without=without)
+    kinds += ["correct"] if kind_of_family(result.family) in CLASSES else []
+    kinds += ["exposure"] if offset_alone else []
+    judging, sums, table = judged(result, source, kinds, weight, offset_alone=offset_alone)
     mean = judging.means(sums)
-    prefixes = judging.prefixes - without
+    prefixes = judging.prefixes - offset_alone
     null = mean["deviance"][-1]
-    if found.has_intercept:
-        null = _null_deviance(judging, sums, mean, table, beside=without)
+    if result.has_intercept:
+        null = _null_deviance(judging, sums, mean, table, has_offset=offset_alone)
     accuracy = mean["correct"][:prefixes] if "correct" in mean else None
     return RowScores(sums.rows, sums.skipped, mean["deviance"][:prefixes], float(null), accuracy)
 
 
 def _null_deviance(
-    judging: Judging, sums: RowSums, mean: dict[str, Vector], table: Any, *, beside: bool
+    judging: Judging, sums: RowSums, mean: dict[str, Vector], table: Any, *, has_offset: bool
 ) -> float:
-    """Return the mean deviance of the best model without columns; of some `beside` an offset."""
-    family, share = judging.told, sums.target.mean
+    """Return the mean deviance of the best model without columns, with an offset or not."""
+    family, share = judging.formulas, sums.target.mean
     variance = sums.target.squares / sums.weight
     if family.classes:
-        there = share[share > 0]
-        return float(-2.0 * there @ np.log(there))
+        present = share[share > 0]
+        return float(-2.0 * present @ np.log(present))
     if share[0] == 0 and kind_of_family(family.name) != "gaussian":
         return 0.0
-    if not beside and is_constant(np.sqrt(variance), share, None).any():
+    if not has_offset and is_constant(np.sqrt(variance), share, None).any():
         return 0.0
     null = family.null(share, variance, sums.summed / sums.weight, sums.weight)
-    if not beside:
+    if not has_offset:
         return null.deviance / sums.weight
     exposure = float(mean["exposure"][-1])
-    if family.name == "poisson":  # has a formula, from the deviance of the offset alone
+    if family.name == "poisson":  # closed form, from the deviance of the offset alone
         rest = share[0] - exposure - share[0] * np.log(share[0] / exposure)
         return float(mean["deviance"][-1] + 2.0 * rest)
     if not table.again:
@@ -89,14 +89,14 @@ def _null_deviance(
             "an offset reads it again; give a table, a relation or a file"
         )
     intercept = float(null.predictors[0]) - shift_of(family, exposure)
-    (alone,) = judging.predictors.each[-1:]
+    (offset_alone,) = judging.predictors.each[-1:]
     for _ in range(INTERCEPT_PASSES):
         predictors = LinearPredictors(
-            [replace(alone, intercept=intercept)], judging.predictors.terms
+            [replace(offset_alone, intercept=intercept)], judging.predictors.terms
         )
-        asked = replace(judging, predictors=predictors, kinds=("deviance", "working", "score"))
+        reading = replace(judging, predictors=predictors, kinds=("deviance", "working", "score"))
         deviance, working, score = (
-            one[0] for one in asked.means(asked.over(table, asked.fields)).values()
+            value[0] for value in reading.means(reading.over(table, reading.fields)).values()
         )
         if score**2 / working <= SETTLED * deviance:
             break
