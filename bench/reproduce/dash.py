@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression, lars_path_gram
 import dbselect as ds
 from dbselect.linear.problem import linear
 from dbselect.linear.state import LinearState
-from dbselect.selection.dash import LITERAL, PRACTICE, DashAsk, best_guess
+from dbselect.selection.dash import LITERAL, PRACTICE, DashSettings, best_guess
 from reproduce.claims import Claim, said
 from reproduce.page import Study, lines, prose, spread, table
 from reproduce.published import QIAN
@@ -197,7 +197,7 @@ def departures(study: Study) -> Iterator[dict[str, str]]:
             found = []
             for seed in seeds:
                 state, greedy = starts[seed]
-                run = best_guess(state, DashAsk(k, seed=seed, practice=practice))
+                run = best_guess(state, DashSettings(k, seed=seed, practice=practice))
                 held = len(run.objective.held)
                 found.append((run.objective.value / greedy[k], held, len(run.history), run.queries))
             share, held, rounds, queries = zip(*found, strict=True)

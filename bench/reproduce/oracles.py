@@ -13,7 +13,7 @@ import polars as pl
 import dbselect as ds
 from dbselect.linear.problem import linear
 from dbselect.linear.state import LinearState
-from dbselect.selection.dash import DashAsk, best_guess
+from dbselect.selection.dash import DashSettings, best_guess
 from reproduce.claims import said
 from reproduce.dash import D1, gram_of, names_of, regression, timed
 from reproduce.page import Study, prose, spread, table
@@ -37,7 +37,7 @@ def dash_batches(state: LinearState, k: int, seed: int, **guess: float) -> tuple
         batches.append(sum(one.queries for one in asked))
         return [answer(one) for one in asked]
 
-    run = best_guess(state, DashAsk(k, seed=seed, **guess), together=together)
+    run = best_guess(state, DashSettings(k, seed=seed, **guess), map_=together)
     return batches, run.objective.value
 
 

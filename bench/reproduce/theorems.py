@@ -9,7 +9,7 @@ import numpy as np
 import dbselect as ds
 from dbselect.linear.problem import linear
 from dbselect.linear.state import LinearState
-from dbselect.selection.dash import LITERAL, DashAsk, best_guess
+from dbselect.selection.dash import LITERAL, DashSettings, best_guess
 from reproduce.claims import said
 from reproduce.origin import through_origin
 from reproduce.page import Study, prose, table
@@ -204,7 +204,7 @@ def sampling(rng: np.random.Generator) -> Iterator[tuple[str, float]]:
     gram = ds.gram(np.column_stack([X, y]), columns=[*names, "y"])
     state = LinearState(linear(gram, "y", names, 0.0), [np.array([j]) for j in range(width)])
     best = max(F[S] for S in F if len(S) == k)
-    ask = DashAsk(k, rounds=k, opt=best, alpha=gamma**2, practice=LITERAL, epsilon=EPSILON)
+    ask = DashSettings(k, rounds=k, opt=best, alpha=gamma**2, practice=LITERAL, epsilon=EPSILON)
     run = best_guess(state, ask)
     yield (
         "Qian, Theorem 10, by alpha = gamma^2",

@@ -19,7 +19,7 @@ from dbselect.search.open import asked
 from dbselect.selection.dash import (
     LITERAL,
     PRACTICE,
-    DashAsk,
+    DashSettings,
     Limits,
     Run,
     best_guess,
@@ -88,7 +88,7 @@ def dash(problem: Spec, **options: Unpack[DashOptions]) -> Selected[Any]:
     with turns(None, "rounds", known["callback"]) as turn:
 
         def run(start: Objective, limits: Limits) -> Run[Any]:
-            ask = DashAsk(
+            ask = DashSettings(
                 k, rounds, known["samples"], known["epsilon"], known["opt"], known["alpha"],
                 problem.seed, LITERAL if known["literal"] else PRACTICE,
             )  # fmt: skip
@@ -124,7 +124,7 @@ def greedy(problem: Spec, **options: Unpack[GreedyOptions]) -> Selected[Any]:
     """
     known, call = asked(problem, "greedy", GreedyOptions, options)
     with turns(known["k"], "rounds", known["callback"]) as turn:
-        run = partial(greedy_choice, told=lambda value: turn(None, value))
+        run = partial(greedy_choice, report=lambda value: turn(None, value))
         return choice_of(problem, call, known, run, lazy=True, sharing=True)
 
 

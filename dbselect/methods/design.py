@@ -12,7 +12,7 @@ from dbselect.options.kinds import COUNT
 from dbselect.options.option import checked_options, shows
 from dbselect.record.gram import Vector
 from dbselect.results.design import Design
-from dbselect.selection.dash import DashAsk, best_guess
+from dbselect.selection.dash import DashSettings, best_guess
 from dbselect.selection.lazy_greedy import Block, lazy_greedy
 from dbselect.sources.rows import TableRows
 from dbselect.sources.types import TableSource
@@ -130,7 +130,7 @@ def _sampled(
     """Choose by DASH; gains are those of the rows one by one, in the order taken."""
     X = np.concatenate([X for _, X, _ in blocks])
     rows = AOptimal(X, known["beta2"], known["sigma2"])
-    held = best_guess(rows, DashAsk(k, seed=known["seed"])).objective.held
+    held = best_guess(rows, DashSettings(k, seed=known["seed"])).objective.held
     numbers = np.concatenate([numbers for numbers, _, _ in blocks])
     keys = [key for _, _, own in blocks if own is not None for key in own]
     gain = np.array([search.take(X[at]) for at in held])

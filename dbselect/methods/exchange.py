@@ -13,7 +13,7 @@ from dbselect.results.selected import Selected
 from dbselect.search.compiled import compiled_choice
 from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked
-from dbselect.selection.dash import Limits, Run, Told, greedy_choice
+from dbselect.selection.dash import Limits, Report, Run, greedy_choice
 from dbselect.selection.exchange import improved
 from dbselect.selection.ties import Mask
 from dbselect.sources.progress import turns
@@ -100,14 +100,14 @@ def _limits(known: ExchangeOptions) -> Any:
     return limits
 
 
-def exchange_choice(objective: Objective, limits: Limits, told: Told = lambda _: None) -> Run[Any]:
+def exchange_choice(start: Objective, limits: Limits, report: Report = lambda _: None) -> Run[Any]:
     """Choose greedily from the start in `limits`, and exchange until nothing improves."""
-    begun = greedy_choice(objective, replace(limits, first=limits.start or limits.first), told)
+    begun = greedy_choice(start, replace(limits, first=limits.start or limits.first), report)
     state = begun.objective
 
     def open_to(held: Sequence[int]) -> Mask:
         return limits.fitting(held, state.size)
 
-    history = improved(state, open_to, limits.first, told)
+    history = improved(state, open_to, limits.first, report)
     queries = len(history) * len(state.held) * (state.size - len(state.held))
     return replace(begun, history=[*begun.history, *history], queries=begun.queries + queries)

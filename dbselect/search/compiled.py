@@ -1,4 +1,4 @@
-"""One Gram searched by the compiled library."""
+"""Searches of one Gram by the compiled library."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -20,19 +20,19 @@ from dbselect.selection.criteria import RULES
 from dbselect.selection.descent import FORWARD_START, OWN_START, Chosen, Descent
 from dbselect.sources.progress import Turn
 
-#: Fields of a problem that it takes, beside the groups; the others are about rows.
+#: Fields of a problem that the library takes; the others are about groups or rows.
 _FIELDS = ("ridge", "scale", "intercept", "seed")
-#: Reasons and choices by the library's numbers.
+#: Stop reasons and choices, in the order of the library's codes.
 STOPS = tuple(Stop[name] for name in _native.STOPS)
 CHOICES = tuple(Choice)
-#: Methods that the library has.
+#: Methods whose walk the library has.
 METHODS = ("anytime_sequence", "foba", "backward", "floating", "step")
 
 
 def compiled_sequence(search: Any, rule: str, turn: Turn) -> Sequence | JointSequence | None:
-    """Return what the compiled library finds; None where it lacks the method or the rule.
+    """Run a search in the compiled library; None if it lacks the method or the rule.
 
-    Warns of columns that are nearly dependent at the end.
+    Warns of columns that are nearly dependent in the result.
     """
     call, groups, gram = search.call, search.groups, search.gram
     if not _is_for_library(search):
@@ -47,30 +47,30 @@ def compiled_sequence(search: Any, rule: str, turn: Turn) -> Sequence | JointSeq
     number = {name: at for at, name in enumerate(gram.columns)}
     members = np.array([number[name] for name in groups.members], np.intp)
     columns, starts = groups.places
-    found = _native.walk(
+    values = _native.walk(
         gram, number[search.target], members, (columns, np.array(starts, np.intp), groups.costs),
-        call.method, _given(search), turned,
+        call.method, _changes(search), turned,
     )  # fmt: skip
-    count, stop, condition, begun, has_trace, n_aliased = found[:6].tolist()
+    count, stop, condition, first_condition, has_trace, n_aliased = values[:6].tolist()
     n_models, start = int(count), 6 + int(n_aliased)
     end = start + 9 * n_models
-    kinds, coef = found[start:end].reshape(9, n_models), found[end:].reshape(n_models, -1)
-    # An elimination begins with all groups, and every prefix may be asked for.
+    kinds, coef = values[start:end].reshape(9, n_models), values[end:].reshape(n_models, -1)
+    # An elimination starts with all groups, and users may take any prefix.
     begins_full = call.method == "backward"
-    warn_of(begun if begins_full else condition)
+    warn_of(first_condition if begins_full else condition)
     steps = kinds[:6, 1:].T.tolist()
     records = [
-        Step("add" if added else "remove", int(group), score, gain, explained, CHOICES[int(among)])
-        for added, group, score, gain, explained, among in steps
+        Step("add" if added else "remove", int(group), score, gain, explained, CHOICES[int(choice)])
+        for added, group, score, gain, explained, choice in steps
     ]
     if has_trace:
-        # A state measures how near to dependent they are.
+        # The state measures how nearly dependent the columns are.
         search.state.add_all(range(len(groups.costs)) if begins_full else held_after(records))
         warn_of_dropped(search.state, groups.members)
     return Sequence(
         gram, search.target, groups, rule, records, explained=kinds[4], spent=kinds[6], r2=kinds[7],
         intercept=kinds[8], coef=coef,
-        aliased=tuple(groups.members[int(at)] for at in found[6:start]),
+        aliased=tuple(groups.members[int(at)] for at in values[6:start]),
         stop=STOPS[int(stop)], condition=condition, call=call,
     )  # fmt: skip
 
@@ -78,7 +78,7 @@ def compiled_sequence(search: Any, rule: str, turn: Turn) -> Sequence | JointSeq
 def _greedy(
     search: Any, turned: Callable[[int, bool, float], None]
 ) -> tuple[list[Step], list[Any], Stop]:
-    """Run a forward search on the state; return its steps, no coefficients, and why it ended."""
+    """Run a forward search on the state; return its steps, no coefficients, and the stop."""
     groups, options = search.groups, search.call.options
     rule, first = options.get("rule", "fr"), options.get("c_min")
     if RULES[rule].doubling and first is None:
@@ -98,22 +98,22 @@ def _greedy(
 
 
 def compiled_choice(search: Any, turn: Turn) -> tuple[list[int], list[float]]:
-    """Return the groups chosen and how, for one response."""
+    """Return the groups chosen for one response, and notes on the search."""
 
     def turned(_group: int, _is_added: bool, explained: float) -> None:
         turn(None, None if math.isnan(explained) else explained)
 
-    found = _answer(*_asked(search), turned)
-    chosen = found.field("found").field("groups")[0].as_py()
-    return list(map(int, chosen)), found.field("notes")[0].as_py()
+    answer = _answer(*_arguments(search), turned)
+    chosen = answer.field("found").field("groups")[0].as_py()
+    return list(map(int, chosen)), answer.field("notes")[0].as_py()
 
 
-def _answer(*asked: Any) -> pa.StructArray:
-    """Return the answer of one record; RecordError if it is refused."""
-    found = _native.answers(*asked)
-    if (status := found.field("status")[0]).is_valid:
+def _answer(*arguments: Any) -> pa.StructArray:
+    """Return the answer for one record; RecordError if the library refuses it."""
+    answer = _native.answers(*arguments)
+    if (status := answer.field("status")[0]).is_valid:
         raise RecordError(str(status))
-    return found
+    return answer
 
 
 def compiled_path(
@@ -123,42 +123,42 @@ def compiled_path(
 
     Penalty factors are those of groups, ``"g0"`` on, and of columns, ``"0"`` on.
     """
-    record, _, target, request = _asked(search)
+    record, _, target, request = _arguments(search)
     groups = search.groups
-    given = {name: request[name] for name in _FIELDS if name in request}
+    fields = {name: request[name] for name in _FIELDS if name in request}
     positions = [list(map(str, at.tolist())) for at in groups.positions]
-    given["groups"] = {f"g{g}": columns for g, columns in enumerate(positions)}
-    given["costs"] = {f"g{g}": cost for g, cost in enumerate(groups.costs.tolist())}
+    fields["groups"] = {f"g{g}": columns for g, columns in enumerate(positions)}
+    fields["costs"] = {f"g{g}": cost for g, cost in enumerate(groups.costs.tolist())}
     if search.call.method != "group_lasso":
-        # Its order has the groups to take first, its penalty does not.
-        given["always"] = [f"g{g}" for g in search.first]
-    found = _answer(record, method, target, {**given, **options}, turn)
-    path = found.field("found")
+        # group_lasso puts these groups first in its order, and penalises them as it does others.
+        fields["always"] = [f"g{g}" for g in search.first]
+    answer = _answer(record, method, target, {**fields, **options}, turn)
+    path = answer.field("found")
     values = {name: path.field(name)[0] for name in path.type.names}
     preferred = values.pop("preferred").as_py()
-    numbers = {name: _numbers(each.values) for name, each in values.items()}
-    return {**numbers, "preferred": preferred}, found.field("condition")[0].as_py()
+    numbers = {name: _numbers(scalar.values) for name, scalar in values.items()}
+    return {**numbers, "preferred": preferred}, answer.field("condition")[0].as_py()
 
 
 def _numbers(values: pa.Array) -> Vector:
-    """Return numbers in memory of their own, which may be written to; NaN for NULL."""
+    """Return a writable copy of numbers, with NaN for NULL."""
     return np.array(to_numpy(values.fill_null(math.nan) if values.null_count else values))
 
 
 def compiled_descent(search: Any, limits: tuple[int, int], options: Mapping[str, Any]) -> Descent:
-    """Return where the descent ends within most columns and groups.
+    """Run hard thresholding within the limits on columns and on groups.
 
-    A start is a name, or coefficients of columns by their numbers.
+    The option `start` is a name, or coefficients by number of the column.
     """
-    record, _, target, asked = _asked(search)
-    own = {name: asked.get(name) for name in ("groups", "ridge", "scale", "intercept")}
+    record, _, target, request = _arguments(search)
+    fields = {name: request.get(name) for name in ("groups", "ridge", "scale", "intercept")}
     start = options["start"] if isinstance(options["start"], str) else OWN_START
     width = len(search.groups.members)
     if search.is_joint:
-        own["responses"] = {str(width + k): one for k, one in enumerate(search.linear.share)}
-    within = dict(zip(("max_columns", "max_groups"), limits, strict=True))
-    found = _answer(record, "sght", target, {**own, **options, **within})
-    notes = _numbers(found.field("notes")[0].values)
+        fields["responses"] = {str(width + k): share for k, share in enumerate(search.linear.share)}
+    bounds = dict(zip(("max_columns", "max_groups"), limits, strict=True))
+    answer = _answer(record, "sght", target, {**fields, **options, **bounds})
+    notes = _numbers(answer.field("notes")[0].values)
     converged, exchanges, polished, is_forward, projections, *counts = notes[:7].tolist()
     aliased, history, x = np.split(notes[7:], np.cumsum(counts).astype(int))
     return Descent(
@@ -166,18 +166,18 @@ def compiled_descent(search: Any, limits: tuple[int, int], options: Mapping[str,
         FORWARD_START if is_forward else start,
         None if math.isnan(polished) else polished,
         None if math.isnan(exchanges) else int(exchanges),
-        int(projections), _chosen(found, aliased.astype(int).tolist()),
+        int(projections), _chosen(answer, aliased.astype(int).tolist()),
     )  # fmt: skip
 
 
-def _chosen(found: pa.StructArray, aliased: list[int]) -> Chosen:
-    """Return the model of one answer."""
-    model = {name: one.as_py() for name, one in found.field("found")[0].items()}
+def _chosen(answer: pa.StructArray, aliased: list[int]) -> Chosen:
+    """Return the chosen model of an answer."""
+    model = {name: scalar.as_py() for name, scalar in answer.field("found")[0].items()}
     return Chosen(
         [int(group) for group in model["groups"]],
         {int(column): value for column, value in model["coefficients"]},
         model["intercept"], model["explained"], model["r2"], aliased,
-        found.field("condition")[0].as_py(),
+        answer.field("condition")[0].as_py(),
     )  # fmt: skip
 
 
@@ -187,30 +187,30 @@ def _is_for_library(search: Any) -> bool:
     return call.method in METHODS and rule is not None and rule.compiled
 
 
-def _asked(search: Any) -> tuple[pa.StructArray, str, str, dict[str, Any]]:
-    """Return the record of a search, its method, its target, and all else by name."""
+def _arguments(search: Any) -> tuple[pa.StructArray, str, str, dict[str, Any]]:
+    """Return the arguments of the library: record, method, target, and the rest by name."""
     call, groups = search.call, search.groups
-    # Numbers are names that no glob and no suffix can mean something by.
+    # Columns are named by number: no glob and no suffix can match them.
     positions = [at.tolist() for at in groups.positions]
     columns = {str(g): list(map(str, at)) for g, at in enumerate(positions)}
-    is_each_alone = positions == [[at] for at in range(len(groups.members))]
+    are_single = positions == [[at] for at in range(len(groups.members))]
     costs = groups.costs.tolist()
-    # What has its default, as groups of one column each or costs of 1, is left to the library.
+    # The library has the same defaults: groups of one column each, costs of 1.
     request = {
-        "groups": None if is_each_alone and not search.is_joint else columns,
+        "groups": None if are_single and not search.is_joint else columns,
         "costs": {str(g): cost for g, cost in enumerate(costs)} if {*costs} != {1.0} else None,
-        **_given(search),
+        **_changes(search),
     }
     targets = call.problem.targets if search.is_joint else [search.target]
     return numbered(search.gram, groups.members, *targets), call.method, TARGET, request
 
 
-def _given(search: Any) -> dict[str, Any]:
-    """Return fields and options that are not at their defaults, groups by their numbers."""
+def _changes(search: Any) -> dict[str, Any]:
+    """Return the fields and options that are not at their defaults, with groups by number."""
     call = search.call
     fields = {name: value for name, value in call.problem.changed().items() if name in _FIELDS}
     first = [str(group) for group in search.first] or None
-    given = {"always": first, **fields, **call.options}
-    if not isinstance(given.get("start"), str | Mapping | None):
-        given["start"] = [str(search.groups.number(name, "start")) for name in given["start"]]
-    return given
+    options = {"always": first, **fields, **call.options}
+    if not isinstance(options.get("start"), str | Mapping | None):
+        options["start"] = [str(search.groups.number(name, "start")) for name in options["start"]]
+    return options

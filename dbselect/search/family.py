@@ -1,4 +1,4 @@
-"""A generalised linear model on a table: its columns, its roles and its first pass."""
+"""Set up a generalised linear model on a table: its columns, their roles, its first pass."""
 
 import math
 from collections.abc import Sequence
@@ -27,37 +27,35 @@ from dbselect.spec.spec import Spec
 
 #: Most classes of a multinomial target: a pass makes a Gram for each two of them.
 MOST_CLASSES = 40
-#: Share of the null deviance that the next step of a fit would explain, below which it is
-#: the last. It moves predictors by some 1e-5 (1e-4), Newton's method errs by the square of
-#: that and the deviance by less; a sequence goes on from there anyway.
+#: A fit (a fit within a search) stops if a step explains less than this share of the null deviance;
+#: it moves predictors by about 1e-5 (1e-4), and the error of Newton's method is its square.
 FIT_TOL, STEP_TOL = 1e-10, 1e-8
-#: Passes after which a fit gives up; eight are many.
+#: Most passes of a fit; few fits need eight.
 MAX_ITER = 25
-#: Null deviance below which, a unit of weight, there is nothing to explain.
+#: Null deviance per unit of weight below which there is nothing to explain.
 ROUNDING_DEVIANCE = 1e-14
-#: What a tolerance is multiplied by where the link is not the canonical one: Fisher's scoring
-#: errs by a share of the last step, not by its square.
+#: Factor of the tolerance for links that are not canonical: Fisher scoring converges linearly.
 SCORING_SHARE = 1e-4
 
 
 @dataclass(frozen=True)
-class Made:
-    """The columns that a table becomes."""
+class Columns:
+    """The columns of a model that are made of those of a table."""
 
-    terms: Terms | None = None  # how, with the numbers that stand where values are missing
-    names: Sequence[str] | None = None  # columns of every Gram; None: all that come of the terms
+    terms: Terms | None = None  # with the numbers that fill missing values
+    names: Sequence[str] | None = None  # columns of each Gram; None: all columns of the terms
 
 
 def family_table(problem: Spec, columns: Sequence[str] | None = None) -> Table:
-    """Return the table of a problem fitted in passes, of `columns` or those of its groups."""
+    """Return the table of a problem that is fitted in passes; `columns` None reads all."""
     gram_given(problem)
     return table_of(problem, columns)
 
 
 def passes_of(
-    problem: Spec, table: Table, columns: Sequence[str] | None, made: Made | None = None
+    problem: Spec, table: Table, columns: Sequence[str] | None, made: Columns | None = None
 ) -> Passes:
-    """Check the types of columns, and learn what they become unless `made` tells.
+    """Check the types of the columns and set up the passes; `made` None learns the terms.
 
     `columns` are names and globs of the model, by default all but target, weight and offset.
     """
@@ -65,13 +63,13 @@ def passes_of(
     target = problem.targets[0]
     apart = [target, *offset.names]
     if made is None:
-        made = _made(problem, table, columns, apart)
+        made = _learn(problem, table, columns, apart)
     passes = Passes(table, columns, problem.weight, apart, made.terms, made.names)
     _check_target(problem, passes.leaf(target, "target"))
-    for name, what in offset.named.items():
-        leaf = passes.leaf(name, what)
+    for name, role in offset.named.items():
+        leaf = passes.leaf(name, role)
         if not leaf.is_numeric:
-            raise ColumnError(f"{what} '{name}' has type {leaf.type}; it must be numeric")
+            raise ColumnError(f"{role} '{name}' has type {leaf.type}; it must be numeric")
     logs = [name for name in offset.coefficients if name != offset.offset]
     if not set(logs).isdisjoint(passes.names):
         raise ColumnError(
@@ -81,16 +79,16 @@ def passes_of(
     return passes
 
 
-def _made(problem: Spec, table: Table, columns: Sequence[str] | None, apart: Sequence[str]) -> Made:
-    """Return what columns become: where missing values are filled, one pass finds by what."""
+def _learn(problem: Spec, table: Table, columns: Sequence[str] | None, apart: list[str]) -> Columns:
+    """Learn the columns of the model; filling missing values takes one pass."""
     if problem.null_policy == "skip" or not table.again:
-        return Made(problem.terms)
+        return Columns(problem.terms)
     patterns = None if columns is None else list(dict.fromkeys([*columns, *apart]))
     policy = policy_but_for(apart, problem.null_policy)
     gram, _ = read_columns(table, patterns, problem.weight, policy, problem.terms)
     sources = gram.terms.sources()
     names = [name for name in gram.columns if sources.get(name, name) not in apart]
-    return Made(gram.terms, names)
+    return Columns(gram.terms, names)
 
 
 def _check_target(problem: Spec, leaf: Leaf) -> None:
@@ -109,19 +107,21 @@ def _check_target(problem: Spec, leaf: Leaf) -> None:
 
 def groups_in(problem: Spec, passes: Passes) -> Groups:
     """Match the groups of a problem to the columns that are read in passes."""
-    found = groups_of(passes.names, problem.groups, problem.costs, problem.targets[0], passes.terms)
-    return replace(found, unused=(*found.unused, *passes.unread))
+    groups = groups_of(
+        passes.names, problem.groups, problem.costs, problem.targets[0], passes.terms
+    )
+    return replace(groups, unused=(*groups.unused, *passes.unread))
 
 
 def opened(problem: Spec) -> tuple[Passes, Groups]:
-    """Open the table of a problem and match its groups; no row is read but of texts."""
-    named = referenced_columns(problem)
-    passes = passes_of(problem, family_table(problem, named), named)
+    """Open the table of a problem and match its groups; only levels of texts are read."""
+    columns = referenced_columns(problem)
+    passes = passes_of(problem, family_table(problem, columns), columns)
     return passes, groups_in(problem, passes)
 
 
 def roles_of(problem: Spec, passes: Passes, members: list[str]) -> Roles:
-    """Return what the columns are; classes or levels of the target are read."""
+    """Return the roles of the columns; classes or levels of the target are read."""
     target = problem.targets[0]
     leaf, name = passes.leaf(target, "target"), str(parse(problem.family))
     if parse(problem.family).has_classes:
@@ -142,43 +142,43 @@ def _classes(passes: Passes, leaf: Leaf) -> list[Any]:
             f"target '{leaf.name}' has {count} different values; a multinomial target must have "
             f"2 to {MOST_CLASSES}"
         )
-    if any(isinstance(one, float) and math.isinf(one) for one in classes):
+    if any(isinstance(value, float) and math.isinf(value) for value in classes):
         raise DataError(f"target '{leaf.name}' has an infinite value; a class must be finite")
     return classes
 
 
 def _levels(passes: Passes, leaf: Leaf, positive: Any) -> list[Any]:
-    """Read the two levels of a binomial target; the last is the one that counts as 1."""
-    found = passes.values_of(leaf, 2)
-    if len(found) != 2:
-        count = f"only {found[0]!r}" if found else "no value"
+    """Read the two levels of a binomial target; the second counts as 1."""
+    levels = passes.values_of(leaf, 2)
+    if len(levels) != 2:
+        count = f"only {levels[0]!r}" if levels else "no value"
         raise DataError(
-            f"target '{leaf.name}' has {count if len(found) < 2 else 'more than two levels'}; a "
+            f"target '{leaf.name}' has {count if len(levels) < 2 else 'more than two levels'}; a "
             "binomial target must have two: of more, predict all with family 'multinomial'"
         )
     if positive is None:
-        return found
-    # A command line has texts only.
-    same = [one for one in found if one == positive or _text_of(one) == positive]
+        return levels
+    # The command line passes any level as text.
+    same = [level for level in levels if level == positive or _text_of(level) == positive]
     if len(same) != 1:
         raise ArgumentError(
-            f"positive is {positive!r}; target '{leaf.name}' has the levels {found}"
+            f"positive is {positive!r}; target '{leaf.name}' has the levels {levels}"
         )
-    return [one for one in found if one != same[0]] + same
+    return [level for level in levels if level != same[0]] + same
 
 
 def _text_of(level: Any) -> str:
-    """Return a level as a command line has it; booleans as SQL writes them."""
+    """Return a level as text of the command line; booleans as SQL writes them."""
     return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 def data_of(problem: Spec, passes: Passes, members: list[str]) -> Data:
-    """Read the table once; where the family's number is to be estimated, until it is known."""
+    """Make the first pass; if the family has a parameter to estimate, more passes for it."""
     data = first_pass(passes, roles_of(problem, passes, members))
     if str(parse(problem.family)) != ESTIMATED:
         return data
-    every = Groups({"columns": members}, np.ones(1))
-    settled = settled_problem(data, every, problem.ridge, tol=FIT_TOL)
+    all_columns = Groups({"columns": members}, np.ones(1))
+    settled = settled_problem(data, all_columns, problem.ridge, tol=FIT_TOL)
     name = f"{ESTIMATED}({most_likely(data, *settled):.8g})"
     return first_pass(passes, replace(data.roles, family=family_of(name)))
 
@@ -186,7 +186,7 @@ def data_of(problem: Spec, passes: Passes, members: list[str]) -> Data:
 def begun(
     problem: Spec, passes: Passes, groups: Groups, tol: float, max_iter: int | None = None
 ) -> tuple[Data, GlmProblem, GlmFit]:
-    """Make the first pass; return it, what does not change later, and the model without columns."""
+    """Make the first pass; return its data, the problem of all passes, and the null model."""
     data = data_of(problem, passes, groups.members)
     settled, null = settled_problem(
         data, groups, problem.ridge, scale=problem.scale, tol=tol, max_iter=max_iter or MAX_ITER
@@ -203,7 +203,7 @@ def settled_problem(
     tol: float,
     max_iter: int = MAX_ITER,
 ) -> tuple[GlmProblem, GlmFit]:
-    """Return what stays the same in all passes, and the model without columns."""
+    """Return the problem, which is the same in all passes, and the null model."""
     family = data.roles.family
     point, model = data.start()
     if model.deviance <= ROUNDING_DEVIANCE * data.weight:
@@ -213,7 +213,7 @@ def settled_problem(
         )
     bounded = bool(data.roles.offsets.names) and not family.at_zero
     if bounded and model.deviance >= LARGEST_DEVIANCE * data.weight:
-        what = " and ".join(f"{what} '{name}'" for name, what in data.roles.offsets.named.items())
+        what = " and ".join(f"{role} '{name}'" for name, role in data.roles.offsets.named.items())
         raise DataError(
             f"family '{family.name}' has no mean for some rows where {what} is all of the "
             "predictor; take another link"

@@ -1,4 +1,4 @@
-"""A search on one Gram matrix: the linear problem, its state, and the sequence of its steps."""
+"""Search on one Gram matrix: the linear problem, its state, and the sequence of its steps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,21 +39,21 @@ REFINED_CONDITIONS = (1e6, 1e14)
 class GramSearch(Search):
     """A linear problem on its Gram matrix."""
 
-    gram: Gram  # of the rows; through the origin where the models are
-    # whether a walk only adds groups, so that the models of all prefixes are known at its end
+    gram: Gram  # through the origin for models without intercept
+    # whether a walk only adds groups, so that all prefixes can be computed at its end
     adds_only: bool = False
-    is_joint: bool = False  # whether there is a list of responses, even of one
+    is_joint: bool = False  # whether target is a list, even of one response
 
     @cached_property
     def linear(self) -> Linear:
-        """The problem on unit-variance columns; the compiled library has one of its own."""
+        """The problem on unit-variance columns; the compiled library does not use it."""
         problem = self.call.problem
         target = problem.targets if self.is_joint else self.target
         return linear(self.gram, target, self.groups.members, problem.ridge, problem.scale)
 
     @cached_property
     def state(self) -> LinearState:
-        """The selected groups; the compiled library has a state of its own."""
+        """The selected groups; a walk of the compiled library does not change them."""
         return LinearState(self.linear, self.groups.positions)
 
     @property
@@ -62,7 +62,7 @@ class GramSearch(Search):
         return self.call.problem.targets[0]
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
-        """Return what a rule maximises per unit of cost."""
+        """Return the criterion that a rule maximises per unit of cost."""
         return RULES[rule].criterion(self.state)
 
     def dependent(self) -> list[str]:
@@ -70,28 +70,28 @@ class GramSearch(Search):
         return [self.groups.members[j] for j in self.state.aliased]
 
     def check_held(self) -> None:
-        """Refuse columns that no rows can have, and warn of those that nearly depend on others."""
+        """Refuse an impossible Gram, and warn of nearly dependent columns."""
         check_held(self.state, self.groups.members)
 
     def kept(self) -> Any:
-        """Return the coefficients; None where those of all prefixes are computed at the end."""
+        """Return the coefficients; None if those of all prefixes are computed at the end."""
         return None if self.adds_only else self.state.coef()
 
     def restored(self, steps: Sequence[Step]) -> None:
-        """Make the steps again on a state without selected groups."""
+        """Repeat the steps on a new state."""
         fresh = LinearState(self.linear, self.groups.positions)
         for step in steps:
             (fresh.add if step.action == "add" else fresh.remove)(step.group)
         self.state = fresh
 
     def compiled(self, rule: str, turn: Turn) -> Any:
-        """Return the sequence that the compiled library finds; None where it has no such walk."""
+        """Run the walk in the compiled library; None if the library lacks it."""
         return compiled_sequence(self, rule, turn)
 
     def sequence(
         self, rule: str, steps: list[Step], kept: list[Any], stop: Stop
     ) -> LinearSequence | JointSequence:
-        """Return the sequence of some steps."""
+        """Build the sequence of the steps."""
         condition = check_held(self.state, self.groups.members)
         if self.is_joint:
             return self._joint(rule, steps, stop, condition)
@@ -109,10 +109,10 @@ class GramSearch(Search):
         stop, spent = self._ended(stop, coef), spent_after(steps, self.groups)
         responses = {}
         for k, target in enumerate(self.call.problem.targets):
-            own = self.linear.response(k)
+            response = self.linear.response(k)
             reached = clip_share(np.cumsum(gains[:, k]))
             responses[target] = build(
-                self.gram, own, call=self.call, target=target, groups=self.groups,
+                self.gram, response, call=self.call, target=target, groups=self.groups,
                 rule=f"{rule}, for several responses",
                 records=[
                     Step(step.action, step.group, step.score, gain, explained, step.choice)
@@ -126,13 +126,13 @@ class GramSearch(Search):
         return JointSequence(rule, responses)
 
     def _ended(self, stop: Stop, coef: Matrix) -> Stop:
-        """Return why a search ended, or that some prefix of it is saturated."""
+        """Return the reason of a stop; `Stop.SATURATED` if a prefix is saturated."""
         problem = self.call.problem
         used = (coef != 0).sum(axis=-1).max(initial=len(self.state.support)) + problem.intercept
         return Stop.SATURATED if is_saturated(self.gram.rows, used, problem.ridge) else stop
 
     def fitted_rows(self, chosen: bool) -> FittedRows:
-        """Return the rows, for the standard errors of a model whose groups they chose or not."""
+        """Return the rows for standard errors; `chosen` if they also selected the groups."""
         problem = self.call.problem
         return FittedRows(self.gram, problem.ridge, chosen, problem.intercept)
 
@@ -143,33 +143,33 @@ class GramSearch(Search):
         return Model(**self.parts(state), fit=self.fitted_rows(chosen))
 
     def parts(self, state: LinearState) -> dict[str, Any]:
-        """Return the parts of the model on the selected groups of a state, but for its rows."""
-        own, members = self.linear, self.groups.members
-        coef = state.coef() * (own.target_spread / own.spread)
+        """Return the fields of the model on the selected groups, without `fit`."""
+        problem, members = self.linear, self.groups.members
+        coef = state.coef() * (problem.target_spread / problem.spread)
         if self.call.problem.ridge == 0 and not state.apart:
-            kept = [members[j] for j in state.support]
-            alone = least_squares(self.gram, self.target, kept)
-            if not alone.is_aliased.any():
-                coef[state.support] = alone.coef
+            columns = [members[j] for j in state.support]
+            refit = least_squares(self.gram, self.target, columns)
+            if not refit.is_aliased.any():
+                coef[state.support] = refit.coef
         at = np.concatenate([np.empty(0, np.intp), *(self.groups.positions[g] for g in state.held)])
-        found = self.parts_of(self.target, own, coef, at, state.held, state.explained)
-        return found | {"aliased": tuple(members[j] for j in state.aliased)}
+        fields = self.parts_of(self.target, problem, coef, at, state.held, state.explained)
+        return fields | {"aliased": tuple(members[j] for j in state.aliased)}
 
     def parts_of(
-        self, target: str, own: Linear, coef: Vector, at: Index, held: Sequence[int],
+        self, target: str, problem: Linear, coef: Vector, at: Index, held: Sequence[int],
         explained: float,
     ) -> dict[str, Any]:  # fmt: skip
-        """Return the parts of a model by its coefficients, of which some columns have one."""
-        groups, scaled = self.groups, coef * (own.spread / own.target_spread)
+        """Return the fields of a model; `coef` has D numbers, `at` the columns of the model."""
+        groups, scaled = self.groups, coef * (problem.spread / problem.target_spread)
         coefficients = {groups.members[j]: float(coef[j]) for j in at.tolist()}
         return {
             "target": target,
-            "intercept": float(own.target_mean - coef @ own.mean),
+            "intercept": float(problem.target_mean - coef @ problem.mean),
             "coefficients": coefficients,
             "groups": [groups.names[group] for group in held],
             "spent": groups.spent(held),
             "explained": explained,
-            "r2": float(clip_share(explained + scaled**2 @ own.ridge)),
+            "r2": float(clip_share(explained + scaled**2 @ problem.ridge)),
             "rows": self.gram.rows,
             "skipped": self.gram.skipped,
             "terms": self.gram.terms.of(coefficients).with_shares(shares_of(self.gram)),
@@ -196,7 +196,7 @@ def gram_search(
     if not problem.intercept:
         check_filled(gram, targets)
         gram = through_origin(gram)
-    # Before the groups: of a table without usable rows no level of a category is known.
+    # Before matching groups, as a table without usable rows has no levels.
     check_usable(gram, targets)
     features = features_of(gram.columns, targets, gram.terms)
     groups = groups_of(
@@ -213,7 +213,7 @@ def gram_search(
 
 
 def prefix_coefficients(search: GramSearch) -> Matrix:
-    """Return the coefficients of all prefixes, (steps + 1, D), refined if nearly dependent."""
+    """Return the coefficients of all prefixes, (steps + 1, D); refined if ill-conditioned."""
     return _refined(search, search.target, search.state.coefficients())
 
 
@@ -223,6 +223,6 @@ def _refined(search: GramSearch, target: str, coef: Matrix) -> Matrix:
         return coef
     support = search.state.support
     columns = [search.groups.members[j] for j in support]
-    found = coef.copy()
-    found[:, support] = refined(search.gram, target, columns, coef[:, support])
-    return found
+    result = coef.copy()
+    result[:, support] = refined(search.gram, target, columns, coef[:, support])
+    return result

@@ -1,4 +1,4 @@
-"""A search of a table too wide for its Gram, of which it reads the rows that it needs.
+"""Search of a table that is too wide for its Gram; only some rows of the Gram are read.
 
 The result is the sequence on the Gram of the groups that were taken.
 """
@@ -32,20 +32,20 @@ from dbselect.spec.spec import Spec
 
 @dataclass(eq=False)
 class LazySearch(Search):
-    """A linear problem on rows of its Gram, which are read when the state asks for them."""
+    """A linear problem on rows of its Gram, which are read when the state needs them."""
 
     table: WideTable  # read once
-    members: list[Index]  # the columns of each group, as they stand in the rows
-    sums: LazyGram  # reads the rows that the state asks for
-    chosen: Mapping[int, Choice] = field(default_factory=dict)  # of groups an earlier search took
+    members: list[Index]  # positions of the columns of each group
+    sums: LazyGram  # reads the rows that the state needs
+    chosen: Mapping[int, Choice] = field(default_factory=dict)  # of the groups of a resumed search
     before: Groups | None = None  # the groups before screening left some out
-    levels: int | None = None  # number of a group of which sums by level are read
+    levels: int | None = None  # number of the group that is summed by level
 
     @cached_property
     def state(self) -> WideState:
-        """No group is selected at first; the rows of those to take first are read at once."""
-        asked = self.call.problem
-        problem = self.table.problem(self.sums, asked.ridge, asked.scale)
+        """The selected groups, none at first; the rows of `first` are read in one scan."""
+        spec = self.call.problem
+        problem = self.table.problem(self.sums, spec.ridge, spec.scale)
         ends = np.cumsum([0, *map(len, self.members[:-1])])
         promise = np.add.reduceat(problem.c[np.concatenate(self.members)] ** 2, ends)
         self.sums.promise = promise / self.groups.costs
@@ -55,77 +55,77 @@ class LazySearch(Search):
         return WideState(problem, self.members)
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
-        """Return what a rule maximises per unit of cost; its scores say what to read ahead."""
+        """Return the criterion that a rule maximises; its scores rank the groups to read ahead."""
         criterion = RULES[rule].criterion(self.state)
 
         def scores(state: Any) -> Vector:
-            found = criterion(state)
-            self.sums.promise = found / self.groups.counted(state.held)
-            return found
+            values = criterion(state)
+            self.sums.promise = values / self.groups.counted(state.held)
+            return values
 
         return scores
 
     def named(self, step: Step) -> Step:
-        """Return a step; one of an earlier search among as many groups as it was chosen of."""
+        """Return a step; a group of a resumed search keeps its original choice."""
         choice = self.chosen.get(step.group) if step.choice is Choice.FORCED else None
         return step if choice is None else replace(step, choice=choice)
 
     def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> WideSequence:
-        """Return the sequence on the Gram of the groups that were taken."""
-        # A sequence has a group, if only one that it did not take.
+        """Build the sequence on the Gram of the groups that were taken."""
+        # A sequence needs a group, even if none was taken.
         taken = list(dict.fromkeys(step.group for step in steps))
-        own, levels = self.among(taken or [0], is_read=bool(taken))
+        search, levels = self.among(taken or [0], is_read=bool(taken))
         number = {group: at for at, group in enumerate(taken)}
         numbered = [replace(step, group=number[step.group]) for step in steps]
-        coef = _again(own, numbered)
-        own.state = own.state.settled()
-        found = own.sequence(rule, numbered, list(coef), stop)
-        every = self.before or self.groups
+        coef = _replayed(search, numbered)
+        search.state = search.state.settled()
+        sequence = search.sequence(rule, numbered, list(coef), stop)
+        all_groups = self.before or self.groups
         return WideSequence(
-            **vars(found),
+            **vars(sequence),
             by_level=levels,
             scans=self.table.scans.count,
             rows_fetched=self.sums.rows_fetched,
-            n_groups=len(every.names),
-            n_columns=len(every.members),
+            n_groups=len(all_groups.names),
+            n_columns=len(all_groups.members),
             n_searched=len(self.groups.members),
         )
 
     def model(self, state: WideState) -> Model:
         """Return the model on the selected groups of a state, whose rows were read."""
         chosen = state.held
-        own, levels = self.among(chosen)
-        own.state.add_all(range(len(chosen)))
-        settled = own.state.settled()
-        check_held(settled, own.groups.members)
+        search, levels = self.among(chosen)
+        search.state.add_all(range(len(chosen)))
+        settled = search.state.settled()
+        check_held(settled, search.groups.members)
         is_chosen = 0 < len(chosen) < len(self.groups.names)
         ridge = self.call.problem.ridge
-        fit = fitted_rows_of(own.gram, own.groups.members, settled, ridge, is_chosen)
-        model = Model(**own.parts(settled), fit=fit)
+        fit = fitted_rows_of(search.gram, search.groups.members, settled, ridge, is_chosen)
+        model = Model(**search.parts(settled), fit=fit)
         if levels is None:
             return model
-        shares = shares_of(own.gram, levels, own.groups.columns[levels.group])
+        shares = shares_of(search.gram, levels, search.groups.columns[levels.group])
         return replace(model, terms=model.terms.with_shares(shares))
 
     def among(
         self, chosen: Sequence[int], *, is_read: bool = True
     ) -> tuple[GramSearch, LevelGroup | None]:
-        """Return the problem of some groups, none selected, and what its Gram lacks of levels.
+        """Return the search of some groups, none selected, and the sums by level outside its Gram.
 
         Correlations of columns whose rows were not read are 0.
         """
         groups = self.groups.only(chosen)
-        others = [group for group in chosen if group != self.levels]
-        at = each_once(self.members[group] for group in others)
-        target, columns = self.table.target, self.groups.only(others).members
-        comoment = self.table.comoment(at, self.sums.among(at) if is_read and others else None)
+        by_row = [group for group in chosen if group != self.levels]
+        at = each_once(self.members[group] for group in by_row)
+        target, columns = self.table.target, self.groups.only(by_row).members
+        comoment = self.table.comoment(at, self.sums.among(at) if is_read and by_row else None)
         gram = self.table.gram([*columns, target], comoment)
-        asked = self.call.problem
-        if len(others) == len(chosen):
+        spec = self.call.problem
+        if len(by_row) == len(chosen):
             return GramSearch(self.call, groups, [], gram), None
         assert self.levels is not None
         levels = self._level_group(at, is_read=is_read)
-        beside: Any = beside_levels(gram, target, groups, levels, asked.ridge, asked.scale)
+        beside: Any = beside_levels(gram, target, groups, levels, spec.ridge, spec.scale)
         search = GramSearch(self.call, groups, [], gram)
         search.linear = beside
         number = groups.number(levels.group, "groups")
@@ -135,18 +135,18 @@ class LazySearch(Search):
     def _level_group(self, others: Index, *, is_read: bool) -> LevelGroup:
         assert self.levels is not None
         assert isinstance(self.state, WideLevelState)
-        problem, own = self.state.whole, self.members[self.levels]
+        problem, at = self.state.whole, self.members[self.levels]
         totals = self.table.totals
-        weight = totals.means[0][own] * float(totals.weight[-1])
-        target = totals.products[own][:, None]
-        between = problem.by_level(own).sums(others) if is_read and len(others) else target[:, :0]
+        weight = totals.means[0][at] * float(totals.weight[-1])
+        target = totals.products[at][:, None]
+        between = problem.by_level(at).sums(others) if is_read and len(others) else target[:, :0]
         return LevelGroup(self.groups.names[self.levels], weight, np.hstack([between, target]))
 
 
 def lazy_search(
     problem: Spec, call: Call, *, sharing: bool = False, adds_only: bool = False
 ) -> LazySearch:
-    """Read a table once, match its groups and set up the search, as `gram_search` does."""
+    """Read a table once, match its groups and set up the search, like `gram_search`."""
     table = wide_table(problem)
     groups, members, levels = table.matched(problem.groups, problem.costs, sharing, adds_only)
     sums = LazyGram(table.scans, members, levels)
@@ -157,7 +157,7 @@ def lazy_search(
 def resumed(
     search: LazySearch, before: WideSequence, budget: float | None, max_groups: int | None
 ) -> LazySearch:
-    """Return a search that begins with the groups that an earlier one held in the end."""
+    """Return a search that starts from the final groups of an earlier one."""
     groups, names = search.groups, before.groups.names
     missing = [names[g] for g in held_after(before.records) if names[g] not in groups.columns]
     if missing:
@@ -177,8 +177,8 @@ def resumed(
     return replace(search, first=first, chosen=chosen)
 
 
-def _again(search: GramSearch, steps: Sequence[Step]) -> Matrix:
-    """Make steps again, and return the coefficients after each; shape (steps + 1, D)."""
+def _replayed(search: GramSearch, steps: Sequence[Step]) -> Matrix:
+    """Repeat steps, and return the coefficients after each; shape (steps + 1, D)."""
     state = search.state
     if all(step.action == "add" for step in steps):
         for step in steps:

@@ -1,4 +1,4 @@
-"""From a problem to a search: on its Gram, on rows in memory, or on a lazy Gram."""
+"""Open the search of a problem: on its Gram, on rows in memory, or on a lazy Gram."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -22,26 +22,26 @@ T = TypeVar("T")
 
 
 def asked(problem: Spec, method: str, table: type[T], options: Mapping[str, Any]) -> tuple[T, Call]:
-    """Check what a method is asked, and return its options and the call that its result keeps."""
-    known = checked_options(table, method, options)
+    """Check a problem and the options of a method; return the options and the call."""
+    checked = checked_options(table, method, options)
     refuse(problem, method)
-    checked = cast(Mapping[str, Any], known)
-    check_slow(problem.source, method, checked)
-    given = changed(table, {name: checked[name] for name in options})
-    return known, call_of(problem, method, given)
+    values = cast(Mapping[str, Any], checked)
+    check_slow(problem.source, method, values)
+    changes = changed(table, {name: values[name] for name in options})
+    return checked, call_of(problem, method, changes)
 
 
 def call_of(problem: Spec, method: str, options: Mapping[str, Any]) -> Call:
-    """Return the call that a result keeps, with those options that are not at their defaults."""
+    """Return the call that a result records, with the options that are not at their defaults."""
     source = problem.source
     if isinstance(source, GlmObjective):
         costs = source.call.problem.costs if problem.costs is None else problem.costs
         problem = source.call.problem.replace(costs=costs, always=problem.always, seed=problem.seed)
     elif is_objective(source):
-        kept = {name: value for name, value in options.items() if name not in APART}
-        return Call(problem, method, kept)
-    of_gram = source is not None and problem.is_linear and gram_given(problem) is not None
-    return Call.of(problem, method, options, of_gram)
+        recorded = {name: value for name, value in options.items() if name not in APART}
+        return Call(problem, method, recorded)
+    is_gram = source is not None and problem.is_linear and gram_given(problem) is not None
+    return Call.of(problem, method, options, is_gram)
 
 
 def open_search(
@@ -54,9 +54,9 @@ def open_search(
     sharing: bool = False,
     adds_only: bool = False,
 ) -> GramSearch | LazySearch | RowSearch | ScoreSearch:
-    """Set up the search of a problem: `lazy` if the method can use rows of the Gram."""
+    """Set up the search of a problem; `lazy` if the method can search a lazy Gram."""
     if isinstance(problem.source, Score):
-        return score_search(problem, call, options, leading)
+        return score_search(problem, call, options, lead_search)
     if isinstance(problem.source, GlmObjective) or not problem.is_linear:
         return row_search(problem, call)
     if is_objective(problem.source):
@@ -69,6 +69,6 @@ def open_search(
     return gram_search(problem, call, several=several, sharing=sharing, adds_only=adds_only)
 
 
-def leading(problem: Spec) -> Any:
-    """Return the search of a linear problem that leads the search of a score."""
+def lead_search(problem: Spec) -> Any:
+    """Open the linear search that shortlists the candidates of a score."""
     return open_search(problem, call_of(problem, "greedy", {}), several=True, sharing=True)

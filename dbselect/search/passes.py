@@ -1,4 +1,4 @@
-"""A greedy search by passes over a table: a refit a step, many candidates in each pass."""
+"""Greedy search in passes over a table: one refit per step, many candidates per pass."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ from dbselect.spec.spec import Spec
 
 
 class FamilySearch(Search):
-    """A generalised linear model, each state of which has a fit."""
+    """Base of the searches of a generalised linear model, whose states have a fit."""
 
     if TYPE_CHECKING:
 
@@ -41,18 +41,18 @@ class FamilySearch(Search):
         return list(aliased_of(self.data, self.state.fit))
 
     def kept(self) -> Any:
-        """Return what is kept of the fit; its matrices are not."""
+        """Return the fit without its matrices."""
         return prefix_of(self.data, self.state.fit)
 
     def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> GlmSequence:
-        """Return the sequence of some steps, each with the fit after it."""
+        """Build the sequence of the steps, with the fit after each."""
         return self.fitted(self.data, self.state.fit, rule, steps, kept, stop)
 
     def fitted(
         self, data: Data, last: GlmFit, rule: str, steps: list[Step], kept: list[Any], stop: Stop,
         rows_searched: int | None = None,
     ) -> GlmSequence:  # fmt: skip
-        """Return the sequence of steps with what is kept of their fits to some rows."""
+        """Build the sequence from steps and their fits to the rows of `data`."""
         warn_of_fit(data, last)
         return sequence_of(data, self.groups, rule, self.call, steps, kept, stop, rows_searched)
 
@@ -72,23 +72,23 @@ class PassSearch(FamilySearch):
 
     @property
     def is_small(self) -> bool:
-        """Whether products are of few numbers."""
+        """Whether products are so small that one BLAS thread is fastest."""
         return len(self.groups.members) <= SMALL_SQUARE
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
-        """Return what a rule maximises per unit of cost."""
+        """Return the criterion that a rule maximises per unit of cost."""
         if self.state.problem.exact or RULES[rule].on_glm is not OnGlm.REFITS:
             return lambda state: criterion_near(state.problem, state.fit, RULES[rule])
         costs = self.groups.costs
 
         def gains_of_refits(state: PassState) -> Vector:
-            held = state.fit.groups
-            spent = costs[held].sum()
+            selected = state.fit.groups
+            spent = costs[selected].sum()
             gains = np.zeros(len(costs))
             candidates = [
                 group
                 for group, cost in enumerate(costs)
-                if group not in held and fits(spent + cost, budget)
+                if group not in selected and fits(spent + cost, budget)
             ]
             gains[candidates] = state.try_all(candidates, costs)
             return gains
@@ -109,7 +109,7 @@ def pass_search(
     tol: float | None,
     max_iter: int | None,
 ) -> PassSearch:
-    """Make the first pass over a table, if the groups to take first fit `budget` and `most`."""
+    """Check `always` against `budget` and `most`, and make the first pass over the table."""
     passes, groups = opened(problem)
     first = numbers_of(problem.always, groups)
     check_first(groups, first, budget, most)

@@ -1,4 +1,4 @@
-"""What every search is, whatever it searches, and the one loop that runs a walk over its states.
+"""Base class of the searches, and the loop that runs a walk over their states.
 
 The loop keeps the model after each step, reports progress, and turns an interrupt into the
 sequence so far.
@@ -20,63 +20,63 @@ from dbselect.selection.criteria import Criterion
 from dbselect.selection.removal import USEFULNESS, Usefulness
 from dbselect.sources.progress import Callback, Turn, turns
 
-#: Changes the state of a search, gives each step to the record, and returns why it ended.
+#: Changes the state of a search, records each step, and returns why it stopped.
 Walk = Callable[[Record], Stop]
 
 
 @dataclass(eq=False)
 class Search(ABC):
-    """A problem that is set up: groups, the state that a walk changes, and what comes of it."""
+    """A problem set up for a search: its groups, the state that a walk changes, and its results."""
 
-    call: Call  # what is asked
+    call: Call  # the method and its options
     groups: Groups  # J groups, matched to the columns
     first: list[int]  # numbers of the groups to take first
 
-    if TYPE_CHECKING:  # a field, or made when it is first asked for
+    if TYPE_CHECKING:  # a field or a cached property of each subclass
 
         @property
         def state(self) -> Any:
-            """The selected groups, an `Objective`: none at first; a walk changes them."""
+            """The selected groups, an `Objective`; empty at first and changed by a walk."""
 
     @property
     def is_small(self) -> bool:
-        """Whether products are of so few numbers that several threads only wait for each other."""
+        """Whether products are so small that one BLAS thread is fastest."""
         return False
 
     @abstractmethod
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
-        """Return what a rule maximises per unit of cost."""
+        """Return the criterion that a rule maximises per unit of cost."""
 
     def usefulness(self, backward: str) -> Usefulness:
-        """Return by what the least useful group is found."""
+        """Return the measure by which the least useful group is removed."""
         return USEFULNESS[backward]
 
     def dependent(self) -> list[str]:
-        """Return the selected columns that depend linearly on others, as far as that matters."""
+        """Return the selected columns that depend linearly on others; none by default."""
         return []
 
-    def check_held(self) -> None:  # noqa: B027 - most searches see rows, or judge any columns
-        """Refuse columns that no rows can have, and warn of those that nearly depend on others."""
+    def check_held(self) -> None:  # noqa: B027 - only a Gram can be impossible
+        """Refuse an impossible Gram, and warn of nearly dependent columns."""
 
     def kept(self) -> Any:
-        """Return what the result keeps of the state after a step; the steps are kept anyway."""
+        """Return what the result keeps of the current state, besides the step."""
         return None
 
     def compiled(self, rule: str, turn: Turn) -> Any:
-        """Return the sequence that the compiled library finds; None where it has no such walk."""
+        """Run the walk in the compiled library; None if the library lacks it."""
         del rule, turn
         return None
 
     @abstractmethod
     def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> Any:
-        """Return the sequence of some steps; `kept` is of the states before and after each."""
+        """Build the sequence of the steps; `kept` is of the states before and after each."""
 
     @abstractmethod
     def model(self, state: Any) -> Any:
         """Return the model on the selected groups of a state."""
 
     def named(self, step: Step) -> Step:
-        """Return a step as the result has it."""
+        """Return a step as the result stores it."""
         return step
 
     def progress(
@@ -85,8 +85,8 @@ class Search(ABC):
         """Count the turns of a walk on a terminal, and call back after each."""
         return turns(total, unit, callback)
 
-    def restored(self, steps: Sequence[Step]) -> None:  # noqa: B027 - most states need nothing
-        """Bring the state back to the last step, where an interrupt left it half changed."""
+    def restored(self, steps: Sequence[Step]) -> None:  # noqa: B027 - most states are never half changed
+        """Restore the state after the last step, as an interrupt may leave it half changed."""
 
     def run(
         self,
@@ -97,12 +97,12 @@ class Search(ABC):
         total: int | None = None,
         unit: str = "steps",
     ) -> AnySequence:
-        """Run a walk and return its sequence; where it is ended from within, the steps so far."""
+        """Run a walk and return its sequence; if it is interrupted, of the steps so far."""
         steps: list[Step] = []
         with self.progress(total, unit, callback) as turn:
-            found: AnySequence | None = self.compiled(rule, turn)
-            if found is not None:
-                return found
+            result: AnySequence | None = self.compiled(rule, turn)
+            if result is not None:
+                return result
 
             def record(step: Step) -> None:
                 kept.append(self.kept())
@@ -123,7 +123,7 @@ class Search(ABC):
 def check_first(
     groups: Groups, first: Sequence[int], budget: float | None, most: int | None = None
 ) -> None:
-    """Refuse groups to take first that go beyond the limits."""
+    """Refuse groups of `always` that exceed the budget or the number of groups."""
     cost = groups.spent(first)
     if not fits(cost, budget):
         raise ArgumentError(f"always costs {cost:g} in all; that is over the budget of {budget}")

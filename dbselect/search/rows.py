@@ -1,6 +1,6 @@
-"""A search of a generalised linear model on rows in memory: exact refits, many side by side.
+"""Search of a generalised linear model on rows in memory, by exact refits in batches.
 
-Of a larger table some rows are drawn, and what the search finds is fitted again to all rows.
+A larger table is sampled for the search, and the selected groups are refitted to all rows.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from dbselect.results.call import Call
 from dbselect.results.glm.build import prefix_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
-from dbselect.search.family import FIT_TOL, Made, begun, family_table, groups_in, passes_of
+from dbselect.search.family import FIT_TOL, Columns, begun, family_table, groups_in, passes_of
 from dbselect.search.passes import FamilySearch, model_of_groups
 from dbselect.search.table import referenced_columns
 from dbselect.selection.criteria import RULES, Criterion, OnGlm
@@ -40,39 +40,39 @@ from dbselect.sources.request import Table
 from dbselect.sources.sampling.sample import Sample, sample
 from dbselect.spec.spec import Spec
 
-#: Numbers held in memory, rows times columns: 268 MB. A search refits all groups at every step,
-#: and a refit of as many numbers takes some seconds.
+#: Most numbers in memory, rows times columns: 268 MB. A search refits all groups at each step,
+#: and a refit on so many numbers takes some seconds.
 MOST_NUMBERS = 2**25
-#: Columns that a text counts as before its levels are known.
+#: Columns assumed for a text column before its levels are read.
 TEXT_COLUMNS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """The table that a search looked at some rows of."""
+    """The whole table of a search on a sample of its rows."""
 
-    problem: Spec  # what is asked
+    problem: Spec
     passes: Passes  # over all rows
-    # searched, of: rows drawn, and rows of the table
+    # number of rows drawn, and of all rows
     searched: int
     of: int
 
 
 class GlmObjective(GlmState):
-    """How much deviance groups of columns explain, on rows in memory.
+    """Deviance explained by groups of columns, on rows in memory.
 
     An `objectives.contract.Objective` for every search: candidates are the groups, by number;
-    the value is the share of the null deviance explained, less what the ridge takes. Gains and
+    the value is the share of the null deviance explained, less the ridge penalty. Gains and
     losses are those of exact refits. `Problem.objective` makes one.
 
     Parameters
     ----------
-    refits : makes the fits
-    fit : of the model without columns
-    call : what is asked
+    refits : fits sets of groups
+    fit : the null model
+    call : the call that results record
     data : the rows after their first pass
     about : the groups
-    whole : the table, where only some of its rows are held
+    whole : the whole table, if `data` is a sample of its rows
 
     Examples
     --------
@@ -118,12 +118,12 @@ class GlmObjective(GlmState):
 
     @property
     def rows(self) -> int:
-        """Rows that are held, those without a missing value."""
+        """Number of rows in memory, without those with missing values."""
         return self.data.rows
 
     @property
     def passes(self) -> int:
-        """Times that the table was read so far."""
+        """Number of passes over the table so far."""
         return self.data.passes.count
 
     def model(self) -> GlmModel:
@@ -151,26 +151,26 @@ class RowSearch(FamilySearch):
 
     @property
     def is_small(self) -> bool:
-        """Whether products are of few numbers."""
+        """Whether products are so small that one BLAS thread is fastest."""
         return self.state.rows * len(self.groups.members) <= SMALL
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
-        """Return what a rule maximises per unit of cost."""
+        """Return the criterion that a rule maximises per unit of cost."""
         if RULES[rule].on_glm is OnGlm.REFITS:
             return GlmObjective.gains
         return lambda state: criterion_near(state.refits.problem, state.fit, RULES[rule])
 
     @property
     def data(self) -> Data:
-        """The rows that are held."""
+        """The rows in memory."""
         return self.state.data
 
     def kept(self) -> Any:
-        """Return what is kept of the fit: of all rows nothing, as it is fitted to them anew."""
+        """Return the fit without its matrices; None if it is refitted to all rows at the end."""
         return None if self.state.whole else super().kept()
 
     def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> GlmSequence:
-        """Return the sequence of some steps, fitted to all rows."""
+        """Build the sequence of the steps, fitted to all rows."""
         whole = self.state.whole
         if whole is None:
             return super().sequence(rule, steps, kept, stop)
@@ -190,7 +190,7 @@ class RowSearch(FamilySearch):
 
 
 def row_search(problem: Spec, call: Call) -> RowSearch:
-    """Read rows into memory, all or, with a SampleWarning, some; or take an objective's."""
+    """Set up a search on all rows, on a sample with a SampleWarning, or on an objective."""
     source = problem.source
     if not isinstance(source, GlmObjective):
         state = objective_of(problem, call)
@@ -205,52 +205,52 @@ def row_search(problem: Spec, call: Call) -> RowSearch:
 
 def objective_of(problem: Spec, call: Call) -> GlmObjective:
     """Return the objective of a problem, on rows in memory."""
-    named = referenced_columns(problem)
-    table = family_table(problem, named)
-    # Errors in columns and groups are raised before a row is read.
-    head = passes_of(
-        problem, open_table(empty_table(table.schema), None), named, Made(problem.terms)
+    columns = referenced_columns(problem)
+    table = family_table(problem, columns)
+    # Check columns and groups before a row is read.
+    checked = passes_of(
+        problem, open_table(empty_table(table.schema), None), columns, Columns(problem.terms)
     )
-    groups_of(head.taken, problem.groups, problem.costs, problem.targets[0], head.terms)
-    taken = _taken(problem, table, head)
+    groups_of(checked.taken, problem.groups, problem.costs, problem.targets[0], checked.terms)
+    drawn = _drawn(problem, table, checked)
     whole, made = None, None
-    if len(taken.table) < taken.of:
-        whole = _whole(problem, table, named, taken)
-        made = Made(whole.passes.terms, whole.passes.names)
-    held = passes_of(problem, open_table(taken.table, None), named, made)
-    groups = groups_in(problem, held)
-    data, settled, null = begun(problem, held, groups, FIT_TOL)
-    # What was read of the rows held was in memory: the table was read once.
-    held.count, held.rows_read, held.bytes_read = 1, taken.of, taken.bytes_read
-    in_memory = _rows(taken.table.combine_chunks().to_batches()[0], data, problem.weight)
+    if len(drawn.table) < drawn.of:
+        whole = _whole(problem, table, columns, drawn)
+        made = Columns(whole.passes.terms, whole.passes.names)
+    passes = passes_of(problem, open_table(drawn.table, None), columns, made)
+    groups = groups_in(problem, passes)
+    data, settled, null = begun(problem, passes, groups, FIT_TOL)
+    # The passes so far were over rows in memory; the table was read once.
+    passes.count, passes.rows_read, passes.bytes_read = 1, drawn.of, drawn.bytes_read
+    in_memory = _rows(drawn.table.combine_chunks().to_batches()[0], data, problem.weight)
     return GlmObjective(InMemory(settled, in_memory), null, call, data, groups, whole)
 
 
-def _taken(problem: Spec, table: Table, head: Passes) -> Sample:
-    """Read the rows to hold: all, or as many as memory has room for."""
+def _drawn(problem: Spec, table: Table, checked: Passes) -> Sample:
+    """Read all rows, or a sample of as many as memory has room for."""
     apart = [problem.targets[0], problem.weight, problem.offset, problem.exposure]
-    texts = {one.column for one in head.terms.categories}
-    width = sum(TEXT_COLUMNS if name in texts else 1 for name in head.taken)
+    texts = {category.column for category in checked.terms.categories}
+    width = sum(TEXT_COLUMNS if name in texts else 1 for name in checked.taken)
     most = max(MOST_NUMBERS // max(width, 1), 1)
-    return sample(table, head.fields([name for name in apart if name]), most, problem.seed)
+    return sample(table, checked.fields([name for name in apart if name]), most, problem.seed)
 
 
-def _whole(problem: Spec, table: Table, named: Sequence[str] | None, taken: Sample) -> Whole:
-    """Return the table whose rows are too many to hold; SourceError if it can be read only once."""
-    searched = len(taken.table)
+def _whole(problem: Spec, table: Table, columns: Sequence[str] | None, drawn: Sample) -> Whole:
+    """Return the whole table and warn of the sample; SourceError if it can be read only once."""
+    searched = len(drawn.table)
     if not table.again:
         raise SourceError(
-            f"source has {taken.of:,} rows, of which {searched:,} are held, and is a stream that "
+            f"source has {drawn.of:,} rows, of which {searched:,} are held, and is a stream that "
             "can be read only once; write it to Parquet, or give rows="
         )
     warn_caller(
-        f"the search looks at {searched:,} of {taken.of:,} rows, drawn by seed "
+        f"the search looks at {searched:,} of {drawn.of:,} rows, drawn by seed "
         f"{problem.seed}, because more do not fit into memory; coefficients are "
         "fitted to all rows. rows= draws fewer for both; anytime_sequence searches "
         "all",
         SampleWarning,
     )
-    return Whole(problem, passes_of(problem, table, named), searched, taken.of)
+    return Whole(problem, passes_of(problem, table, columns), searched, drawn.of)
 
 
 def refitted(
@@ -259,7 +259,7 @@ def refitted(
     sets: Sequence[Sequence[int]],
     members: Sequence[Index] | None = None,
 ) -> tuple[list[GlmFit], Data, Any]:
-    """Fit several sets of groups to all rows, side by side in the same passes."""
+    """Fit several sets of groups to all rows, in the same passes."""
     with whole.passes.shown():
         data, settled, null = begun(whole.problem, whole.passes, groups, FIT_TOL)
         if members is not None:
@@ -270,20 +270,20 @@ def refitted(
 
 
 def _rows(batch: pa.RecordBatch, data: Data, weight: str | None) -> HeldRows:
-    """Return the rows that can be used, on unit-variance columns."""
+    """Return the usable rows, with columns scaled to unit variance."""
     passes, roles = data.passes, data.roles
     algebra = algebra_of(batch)
 
-    def of(name: str) -> Vector:
+    def values(name: str) -> Vector:
         return np.asarray(translate(passes.column(name), algebra))
 
-    X = np.stack([of(name) for name in roles.members])
-    y = np.stack([translate(one, algebra) for one in responses(passes, roles)])
-    weights = np.ones(batch.num_rows) if weight is None else of(weight)
-    added = roles.offsets.formula(passes.column)
+    X = np.stack([values(name) for name in roles.members])
+    y = np.stack([translate(formula, algebra) for formula in responses(passes, roles)])
+    weights = np.ones(batch.num_rows) if weight is None else values(weight)
+    offset_formula = roles.offsets.formula(passes.column)
     offset = np.zeros(batch.num_rows)
-    if added is not None:
-        offset = np.asarray(translate(added, algebra))
+    if offset_formula is not None:
+        offset = np.asarray(translate(offset_formula, algebra))
     used = ~np.isnan(np.vstack([X, y, weights, offset])).any(axis=0) & (weights > 0)
     X = X[:, used] - data.mean[:, None]
     X /= data.spread[:, None]

@@ -1,4 +1,4 @@
-"""A search on a score: every gain is asked, those of a step in one batch."""
+"""Search on a score: the gains of a step are queries of the score, in one batch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from dbselect.selection.removal import Usefulness
 from dbselect.sources.partial.learn import terms as learnt
 from dbselect.spec.spec import Spec, problem_of
 
-#: Columns of the spline of a number, and distinct values from which on it has one.
+#: Columns of a spline, and distinct values that a numeric column with a spline exceeds.
 SPLINE_COLUMNS, SPLINE_VALUES = 4, 10
 #: The target, or the indicators of its classes, among the columns of the rows.
 _TARGET = "target of the score"
@@ -33,9 +33,9 @@ _TARGET = "target of the score"
 
 @dataclass(eq=False)
 class Lead:
-    """Which groups to ask, by their gain in a linear model."""
+    """Shortlist of candidates, by their gain per cost in a linear model."""
 
-    state: LinearState  # of the linear model, its groups those of the score
+    state: LinearState  # of the linear model, with the groups of the score
     share: float  # of the largest gain per cost that a group has to reach
     _none: LinearState = field(init=False)
 
@@ -43,7 +43,7 @@ class Lead:
         self._none = self.state.copy()
 
     def __call__(self, score: Score, among: list[int]) -> list[int]:
-        """Return those of some groups that are worth asking, the best first."""
+        """Return the groups of `among` that are worth a query, the best first."""
         held = score.held
         if self.state.held != held[: len(self.state.held)]:
             self.state = self._none.copy()
@@ -57,7 +57,7 @@ class Lead:
 
 
 def lead_of(score: Score, share: float | None, search_of: Callable[[Spec], Any]) -> Lead | None:
-    """Return the linear model that leads the search of a score; None where nothing leads it.
+    """Return the linear model that shortlists candidates; None without a `shortlist`.
 
     `search_of` opens the search of a problem whose groups may share columns.
     """
@@ -86,12 +86,12 @@ def _problem(scorer: CrossValidated, score: Score) -> Any:
     frame = frame.with_columns(pl.selectors.categorical().cast(pl.String))
     y = pl.Series(scorer.y)
     numeric = y.dtype.is_numeric() and not scorer.classifies
-    levels = [] if numeric else y.unique().sort().to_list()
-    # The indicator of the last of some classes depends on the others.
-    targets = {_TARGET: y} if numeric else {f"{_TARGET}, {one}": y == one for one in levels[:-1]}
+    # The indicator of the last class depends on the others.
+    levels = [] if numeric else y.unique().sort().to_list()[:-1]
+    targets = {_TARGET: y} if numeric else {f"{_TARGET}, {level}": y == level for level in levels}
     numbers = frame.select(pl.selectors.numeric())
     curved = [name for name in numbers.columns if numbers[name].n_unique() > SPLINE_VALUES]
-    frame = frame.with_columns(**{name: one.cast(pl.Float64) for name, one in targets.items()})
+    frame = frame.with_columns(**{key: target.cast(pl.Float64) for key, target in targets.items()})
     basis = dict.fromkeys(curved, ("spline", SPLINE_COLUMNS))
     texts = frame.select(pl.selectors.string()).columns
     terms = learnt(frame, categories=texts, basis=basis)
@@ -100,20 +100,20 @@ def _problem(scorer: CrossValidated, score: Score) -> Any:
     )
 
 
-#: Options of a search that are about slow answers.
+#: Options of a search that are for slow scores.
 OF_SCORES = ("executor", "max_queries", "time_limit", "shortlist")
 
 
 @dataclass(eq=False)
 class ScoreSearch(Search):
-    """Any function of columns."""
+    """Search on a score, any function of sets of groups."""
 
     state: Score
 
     def criterion(self, rule: str, budget: float | None = None) -> Criterion:
-        """Return the gain; where that is a loss, the dearer group is the worse."""
+        """Return the gain; a negative gain counts more for a dearer group."""
         one_of(("fr", "doubling")).check("rule", rule)
-        # So many groups, whatever they gain, are asked for by a limit on their number.
+        # With max_groups the search takes so many groups, whatever they gain.
         stops = "max_groups" not in self.call.options
 
         def worth(state: Score) -> Vector:
@@ -125,39 +125,39 @@ class ScoreSearch(Search):
         return worth
 
     def _harm_counts(self, changes: Vector) -> Vector:
-        """Return changes of the score before the cost, of which a fall is the worse the dearer."""
+        """Scale negative changes by cost squared, so that per cost a dearer group is worse."""
         return np.where(changes < 0, changes * self.groups.costs**2, changes)
 
     def _is_noise(self, state: Score, gains: Vector) -> bool:
-        """Whether every gain that was asked lies within its standard error."""
+        """Whether all gains that were queried are within their standard errors."""
         before = state.folds(state.held)
         tried = np.setdiff1d(np.flatnonzero(np.isfinite(gains)), state.held)
-        errors = [std_error(state.folds([*state.held, one]), before) for one in tried.tolist()]
-        # Without folds no error is known, and none is above it.
+        errors = [std_error(state.folds([*state.held, group]), before) for group in tried.tolist()]
+        # Without folds the errors are NaN, and no gain counts as noise.
         return bool(tried.size) and bool((gains[tried] <= state.noise * np.array(errors)).all())
 
     def usefulness(self, backward: str) -> Usefulness:
-        """Return the loss; that of a group that does harm is below 0."""
+        """Return the loss, which is negative for a group that lowers the score."""
         one_of(("loss",)).check("backward", backward)
         return lambda state: self._harm_counts(state.losses())
 
     def kept(self) -> Any:
-        """Return the score of the groups held on each fold, and the questions so far."""
+        """Return the score of the selected groups on each fold, and the queries so far."""
         return self.state.folds(self.state.held), self.state.queries
 
     def restored(self, steps: Sequence[Step]) -> None:
-        """Bring the state back to the last step."""
+        """Restore the state after the last step."""
         self.state.held = held_after(steps)
 
     def sequence(self, rule: str, steps: list[Step], kept: list[Any], stop: Stop) -> ScoreSequence:
-        """Return the sequence of some steps."""
+        """Build the sequence of the steps."""
         return ScoreSequence(
             self.groups, rule, steps, [folds for folds, _ in kept],
             np.array([queries for _, queries in kept]), stop, self.state.noise, call=self.call,
         )  # fmt: skip
 
     def model(self, state: Score) -> ScoreModel:
-        """Return what is known of the selected groups of a state."""
+        """Return the score of the selected groups of a state, without a model of columns."""
         return ScoreModel.of(self.groups, state.held, state.folds(state.held), self.call)
 
 
@@ -167,14 +167,14 @@ def score_search(
     given: Mapping[str, object],
     search_of: Callable[[Spec], Any],
 ) -> ScoreSearch:
-    """Return the search of a score; `search_of` opens that of the problem that leads it."""
+    """Set up the search of a score; `search_of` opens that of its linear model."""
     source, options = cast(Score, problem.source), cast(Mapping[str, Any], given)
     check_unselected("score", source)
     first = numbers_of(problem.always, source.about)
     resumed = options.get("resume")
     if resumed is not None:
-        own = isinstance(resumed, ScoreSequence) and resumed.score.answers.name
-        if own != source.answers.name:
+        name = isinstance(resumed, ScoreSequence) and resumed.score.answers.name
+        if name != source.answers.name:
             raise ArgumentError(
                 f"resume is {shown(resumed)}; it must be an earlier result of the same score"
             )
@@ -185,16 +185,16 @@ def score_search(
 
 
 def check_slow(source: Any, method: str, options: Mapping[str, Any]) -> None:
-    """Refuse options of slow answers where nothing is asked."""
+    """Refuse options for slow scores if the source is no score."""
     if isinstance(source, Score):
         return
     for name in OF_SCORES:
         value = options.get(name)
         if value is None:
             continue
-        own = method == "best_within" and name == "time_limit"
-        apart = is_objective(source) and "k" in options and name != "shortlist"
-        if not (own or apart):
+        is_time_limit = method == "best_within" and name == "time_limit"
+        is_for_objectives = is_objective(source) and "k" in options and name != "shortlist"
+        if not (is_time_limit or is_for_objectives):
             raise ArgumentError(
                 f"{name} is {shown(value)}; it is for objectives whose answers are slow, as "
                 "dbselect.objectives.Score makes one"

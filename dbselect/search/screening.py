@@ -1,8 +1,8 @@
-"""Screening: which groups a search with a lazy Gram looks at, by what each promises alone.
+"""Screening: restrict a lazy search to the groups that correlate most with the target.
 
-It is not exact: of two columns of correlation r with each other, and 0 and s with the target, the
-first gains ``(r s)^2 / (1 - r^2)`` after the second, which may be near all that is left. So no rule
-on correlations with the target is safe, as rules are for the lasso; the search itself is exact.
+It is not exact. If two columns have correlation r, and correlations 0 and s with the target, the
+first gains ``(r s)^2 / (1 - r^2)`` after the second, which may be nearly all that is left. So no
+rule on correlations with the target is safe, unlike for the lasso. The search itself is exact.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ from dbselect.search.lazy import LazySearch
 
 
 def screened(search: LazySearch, most: int) -> LazySearch:
-    """Return a search among the groups to take first and those that promise most alone.
+    """Restrict a search to `always` and the most promising groups, of `most` columns in all.
 
-    A group promises the largest squared correlation of a column with the target, per cost.
+    The promise of a group is the largest squared correlation of a column with the target, per cost.
 
     Source: Fan, Lv (2008), Sure independence screening for ultrahigh dimensional feature space,
     Journal of the Royal Statistical Society B 70: with probability to 1 nothing that matters is
@@ -45,7 +45,7 @@ def screened(search: LazySearch, most: int) -> LazySearch:
 
 
 def _best(search: LazySearch, most: int) -> list[int]:
-    """Return the groups that are kept, in their order, to which ties go."""
+    """Return the groups to keep, ascending; of equal promise, the first."""
     kept = set(search.first)
     columns = set(each_once(search.members[group] for group in kept).tolist())
     if len(columns) > most:
@@ -66,12 +66,12 @@ def _best(search: LazySearch, most: int) -> list[int]:
 
 
 def _by_promise(search: LazySearch) -> Sequence[int]:
-    """Return the groups, the most promising first, of equal ones the first."""
+    """Return the groups by falling promise, equal ones in their order."""
     totals = search.table.totals
     squares = totals.squares[:-1] * totals.squares[-1]
     shares: Vector = np.zeros(len(squares))
     np.divide(totals.products[:-1] ** 2, squares, out=shares, where=squares > 0)
     ends = np.cumsum([0, *map(len, search.members[:-1])])
     largest = np.maximum.reduceat(shares[np.concatenate(search.members)], ends)
-    found: list[int] = np.argsort(-largest / search.groups.costs, kind="stable").tolist()
-    return found
+    order: list[int] = np.argsort(-largest / search.groups.costs, kind="stable").tolist()
+    return order

@@ -1,4 +1,4 @@
-"""What a problem reads of its source: the Gram of its columns, or the table itself."""
+"""Read the source of a problem: the Gram of its columns, or the table itself."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,11 +19,11 @@ from dbselect.spec.spec import Spec
 
 
 def gram_of_problem(problem: Spec) -> tuple[Gram, list[str]]:
-    """Return the Gram and the columns not read: a gap in one that no group names skips no row."""
+    """Return the Gram and the columns not read, whose missing values skip no row."""
     if "gram" not in problem._read:
         problem._read["gram"] = _gram_of(problem)
-    found: tuple[Gram, list[str]] = problem._read["gram"]
-    return found
+    result: tuple[Gram, list[str]] = problem._read["gram"]
+    return result
 
 
 def _gram_of(problem: Spec) -> tuple[Gram, list[str]]:
@@ -38,7 +38,7 @@ def _gram_of(problem: Spec) -> tuple[Gram, list[str]]:
 
 
 def gram_given(problem: Spec) -> Gram | None:
-    """Return the Gram that a source is, None if it is a table; refuse one where rows are needed."""
+    """Return the Gram of a source, None for a table; refuse a Gram where rows are needed."""
     source = problem.source
     if source is None:
         raise SourceError("the problem has no rows; give it a source: problem.on(table)")
@@ -52,9 +52,9 @@ def gram_given(problem: Spec) -> Gram | None:
     if stored is None:
         return None
     if not problem.is_linear:
-        told = parse(problem.family) if problem.offset is None else f"an offset '{problem.offset}'"
+        model = parse(problem.family) if problem.offset is None else f"an offset '{problem.offset}'"
         raise SourceError(
-            f"source is a {type(source).__name__}, which holds no rows, and a fit of {told} reads "
+            f"source is a {type(source).__name__}, which holds no rows, and a fit of {model} reads "
             "them again and again; give the table"
         )
     check_no_rows(problem.weight, problem.null_policy, terms=problem.terms, rows=problem.rows)
@@ -66,7 +66,7 @@ def gram_given(problem: Spec) -> Gram | None:
 
 
 def table_of(problem: Spec, patterns: Sequence[str] | None) -> Table:
-    """Return the table of a problem, or the rows drawn of it; `patterns` None reads all."""
+    """Return the table of a problem, or a sample of it; `patterns` None reads all columns."""
     table = _opened(problem, patterns)
     _check_named(problem, table, patterns or ())
     if problem.rows is None:
@@ -74,50 +74,50 @@ def table_of(problem: Spec, patterns: Sequence[str] | None) -> Table:
     key = ("drawn", None if patterns is None else tuple(patterns))
     if key not in problem._read:
         problem._read[key] = open_table(_drawn(problem, table, patterns), None)
-    found: Table = problem._read[key]
-    return found
+    drawn: Table = problem._read[key]
+    return drawn
 
 
 def _check_named(problem: Spec, table: Table, patterns: Sequence[str]) -> None:
-    """Refuse a target that is read, and a column of a group, that no field of the table is."""
+    """Refuse a target or a column of a group that the table does not have."""
     fields = {*table.schema.names}
-    what = {name: "target" for name in problem.targets if name in patterns}
-    for name, means in (problem.groups or {}).items():
-        for one in patterns_of(name, means):
-            what.setdefault(one, f"group '{name}'")
-    for one in not_computed([*what], problem.terms) or ():
-        if fields.isdisjoint((one, field_of(one))):
-            match([one], [leaf.name for leaf in leaves(table.schema)], what[one])
+    roles = {name: "target" for name in problem.targets if name in patterns}
+    for name, definition in (problem.groups or {}).items():
+        for pattern in patterns_of(name, definition):
+            roles.setdefault(pattern, f"group '{name}'")
+    for pattern in not_computed([*roles], problem.terms) or ():
+        if fields.isdisjoint((pattern, field_of(pattern))):
+            match([pattern], [leaf.name for leaf in leaves(table.schema)], roles[pattern])
 
 
 def open_once(problem: Spec) -> Table:
-    """Return the table of a problem, of all its columns, for this and all later reading."""
+    """Open all columns of the table of a problem, for this and all later reads."""
     problem._read["opened"] = table = _opened(problem, None)
     return table
 
 
 def _opened(problem: Spec, patterns: Sequence[str] | None) -> Table:
-    """Return the table of a source, which is opened once if it can be read again."""
+    """Return the table of a source; open it only once if it can be read again."""
     if "opened" not in problem._read:
         table = open_table(problem.source, patterns)
-        # The columns of an array have the names of the call.
+        # Each call may name the columns of an array anew.
         if isinstance(problem.source, np.ndarray) or not table.again:
             return table
         problem._read["opened"] = table
-    found: Table = problem._read["opened"]
-    return found
+    opened: Table = problem._read["opened"]
+    return opened
 
 
 def _drawn(problem: Spec, table: Table, patterns: Sequence[str] | None) -> pa.Table:
-    """Return some rows of the columns that are read, chosen by a seeded hash of their number."""
+    """Sample rows of the columns to read, by a seeded hash of the row number."""
     assert problem.rows is not None
-    every = {leaf.name: leaf for leaf in leaves(table.schema)}
+    by_name = {leaf.name: leaf for leaf in leaves(table.schema)}
     apart = [problem.weight, problem.offset, problem.exposure, *problem.targets]
-    named = [every[name].field for name in apart if name in every]
+    named = [by_name[name].field for name in apart if name in by_name]
     fields = table.schema.names
     plain = not_computed(patterns, problem.terms)
     if plain is not None:
-        fields = [leaf.field for leaf in wanted_of(every, plain)]
+        fields = [leaf.field for leaf in wanted_of(by_name, plain)]
         fields += [] if problem.terms is None else problem.terms.computed_fields
     return sample(table, list(dict.fromkeys([*fields, *named])), problem.rows, problem.seed).table
 
@@ -137,14 +137,14 @@ def referenced_columns(problem: Spec) -> list[str] | None:
         )
     if problem.groups is None:
         return None
-    named = [each for name, means in problem.groups.items() for each in patterns_of(name, means)]
+    named = [pattern for group in problem.groups.items() for pattern in patterns_of(*group)]
     return list(dict.fromkeys(named))
 
 
 def policy_but_for(targets: Sequence[str], null_policy: NullPolicy) -> NullPolicy:
-    """Return a policy by which rows without a target are left out."""
+    """Return the policy with rows without a target skipped."""
     if null_policy == "skip":
         return null_policy
     policies = dict(null_policy) if isinstance(null_policy, Mapping) else {"*": null_policy}
-    others = {name: each for name, each in policies.items() if name not in targets}
-    return {**others, **dict.fromkeys(targets, "skip")}  # the last one holds
+    rest = {name: policy for name, policy in policies.items() if name not in targets}
+    return {**rest, **dict.fromkeys(targets, "skip")}  # the last match applies

@@ -1,7 +1,7 @@
-"""A table too wide for its Gram: few scans, each for some rows of it.
+"""A table that is too wide for its Gram: each of a few scans reads some rows of the Gram.
 
-The first gives means, variances and products with the target; then a search runs as on the whole
-Gram (`search.lazy.search`), and `linear.lazy_gram` reads the rows that it asks for.
+The first scan gives means, variances and products with the target. Then a search runs as on the
+whole Gram (`search.lazy`), and `linear.lazy_gram` reads the rows that it needs.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ from dbselect.spec.spec import Spec
 
 
 class Scans:
-    """A table read `count` times for sums; after the first scan `rows` have fills for gaps."""
+    """A table read `count` times for sums; the first scan sets the fills of `rows`."""
 
     def __init__(self, table: Table, rows: WideRows) -> None:
         self._table = table
@@ -54,12 +54,12 @@ class Scans:
         self.count = 0
 
     def margins(self) -> Totals:
-        """Return what each column is by itself and beside the target."""
+        """Return the moments of each column and its product with the target."""
         present = self._read(Margins(self.rows)).all()
         self.rows = replace(self.rows, fills=fills_of(self.rows, present))
-        found = filled(present, self.rows.fills)
-        self._centre = found.anchor, found.mean
-        return found
+        totals = filled(present, self.rows.fills)
+        self._centre = totals.anchor, totals.mean
+        return totals
 
     def products(self, columns: Index, within: Sequence[Index]) -> tuple[Matrix, list[Matrix]]:
         """Return the products of some columns with all, and those within groups."""
@@ -73,11 +73,11 @@ class Scans:
 
     def among(self, columns: Index) -> "Scans":
         """Return the scans of some columns, ascending, which their new numbers name."""
-        found = copy(self)
-        found._kept = columns if self._kept is None else self._kept[columns]
+        scans = copy(self)
+        scans._kept = columns if self._kept is None else self._kept[columns]
         anchor, mean = self._centre
-        found._centre = anchor[[*columns, -1]], mean[[*columns, -1]]
-        return found
+        scans._centre = anchor[[*columns, -1]], mean[[*columns, -1]]
+        return scans
 
     def wanted(self, _: Index) -> bool:
         """Return whether the products of some columns, which are needed now, take no scan."""
@@ -91,8 +91,8 @@ class Scans:
 #: Doubles of the products within all groups: 2 GB.
 MOST_WITHIN = 1 << 28
 
-#: Levels of a group from which on they are summed by level: rows of the Gram of as many take
-#: longer, by the cube of their number.
+#: Groups of more levels are summed by level: with rows of the Gram, the time would grow with the
+#: cube of their number.
 MOST_LEVELS_BY_ROW = MAX_LEVELS
 
 
@@ -104,9 +104,9 @@ class WideTable:
     rows: WideRows
     names: list[str]  # all columns, entries of a field last
     totals: Totals  # of the first scan, the target last
-    terms: Terms  # how the columns came to be
-    features: Sequence[str] = ()  # columns to choose from that stand in the rows
-    met: Sequence[str] = ()  # those of a field of entries
+    terms: Terms  # how the columns are made
+    features: Sequence[str] = ()  # candidate columns that are dense
+    met: Sequence[str] = ()  # candidate columns that are entries of a field
 
     @property
     def target(self) -> str:
@@ -114,26 +114,26 @@ class WideTable:
         return self.rows.target
 
     @property
-    def one(self) -> Gram:
+    def target_gram(self) -> Gram:
         """The Gram of the target alone."""
         return self.gram([self.target], self.totals.squares[-1:, None])
 
     def matched(
         self, groups: GroupColumns | None, costs: Costs | None, sharing: bool, nested: bool
     ) -> tuple[Groups, list[Index], int | None]:
-        """Match groups; return them, where their columns stand, and which is summed by level."""
+        """Match groups; return them, positions of their columns, and the group summed by level."""
         features, met, target = self.features, self.met, self.target
         if groups is not None or not met:
-            every = [*features, *met]
-            resolved = groups_of(every, groups, costs, target, self.terms, sharing, nested)
+            candidates = [*features, *met]
+            resolved = groups_of(candidates, groups, costs, target, self.terms, sharing, nested)
         else:  # each entry of a field is a group
             fields = groups_of(features, None, None, target, self.terms) if features else None
             columns = {**(fields.columns if fields else {}), **{name: [name] for name in met}}
             resolved = Groups(columns, costs_of(list(columns), costs))
         number = {name: j for j, name in enumerate(self.names)}
-        each = resolved.columns.values()
-        flat = np.array([number[name] for own in each for name in own], np.intp)
-        members = np.split(flat, np.cumsum([*map(len, each)])[:-1])
+        lists = resolved.columns.values()
+        flat = np.array([number[name] for names in lists for name in names], np.intp)
+        members = np.split(flat, np.cumsum([*map(len, lists)])[:-1])
         levels = self._levels(members)
         if levels is not None and np.bincount(flat)[members[levels]].max() > 1:
             raise GroupError(
@@ -147,21 +147,21 @@ class WideTable:
     def _levels(self, members: Sequence[Index]) -> int | None:
         """Return the largest group of very many levels of one category; None if there is none."""
         large = [g for g, columns in enumerate(members) if len(columns) > MOST_LEVELS_BY_ROW]
-        found = [group for group in large if self.is_level(members[group]).all()]
-        return max(found, key=lambda group: len(members[group]), default=None)
+        categories = [group for group in large if self.is_level(members[group]).all()]
+        return max(categories, key=lambda group: len(members[group]), default=None)
 
     def is_level(self, columns: Index) -> Mask:
-        """Return which columns are levels of one text of many, that of the largest number."""
+        """Mark the columns that are levels of the text column with the most levels."""
         many = self.rows.many.categories
-        ends = len(self.rows.names) + np.cumsum([0, *(len(each.names) for each in many)])
-        # 0 before the levels of all such texts, len(ends) after them.
+        ends = len(self.rows.names) + np.cumsum([0, *(len(category.names) for category in many)])
+        # 0 before the levels of all text columns, len(ends) after them.
         text = np.searchsorted(ends, columns, side="right")
         counts = np.bincount(text, minlength=len(ends) + 1)[1:-1]
-        found: Mask = text == 1 + counts.argmax() if counts.any() else np.zeros(len(text), bool)
-        return found
+        marks: Mask = text == 1 + counts.argmax() if counts.any() else np.zeros(len(text), bool)
+        return marks
 
     def of_columns(self, at: Index) -> "WideTable":
-        """Return the table of some columns, ascending."""
+        """Return the table of the columns at ascending positions."""
         names = [self.names[j] for j in at.tolist()]
         totals = self.totals.among([*at.tolist(), -1])
         return replace(self, scans=self.scans.among(at), totals=totals, names=names)
@@ -193,8 +193,8 @@ class WideTable:
 
     def gram(self, columns: list[str], comoment: Matrix) -> Gram:
         """Return the Gram of some columns, the target among them."""
-        wanted, totals = {*columns}, self.totals
-        number = {name: j for j, name in enumerate([*self.names, self.target]) if name in wanted}
+        names, totals = {*columns}, self.totals
+        number = {name: j for j, name in enumerate([*self.names, self.target]) if name in names}
         at = [number[name] for name in columns]
         means, low = totals.means
         return Gram(
@@ -203,15 +203,15 @@ class WideTable:
         )  # fmt: skip
 
     def of_rows(self, totals: Totals, scans: Scanned | None = None) -> "WideTable":
-        """Return the same of other rows, of which the columns came to be as here."""
+        """Return the totals of other rows, with columns made in the same way, as a table."""
         return replace(self, scans=scans or self.scans, totals=totals)
 
     def comoment(self, at: Index, among: Matrix | None) -> Matrix:
-        """Return comoments with the target, (k + 1, k + 1); `among` is None if none was read."""
+        """Return comoments with the target, (k + 1, k + 1); `among` None takes products as 0."""
         totals = self.totals
-        found = np.diag(totals.squares[at]) if among is None else among
+        products = np.diag(totals.squares[at]) if among is None else among
         comoment = np.empty((len(at) + 1, len(at) + 1))
-        comoment[:-1, :-1] = np.tril(found) + np.tril(found, -1).T
+        comoment[:-1, :-1] = np.tril(products) + np.tril(products, -1).T
         comoment[-1, :-1] = comoment[:-1, -1] = totals.products[at]
         np.fill_diagonal(comoment, totals.squares[[*at, -1]])
         return comoment
@@ -223,11 +223,11 @@ class WideSource:
 
     table: Table
     rows: WideRows
-    texts: list[str]  # columns of text whose levels were learnt
+    texts: list[str]  # text columns whose levels were learnt
     null_policy: NullPolicy
 
     def read(self, scans: Scanned, totals: Totals) -> WideTable:
-        """Return the table after its first scan; DataError for no usable rows, or a refused gap."""
+        """Return the table after its first scan; DataError for no usable rows or refused gaps."""
         rows, target = self.rows, self.rows.target
         check_missing(rows.request.refusing, totals.missing)
         lacking = 0 if rows.sparse is None else totals.missing[rows.sparse]
@@ -238,29 +238,29 @@ class WideSource:
             )
         names, width = rows.columns(len(totals.mean) - 1), len(rows.names)
         table = WideTable(scans, rows, names, totals, _terms(totals, rows, names, self.texts))
-        tell_skipped(table.one, rows.request)
-        check_usable(table.one, [target])
+        tell_skipped(table.target_gram, rows.request)
+        check_usable(table.target_gram, [target])
         features = features_of(_met(rows, totals, self.texts), target, table.terms)
         squares = totals.squares[width:-1]
-        met = [name for name, own in zip(names[width:], squares, strict=True) if own]
+        met = [name for name, square in zip(names[width:], squares, strict=True) if square]
         return replace(table, features=features, met=met)
 
 
 def wide_table(problem: Spec) -> WideTable:
-    """Read the columns that groups name, all if there are none, once."""
+    """Scan the columns of the groups once; all columns if there are no groups."""
     if isinstance(problem.source, WideTable):
-        check_usable(problem.source.one, problem.targets)
+        check_usable(problem.source.target_gram, problem.targets)
         return problem.source
     gram_given(problem)
     patterns = patterns_read(problem)
-    asked = wide_source(problem, table_of(problem, patterns), patterns)
-    scans = Scans(asked.table, asked.rows)
+    source = wide_source(problem, table_of(problem, patterns), patterns)
+    scans = Scans(source.table, source.rows)
     totals = scans.margins()
-    return replace(asked, rows=scans.rows).read(scans, totals)
+    return replace(source, rows=scans.rows).read(scans, totals)
 
 
 def wide_source(problem: Spec, table: Table, patterns: list[str] | None) -> WideSource:
-    """Return what is read of a table; only levels of texts are learnt."""
+    """Set up the scans of a table; reads only the levels of text columns."""
     target, null_policy = problem.targets[0], problem.null_policy
     sparse = sparse_field(table.schema)
     if sparse is not None and patterns is not None:
@@ -278,15 +278,15 @@ def wide_source(problem: Spec, table: Table, patterns: list[str] | None) -> Wide
         plain, patterns, problem.weight, policies, max_levels=MOST_LEVELS, terms=problem.terms
     )
     position(target, request.names, "target")
-    known = {leaf.name: leaf.path for leaf in leaves(table.schema)}
-    paths = {one.column: known[one.column] for one in request.terms.categories}
+    leaf_paths = {leaf.name: leaf.path for leaf in leaves(table.schema)}
+    paths = {category.column: leaf_paths[category.column] for category in request.terms.categories}
     field = None if sparse is None else table.schema.field(sparse)
     rows = WideRows(request, target, paths, field)
     return WideSource(table, rows, texts, null_policy)
 
 
 def _met(rows: WideRows, totals: Totals, texts: Sequence[str]) -> list[str]:
-    """Return the columns but for levels and indicators that no row used has."""
+    """Return the dense columns, without levels and indicators that are 0 in all used rows."""
     sources = rows.request.terms.sources()
     mean = dict(zip(rows.names, totals.means[0], strict=False))
     return [
@@ -318,15 +318,15 @@ def _check_sizes(
 
 
 def _terms(totals: Totals, rows: WideRows, names: Sequence[str], texts: Sequence[str]) -> Terms:
-    """Return how the columns came to be, without levels no row used, and what fills gaps."""
-    never = {name for name, own in zip(names, totals.means[0], strict=False) if own == 0}
+    """Return the terms of the columns, without unused levels, with fills of missing values."""
+    unused = {name for name, value in zip(names, totals.means[0], strict=False) if value == 0}
     mean = dict(zip(rows.names, totals.means[0].tolist(), strict=False))
     means = {name: mean[name] for name in rows.filled}
     marked = tuple(name for name in rows.marked if mean[name + SUFFIX] > 0)
     fills = dict(zip(rows.names, rows.fills.tolist(), strict=False))
     filled = {name: fills[name] for name in marked if fills[name]}
     return replace(
-        without_levels(rows.request.base, never, texts),
+        without_levels(rows.request.base, unused, texts),
         means=means | rows.request.terms.plain_means | filled,
         indicators=marked,
         entries=rows.listed(len(names)),

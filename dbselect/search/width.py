@@ -1,4 +1,4 @@
-"""Whether a search reads rows of the Gram when it asks for them, or makes the whole Gram."""
+"""Choose between a lazy Gram, read row by row, and the whole Gram."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ from dbselect.spec.spec import Spec
 
 #: Columns up to which ``gram="auto"`` makes the whole Gram: 4 GB.
 MOST_COLUMNS = 10_000
-#: Bytes of a search on a Gram, for each pair of columns.
+#: Memory of a search on a Gram, in bytes per pair of columns.
 BYTES = 40
 
 
 def is_lazy(problem: Spec, patterns: Sequence[str] | None) -> bool:
-    """Whether the Gram is read row by row: as asked, or, with a WideWarning, of a very wide table.
+    """Whether the Gram is lazy: by the option, or, with a WideWarning, for a very wide table.
 
     ArgumentError if the problem needs it whole; SourceError if the table can be read only once.
     """
@@ -25,28 +25,28 @@ def is_lazy(problem: Spec, patterns: Sequence[str] | None) -> bool:
     if "gram" in problem._read or gram_given(problem) is not None:
         return False
     table = table_of(problem, patterns)
-    every = columns_of(table.schema)
+    columns = columns_of(table.schema)
     computed = computed_names(problem.terms.computed) if problem.terms else []
-    count = len(every) + len(computed)
+    count = len(columns) + len(computed)
     if count > MOST_COLUMNS:
-        count = len(wanted_of(every, not_computed(patterns, problem.terms))) + len(computed)
+        count = len(wanted_of(columns, not_computed(patterns, problem.terms))) + len(computed)
     if count <= MOST_COLUMNS:
         return False
-    many = (
+    size = (
         f"source has {count:,} columns, and a search on their Gram takes some "
         f"{BYTES * count**2 / 1e9:,.0f} GB"
     )
     if not isinstance(problem.target, str):
-        raise ArgumentError(f"{many}, which several responses need: gram='full' makes it")
+        raise ArgumentError(f"{size}, which several responses need: gram='full' makes it")
     if not problem.intercept:
-        raise ArgumentError(f"{many}, which models through the origin need: gram='full' makes it")
+        raise ArgumentError(f"{size}, which models through the origin need: gram='full' makes it")
     if not table.again:
         raise SourceError(
-            f"{many}; gram='lazy' takes less and reads the rows again, but this stream can be "
+            f"{size}; gram='lazy' takes less and reads the rows again, but this stream can be "
             "read only once: give a table, a relation or a file, or gram='full'"
         )
     warn_caller(
-        f"{many}: this one is lazy, and reads the table again for the rows of the Gram that it "
+        f"{size}: this one is lazy, and reads the table again for the rows of the Gram that it "
         "needs; gram='lazy' says that this is meant, gram='full' makes the Gram",
         WideWarning,
     )

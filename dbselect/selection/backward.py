@@ -1,6 +1,6 @@
-"""Backward elimination: from all groups down, that of least ``loss(g | S) / cost(g)`` each time.
+"""Backward elimination: repeatedly remove the group with the least ``loss(g | S) / cost(g)``.
 
-Source: Zhang (2008), section 2; the removal of FoBa, from the full set.
+Source: Zhang (2008), section 2; the removals of FoBa, starting from all groups.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def backward_search(
 ) -> Stop:
     """Remove groups, in place, until only `always` are left, or the rest fits a budget.
 
-    `usefulness` takes the state to what each selected group is worth, before the cost. A step costs
+    `usefulness` maps the state to the worth of each selected group, before the cost. A step costs
     O(D |S|), and O(D |S|^2) at most to update the state.
     """
     steps = 0

@@ -1,12 +1,12 @@
-"""What each rule maximises per unit of cost, as a share of the target's variance.
+"""Criteria of the rules, maximised per unit of cost, as shares of the target's variance.
 
     fr              gain(g | S)            = b_g' (C_gg|S)^-1 b_g
     omp             whitened gradient      = b_g' (G_gg)^-1 b_g
     omp-unwhitened  gradient               = b_g' b_g
     omp-single      its largest entry      = max_j b_gj^2
 
-A criterion maps the state of a search to one number a group, summed over the responses; the column
-of omp-single is the same for all of them. `RULES` is the one table of rules.
+A criterion maps the state of a search to one number per group, summed over the responses;
+omp-single takes the same column for all of them. `RULES` is the table of the rules.
 
 Near a fit of a generalised linear model there are two linear problems: that of its gradient on the
 correlations of the columns, X'X as the paper whitens, with a response for each predictor; and that
@@ -31,7 +31,7 @@ from dbselect.linear.state import LinearState, by_size
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.steps import ROUNDING_GAIN
 
-#: The state of the search -> one number a group.
+#: State of the search -> one number per group.
 Criterion = Callable[[Any], Vector]
 #: A squared correlation below this is rounding: correlations err by some 1e-15.
 ROUNDING_GRADIENT = 1e-15**2
@@ -40,7 +40,7 @@ ROUNDING_WHITENED = ROUNDING_GRADIENT / EIGENVALUE_SHARE
 
 
 def above(values: Matrix, rounding: float) -> Matrix:
-    """Return 0 for what is rounding, so that it is a tie."""
+    """Set values at rounding level to 0, so that they tie."""
     return np.asarray(np.where(values > rounding, values, 0.0))
 
 
@@ -87,7 +87,7 @@ def _of_gradient(state: LinearState, summary: Callable[[Matrix], Vector]) -> Cri
 
     def criterion(state: LinearState) -> Vector:
         scores = np.zeros(len(state.members))
-        # A selected column keeps a gradient of its ridge, and is no candidate.
+        # The ridge leaves a gradient to selected columns, which are no candidates.
         squares = above(state.b**2, ROUNDING_GRADIENT).sum(axis=0) * unit**2
         for groups, columns in buckets:
             scores[groups] = summary(squares[columns])
@@ -112,7 +112,7 @@ def _plain(problem: Linear, columns: Index) -> Matrix:
 
 
 def _gamma_of_single(problem: Linear, members: Sequence[Index]) -> float:
-    """Also the competing groups are seen by one column each: the largest counts most."""
+    """Return gamma divided by the largest size of a group, as one column scores each group."""
     return gamma(problem, members, _plain, _largest_variance) / max(map(len, members))
 
 
@@ -135,16 +135,15 @@ class Rule:
     criterion: Callable[[LinearState], Criterion]  # state -> criterion
     # problem, columns of each group -> the constant of Theorem 3.2
     gamma: Callable[[Linear, Sequence[Index]], float]
-    # its form for a generalised linear model; None: it has none
+    # how it scores groups of a generalised linear model; None: it cannot
     on_glm: OnGlm | None = OnGlm.GRADIENT
     doubling: bool = False  # whether a step may at most double the cost (Algorithm 2)
-    # whether the compiled library has its twin; many records of a rule that it does not have are
-    # searched one by one
+    # whether the compiled library has the rule; otherwise many records are searched one by one
     compiled: bool = False
 
 
-#: Rules by the name that users give. On a Gram the two linear problems are one, so that there
-#: ``score`` is the exact gain and ``omp-information`` is ``omp``.
+#: Rules by the name that users give. On a Gram the two linear problems are equal: ``score`` is the
+#: exact gain and ``omp-information`` is ``omp``.
 RULES = {
     "fr": Rule(forward_regression, partial(gamma, whitener=_exact), OnGlm.REFITS, compiled=True),
     "score": Rule(

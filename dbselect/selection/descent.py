@@ -3,19 +3,19 @@
     minimise f(x)  with at most s1 nonzeros in at most s2 groups
 
     u  = x, or with acceleration a point ahead of it
-    L  = a first guess at the curvature, doubled until the step is good enough
+    L  = a first guess of the curvature, doubled until the step is good enough
     x+ = P(u - gradient(u) / L)
 
-f is half the share of the null deviance that is left, less 1/2 (`glm.deviance`), or that of a sum
-of squares (`objectives.smooth`). Several classes have a row of x each and share the support: a
-column is kept by the length of its entries, which is the exact projection of all. A step costs, for
-each L tried, f with its gradient, and one projection. A record's descents are the library's
+f is half the unexplained share of the null deviance, less 1/2 (`glm.deviance`), or half a sum of
+squares (`objectives.smooth`). With several classes x has a row for each, and they share the
+support: a column is kept by the length of its entries, which is the exact projection. A step costs
+f with its gradient and one projection for each L tried. Descents on a record are the library's
 (`native/src/search/sets/thresholding.rs`).
 
 Departures from the source. Its smallest curvature, 1, is meant for X'X; on columns of unit
-variance, whose own curvature is 1, it takes half as many steps again. As acceleration can lose
-ground, the best point is returned, not the last. From zero a step of fixed length often keeps wrong
-groups for good; the best of three projected ridge solutions seldom does.
+variance, whose own curvature is 1, it takes half as many steps again. Acceleration can raise f, so
+the best point is returned, not the last. Started from zero, a step of fixed length often keeps
+wrong groups for good; the best of three projected ridge solutions seldom does.
 
 Source: Xiang, Yang, Ye (2014), Algorithms 1 and 2, Table 1.
 """
@@ -34,27 +34,27 @@ from dbselect.selection.ties import levelled
 
 #: Lambdas of the ridge solutions to start from, around 1, the variance of a column.
 START_RIDGES = (0.1, 1.0, 10.0)
-#: Curvature of one column of unit variance: where nothing is known yet.
+#: Curvature of one column of unit variance, used until two points differ.
 UNIT_CURVATURE = 1.0
-#: Smallest curvature to start from: a tenth of a column's allows steps that are long,
-#: yet not so long that many must be tried.
+#: Smallest curvature to start from: a tenth of a column's allows long steps, and few of
+#: them must be shortened.
 SMALLEST_CURVATURE = 0.1
-#: The same in the source, max(1, .), on rows as they are.
+#: Smallest curvature in the source, max(1, .), on unscaled rows.
 LITERAL_CURVATURE = 1.0
-#: What L is multiplied by until a step is good enough.
+#: Factor of L until a step is good enough.
 GROWTH = 2.0
 #: Share of L/2 |x+ - x|^2 that counts as a decrease, as in Gong et al. (2013).
 DECREASE = 1e-5
 
 
-#: How a result names what won where forward steps took the place of a descent.
+#: Name of the start in results of forward steps instead of a descent.
 FORWARD_START = "forward"
-#: How a result names what won from the user's own start.
+#: Name of the start in results of a descent from the user's start.
 OWN_START = "given"
 
-#: The last point and this one -> the L to try first.
+#: Previous and current point -> the L to try first.
 First = Callable[[Point, Point], float]
-#: The function, where a step starts, where it ends, its L -> whether it will do.
+#: Function, start and end of a step, its L -> whether the step is good enough.
 Enough = Callable[[Smooth, Point, Point, float], bool]
 
 
@@ -69,7 +69,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The linear model on the columns that a descent kept, as the library answers it."""
+    """The linear model on the columns that a descent kept, from the library."""
 
     groups: list[int]
     coefficients: dict[int, float]  # by column, in the table's units
@@ -82,16 +82,16 @@ class Chosen:
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Where a descent ended."""
+    """The result of a descent."""
 
     x: Vector  # shape (D,) or (K, D), on unit-variance columns
     history: Vector  # f at the start and after every step
     converged: bool  # whether it ended because steps no longer changed f
     start: str = ""  # what it started from
-    polished: float | None = None  # f after the exchanges, that of `x`; None without any
-    # whole changes of columns that the library made after the steps; None if none were tried
+    polished: float | None = None  # f of `x` after exchanges; None without any
+    # exchanges of columns by the library after the steps; None if none were tried
     exchanges: int | None = None
-    projections: int = 0  # step lengths tried, each with one
+    projections: int = 0  # one for each step length tried
     chosen: Chosen | None = None  # of one linear model
 
     @property
@@ -101,24 +101,24 @@ class Descent:
 
     @property
     def is_settled(self) -> bool:
-        """Whether neither a small step nor, if any were tried, a whole one helps."""
+        """Whether the steps converged, or exchanges were tried after them."""
         return self.converged or self.exchanges is not None
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to descend, and when to stop."""
+    """Step rule and stopping rule of a descent."""
 
     variant: Variant
     tol: float  # share of the objective by which a step must change it
     max_iter: int  # most steps
-    literal: bool = False  # as the source has it: no L below 1, and the last point, not the best
+    literal: bool = False  # as in the source: no L below 1, and the last point, not the best
 
 
 def descend(
     problem: Smooth, layout: Layout, start: Vector, limits: tuple[int, int], settings: Settings
 ) -> Descent:
-    """Step from within the limits until the objective changes by at most `tol` of itself."""
+    """Descend from a start within the limits until f changes by at most a share `tol`."""
     variant = settings.variant
     before = now = best = problem.at(start)
     history = [now.value]
@@ -147,7 +147,7 @@ def _step(
 ) -> tuple[Point | None, int]:
     """Return the first good enough point, None if only rounding is left, and how many tried."""
     tried = 0
-    # Doubling passes between the largest curvature and twice that.
+    # Some L of the doubling lies between the largest curvature and twice that.
     while 2.0 * GROWTH * problem.ceiling > L:
         x = u.x - u.gradient / L
         after = problem.at(restricted(x, project(levelled(lengths(x)), layout, *limits)))
@@ -187,7 +187,7 @@ def _ahead(before: Point, now: Point, momentum: tuple[float, float]) -> Vector:
 
 
 def lengths(x: Vector) -> Vector:
-    """Return how much there is of each column, over all responses; shape (D,)."""
+    """Return the length of each column's entries over all responses; shape (D,)."""
     return np.abs(x) if x.ndim == 1 else np.asarray(np.linalg.norm(x, axis=0))
 
 
@@ -198,19 +198,19 @@ def restricted(x: Vector, projection: Vector) -> Vector:
 
 def ridges(problem: Correlated) -> list[Vector]:
     """Return ``(G + lambda I)^-1 c`` for each of the `START_RIDGES`."""
-    # One copy, in which all factors come to lie, as the correlations of 20,000 columns are 3 GB;
-    # `scipy.linalg.solve` would make another.
+    # Factor in place, in one copy: the correlations of 20,000 columns are 3 GB, and
+    # `scipy.linalg.solve` would make another copy.
     C = problem.G.copy(order="F")
     work = int(lapack.dsysv_lwork(len(C))[0])
-    found = []
+    solutions = []
     for ridge in START_RIDGES:
         C[:] = problem.G
         C[np.diag_indices_from(C)] += ridge
-        _, _, solved, wrong = lapack.dsysv(C, problem.c.T, lwork=work, overwrite_a=True)
-        if wrong:
-            raise np.linalg.LinAlgError(f"correlations and {ridge} are singular: dsysv {wrong}")
-        found.append(solved.T.reshape(problem.c.shape))
-    return found
+        _, _, solution, info = lapack.dsysv(C, problem.c.T, lwork=work, overwrite_a=True)
+        if info:
+            raise np.linalg.LinAlgError(f"correlations and {ridge} are singular: dsysv {info}")
+        solutions.append(solution.T.reshape(problem.c.shape))
+    return solutions
 
 
 def zero(problem: Correlated) -> list[Vector]:
@@ -218,7 +218,7 @@ def zero(problem: Correlated) -> list[Vector]:
     return [np.zeros(problem.c.shape)]
 
 
-#: Starts by the name that users give, before their projection; the best end counts.
+#: Starts by the name that users give, before their projection; the best result counts.
 STARTS: dict[str, Callable[[Correlated], list[Vector]]] = {"ridge": ridges, "zero": zero}
 #: Variants by the name that users give (Table 1).
 VARIANTS = {

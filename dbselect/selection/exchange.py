@@ -16,10 +16,10 @@ from dbselect.objectives.contract import Objective, ask_around, ask_sets
 from dbselect.record.gram import Vector
 from dbselect.selection.ties import Mask, first_of_the_best
 
-#: Candidates held -> which others may be added to them.
+#: Selected candidates -> mask of those that may be added.
 OpenTo = Callable[[Sequence[int]], Mask]
 
-#: Rises of the value below this are rounding, of columns that are not nearly dependent.
+#: Rises of the value below this are rounding, unless columns are nearly dependent.
 LEAST_RISE = 1e-12
 
 
@@ -27,24 +27,24 @@ def improved(
     state: Objective,
     open_to: OpenTo,
     always: Sequence[int],
-    told: Callable[[float], None] = lambda _: None,
+    report: Callable[[float], None] = lambda _: None,
 ) -> list[float]:
-    """Exchange and add, in place, until neither raises the value, which is returned after each."""
+    """Add and exchange, in place, while the value rises; return the value after each change."""
     values = []
     while _add(state, open_to) or _exchange(state, open_to, always):
         values.append(state.value)
-        told(state.value)
+        report(state.value)
     return values
 
 
 def climbed(state: Objective, open_to: OpenTo, always: Sequence[int], costs: Vector) -> Objective:
-    """Add by gain per cost, exchange, and drop, for values that may fall with a group."""
+    """Add by gain per cost, exchange and remove, for values that may fall with an addition."""
     while _add(state, open_to, costs):
         pass
     while True:
         improved(state, open_to, always)
         losses = state.losses()
-        losses[[one for one in range(state.size) if one in always or one not in state.held]] = 0.0
+        losses[[a for a in range(state.size) if a in always or a not in state.held]] = 0.0
         if not (losses < -LEAST_RISE).any():
             return state
         state.remove(int(losses.argmin()))
@@ -61,32 +61,32 @@ def _add(state: Objective, open_to: OpenTo, costs: Vector | float = 1.0) -> bool
 
 def _exchange(state: Objective, open_to: OpenTo, always: Sequence[int]) -> bool:
     best, pair = 0.0, None
-    gone = [one for one in state.held if one not in always]
+    removable = [a for a in state.held if a not in always]
     if hasattr(state, "ask"):
-        ask_sets(state, [[one for one in state.held if one != out] for out in gone])
-        trials = [state.copy() for _ in gone]
-        for trial, out in zip(trials, gone, strict=True):
-            trial.remove(out)
+        ask_sets(state, [[a for a in state.held if a != removed] for removed in removable])
+        trials = [state.copy() for _ in removable]
+        for trial, removed in zip(trials, removable, strict=True):
+            trial.remove(removed)
         ask_around(trials)
-    for out in gone:
+    for removed in removable:
         without = state.copy()
-        rises = -without.remove(out) + without.gains()
+        rises = -without.remove(removed) + without.gains()
         fitting = open_to(without.held).copy()
-        fitting[[out, *without.held]] = False
-        into = first_rise(rises, fitting, best)
-        if into is not None:
-            best, pair = float(rises[into]), (out, into)
+        fitting[[removed, *without.held]] = False
+        added = first_rise(rises, fitting, best)
+        if added is not None:
+            best, pair = float(rises[added]), (removed, added)
     if pair is None:
         return False
     before = state.value
     state.remove(pair[0])
     state.add(pair[1])
-    # Of nearly dependent columns rounding alone may promise a rise, again and again.
+    # With nearly dependent columns, rounding alone may promise a rise again and again.
     return state.value > before
 
 
 def first_rise(rises: Vector, fitting: Mask, best: float) -> int | None:
-    """Return the first that rises most; ties by `LEAST_RISE`, as a loss and a gain cancel."""
+    """Return the first of the largest rises; ties within `LEAST_RISE`, as loss and gain cancel."""
     if not fitting.any() or (most := rises[fitting].max()) <= best + LEAST_RISE:
         return None
     return int(np.flatnonzero(fitting & (rises >= most - LEAST_RISE))[0])

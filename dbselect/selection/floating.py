@@ -1,12 +1,12 @@
-"""Floating search: what a removal may lose is what leaves more than was ever had for the cost.
+"""Floating search: remove groups while that beats every set seen that cost no more.
 
     add the group with the largest criterion(g | S) / cost(g)
     while S without its least useful group r explains more than every set seen that cost no more:
         remove r
 
-The loop is that of `foba`. At costs of 1 this is the paper's search, in which the best set of each
-size is kept and a smaller one is gone back to only if it beats that. What is explained for a cost
-rises with every removal, so that the search ends.
+The loop is that of `foba`. At costs of 1 this is the paper's search, which keeps the best set of
+each size and goes back to a smaller set only if that beats the best of its size. Each removal
+raises the best value for a cost, so the search ends.
 
 Source: Pudil, Novovicova, Kittler (1994), Pattern Recognition Letters 15, SFFS. Departures: groups
 and costs.
@@ -19,30 +19,30 @@ from dbselect.selection.exchange import LEAST_RISE
 
 
 class Beaten:
-    """What every set seen so far cost and explained."""
+    """Allowance of floating search, by the cost and the value of every set seen so far."""
 
     def __init__(self, costs: Vector) -> None:
         self._costs = costs
-        # Nothing costs and explains nothing.
+        # The empty set.
         self._seen = {frozenset[int](): (0.0, 0.0)}
 
     def added(self, state: Objective, gain: float) -> None:
-        """Take note of a group that was added."""
-        self._note(state)
+        """Record an added group."""
+        self._record(state)
 
     def removed(self, state: Objective) -> None:
-        """Take note of a group that was removed."""
-        self._note(state)
+        """Record a removed group."""
+        self._record(state)
 
     def most(self, state: Objective, group: int) -> float | None:
-        """Return the most that removing a group may lose; None if it leaves a set seen before."""
-        left = frozenset(state.held) - {group}
-        if left in self._seen:
+        """Return the largest loss allowed for a group; None if the set without it was seen."""
+        rest = frozenset(state.held) - {group}
+        if rest in self._seen:
             return None
-        limit = float(self._costs[list(left)].sum()) * (1.0 + BUDGET_SLACK)
+        limit = float(self._costs[list(rest)].sum()) * (1.0 + BUDGET_SLACK)
         best = max(value for cost, value in self._seen.values() if cost <= limit)
         return state.value - best - LEAST_RISE
 
-    def _note(self, state: Objective) -> None:
+    def _record(self, state: Objective) -> None:
         cost = float(self._costs[state.held].sum())
         self._seen[frozenset(state.held)] = cost, state.value

@@ -1,4 +1,4 @@
-"""FoBa: add the best group, and give groups back while that costs little.
+"""FoBa: add the best group, and remove groups while that loses little.
 
     k = 0
     repeat:
@@ -7,9 +7,9 @@
             remove r, --k
     until no group gains epsilon
 
-A removal loses at most a share nu < 1 of what the step to that size gained, so what is explained at
-each size rises from visit to visit, and the search ends. `Allowance` is what a removal may lose:
-here `Share`, in floating search another.
+A removal loses at most a share nu < 1 of what the step to that size gained, so the value at each
+size rises from visit to visit, and the search ends. An `Allowance` limits the loss of a removal:
+`Share` for FoBa, another for floating search.
 
 Source: Zhang (2008), FoBa, Figure 3. Departures: groups and costs; only groups that gain epsilon
 are candidates.
@@ -29,36 +29,36 @@ from dbselect.selection.ties import first_of_the_best
 
 
 class Allowance(Protocol):
-    """What removals may lose, by what was added and removed before."""
+    """Limit on the loss of a removal, given the steps so far."""
 
     def added(self, state: Objective, gain: float) -> None:
-        """Take note of a group that was added."""
+        """Record an added group."""
 
     def removed(self, state: Objective) -> None:
-        """Take note of a group that was removed."""
+        """Record a removed group."""
 
     def most(self, state: Objective, group: int) -> float | None:
-        """Return the most that removing a group may lose; None if none may go now."""
+        """Return the largest loss allowed for a group; None if no group may be removed."""
 
 
 class Share:
-    """FoBa's: a share nu of what the last step to the present size gained."""
+    """Allowance of FoBa: a share nu of the gain of the last step to the current size."""
 
     def __init__(self, nu: float) -> None:
         self.nu = nu
-        self._gained: list[float] = []  # by the last step to each size
+        self._gained: list[float] = []  # gain of the last step to each size
 
     def added(self, state: Objective, gain: float) -> None:
-        """Take note of a group that was added."""
+        """Record an added group."""
         self._gained.append(gain)
 
     def removed(self, state: Objective) -> None:
-        """Take note of a group that was removed."""
+        """Record a removed group."""
         self._gained.pop()
 
     def most(self, state: Objective, group: int) -> float | None:
-        """Return the most that removing a group may lose; None if none may go now."""
-        # What looked like a gain and was rounding stays: given back, it would come again.
+        """Return the largest loss allowed for a group; None if no group may be removed."""
+        # A group whose gain was rounding stays, as it would be added again.
         return self.nu * self._gained[-1] if self._gained[-1] > ROUNDING_GAIN else None
 
 
@@ -78,7 +78,7 @@ def foba_search(
 ) -> Stop:
     """Add and remove groups, in place, until none gains `epsilon`, a share of the variance.
 
-    `criterion` and `usefulness` take the state to what groups are worth before the cost;
+    `criterion` and `usefulness` map the state to the worth of groups before the cost;
     `max_steps` counts additions and removals together.
 
     Besides `always` at most 1 / ((1 - nu) epsilon) additions: each, with the removal that undoes

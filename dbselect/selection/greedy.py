@@ -1,11 +1,11 @@
-"""Cost-sensitive greedy sequencing: the best group per unit of cost, again and again.
+"""Cost-sensitive greedy sequencing: repeatedly take the best group per unit of cost.
 
     while some group fits:
         take the fitting group with the largest criterion(g | S) / cost(g)
 
 Ties go to the group named first. Steps whose gain is at rounding level are flagged as not useful.
-Where no group is within a cost limit (`doubling`), which the source leaves open, the cheapest of
-the others is taken and the step records it.
+If no group is within the cost limit (`doubling`), a case that the source leaves open, the cheapest
+group that fits is taken and the step records it.
 
 Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithms 1 (CS-G-OMP, CS-G-FR) and 2 (Doubling).
 """
@@ -21,7 +21,7 @@ from dbselect.record.steps import Choice, Record, Step, Stop, within
 from dbselect.selection.criteria import Criterion
 from dbselect.selection.ties import Mask, first_of_the_best
 
-#: What has been spent -> the largest cost that a group may have.
+#: Cost spent so far -> largest cost of the next group.
 CostLimit = Callable[[float], float]
 
 
@@ -36,9 +36,9 @@ def greedy_search(
     always: Sequence[int] = (),
     record: Record = lambda _: None,
 ) -> tuple[list[Step], Stop]:
-    """Select groups, in place, until nothing fits; return the steps and why there are no more.
+    """Select groups, in place, until nothing fits; return the steps and why they end.
 
-    `criterion` takes the state to one score a group, before the cost, and `cost_limit` the summed
+    `criterion` maps the state to one score per group, before the cost, and `cost_limit` the summed
     cost to the largest cost of a candidate. A step costs O(D |S| |g|), a full sequence O(D^3).
     """
     waiting = np.ones(len(groups.costs), dtype=bool)
@@ -48,12 +48,12 @@ def greedy_search(
     while waiting.any():
         if max_groups is not None and len(steps) >= max_groups:
             return steps, Stop.MAX_GROUPS
-        held = [step.group for step in steps]
-        costs = groups.left(held)
+        selected = [step.group for step in steps]
+        costs = groups.left(selected)
         fitting = waiting & within(spent + costs, budget)
         if not fitting.any():
             return steps, Stop.BUDGET
-        scores = criterion(state) / groups.counted(held)
+        scores = criterion(state) / groups.counted(selected)
         if forced:
             group, choice = forced.pop(0), Choice.FORCED
         else:
@@ -68,7 +68,7 @@ def greedy_search(
 
 
 def doubling(costs: Vector, first: float | None = None) -> CostLimit:
-    """Let each step at most double the cost, from `first` on: c_min, by default the cheapest."""
+    """Let each step at most double the cost; the first costs at most `first`, by default c_min."""
     start = float(costs.min()) if first is None else first
     return lambda spent: spent if spent > 0 else start
 

@@ -1,4 +1,4 @@
-"""Where the entries of each group of a vector stand."""
+"""Positions of the entries of each group of a vector."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ Grouping = npt.ArrayLike | Mapping[str, npt.ArrayLike] | Sequence[npt.ArrayLike]
 class Layout:
     """A partition of entries into J groups; entries in no group come after all groups."""
 
-    order: Index | None  # shape (p,), the entries by group, then by index; None where they stand so
-    starts: Index  # shape (J + 1,), where each group starts in that order, and the last ends
+    order: Index | None  # shape (p,), the entries by group, then by index; None if they are sorted
+    starts: Index  # shape (J + 1,), start of each group in that order, and the end of the last
 
 
 def layout_of(groups: Grouping, width: int) -> Layout:
-    """Return where each group's entries stand; GroupError if groups overlap or do not fit."""
+    """Return the positions of the groups; GroupError if groups overlap or do not fit."""
     if isinstance(groups, Mapping):
         members, names = list(groups.values()), [f"'{name}'" for name in groups]
         labels, count = _from_members(members, names, width)
@@ -66,10 +66,10 @@ def _from_members(
     if not members:
         raise GroupError("there is no group; at least one is needed")
     for name, indices in zip(names, members, strict=True):
-        given = np.asarray(indices)
-        if given.ndim != 1 or not given.size or given.dtype.kind not in "iu":
+        array = np.asarray(indices)
+        if array.ndim != 1 or not array.size or array.dtype.kind not in "iu":
             raise GroupError(f"group {name} is {indices!r}; it must list at least one index")
-        for index in (int(given.min()), int(given.max())):
+        for index in (int(array.min()), int(array.max())):
             if not 0 <= index < width:
                 raise GroupError(
                     f"group {name} has index {index}; indices must be 0 to {width - 1}"

@@ -1,4 +1,4 @@
-"""The best row, again and again, of more rows than fit in memory, by the compiled library.
+"""Greedy selection of rows that need not fit in memory, by the compiled library.
 
 `native/src/search/design/greedy.rs` has the algorithm, and when rows need not be read again.
 """
@@ -13,7 +13,7 @@ from dbselect._native import RowDesign
 from dbselect.linear.problem import Index
 from dbselect.record.gram import Matrix, Vector
 
-#: A run of rows: their numbers, shape (m, d), and what the rows are called, if they are.
+#: A block of rows: their numbers, the rows, shape (m, d), and their keys, if they have any.
 Block = tuple[Index, Matrix, pa.Array | None]
 
 
@@ -27,24 +27,24 @@ def lazy_greedy(
     rows: list[int] = []
     names: list[Any] = []
     gains = np.empty(k)
-    held: list[tuple[Index, pa.Array]] = []
+    near_keys: list[tuple[Index, pa.Array]] = []
     for step in range(k):
-        found = design.best()
-        if found is None:
-            held = []
+        best = design.best()
+        if best is None:
+            near_keys = []
             for numbers, X, keys in read():
                 near = design.read(numbers, X)
                 if keys is not None:
-                    held.append((numbers[near], keys.filter(pa.array(near))))
-            found = design.best_read()
-        row, gains[step] = found
+                    near_keys.append((numbers[near], keys.filter(pa.array(near))))
+            best = design.best_read()
+        row, gains[step] = best
         rows.append(row)
-        names.append(_key(held, row))
+        names.append(_key(near_keys, row))
     return rows, names, gains
 
 
-def _key(held: list[tuple[Index, pa.Array]], row: int) -> Any:
-    for numbers, keys in held:
+def _key(near_keys: list[tuple[Index, pa.Array]], row: int) -> Any:
+    for numbers, keys in near_keys:
         at = int(np.searchsorted(numbers, row))
         if at < len(numbers) and numbers[at] == row:
             return keys[at].as_py()

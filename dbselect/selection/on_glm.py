@@ -24,12 +24,12 @@ class Gradient:
 
     @property
     def blocked(self) -> Iterator[tuple[Index, Index]]:
-        """The groups of each size together: the block of each is made."""
+        """Groups and their columns, by size of the group."""
         return by_size(self.members)
 
 
 def criterion_near(problem: GlmProblem, fit: GlmFit, rule: Rule) -> Vector:
-    """Return what a rule without refits gives each of the J groups; O(D P) by the gradient."""
+    """Return the scores of the J groups by a rule without refits; O(D P) by the gradient."""
     near: Any = fit.state
     if rule.on_glm is OnGlm.GRADIENT:
         size = len(problem.unit)

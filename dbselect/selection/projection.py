@@ -13,7 +13,7 @@ O(s1 log s1). One table answers every smaller pair of limits.
 
 Departures from the source. A group that takes part with t entries is among the s2 best
 groups for that t, else a better one could replace it: other groups are left out of the
-table. Squares are whole numbers of one unit, 2^-60 of what can be kept or less, so that
+table. Squares are whole multiples of a unit, 2^-60 of what can be kept or less, so that
 sums are exact, CH is concave to the last digit and ties are ties. The table is filled by the
 compiled library (`native/src/search/sets/projection.rs`).
 
@@ -108,7 +108,7 @@ def sght_project(v: npt.ArrayLike, groups: Grouping, max_columns: int, max_group
     ----------
     v : shape (p,), finite
     groups : shape (p,), the group of each entry, 0, 1, ..., J - 1; or the indices of
-        each group, as a list or by name, an entry in no group being never kept
+        each group, as a list or by name; an entry in no group is never kept
     max_columns : s1, most nonzeros, 1 to p
     max_groups : s2, most groups with a nonzero, 1 to J
 
@@ -150,7 +150,7 @@ def sght_table(
 
     Parameters
     ----------
-    v, groups, max_columns, max_groups : as of `sght_project`
+    v, groups, max_columns, max_groups : as in `sght_project`
 
     Returns
     -------
@@ -185,19 +185,19 @@ def sght_table(
 
 
 def project(v: Vector, layout: Layout, max_columns: int, max_groups: int) -> Vector:
-    """Return the projection of a vector whose groups are known."""
+    """Return the projection of a vector with groups at known positions."""
     return _native.projection(v, layout.order, layout.starts, max_columns, max_groups)
 
 
 def tabulate(v: Vector, layout: Layout, max_columns: int, max_groups: int) -> SupportTable:
-    """Return the table of a vector whose groups are known (Algorithm 3)."""
-    found = _native.support_table(v, layout.order, layout.starts, max_columns, max_groups)
+    """Return the table of a vector with groups at known positions (Algorithm 3)."""
+    table = _native.support_table(v, layout.order, layout.starts, max_columns, max_groups)
     entries, starts, totals = (
-        found[name].values.to_numpy() for name in ("entries", "starts", "totals")
+        table[name].values.to_numpy() for name in ("entries", "starts", "totals")
     )
-    choices = np.frombuffer(found["choices"].as_buffer(), np.min_scalar_type(max_columns))
+    choices = np.frombuffer(table["choices"].as_buffer(), np.min_scalar_type(max_columns))
     with np.errstate(over="ignore"):
-        value = np.ldexp(totals.astype(np.float64), found["power"].as_py())
+        value = np.ldexp(totals.astype(np.float64), table["power"].as_py())
     return SupportTable(
         value.reshape(max_groups + 1, max_columns + 1),
         len(v),

@@ -1,4 +1,4 @@
-"""Which selected group is the least useful, per unit of cost."""
+"""The least useful selected group, per unit of cost."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ from dbselect.selection.ties import first_of_the_best
 #: Losses below this share of the target's variance are rounding, so that they tie.
 ROUNDING_LOSS = 1e-14
 
-#: The state of the search -> how useful each selected group is, before the cost.
+#: State of the search -> usefulness of each selected group, before the cost.
 Usefulness = Callable[[Any], Vector]
 
 
 def by_loss(state: Objective) -> Vector:
-    """Return what removing each selected group would lose."""
+    """Return the loss of removing each selected group."""
     losses = state.losses()
     return np.where(losses > ROUNDING_LOSS, losses, 0.0)
 
@@ -35,15 +35,15 @@ USEFULNESS = {"loss": by_loss, "coefficient": by_coefficient}
 
 
 def least_useful(
-    state: Objective, groups: Groups, usefulness: Usefulness, kept: Sequence[int]
+    state: Objective, groups: Groups, usefulness: Usefulness, always: Sequence[int]
 ) -> tuple[int, float]:
-    """Return the group worth least per cost, the dearest of worthless ones, and its worth."""
+    """Return the group worth least per cost, of worthless ones the dearest, and its worth."""
     candidates = np.zeros(len(groups.costs), dtype=bool)
     candidates[state.held] = True
-    candidates[list(kept)] = False
+    candidates[list(always)] = False
     worth = usefulness(state) / groups.costs
-    idle = candidates & (worth == 0.0)
-    if idle.any() and worth[candidates].min() == 0.0:
-        candidates = idle & (groups.costs == groups.costs[idle].max())
+    worthless = candidates & (worth == 0.0)
+    if worthless.any() and worth[candidates].min() == 0.0:
+        candidates = worthless & (groups.costs == groups.costs[worthless].max())
     group = first_of_the_best(-worth, candidates)
     return group, float(worth[group])

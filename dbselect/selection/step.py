@@ -1,12 +1,12 @@
-"""Stepwise search by a criterion: the best of all single additions and removals, while one helps.
+"""Stepwise search by a criterion: take the best addition or removal while one helps.
 
     repeat:
-        of every group that may come or go, take the move with the lowest criterion(S after it)
+        of all additions and removals, take the move with the lowest criterion(S after it)
     until no move lowers the criterion
 
-A criterion charges for parameters, and how many a group brings depends on what is held: the last
-level of a category is no new one. What a move can reach at best is known from gains and losses;
-moves are tried in that order, and only as long as one may still be the best.
+A criterion charges for parameters, and how many a group adds depends on the selected ones: the last
+level of a category adds none. Gains and losses bound the criterion after a move; moves are tried in
+the order of their bounds, as long as one may still be the best.
 
 Source: Venables, Ripley (2002), Modern Applied Statistics with S, section 6.8; R's ``step``.
 """
@@ -31,19 +31,19 @@ class Judge:
 
     # value and parameters of a set, the intercept included -> criterion
     of: Callable[[float, float], float]
-    parameters: Callable[[Any], float]  # state -> number of parameters of what it holds
-    most: Sequence[float]  # parameters that each group has at most, without what is held
+    parameters: Callable[[Any], float]  # state -> number of parameters of the selected groups
+    most: Sequence[float]  # largest number of parameters of each group
 
     def __call__(self, state: Objective) -> float:
-        """Return the criterion of what a state holds."""
+        """Return the criterion of the selected groups."""
         return self.of(state.value, self.parameters(state))
 
 
 @dataclass(frozen=True)
 class Move:
-    """A group that may come or go."""
+    """An addition or a removal of a group."""
 
-    bound: float  # no more than the criterion after it
+    bound: float  # lower bound on the criterion after it
     action: str  # ``"add"`` or ``"remove"``
     group: int
 
@@ -63,8 +63,8 @@ def step_search(
 ) -> Stop:
     """Add and remove groups, in place, until no single move lowers the criterion.
 
-    Costs count for the budget only. `always` are taken first and stay; those of `start` come after
-    and may go, and `max_steps` limits the moves from there. The score of a step is the fall.
+    Costs count for the budget only. `always` are added first and stay. Groups of `start` follow and
+    may be removed; `max_steps` counts the moves after them. The score of a step is the fall.
     """
     now = judge(state)
 
@@ -74,29 +74,29 @@ def step_search(
         before, now = now, judge(state)
         record(Step(action, group, before - now, change, state.value, choice))
 
-    for group in [*always, *(one for one in start if one not in always)]:
+    for group in [*always, *(group for group in start if group not in always)]:
         take("add", group, Choice.FORCED)
     steps = 0
     while max_steps is None or steps < max_steps:
         moves = list(_removals(state, judge, always)) if removes else []
-        beyond = False
+        over_budget = False
         if adds:
             spent = float(groups.costs[state.held].sum())
             for move in _additions(state, judge):
                 if fits(spent + groups.costs[move.group], budget):
                     moves.append(move)
                 else:
-                    beyond |= move.bound < now - LEAST_FALL
+                    over_budget |= move.bound < now - LEAST_FALL
         best = _best(state, judge, moves, now - LEAST_FALL)
         if best is None:
-            return Stop.BUDGET if beyond else Stop.THRESHOLD
+            return Stop.BUDGET if over_budget else Stop.THRESHOLD
         take(best.action, best.group, Choice.FREE)
         steps += 1
     return Stop.MAX_STEPS
 
 
 def _additions(state: Objective, judge: Judge) -> Iterator[Move]:
-    """Give the groups that may come; a gain takes one parameter at least."""
+    """Yield the additions; a group that gains has one parameter at least."""
     gains, parameters = state.gains(), judge.parameters(state)
     held = set(state.held)
     for group, gain in enumerate(gains.tolist()):
@@ -105,18 +105,18 @@ def _additions(state: Objective, judge: Judge) -> Iterator[Move]:
 
 
 def _removals(state: Objective, judge: Judge, always: Sequence[int]) -> Iterator[Move]:
-    """Give the groups that may go; none frees more parameters than it has."""
+    """Yield the removals; none frees more parameters than its group has."""
     losses, parameters = state.losses(), judge.parameters(state)
     for group in sorted(set(state.held).difference(always)):
-        left = max(parameters - judge.most[group], 0.0)
-        yield Move(judge.of(state.value - float(losses[group]), left), "remove", group)
+        fewest = max(parameters - judge.most[group], 0.0)
+        yield Move(judge.of(state.value - float(losses[group]), fewest), "remove", group)
 
 
 def _best(state: Objective, judge: Judge, moves: Sequence[Move], below: float) -> Move | None:
     """Return the move after which the criterion is lowest; None if none gets it below a limit."""
     best = None
-    # Stable: of moves that promise the same, the group named first is tried first.
-    for move in sorted(moves, key=lambda one: one.bound):
+    # The sort is stable: of moves with equal bounds, the first group is tried first.
+    for move in sorted(moves, key=lambda move: move.bound):
         if not move.bound < below:
             break
         trial = state.copy()

@@ -1,4 +1,4 @@
-"""The best of some candidates, their order, their sizes; ties go to the one named first."""
+"""The best candidates, their order, and equal sizes; ties go to the candidate named first."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +12,13 @@ Mask = npt.NDArray[np.bool_]
 
 
 def first_of_the_best(scores: Vector, candidates: Mask) -> int:
-    """Return the candidate with the largest score, the first of those that tie."""
+    """Return the candidate with the largest score, the first if several tie."""
     best = scores[candidates].max()
     return int(np.flatnonzero(candidates & (scores >= best - TIE_SHARE * abs(best)))[0])
 
 
 def best_first(scores: Vector) -> npt.NDArray[np.intp]:
-    """Return the candidates by falling scores, those that tie in the order of names; shape (n,)."""
+    """Return the candidates by falling score, ties in the order of names; shape (n,)."""
     order = np.argsort(-scores, kind="stable")
     return order[np.lexsort((order, _level_of(scores[order])))]
 
@@ -35,6 +35,6 @@ def levelled(sizes: Vector) -> Vector:
 
 
 def _level_of(falling: Vector) -> npt.NDArray[np.intp]:
-    """Return for each of some falling numbers how many steps larger than a tie stand above it."""
+    """Return the rank of each of the falling numbers; those that tie share one."""
     apart = falling[1:] < falling[:-1] - TIE_SHARE * np.abs(falling[:-1])
     return np.concatenate([[0], np.cumsum(apart)])

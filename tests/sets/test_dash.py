@@ -31,7 +31,7 @@ def state_of(problem):
 
 def under(objective, k, *, opt, alpha, **options):
     """Run DASH under one guess."""
-    return sampling.best_guess(objective, sampling.DashAsk(k, opt=opt, alpha=alpha, **options))
+    return sampling.best_guess(objective, sampling.DashSettings(k, opt=opt, alpha=alpha, **options))
 
 
 def published(seed, rows=1000, width=500, true=100):
@@ -276,10 +276,10 @@ def test_guesses_side_by_side_are_the_best_of_each_alone_in_the_rounds_of_the_lo
         assert len({one.key for one in asked}) == len(asked)
         return map(answer, asked)
 
-    ask = sampling.DashAsk(8, rounds=3, seed=2, opt=0.9)
-    both = sampling.best_guess(state, ask, together=together)
+    ask = sampling.DashSettings(8, rounds=3, seed=2, opt=0.9)
+    both = sampling.best_guess(state, ask, map_=together)
     alone = [
-        sampling.best_guess(state, sampling.DashAsk(8, rounds=3, seed=2, opt=0.9, alpha=alpha))
+        sampling.best_guess(state, sampling.DashSettings(8, rounds=3, seed=2, opt=0.9, alpha=alpha))
         for alpha in sampling.ALPHAS
     ]
     assert both.objective.value == max(run.objective.value for run in alone)
@@ -297,7 +297,7 @@ def test_queries_and_rounds_are_those_that_the_objective_is_asked():
         asked.append(held)
         return value(held)
 
-    found = sampling.best_guess(Dense(counted, 9), sampling.DashAsk(4, seed=1))
+    found = sampling.best_guess(Dense(counted, 9), sampling.DashSettings(4, seed=1))
     # The value of the empty set is known to be 0.
     assert len({*asked} - {frozenset()}) == found.queries
     assert len(found.history) <= 4

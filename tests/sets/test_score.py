@@ -30,7 +30,7 @@ import dbselect as ds
 from dbselect.errors import ArgumentError, ScoreError, ScoreWarning
 from dbselect.objectives.fingerprint import fingerprint
 from dbselect.record.steps import Stop
-from dbselect.search.open import leading
+from dbselect.search.open import lead_search
 from dbselect.search.score import lead_of
 
 COSTS = {"u": 3.0, "v": 1.0, "w": 2.0, "x": 1.0, "z": 4.0}
@@ -805,7 +805,7 @@ def test_a_shortlist_reads_texts_missing_values_and_classes(kind):
     scored = ds.objectives.Score.of(
         DecisionTreeClassifier() if kind == "classes" else LinearRegression(), frame, target
     )
-    gains = lead_of(scored, 0.5, leading).state.gains()
+    gains = lead_of(scored, 0.5, lead_search).state.gains()
     assert scored.groups[gains.argmax()] == "k"
     assert gains.argmin() == scored.groups.index("h")
-    assert lead_of(scored, 1.0, leading)(scored, [0, 1, 2, 3]) == [scored.groups.index("k")]
+    assert lead_of(scored, 1.0, lead_search)(scored, [0, 1, 2, 3]) == [scored.groups.index("k")]
