@@ -341,135 +341,12 @@ def test_a_sequence_has_the_least_squares_model_of_every_prefix(connection):
         assert (steps[k]["step"], steps[k]["spent"], steps[k]["useful"]) == (k, float(k), True)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "groups := {'p': ['a'], 'q': ['b', 'c']}, costs := {'p': 1.0, 'q': 2.5}",
-        "groups := MAP {'p': ['a'], 'q': ['b', 'c']}, costs := MAP {'p': 1.0, 'q': 2.5}",
-        "costs := {'p': 1, 'q': 2.5::DOUBLE}, groups := MAP {'p': ['a'], 'q': ['[bc]', 'b', 'c']}",
-        "groups := {'p': ['a'], 'q': ['b', 'c']}, costs := {'p': 1.0, 'q': 2.5}, rule := 'omp'",
-    ],
-)
-def test_groups_and_costs_come_as_struct_or_map(connection, arguments):
-    X, y, _ = linear_table(connection, np.random.default_rng(11))
-    arguments = arguments.replace("'[bc]', ", "")
-    steps = one(connection, f"SELECT anytime_sequence(gram({ROW}), 'y', {arguments}) FROM t")
-    assert [(step["group"], step["cost"], step["spent"]) for step in steps] == [
-        (None, 0.0, 0.0),
-        ("p", 1.0, 1.0),
-        ("q", 2.5, 3.5),
-    ]
-    _, coefficients, r2 = fit(X, y)
-    assert [*steps[2]["coefficients"]] == ["a", "b", "c"]
-    np.testing.assert_allclose([*steps[2]["coefficients"].values()], coefficients, rtol=1e-10)
-    assert steps[2]["r2"] == pytest.approx(r2, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("option", "order"),
-    [
-        ("budget := 2.0", ["a", "c"]),
-        ("budget := 2", ["a", "c"]),
-        ("budget := 0.5", []),
-        ("max_groups := 1", ["a"]),
-        ("always := ['b']", ["b", "a", "c"]),
-        ("always := ['b', 'c'], max_groups := 2", ["b", "c"]),
-        ("costs := {'a': 100.0, 'b': 1.0, 'c': 1.0}", ["c", "b", "a"]),
-        ("costs := {'a': 100.0, 'b': 1.0, 'c': 1.0}, budget := 99.9", ["c", "b"]),
-        ("rule := 'omp'", ["a", "c", "b"]),
-        ("groups := NULL, costs := NULL, always := NULL, budget := NULL", ["a", "c", "b"]),
-        ("groups := {'only': ['b']}", ["only"]),
-    ],
-)
-def test_each_option_has_its_effect(connection, option, order):
-    linear_table(connection, np.random.default_rng(12))
-    steps = one(connection, f"SELECT anytime_sequence(gram({ROW}), 'y', {option}) FROM t")
-    assert [step["group"] for step in steps[1:]] == order
-
-
-@pytest.mark.parametrize("ridge", ["0.25", "0.25::DOUBLE", "1"])
-def test_ridge_is_taken_on_unit_variance_columns(connection, ridge):
-    X, y, _ = linear_table(connection, np.random.default_rng(13))
-    query = f"SELECT anytime_sequence(gram({ROW}), 'y', ridge := {ridge}) FROM t"
-    last = one(connection, query)[-1]
-    Z = (X - X.mean(0)) / X.std(0)
-    penalty = float(ridge.split(":")[0]) * np.eye(3)
-    coefficients = np.linalg.solve(Z.T @ Z / len(y) + penalty, Z.T @ (y - y.mean()) / len(y))
-    found = [last["coefficients"][name] for name in "abc"]
-    np.testing.assert_allclose(found, coefficients / X.std(0), rtol=1e-11)
-
-
-def test_one_bad_segment_is_an_empty_list_and_spoils_no_other(connection):
-    X, y, segment = linear_table(connection, np.random.default_rng(14))
-    connection.execute("UPDATE t SET y = 5 WHERE segment = 1")
-    query = f"""SELECT segment, anytime_sequence(gram({ROW}), 'y', max_groups := 1) AS s,
-        gram_check(gram({ROW}), 'y') FROM t GROUP BY segment ORDER BY segment"""
-    for k, steps, reason in connection.execute(query).fetchall():
-        if k == 1:
-            told = f"target 'y' is constant ({np.sum(segment == 1)} rows)"
-            assert (steps, reason) == ([], told)
-            continue
-        _, coefficients, _ = fit(X[segment == k, :1], y[segment == k])
-        assert steps[1]["coefficients"]["a"] == pytest.approx(coefficients[0], rel=1e-10)
-        assert reason is None
-    assert one(connection, "SELECT anytime_sequence(NULL, 'y')") == []
-
-
-@pytest.mark.slow
-def test_many_segments_with_options_of_their_own(connection):
-    linear_table(connection, np.random.default_rng(15), rows=9000)
-    query = f"""SELECT j, len(anytime_sequence(g, 'y', max_groups := 1 + j % 3,
-                costs := {{'a': 1.0, 'b': 1.0, 'c': 1.0 + 1000 * (j % 2)}})) AS steps,
-            anytime_sequence(g, 'y', costs := {{'a': 1.0, 'b': 1.0, 'c': 1.0 + 1000 * (j % 2)}})
-                [3]."group" AS second
-        FROM (SELECT row_number() OVER () AS j, g FROM
-            (SELECT gram({ROW}) AS g FROM t GROUP BY (rowid % 60)))"""
-    for j, steps, second in connection.execute(query).fetchall():
-        assert steps == 2 + j % 3
-        assert second == ("b" if j % 2 else "c")
-
-
 def predictions(con, row, budget="", table="t"):
     sequence = f"anytime_sequence(gram({ROW}), 'y', costs := {{'a': 1, 'b': 2, 'c': 4}})"
     query = f"""SELECT p.prediction, p.step, p.spent, p.next_group FROM (
         SELECT anytime_predict(s, {row}{budget}) AS p
         FROM {table}, (SELECT {sequence} AS s FROM t))"""
     return con.execute(query).fetchall()
-
-
-def test_predictions_are_those_of_the_full_model(connection):
-    X, y, _ = linear_table(connection, np.random.default_rng(16), rows=5000)
-    intercept, coefficients, _ = fit(X, y)
-    found = predictions(connection, "t")
-    np.testing.assert_allclose([row[0] for row in found], intercept + X @ coefficients, rtol=1e-10)
-    assert {row[1:] for row in found} == {(3, 7.0, None)}
-
-
-@pytest.mark.parametrize(
-    ("budget", "step", "spent", "next_group"),
-    [
-        (0, 0, 0.0, "a"),
-        (0.99, 0, 0.0, "a"),
-        (1, 1, 1.0, "c"),
-        (4.9, 1, 1.0, "c"),
-        (5, 2, 5.0, "b"),
-        (7.0, 3, 7.0, None),
-        ("NULL", 3, 7.0, None),
-    ],
-)
-@pytest.mark.parametrize("form", ["constant", "column"])
-def test_the_longest_prefix_within_the_budget_predicts(
-    connection, budget, step, spent, next_group, form
-):
-    X, y, _ = linear_table(connection, np.random.default_rng(17))
-    argument = budget if form == "constant" else f"if(a < 1e9, {budget}, 0)"
-    found = predictions(connection, "t", f", budget := {argument}")
-    assert {row[1:] for row in found} == {(step, spent, next_group)}
-    order = [0, 2, 1][:step]
-    intercept, coefficients, _ = fit(X[:, order], y)
-    np.testing.assert_allclose(
-        [row[0] for row in found], intercept + X[:, order] @ coefficients, rtol=1e-9
-    )
 
 
 @pytest.mark.parametrize(
@@ -510,35 +387,6 @@ def test_a_row_that_no_prefix_can_read_is_an_error(connection, row, words):
     with pytest.raises(duckdb.Error, match=re.escape(words)):
         predictions(connection, row)
     assert len(predictions(connection, "t")) > 0  # the connection goes on
-
-
-@pytest.mark.slow
-def test_each_row_has_its_own_budget_sequence_and_gaps(connection):
-    linear_table(connection, np.random.default_rng(19), rows=9000)
-    query = f"""WITH s AS (SELECT segment AS k, anytime_sequence(gram({ROW}), 'y') AS s
-                FROM t WHERE segment < 2 GROUP BY k)
-        SELECT rowid, segment, a, b, c, s, anytime_predict(
-            s, {{'a': a, 'b': b, 'c': CASE WHEN rowid % 5 = 0 THEN NULL ELSE c END}},
-            budget := rowid % 4) AS p
-        FROM t LEFT JOIN s ON k = segment ORDER BY rowid"""
-    for rowid, segment, a, b, c, steps, found in connection.execute(query).fetchall()[::61]:
-        if segment == 2:
-            assert found is None
-            continue
-        allowed = min(rowid % 4, 1 if rowid % 5 == 0 else 3)
-        step = steps[allowed]
-        values = {"a": a, "b": b, "c": c}
-        expected = step["intercept"] + sum(
-            x * values[name] for name, x in step["coefficients"].items()
-        )
-        assert found["step"] == allowed
-        assert found["prediction"] == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize("sequence", ["NULL", "[]", "anytime_sequence(NULL, 'y')"])
-def test_no_sequence_predicts_null(connection, sequence):
-    query = f"SELECT anytime_predict({sequence}, {{'a': 1}}) FROM range(3)"
-    assert connection.execute(query).fetchall() == [(None,)] * 3
 
 
 def test_a_stored_sequence_predicts_after_reopening(tmp_path):
@@ -599,44 +447,6 @@ def test_a_connection_that_refuses_the_extension_is_told_two_ways_out():
         assert ds.gram(con.sql("SELECT i AS x FROM range(3) t(i)")).mean == [1.0]
 
 
-RECORD = {"columns": "['x', 'y']", "rows": "3", "skipped": "0", "weight": "3.0",
-          "mean": "[1.0, 2.0]", "comoment": "[2.0, 1.0, 4.0]"}  # fmt: skip
-
-
-def record(**fields):
-    return "{" + ", ".join(f"'{name}': {x}" for name, x in {**RECORD, **fields}.items()) + "}"
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"mean": "[1.0]"}, "1 values in 'mean'; 2 columns need 2"),
-        ({"comoment": "[1.0, 2.0]"}, "2 values in 'comoment'; 2 columns need 3"),
-        ({"columns": "['x']"}, "1 columns need 1"),
-        ({"mean": "[1.0, 'nan'::DOUBLE]"}, "NaN in 'mean'; values must be finite"),
-        ({"comoment": "[2.0, 1.0, 'inf'::DOUBLE]"}, "inf in 'comoment'; values must be finite"),
-        ({"comoment": "[2.0, 1.0, -4.0]"}, "diagonal of 'comoment' for column 'y'"),
-        ({"rows": "-3"}, "-3 in 'rows'; it must be >= 0"),
-        ({"skipped": "-1"}, "-1 in 'skipped'; it must be >= 0"),
-        ({"weight": "-1.0"}, "-1 in 'weight'"),
-        ({"weight": "'nan'::DOUBLE"}, "NaN in 'weight'"),
-        ({"weight": "0.0"}, "both must be 0 or neither"),
-        ({"mean": "NULL"}, "NULL in 'mean'"),
-        ({"rows": "NULL"}, "NULL in 'rows'"),
-        ({"mean": "[1.0, NULL]"}, "NULL element in 'mean'"),
-        ({"columns": "['x', NULL]"}, "NULL element in 'columns'"),
-        ({"columns": "['x', 'x']"}, "'x' twice"),
-    ],
-)
-@pytest.mark.parametrize("call", ["gram_merge({})", "gram_remove({0}, {0})"])
-def test_a_malformed_record_is_refused(connection, call, fields, message):
-    bad = record(**fields)
-    with pytest.raises(duckdb.Error) as refusal:
-        connection.execute(f"SELECT {call.format(bad)}").fetchall()
-    assert message in str(refusal.value)
-    assert connection.execute("SELECT 42").fetchall() == [(42,)]
-
-
 GOOD = "gram({'y': i * i, 'x': i, 'z': i % 3})"
 
 
@@ -663,24 +473,6 @@ GOOD = "gram({'y': i * i, 'x': i, 'z': i % 3})"
             "gram_remove(gram({'x': i, 'd': DATE '2026-01-01'}), gram({'x': i, 'd': now()}))",
             ["column 'd': it is a date in the first, a timestamp in the second"],
         ),
-        (f"gram_check({GOOD}, 'yy')", ["target", "'yy'", "'y'"]),
-        (f"anytime_sequence({GOOD}, 'yy')", ["target", "unknown column 'yy'", "'y'"]),
-        (f"anytime_sequence({GOOD}, NULL)", ["target"]),
-        (f"anytime_sequence({GOOD}, 'y', rule := 'best')", ["rule", "'best'", "'fr'"]),
-        (f"anytime_sequence({GOOD}, 'y', ridge := -1)", ["ridge", "-1", ">= 0"]),
-        (f"anytime_sequence({GOOD}, 'y', budget := -1)", ["budget", "-1", ">= 0"]),
-        (f"anytime_sequence({GOOD}, 'y', max_groups := 0)", ["max_groups", "0", ">= 1"]),
-        (f"anytime_sequence({GOOD}, 'y', max_groups := 1.5)", ["max_groups", "1.5"]),
-        (f"anytime_sequence({GOOD}, 'y', always := ['q'])", ["always", "unknown group 'q'"]),
-        (f"anytime_sequence({GOOD}, 'y', always := 'x')", ["always", "list"]),
-        (f"anytime_sequence({GOOD}, 'y', costs := {{'x': 0, 'z': 1}})", ["'x'", "cost 0", "> 0"]),
-        (f"anytime_sequence({GOOD}, 'y', costs := {{'x': 1}})", ["'z' has no cost"]),
-        (f"anytime_sequence({GOOD}, 'y', costs := {{'x': NULL, 'z': 1}})", ["'x'", "cost"]),
-        (f"anytime_sequence({GOOD}, 'y', groups := {{'g': ['x', 'w']}})", ["'g'", "'w'"]),
-        (f"foba({GOOD}, 'y', groups := {{'g': ['x'], 'h': ['x']}})", ["'x'", "'g'"]),
-        (f"anytime_sequence({GOOD}, 'y', groups := {{'g': []}})", ["'g' is empty"]),
-        (f"anytime_sequence({GOOD}, 'y', groups := 5)", ["groups is 5"]),
-        (f"anytime_predict(anytime_sequence({GOOD}, 'y'), 5)", ["row", "STRUCT", "INTEGER"]),
     ],
 )
 def test_mistakes_are_named_and_the_connection_goes_on(connection, call, words):

@@ -242,18 +242,6 @@ def test_the_sequence_expression_is_the_python_call(options):
         assert steps["intercept"][k] == pytest.approx(model.intercept, rel=1e-12)
 
 
-def test_unusable_records_give_empty_lists_among_others():
-    frame = gram_of(np.random.default_rng(11)).with_columns(
-        y=pl.when(pl.col("k") == 1).then(7.0).otherwise("y")
-    )
-    grams = frame.group_by("k", maintain_order=True).agg(
-        gram=pl.struct("y", "a", "b").dbselect.gram()
-    )
-    grams = pl.concat([grams, grams.head(1).with_columns(gram=None).cast(grams.schema)])
-    lengths = grams.select(pl.col("gram").dbselect.anytime_sequence("y").list.len())
-    assert lengths["gram"].to_list() == [3, 0, 3, 0]
-
-
 def sequence(frame, **options):
     record = frame.select(sequence=pl.struct("y", "a", "b", "c").dbselect.gram())
     return record.select(pl.col("sequence").dbselect.anytime_sequence("y", **options))
@@ -293,26 +281,6 @@ def test_a_literal_sequence_is_used_for_every_row():
     literal = pl.lit(sequence(frame)["sequence"])
     found = frame.select(p=literal.dbselect.predict(pl.struct("a", "b", "c"))).unnest("p")
     np.testing.assert_allclose(found["prediction"], design(frame, 3), rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("row", "step"),
-    [
-        (pl.struct("a", "b", "c", name=pl.lit("text")), 3),
-        (pl.struct("a", "b", c=pl.lit(None)), 1),
-        (pl.struct("a", "b", c=pl.lit(float("nan"))), 1),
-        (pl.struct("a", "b", c=pl.when(pl.col("c") < 1e9).then(None).otherwise("c")), 1),
-        (pl.struct("a", "c"), 2),
-        (pl.struct("b", "c"), 0),
-    ],
-)
-def test_a_prefix_needs_its_columns_to_be_present(row, step):
-    frame = gram_of(np.random.default_rng(14), rows=200)
-    found = frame.with_columns(s=pl.lit(sequence(frame)["sequence"]).first()).select(
-        p=pl.col("s").dbselect.predict(row, missing_columns="unavailable")
-    )
-    np.testing.assert_allclose(found.unnest("p")["prediction"], design(frame, step), rtol=1e-9)
-    assert found["p"].struct.field("step").unique().to_list() == [step]
 
 
 @pytest.mark.parametrize(
@@ -400,29 +368,6 @@ def test_mistakes_are_named_and_never_panic(engine, expression, words):
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "words"),
-    [
-        ("mean", [1.0], ["1 values in 'mean'", "2 columns need 2"]),
-        ("comoment", [1.0, float("nan"), 1.0], ["NaN in 'comoment'", "finite"]),
-        ("comoment", [1.0, None, 1.0], ["NULL element", "'comoment'"]),
-        ("comoment", [-1.0, 0.0, 1.0], ["'comoment'", "column 'x'", ">= 0"]),
-        ("rows", -1, ["-1 in 'rows'", ">= 0"]),
-        ("rows", None, ["NULL in 'rows'"]),
-        ("columns", None, ["NULL in 'columns'"]),
-        ("columns", ["x", "x"], ["'x' twice"]),
-        ("columns", ["x", "z"], ["unequal columns", "'y'", "'z'"]),
-    ],
-)
-def test_malformed_and_unequal_records_are_refused(field, value, words):
-    good = ds.gram(pl.DataFrame({"x": [1, 2, 3], "y": [1, 3, 8]})).to_struct()
-    both = pl.DataFrame({"g": [good, {**good, field: value}]})
-    with pytest.raises(ERRORS) as refusal:
-        both.select(pl.col("g").dbselect.merge())
-    missing = [word for word in words if word not in str(refusal.value)]
-    assert not missing, f"{missing} not in: {refusal.value}"
-
-
-@pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda lf: lf.dbselect.gram("zz"), ["unknown column 'zz'", "'x'"]),
@@ -440,24 +385,3 @@ def test_mistakes_on_a_lazy_frame_are_named(call, words):
         call(frame).collect()
     missing = [word for word in words if word not in str(refusal.value)]
     assert not missing, f"{missing} not in: {refusal.value}"
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda gram: gram.anytime_sequence("y", rule="best"), "rule is 'best'"),
-        (lambda gram: gram.anytime_sequence("y", max_groups=0), "max_groups is 0"),
-        (lambda gram: gram.foba("y", nu=1.0), "nu is 1.0"),
-        (lambda gram: gram.backward("y", ridge=-1.0), "ridge is -1.0"),
-        (lambda gram: gram.dash("y", 2, epsilon=0), "epsilon is 0"),
-        (lambda gram: gram.sght("y", max_columns=1, max_groups=1, tol=-1), "tol is -1"),
-        (
-            lambda gram: gram.anytime_sequence("y", costs={"x": 0}),
-            "'x' has cost 0; costs must be > 0",
-        ),
-        (lambda gram: gram.anytime_sequence("y", {"g": []}), "'g' is empty"),
-    ],
-)
-def test_wrong_options_are_refused_before_anything_is_read(call, message):
-    with pytest.raises(ds.DbselectError, match=message):
-        call(pl.col("gram").dbselect)

@@ -265,25 +265,6 @@ def test_calls_leave_no_connection_open(tmp_path):
         assert value(con, f"SELECT anytime_sequence_glm('t', {SMALL}.rows") == 400
 
 
-def test_options_are_checked_before_a_lazy_frame_is_read():
-    batches: list[int] = []
-
-    def count(batch: pl.DataFrame) -> pl.DataFrame:
-        batches.append(len(batch))
-        return batch
-
-    frame = table(rows=200).lazy()
-    counted = frame.map_batches(count, schema=frame.collect_schema(), streamable=True)
-    with pytest.raises(ds.errors.ArgumentError, match="rule is 'best'"):
-        counted.dbselect.anytime_sequence("binomial", family="binomial", rule="best")
-    with pytest.raises(ds.errors.ArgumentError, match="family is 'probit'"):
-        counted.dbselect.anytime_sequence("binomial", family="probit")
-    assert not batches
-    found = counted.dbselect.anytime_sequence("binomial", GROUPS, family="binomial")
-    assert len(found.steps) == 4
-    assert batches
-
-
 def through_parquet(found: ds.results.GlmSequence, folder: Path) -> ds.results.GlmSequence:
     found.write_parquet(folder / "one.parquet")
     return ds.results.GlmSequence.read_parquet(folder / "one.parquet")

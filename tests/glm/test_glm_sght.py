@@ -147,7 +147,6 @@ def test_many_columns_of_few_groups_are_found():
         ({"max_groups": 4}, "max_groups is 4; it must be a whole number from 1 to 3"),
         ({"groups": GROUPS}, "groups is .*; it is for tables, and source is an objective"),
         ({"null_policy": "mean"}, "null_policy is 'mean'; it is for tables"),
-        ({"variant": "x"}, "variant is 'x'"),
     ],
 )
 def test_wrong_arguments_are_refused(options, message):

@@ -1,6 +1,7 @@
 """Options: one misspelt or wrong at any door is an error before data are read."""
 
 import inspect
+import math
 import re
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +15,7 @@ import pytest
 import dbselect as ds
 from dbselect import _native
 from dbselect.doors.cli import main
+from dbselect.errors import shown
 from dbselect.families import Family, NegativeBinomial, Tweedie
 from dbselect.linear.information import SIGNS
 from dbselect.options import names
@@ -77,6 +79,70 @@ def options_at(methods: Any, engine: bool) -> list[tuple[str, str]]:
     ]
 
 
+#: What each option must do, as its error says; ``method.option`` where that of a method differs.
+MUST = {
+    "callback": "be a function of a Progress",
+    "executor": "be a concurrent.futures.Executor",
+    **dict.fromkeys(
+        ["max_queries", "max_groups", "screen", "max_iter", "max_steps", "k", "rounds", "samples",
+         "max_columns", "draws", "size", "records", "patience", "rows"],
+        "be a whole number >= 1",
+    ),
+    **dict.fromkeys(["n_lambda", "folds", "cv"], "be a whole number >= 2"),
+    "seed": "be a whole number from 0 to 2^63 - 1",
+    "time_limit": "be a number of seconds > 0",
+    **dict.fromkeys(["ridge", "foba.epsilon", "step.penalty", "sght.tol"], "be a number >= 0"),
+    "best_within.budget": "be a number >= 0",
+    "budget": "be a number >= 0, or None for no limit",
+    **dict.fromkeys(["c_min", "penalty", "adaptive", "opt"], "be a number > 0"),
+    **dict.fromkeys(
+        ["nu", "tol", "epsilon", "lambda_min_ratio", "q"], "lie between 0 and 1, both excluded"
+    ),
+    "alpha": "lie in (0, 1]",
+    "threshold": "be above 0.5 and at most 1",
+    **dict.fromkeys(["shortlist", "l1_ratio"], "be a number from 0 to 1"),
+    **dict.fromkeys(
+        ["literal", "refit", "polish", "exact", "intercept", "scale"], "be True or False"
+    ),
+    "sght.start": "be one of ['ridge', 'zero']",
+    **dict.fromkeys(["start", "always"], "be a list of group names"),
+    "columns": "be a list of column names and globs",
+    **dict.fromkeys(["key", "time", "weight", "offset", "exposure"], "be the name of a column"),
+    "anytime_sequence.rule": f"be one of {list(RULES)}",
+    "rule": f"be one of {[name for name, rule in RULES.items() if not rule.doubling]}",
+    "backward": "be one of ['loss', 'coefficient']",
+    "step.criterion": "be one of ['aic', 'bic']",
+    "criterion": "be one of ['aic', 'bic', 'ebic', 'gic', 'cp', 'adjusted_r2']",
+    "direction": "be one of ['both', 'forward', 'backward']",
+    "variant": "be one of ['ista', 'ista-l', 'fista']",
+    "search": "be one of ['anytime_sequence', 'foba', 'group_lasso', 'step']",
+    "knockoffs.kind": "be one of ['fixed', 'second_order']",
+    "stability.kind": "be one of ['poisson', 'halves']",
+    "choice": "be one of ['one_standard_error', 'best']",
+    "gram": "be one of ['auto', 'full', 'lazy']",
+}  # fmt: skip
+#: Values that lie just outside of what is allowed, or are of another type.
+OUTSIDE: dict[str, list[Any]] = {
+    "be a whole number >= 1": [0, -1, True, 2.5, "3"],
+    "be a whole number >= 2": [1, True, 2.5],
+    "be a whole number from 0 to 2^63 - 1": [-1, 2**63, False, 0.5],
+    "be a number of seconds > 0": [0, -1.0, math.nan],
+    "be a number >= 0": [-0.1, math.nan, "1", True],
+    "be a number >= 0, or None for no limit": [-0.1, math.nan, "1"],
+    "be a number > 0": [0, -1.0, math.nan, math.inf, True, "2"],
+    "lie between 0 and 1, both excluded": [0, 1.0, -0.5, math.nan, "0.1"],
+    "lie in (0, 1]": [0.0, 1.5],
+    "be above 0.5 and at most 1": [0.5, 1.5],
+    "be a number from 0 to 1": [-0.1, 1.5, "0.5"],
+    "be True or False": [1, "yes"],
+    "be a list of group names": ["a", 3, [1]],
+    "be a list of column names and globs": ["a", [1]],
+    "be the name of a column": [5],
+}
+#: Limits that may not be infinite.
+FINITE = ("ridge", "foba.epsilon", "step.penalty")
+
+
 def wrong(name: str, option: str) -> Any:
     """Return a value that no option takes."""
     return {"target": 5, "start": object()}.get(option, object())
@@ -96,11 +162,18 @@ def test_python_refuses_a_misspelt_option(name):
 
 @pytest.mark.parametrize(("name", "option"), options_at(METHODS, engine=False))
 def test_python_refuses_a_wrong_option_before_it_reads(name, option):
-    given = {**needed(name), option: wrong(name, option)}
-    with pytest.raises(ds.errors.ArgumentError, match=f"^{option} is "):
-        calls.of_name(name)(Unreadable(), "y", **given)
-    with pytest.raises(ds.errors.ArgumentError, match=f"^{option} is "):
-        getattr(lazy().dbselect, name)("y", **given)
+    own = f"{name}.{option}" if f"{name}.{option}" in MUST else option
+    must = MUST.get(own, "")
+    values = [wrong(name, option), *OUTSIDE.get(must, ["nonsense"] if must else [])]
+    for value in [*values, *([math.inf] if own in FINITE else [])]:
+        given = {**needed(name), option: value}
+        told = f"^{option} is {re.escape(shown(value))}; " + (
+            f"it must {re.escape(must)}$" * bool(must)
+        )
+        with pytest.raises(ds.errors.ArgumentError, match=told):
+            calls.of_name(name)(Unreadable(), "y", **given)
+        with pytest.raises(ds.errors.ArgumentError, match=told):
+            getattr(lazy().dbselect, name)("y", **given)
 
 
 def test_a_field_of_the_problem_is_none_of_its_methods():

@@ -291,13 +291,6 @@ def test_columns_dependent_beyond_the_rank_cutoff_are_aliased_without_warning():
     assert seq.condition == pytest.approx(1.0, abs=4 * EPS)
 
 
-@pytest.mark.parametrize("y", [np.full(6, 0.1), np.zeros(6)])
-def test_constant_target_is_refused(y):
-    table = Table(np.arange(12.0).reshape(6, 2), y)
-    with pytest.raises(ds.errors.DataError, match="target 'y' is constant"):
-        one_group(table)
-
-
 def test_a_column_made_of_the_target_is_named():
     rng = np.random.default_rng(0)
     table = pl.DataFrame({"x": rng.normal(size=200), "y": rng.normal(size=200)})

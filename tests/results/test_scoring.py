@@ -478,8 +478,13 @@ def test_array_of_another_shape_is_refused(X, columns, kind, message):
 
 def test_forms_refuse_what_is_no_budget():
     seq = random_problem(np.random.default_rng(14)).sequence()
-    for call in (seq.expr, seq.sql, lambda budget: seq.predict(np.zeros((1, 13)), budget=budget)):
-        with pytest.raises(
-            ds.errors.ArgumentError, match=r"budget is -1; it must be a number >= 0"
-        ):
-            call(-1)
+    for call in (
+        seq.at,
+        seq.expr,
+        seq.sql,
+        lambda budget: seq.predict(np.zeros((1, 13)), budget=budget),
+    ):
+        for value in (-1, np.nan, "3"):
+            words = f"budget is {value!r}; it must be a number >= 0"
+            with pytest.raises(ds.errors.ArgumentError, match=words):
+                call(value)

@@ -134,12 +134,6 @@ def test_every_door_finds_the_same(connection):
         assert [step["r2"] for step in steps] == pytest.approx(list(expected.r2))
 
 
-@pytest.mark.parametrize("option", ["rule", "max_groups", "ridge", "budget", "family"])
-def test_a_wrong_option_is_named(option):
-    with pytest.raises(ds.errors.ArgumentError, match=f"^{option} is "):
-        ds.floating(None, "y", **{option: object()})
-
-
 # Polish: what an order leaves is exchanged until nothing improves
 
 

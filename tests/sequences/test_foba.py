@@ -353,27 +353,6 @@ def test_limits_on_steps_are_kept():
     assert (cut.steps["action"] == "remove").sum() == 2
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"nu": 0}, "nu is 0; it must lie between 0 and 1"),
-        ({"nu": 1.0}, "nu is 1.0; it must lie between 0 and 1"),
-        ({"epsilon": -0.1}, "epsilon is -0.1; it must be a number >= 0"),
-        ({"epsilon": float("nan")}, "epsilon is nan; it must be a number >= 0"),
-        ({"rule": "doubling"}, r"rule is 'doubling'; it must be one of \['fr', 'score', 'omp', "),
-        ({"backward": "gain"}, r"backward is 'gain'; it must be one of \['loss', 'coefficient'\]"),
-        ({"max_steps": 0}, "max_steps is 0; it must be a whole number >= 1"),
-        ({"ridge": -1}, "ridge is -1; it must be a number >= 0"),
-        ({"always": ["nobody"]}, "always names unknown group 'nobody'"),
-        ({"groups": {"a": ["x0"], "b": ["x0"]}}, "column 'x0' lies in group 'a' and in group 'b'"),
-    ],
-)
-def test_wrong_options_are_refused(options, message):
-    gram = random_problem(np.random.default_rng(0)).gram
-    with pytest.raises(ds.DbselectError, match=message):
-        ds.foba(gram, "y", **options)
-
-
 def test_every_door_takes_the_same_steps(connection):
     problem = suppressed(np.random.default_rng(7))
     frame = problem.table.frame.drop("w")

@@ -207,14 +207,6 @@ def test_at_returns_the_longest_prefix_within_a_budget():
     assert seq.at() == seq.at(spent[-1]) == seq.at(np.inf)
 
 
-@pytest.mark.parametrize("budget", [-0.1, float("nan"), "3"])
-def test_at_refuses_what_is_no_budget(budget):
-    rng = np.random.default_rng(21)
-    seq = random_problem(rng).sequence()
-    with pytest.raises(ds.errors.ArgumentError, match="it must be a number >= 0"):
-        seq.at(budget)
-
-
 def test_columns_in_no_group_are_unused():
     rng = np.random.default_rng(22)
     problem = random_problem(rng)

@@ -3,7 +3,6 @@
 Both are held against brute force in `test_greedy`, `test_foba` and `test_segments`.
 """
 
-import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable
@@ -289,59 +288,6 @@ def small_gram() -> ds.Gram:
     return ds.gram(pl.DataFrame({"a": a, "b": nested, "e": e, "y": a - c}))
 
 
-#: What the library is given -> the sentence is that of Python.
-WRONG: list[dict[str, Any]] = [
-    {"target": "z"},
-    {"target": "aa"},
-    {"groups": {"g": ["aa"]}},
-    {"groups": {"g": ["q*"]}},
-    {"groups": {"g": ["a", "a"]}},
-    {"groups": {"g": []}},
-    {"groups": {"g": ["y"]}},
-    {"method": "foba", "groups": {"g": ["a"], "h": ["?"]}},
-    {"groups": {}},
-    {"costs": {"a": 1.0}},
-    {"costs": {"a": 1.0, "b": 0.0, "e": 1.0}},
-    {"costs": {"a": 1.0, "b": np.inf, "e": 1.0}},
-    {"costs": {"a": 1.0, "b": 1.0, "e": 1.0, "ee": 1.0}},
-    {"rule": "best"},
-    {"ridge": -1.0},
-    {"ridge": np.nan},
-    {"budget": -0.5},
-    {"max_groups": 0},
-    {"always": ["q"]},
-    {"always": ["a", "a"]},
-    {"always": ["a", "b"], "budget": 1.5},
-    {"always": ["a", "b"], "max_groups": 1},
-    {"c_min": 1.0},
-    {"c_min": -1.0, "rule": "doubling"},
-    {"method": "foba", "rule": "doubling"},
-    {"method": "foba", "nu": 1.0},
-    {"method": "foba", "epsilon": -1.0},
-    {"method": "backward", "backward": "best"},
-    {"method": "backward", "max_steps": 0},
-    {"method": "floating", "rule": "doubling"},
-    {"method": "floating", "always": ["a", "b"], "max_groups": 1},
-    {"method": "step", "criterion": "cp"},
-    {"method": "step", "direction": "up"},
-    {"method": "step", "penalty": -1.0},
-    {"method": "step", "start": ["q"]},
-    {"method": "step", "ridge": 0.5},
-    {"method": "step", "start": ["a", "b"], "always": ["e"], "budget": 2.5},
-]
-
-
-@pytest.mark.parametrize("wrong", WRONG, ids=str)
-def test_a_mistake_is_told_as_python_tells_it(wrong):
-    given = {"method": "anytime_sequence", "target": "y", **wrong}
-    method, target = given.pop("method"), given.pop("target")
-    gram = small_gram()
-    with pytest.raises(ds.DbselectError) as expected:
-        getattr(ds, method)(gram, target, **given)
-    with pytest.raises(type(expected.value), match=f"^{re.escape(str(expected.value))}$"):
-        _native.search(gram.to_arrow(), method, target, given)
-
-
 def test_options_of_another_method_are_refused():
     records = small_gram().to_arrow()
     with pytest.raises(ds.errors.ArgumentError, match="anytime_sequence has unknown option 'nu'"):
@@ -366,10 +312,6 @@ def test_a_check_needs_no_column_but_the_target():
     assert _native.check(pa.nulls(2, gram.to_arrow().type), "z").to_pylist() == ["no rows"] * 2
 
 
-def edited(gram: ds.Gram, **changes: Any) -> dict[str, Any]:
-    return {**gram.to_struct(), **changes}
-
-
 def test_a_record_that_cannot_be_searched_says_why():
     gram = small_gram()
     nothing = gram - gram
@@ -384,28 +326,6 @@ def test_a_record_that_cannot_be_searched_says_why():
     assert found.field("status").to_pylist() == _native.check(array, "y").to_pylist() == reasons
     assert [len(steps) for steps in found.field("sequence").to_pylist()] == [0, 0, 0, 0, 4]
     assert found.field("sequence").type.value_type == STEP_TYPE
-
-
-def test_a_damaged_record_harms_no_other():
-    gram = small_gram()
-    damaged = [
-        edited(gram, weight=None),
-        edited(gram, mean=[1.0]),
-        edited(gram, mean=[np.nan] * 5),
-        edited(gram, comoment=[None] * 15),
-        edited(gram, rows=-1),
-        edited(gram, columns=["a", "a", "b", "c", "y"]),
-        edited(gram, columns=["a", None, "b", "c", "y"]),
-        edited(gram, comoment=[-1.0] * 15),
-    ]
-    array = pa.array([*damaged, gram.to_struct()], gram.to_arrow().type)
-    found = _native.search(array, "foba", "y", {})
-    assert [len(steps) > 0 for steps in found.field("sequence").to_pylist()] == [False] * 8 + [True]
-    reasons = found.field("status").to_pylist()
-    assert reasons[8] is None
-    words = ["weight", "mean", "NaN", "NULL", "rows", "'a' twice", "NULL", "diagonal"]
-    for reason, word in zip(reasons, words, strict=False):
-        assert word in reason
 
 
 @pytest.mark.parametrize("method", METHODS)

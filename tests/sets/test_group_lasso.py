@@ -492,52 +492,6 @@ def test_record_and_table_give_the_path_of_their_gram():
     assert repr(by_default).startswith("GroupLassoPath(y ~ x")
 
 
-@pytest.mark.parametrize("call", [group_lasso_path, group_lasso])
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_lambda": 1}, "n_lambda is 1; it must be a whole number >= 2"),
-        ({"n_lambda": 2.5}, "n_lambda is 2.5; it must be a whole number >= 2"),
-        ({"n_lambda": None}, "n_lambda is None; it must be a whole number >= 2"),
-        (
-            {"lambda_min_ratio": 0},
-            "lambda_min_ratio is 0; it must lie between 0 and 1, both excluded",
-        ),
-        (
-            {"lambda_min_ratio": 1.0},
-            "lambda_min_ratio is 1.0; it must lie between 0 and 1, both excluded",
-        ),
-        (
-            {"lambda_min_ratio": float("nan")},
-            "lambda_min_ratio is nan; it must lie between 0 and 1",
-        ),
-        ({"lambda_min_ratio": "0.1"}, "lambda_min_ratio is '0.1'; it must lie between 0 and 1"),
-        ({"scale": "yes"}, "scale is 'yes'; it must be True or False"),
-        ({"target": "z"}, "target names unknown column 'z'"),
-        ({"groups": {"a": ["q"]}}, "group 'a' names unknown column 'q'"),
-        ({"costs": {"x0": 0}}, "group 'x0' has cost 0; costs must be > 0"),
-    ],
-    ids=str,
-)
-def test_wrong_arguments_are_refused(call, options, message):
-    gram = ds.gram(pl.DataFrame({"x0": [1.0, 2, 4], "y": [1.0, 3, 2]}))
-    with pytest.raises(ds.DbselectError, match=message.replace("(", r"\(")):
-        call(gram, **{"target": "y"} | options)
-
-
-@pytest.mark.parametrize("ridge", [-0.1, float("inf"), "1"])
-def test_negative_ridge_is_refused(ridge):
-    gram = ds.gram(pl.DataFrame({"x0": [1.0, 2, 4], "y": [1.0, 3, 2]}))
-    with pytest.raises(ds.errors.ArgumentError, match=r"ridge is .*; it must be a number >= 0"):
-        group_lasso(gram, "y", ridge=ridge)
-
-
-def test_constant_target_is_refused():
-    gram = ds.gram(pl.DataFrame({"x": [1.0, 2, 4], "y": [3.0, 3, 3]}))
-    with pytest.raises(ds.errors.DataError, match="target 'y' is constant"):
-        group_lasso_path(gram, "y")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_budget_and_groups_to_take_first(seed):

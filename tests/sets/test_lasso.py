@@ -347,23 +347,16 @@ def test_names_of_factors_are_columns_globs_fields_and_groups():
     ("options", "words"),
     [
         ({"l1_ratio": 0}, "l1_ratio is 0; it must be a number above 0 and at most 1"),
-        ({"l1_ratio": 1.5}, "l1_ratio is 1.5; it must be a number from 0 to 1"),
-        ({"l1_ratio": "0.5"}, "l1_ratio is '0.5'"),
         ({"penalties": []}, "penalties is"),
         ({"penalties": [0.1, 0.2]}, "each less than the one before"),
         ({"penalties": [0.1, 0.0]}, "penalties is .* numbers > 0"),
         ({"penalties": "0.1"}, "penalties is '0.1'"),
         ({"penalties": 0.1}, "penalties is 0.1"),
-        ({"n_lambda": 1}, "n_lambda is 1"),
-        ({"lambda_min_ratio": 1.0}, "lambda_min_ratio is 1.0; it must lie between 0 and 1"),
-        ({"adaptive": 0}, "adaptive is 0; it must be a number > 0"),
-        ({"adaptive": True}, "adaptive is True"),
         ({"penalty_factors": [1.0]}, "penalty_factors is .1.0.; it must map"),
         ({"penalty_factors": {"x0": -1}}, "penalty_factors of 'x0' is -1; .* number >= 0"),
         ({"penalty_factors": {"x0": "1"}}, "penalty_factors of 'x0' is '1'; .* number >= 0"),
         ({"penalty_factors": {0: 1}}, "penalty_factors names 0; names are text"),
         ({"penalty_factors": {"x*": 0}}, "penalty_factors are 0 for all columns"),
-        ({"scale": None}, "scale is None"),
     ],
 )
 def test_wrong_options_are_refused_in_a_sentence(options, words):
@@ -372,10 +365,7 @@ def test_wrong_options_are_refused_in_a_sentence(options, words):
         ds.lasso_path(frame, "y", **options)
 
 
-def test_a_constant_target_is_refused_and_one_that_nothing_explains_has_an_empty_path():
-    frame = pl.DataFrame({"a": [1.0, 2.0, 3.0], "y": [2.0, 2.0, 2.0]})
-    with pytest.raises(ds.errors.DataError, match="target 'y' is constant"):
-        ds.lasso_path(frame, "y")
+def test_a_target_that_nothing_explains_has_an_empty_path():
     path = ds.lasso_path(pl.DataFrame({"a": [1.0, 1.0], "y": [1.0, 2.0]}), "y")
     assert path.entered == []
     assert not path.coef.any()

@@ -11,7 +11,6 @@ from test_glm import table
 from test_glm_objective import objective_of
 
 import dbselect as ds
-from dbselect.options.names import PROBLEM_FIELDS
 from dbselect.results.selected import model_in
 
 GROUPS = {"ab": ["a", "b"], "cd": ["c", "d"], "e": ["e"]}
@@ -313,43 +312,14 @@ def test_a_family_needs_rows(method, asked):
 LIMITS = {"max_columns": 2, "max_groups": 2}
 
 
-@pytest.mark.parametrize(
-    ("method", "options", "message"),
-    [
-        ("dash", {"k": 2, "sample": 3}, "dash has unknown option 'sample'; there is 'samp"),
-        ("dash", {}, "dash needs option 'k'"),
-        ("dash", {"k": 2, "rounds": 3}, "rounds is 3; there are only k = 2 to choose"),
-        ("dash", {"k": 2, "budget": 3.0}, "dash has unknown option 'budget'"),
-        ("greedy", {"k": 0}, "k is 0; it must be a whole number >= 1"),
-        ("greedy", {"k": True}, "k is True; it must be a whole number >= 1"),
-        ("greedy", {"k": 2, "budget": -1}, "budget is -1; it must be a number >= 0"),
-        ("top_k", {"k": 2.5}, "k is 2.5; it must be a whole number >= 1"),
-        ("top_k", {"k": 2, "bugdet": 3}, "top_k has unknown option 'bugdet'"),
-        ("random_k", {"k": 2, "seed": -1}, "seed is -1; it must be a whole"),
-        ("random_k", {"k": 2, "seed": False}, "seed is False; it must be a whole"),
-        ("random_k", {"k": 2, "family": "x"}, "family is 'x'; it must be one of"),
-        ("sght", {"max_columns": 2}, "max_groups"),
-        ("sght", {**LIMITS, "variants": "ista"}, "sght has unknown option 'variants'"),
-        ("sght", {**LIMITS, "refit": 1}, "refit is 1; it must be True or False"),
-        ("sght", {**LIMITS, "always": ["a"]}, "sght keeps the largest coefficients and cannot"),
-        ("coverage", {"similarity": 1.0}, "similarity is 1.0; it must lie"),
-    ],
-)
-def test_methods_refuse_options_that_are_misspelt_or_wrong(method, options, message):
-    fields = {name: value for name, value in options.items() if name in PROBLEM_FIELDS}
-    own = {name: value for name, value in options.items() if name not in fields}
-    with pytest.raises(ds.errors.ArgumentError, match=message):
-        getattr(ds.Problem(table(rows=60), "y", **fields), method)(**own)
-
-
-@pytest.mark.parametrize("call", ["dash", "sght"])
-def test_polars_and_sql_refuse_a_misspelt_option_before_anything_is_read(call, connection):
-    gram = pl.col("gram").dbselect
-    asked = {"dash": {"k": 1}, "sght": {"max_columns": 1, "max_groups": 1}}[call]
-    with pytest.raises(ds.errors.ArgumentError, match=f"{call} has unknown option 'famliy'"):
-        getattr(gram, call)("y", **asked, famliy="poisson")
-    with pytest.raises(ds.errors.ArgumentError, match="null_policy is 'mean'; a record holds no"):
-        getattr(gram, call)("y", **asked, null_policy="mean")
+def test_a_limit_without_a_default_has_to_be_given():
+    problem = ds.Problem(table(rows=60), "y")
+    with pytest.raises(ds.errors.OptionError, match="dash needs option 'k'"):
+        problem.dash()
+    with pytest.raises(ds.errors.OptionError, match="sght needs option 'max_groups'"):
+        problem.sght(max_columns=2)
+    with pytest.raises(ds.errors.ArgumentError, match=r"similarity is 1\.0; it must lie"):
+        problem.coverage(similarity=1.0)
 
 
 def test_polars_takes_costs_where_python_does():

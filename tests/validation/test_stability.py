@@ -122,9 +122,6 @@ def test_records_that_cannot_be_searched_are_told():
     [
         ({"method": "foobar"}, "method is 'foobar'"),
         ({"method": "fit"}, "method is 'fit'"),
-        ({"size": 0}, "size is 0"),
-        ({"threshold": 0.5}, "threshold is 0.5"),
-        ({"rul": "fr"}, "rul"),
         ({"family": "binomial"}, "hold no rows"),
         ({"records": 5}, "give an even one"),
         ({}, "every record chooses all 6 groups; give size"),
