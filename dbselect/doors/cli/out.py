@@ -172,8 +172,8 @@ PIPE_CLOSED = 141
 TOLD = (
     f"Exit codes: 0 done; {MISTAKE} an error, reported in one sentence; {SKIPPED} more rows left "
     f"out than --max-skipped; {UNREACHED} a server does not answer; {DISK} the disk is full or "
-    f"fails; {TRY_AGAIN} another process is writing, try again later; {RIGHTS} a file may not be read or written; "
-    f"{INTERRUPTED} interrupted; {PIPE_CLOSED} the pipe was closed."
+    f"fails; {TRY_AGAIN} another process is writing, try again later; {RIGHTS} a file may "
+    f"not be read or written; {INTERRUPTED} interrupted; {PIPE_CLOSED} the pipe was closed."
 )
 
 
