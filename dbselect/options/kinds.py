@@ -132,8 +132,27 @@ SEED = Kind("be a whole number from 0 to 2^63 - 1", lambda v: is_whole(v) and 0 
 #: Limits of questions to a score; no command line has one.
 LIMIT_OF_QUERIES = Kind(COUNT.words, COUNT.allows)
 LIMIT_OF_TIME = Kind(SECONDS.words, SECONDS.allows)
-#: No command line has it, whose ``--cv`` adds scores to an answer.
+#: Folds of an estimator; no command line has it, whose ``--cv`` adds scores to an answer.
 FOLDS_OF_SKLEARN = Kind(whole(2).words, whole(2).allows)
+
+
+def _is_split(value: Any) -> bool:
+    if is_whole(value):
+        return int(value) >= 2
+    return isinstance(value, str | list | tuple) or hasattr(value, "split")
+
+
+def _split(text: str) -> int | str:
+    return int(text) if text.removeprefix("-").isdigit() else text
+
+
+#: How rows are split into folds.
+SPLITS = Kind(
+    "be a whole number >= 2, a column whose values are the folds, a list of pairs of row numbers "
+    "(train, test), or a splitter of scikit-learn", _is_split, None, _split,
+)  # fmt: skip
+#: The same under the name of scikit-learn; the ``--cv`` of a command adds scores to an answer.
+SPLITS_BY_ANOTHER_NAME = Kind(SPLITS.words, _is_split)
 SHORTLIST = Kind(FRACTION.words, FRACTION.allows)
 EXECUTOR = Kind("be a concurrent.futures.Executor", lambda v: callable(getattr(v, "submit", None)))
 CALLBACK = Kind("be a function of a Progress", callable)

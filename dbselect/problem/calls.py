@@ -54,6 +54,9 @@ def one_line(
         given.apply_defaults()
         taken = given.arguments
         fields, others = apart(taken.pop("options"))
+        if isinstance(taken["groups"], str) and "key" in options_of(table):
+            # As scikit-learn calls the groups of rows that stay together.
+            others["key"], taken["groups"] = taken["groups"], None
         problem = Problem(*(taken.pop(each) for each in _OF_PROBLEM), **fields)
         return method(problem, **taken, **others)
 

@@ -56,6 +56,7 @@ class Folding:
     # where folds in the order of the key begin, but for the first; empty if a hash decides
     edges: tuple[float, ...] = ()
     columns: tuple[str, ...] = ()  # flattened columns whose values decide where there is no key
+    values: tuple[Any, ...] = ()  # values of the key that are the folds; empty if a hash decides
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from dbselect.options.kinds import (
     FACTORS,
     FALLING,
     FLAG,
-    FOLDS_OF_SKLEARN,
     FRACTION,
     GROUP_NAMES,
     LIMIT_OF_QUERIES,
@@ -26,6 +25,8 @@ from dbselect.options.kinds import (
     SEED,
     SHARE,
     SHORTLIST,
+    SPLITS,
+    SPLITS_BY_ANOTHER_NAME,
     THRESHOLD,
     VARIANCE,
     one_of,
@@ -447,14 +448,16 @@ class CrossValidateOptions(TypedDict, total=False):
     """Options of `cross_validate` beside those of the method."""
 
     folds: Annotated[
-        int | None,
-        Option(None, whole(2), "number of folds of a table; records have theirs",
-               in_engines=False),
+        Any,
+        Option(None, SPLITS, "how the rows of a table are split: a number of folds; a column whose "
+               "values are the folds; pairs of row numbers, (train, test); or a splitter of "
+               "scikit-learn. Records have their folds", in_engines=False),
     ]  # fmt: skip
     key: Annotated[
         str | None,
         Option(None, COLUMN, "field of the table whose value decides the fold, so that rows of "
-               "equal keys stay together; default: the columns that are read", in_engines=False),
+               "equal keys stay together; default: the columns that are read. Of a splitter the "
+               "column of its groups", in_engines=False),
     ]  # fmt: skip
     time: Annotated[
         str | None,
@@ -467,8 +470,8 @@ class CrossValidateOptions(TypedDict, total=False):
                "the rows of a table; `key` then also names the queries of ndcg", in_engines=False),
     ]  # fmt: skip
     cv: Annotated[
-        int | None,
-        Option(None, FOLDS_OF_SKLEARN, "`folds`, by the name that scikit-learn has for it",
+        Any,
+        Option(None, SPLITS_BY_ANOTHER_NAME, "`folds`, by the name that scikit-learn has for it",
                in_engines=False),
     ]  # fmt: skip
     callback: Callback
@@ -485,7 +488,7 @@ class StoppedOptions(TypedDict, total=False):
         Option("one_standard_error", one_of(ChoiceName), "``\"one_standard_error\"``, the simplest "
                "step within one standard error of the best, or ``\"best\"``"),
     ]  # fmt: skip
-    folds: Annotated[int | None, Option(None, whole(2), "as in `cross_validate`")]
+    folds: Annotated[Any, Option(None, SPLITS, "as in `cross_validate`, parting the rows")]
     key: Annotated[str | None, Option(None, COLUMN, "as in `cross_validate`")]
     max_groups: MaxGroups
 

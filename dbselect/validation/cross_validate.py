@@ -3,18 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError, warns_once
+from dbselect.errors import ArgumentError, warns_once
 from dbselect.options.kinds import CALLBACK, COLUMN
 from dbselect.options.option import options_of, shows
-from dbselect.record.columns import leaf_of, leaves
-from dbselect.search.table import referenced_columns, table_of
+from dbselect.record.gram import Gram
+from dbselect.search.table import referenced_columns
 from dbselect.search.width import is_lazy
-from dbselect.sources.partial.grouping import moments_of
 from dbselect.sources.progress import Callback, turns
-from dbselect.sources.request import FOLD, Folding, Table, folding_of
 from dbselect.spec.fields import GRID, METHOD, OF_METHOD
 from dbselect.spec.methods import JUDGED
 from dbselect.spec.options import CrossValidateOptions
@@ -30,7 +27,8 @@ from dbselect.validation.grid import (
     shown_points,
 )
 from dbselect.validation.held_out import CHOICES, Measures, MetricJudge, tables, with_choices
-from dbselect.validation.segments import OnGrams, segments_of
+from dbselect.validation.segments import segments_of
+from dbselect.validation.splits import split_of
 
 
 @shows(CrossValidateOptions, first=(METHOD, GRID, OF_METHOD))
@@ -40,11 +38,11 @@ def cross_validate(
     method: MethodOf = "anytime_sequence",
     grid: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]] | None = None,
     *,
-    folds: int | None = None,
+    folds: Any = None,
     key: str | None = None,
     time: str | None = None,
     metric: str | Sequence[str] | None = None,
-    cv: int | None = None,
+    cv: Any = None,
     callback: Callback | None = None,
     **options: Any,
 ) -> CrossValidation:
@@ -125,6 +123,8 @@ def cross_validate(
     >>> cv.table.select("step", pl.col("deviance", "accuracy").round(2)).rows()
     [(0, 1.37, 0.6), (1, 0.98, 0.75), (2, 0.99, 0.78)]
     """
+    if isinstance(options.get("groups"), str):  # as scikit-learn calls the groups of rows
+        key = options.pop("groups")
     CALLBACK.or_none().check("callback", callback)
     for name, column in (("key", key), ("time", time)):
         COLUMN.or_none().check(name, column)
@@ -136,7 +136,8 @@ def cross_validate(
         refuse(problem, method)
     if cv is not None and folds is not None:
         raise ArgumentError(f"cv is {cv!r} and folds is {folds!r}; they mean the same, give one")
-    folding = _folding(problem, *(("folds", folds) if cv is None else ("cv", cv)), key, time)
+    name, asked = ("folds", folds) if cv is None else ("cv", cv)
+    problem, folding = split_of(problem, name, asked, key, time, kept=metric is not None)
     judge = None if metric is None else MetricJudge(metric, key, problem.weight)
     measures = Measures() if judge is None else judge.measures
     if judge is not None and folding is None:
@@ -159,7 +160,7 @@ def cross_validate(
     _check_names(keys.columns, varied.columns, measures)
     if judge is not None:
         for segment in segments:
-            if isinstance(segment, OnGrams):
+            if isinstance(segment.whole, Gram):
                 judge.check_target(segment.whole, problem.targets[0])
     outcomes = []
     with turns(len(segments) * len(candidates), "points of the grid", callback) as turn:
@@ -213,26 +214,6 @@ def _referenced_columns(problem: Spec, points: Iterable[Options]) -> list[str] |
     return list(dict.fromkeys(patterns))
 
 
-def _folding(
-    problem: Spec, name: str, folds: int | None, key: str | None, time: str | None
-) -> Folding | None:
-    """Return the division of a table into folds; None for records of folds."""
-    folding = folding_of(folds, key, problem.seed, name)
-    if time is None:
-        return folding
-    if key is not None:
-        raise ArgumentError(f"key is {key!r} and time is {time!r}; folds are by one of them")
-    if problem.gram == "lazy":
-        raise ArgumentError("gram is 'lazy'; folds by time need the Gram, or a family")
-    if folding is not None:
-        return time_folding(table_of(problem, None), time, folding.k)
-    if time != FOLD:
-        raise ArgumentError(
-            f"time is {time!r}; of records it must be '{FOLD}', and a table needs folds="
-        )
-    return None
-
-
 def _check_names(keys: list[str], options: list[str], measures: Measures) -> None:
     """Refuse keys and options with the name of a column of the result."""
     taken = {"segment", "point", *measures.scores, *measures.means, *CHOICES, "reason"}
@@ -240,28 +221,3 @@ def _check_names(keys: list[str], options: list[str], measures: Measures) -> Non
         if name in taken or (name in keys and name in options):
             kind, fix = ("a key", "rename it") if name in keys else ("an option", "wrap the method")
             raise ArgumentError(f"{kind} is named '{name}'; {fix}, the result has that name")
-
-
-def time_folding(table: Table, time: str, k: int) -> Folding:
-    """Divide rows by time into k folds and the rows before, as scikit-learn's ``TimeSeriesSplit``.
-
-    Rows of equal time stay together. One pass; DataError for missing or too few values.
-    """
-    leaf = leaf_of(time, {field.name: field for field in leaves(table.schema)}, "time")
-    if not leaf.is_numeric or leaf.field != time:
-        raise ColumnError(f"time '{time}' has type {leaf.type}; it must be a number or a date")
-    if not table.again:
-        raise SourceError("source is a stream that can be read only once, and time needs a read")
-    parts = [moments_of(pl.DataFrame(batch), time) for batch in table.batches([time])]
-    values = np.sort(np.concatenate(parts)) if parts else np.empty(0)
-    missing = int(np.isnan(values).sum())
-    if missing:
-        raise DataError(f"time '{time}' is missing in {missing} rows, which have no place")
-    size = len(values) // (k + 1)
-    edges = values[len(values) - k * size :: size] if size else values[:0]
-    if len(edges) < k or not (np.diff(edges, prepend=values[0]) > 0).all():
-        raise DataError(
-            f"time '{time}' has too few different values for {k} folds and rows before them; ask "
-            "for fewer folds"
-        )
-    return Folding(k + 1, time, 0, tuple(edges.tolist()))

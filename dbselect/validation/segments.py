@@ -15,13 +15,15 @@ from dbselect.pages.html import listed
 from dbselect.record.columns import leaves
 from dbselect.record.gram import Gram
 from dbselect.record.steps import uninterrupted
+from dbselect.record.terms import Terms
 from dbselect.results.selected import model_in
 from dbselect.search.table import policy_but_for, table_of
 from dbselect.search.training_folds import FoldSums, OtherFolds, held_out, wide_folds
 from dbselect.search.wide_table import WideTable
 from dbselect.sources.lazy import brought_here, table_elsewhere
+from dbselect.sources.open import open_table
 from dbselect.sources.partial.grouping import warn_of_folds
-from dbselect.sources.read import gram_by, with_digits_of
+from dbselect.sources.read import gram_by, read_columns, with_digits_of
 from dbselect.sources.request import FOLD, Folding, not_computed, request_of
 from dbselect.sources.sampling.folded import FoldedTable, RowFolds
 from dbselect.sources.target import check_numeric
@@ -36,6 +38,7 @@ from dbselect.validation.held_out import (
     on_rows,
     scores_of,
 )
+from dbselect.validation.splits import NUMBER, RowSplits
 
 #: Fields that control the reading of a table; records do not need them.
 _OF_TABLE = ("family", "weight", "null_policy", "offset", "rows", "terms", "gram")
@@ -64,6 +67,10 @@ class Segment(ABC):
     def held_out(self, fold: Any, result: Any) -> HeldOut:
         """Score a result on the rows of a fold."""
 
+    def judged(self, fold: Any) -> tuple[Any, Any]:
+        """Return rows in folds, and the number of those by which a metric judges a fold."""
+        return self.rows, fold
+
     def outcomes(
         self,
         problem: Spec,
@@ -88,7 +95,7 @@ class Segment(ABC):
                 judged = {
                     fold: self.held_out(fold, result)
                     if judge is None
-                    else judge.of(result, self.rows, fold)
+                    else judge.of(result, *self.judged(fold))
                     for fold, result in results.items()
                 }
             except DataError as error:
@@ -198,13 +205,73 @@ class OnWide(Segment):
         return on_gram(result, *held_out(self.table, self.sums, fold, result.columns))
 
 
+@dataclass(frozen=True, eq=False)
+class OnSplits(Segment):
+    """Rows in memory whose folds fit and judge any rows, as those in the order of time do."""
+
+    problem: Spec
+    splits: RowSplits
+    named: list[str] | None  # columns that are read; None for all
+
+    @cached_property
+    def whole(self) -> Any:
+        """All rows: their Gram, of a family the table."""
+        table = open_table(self.splits.frame, None)
+        return self._gram(table, self.problem.terms) if self.problem.is_linear else table
+
+    def folds(self) -> tuple[list[Any], int]:
+        """Return the number of each fold, and how many there are."""
+        count = len(self.splits.pairs)
+        return [*range(count)], count
+
+    def training(self, folds: Sequence[Any]) -> dict[Any, Any]:
+        """Return the rows that fit, for each fold."""
+        return {fold: self._rows(fold, held_out=False) for fold in folds}
+
+    def held_out(self, fold: Any, result: Any) -> HeldOut:
+        """Score a result on the rows that judge."""
+        rows = self._rows(fold, held_out=True)
+        if not self.problem.is_linear:
+            return on_rows(result, rows, self.problem.weight)
+        whole, targets = self.whole, self.problem.targets
+        at = {name: whole.position(name, "target") for name in targets}
+        scales = {name: float(whole.comoment[j, j] / whole.weight) for name, j in at.items()}
+        return on_gram(result, rows, scales=scales)
+
+    def judged(self, fold: Any) -> tuple[Any, Any]:
+        """Return rows in folds, and the number of those by which a metric judges a fold."""
+        return self._of_fold(fold), 1
+
+    def _rows(self, fold: int, *, held_out: bool) -> Any:
+        rows = FoldedTable(self._of_fold(fold), 1, held_out=held_out)
+        return self._gram(rows, self.whole.terms) if self.problem.is_linear else rows
+
+    def _of_fold(self, fold: int) -> RowFolds:
+        frame, folding = self.splits.fold(fold)
+        return RowFolds(open_table(frame, None), folding, [NUMBER])
+
+    def _gram(self, table: Any, terms: Terms | None) -> Gram:
+        """Return the Gram of some rows, with the levels and curves of all."""
+        problem = self.problem
+        policy = policy_but_for(problem.targets, problem.null_policy)
+        gram, _ = read_columns(table, self.named, problem.weight, policy, terms)
+        return gram
+
+
 def segments_of(
-    problem: Spec, folding: Folding | None, named: list[str] | None, *, time: bool, rows: bool
+    problem: Spec,
+    folding: Folding | RowSplits | None,
+    named: list[str] | None,
+    *,
+    time: bool,
+    rows: bool,
 ) -> tuple[pl.DataFrame, Sequence[Segment]]:
     """Return the keys of the segments, one row each, and the segments.
 
     With `time` the method runs on the earlier folds; `rows` scores linear models on rows too.
     """
+    if isinstance(folding, RowSplits):
+        return pl.DataFrame(), [OnSplits(None, problem, folding, named)]
     row_folds = None
     if folding is not None and (rows or not problem.is_linear):
         row_folds = _row_folds(problem, folding, named)

@@ -13,7 +13,6 @@ from dbselect.results.fields import StoredFields
 from dbselect.results.model import Model
 from dbselect.results.sequence import Sequence
 from dbselect.search.table import patterns_read
-from dbselect.sources.request import folding_of
 from dbselect.spec.fields import OF_METHOD
 from dbselect.spec.options import StoppedOptions
 from dbselect.spec.refusals import refuse
@@ -22,6 +21,7 @@ from dbselect.validation.cross_validate import cross_validate
 from dbselect.validation.cross_validation import CrossValidation
 from dbselect.validation.grid import check_options
 from dbselect.validation.segments import fold_records
+from dbselect.validation.splits import RowSplits, split_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +148,12 @@ def stopped_sequence(problem: Spec, **options: Any) -> StoppedSequence:
     check_options("anytime_sequence", [{}], options)
     refuse(problem, "stopped_sequence")
     patience, max_groups = checked["patience"], checked["max_groups"]
-    folding = folding_of(checked["folds"], checked["key"], problem.seed, "folds")
+    problem, folding = split_of(problem, "folds", checked["folds"], checked["key"], None)
+    if isinstance(folding, RowSplits):
+        raise ArgumentError(
+            "folds has rows that judge never or often; stopped_sequence needs folds that part the "
+            "rows: cross_validate takes any"
+        )
     folds = fold_records(problem, folding, patterns_read(problem))
     on_folds = problem.replace(
         source=folds, weight=None, null_policy="skip", rows=None, terms=None, gram="auto"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dbselect.doors.cli.command import Command, Options, Parser
 from dbselect.doors.cli.out import RECORDS, TABLES, write_frame
 from dbselect.errors import ArgumentError, SourceError
+from dbselect.options.kinds import SPLITS
 from dbselect.options.option import Option
 from dbselect.spec.methods import CHOOSING, JUDGED, METHODS
 
@@ -46,8 +47,8 @@ def add_method(parser: Parser, name: str, *, judged: bool = True) -> None:
     if name in _OF_OTHERS:
         parser.add_argument("--method", default="anytime_sequence", help="method that is judged")
     if name in JUDGED and judged:
-        told = "cut the table into so many folds, for r2 on held-out rows"
-        parser.add_flags({"cv": told}, type=int, metavar="FOLDS")
+        told = "cut the table into so many folds, or by a column, for r2 on held-out rows"
+        parser.add_flags({"cv": told}, type=SPLITS.parse, metavar="FOLDS")
 
 
 def _known(name: str) -> Mapping[str, Option]:

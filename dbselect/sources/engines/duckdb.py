@@ -57,7 +57,7 @@ class RelationTable(Batched):
 
     def aggregate(self, request: Request) -> pl.DataFrame | None:
         """Compute keys and ``gram``; None without the extension, or if it cannot."""
-        if request.folding is not None and request.folding.edges:
+        if request.folding is not None and (request.folding.edges or request.folding.values):
             return None
         is_unsettled = request.keys and not request.is_settled
         if request.terms.columns or request.terms.computed or is_unsettled:

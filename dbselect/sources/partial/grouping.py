@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dbselect._arrow import empty_table
 from dbselect._native import folds
@@ -29,10 +30,24 @@ def folds_of(batch: Any, folding: Folding) -> pa.Array:
             folding.edges, moments_of(pl.DataFrame(table), folding.key), "right"
         )
         return pa.array(places, pa.int64())
+    if folding.values and folding.key is not None:
+        rows = in_arrow(table)
+        values = pa.array(folding.values)
+        numbers = pc.index_in(rows.column(0).cast(values.type), value_set=values)
+        return (
+            numbers.combine_chunks().cast(pa.int64()) if rows.num_rows else pa.array([], pa.int64())
+        )
     try:
         return folds(table, named, folding.k, folding.seed)
     except DataError as error:
         raise ColumnError(str(error)) from None
+
+
+def in_arrow(batch: Any) -> pa.Table:
+    """Return a batch as Arrow; nothing is computed on the views in which Polars keeps texts."""
+    if isinstance(batch, pl.DataFrame):
+        return batch.to_arrow(compat_level=pl.CompatLevel.oldest())
+    return batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
 
 
 def moments_of(rows: pl.DataFrame, time: str) -> npt.NDArray[np.float64]:

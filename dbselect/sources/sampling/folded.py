@@ -11,14 +11,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbselect._arrow import empty_table
 from dbselect.record.columns import leaves
 from dbselect.sources.around import Around, without
-from dbselect.sources.partial.grouping import folds_of
+from dbselect.sources.partial.grouping import folds_of, in_arrow
 from dbselect.sources.partial.partial_aggregates import Changed, Reduce, Tally, Together, Work
 from dbselect.sources.request import Consumer, Folding, Table
 
@@ -128,10 +127,3 @@ class ByFold(Together):
 def _counted(folding: Folding, batch: Any) -> Counter[int]:
     folds = np.asarray(folds_of(in_arrow(batch), folding))
     return Counter(dict(zip(*(each.tolist() for each in np.unique_counts(folds)), strict=True)))
-
-
-def in_arrow(batch: Any) -> pa.Table:
-    """Return a batch as Arrow; nothing is computed on the views in which Polars keeps texts."""
-    if isinstance(batch, pl.DataFrame):
-        return batch.to_arrow(compat_level=pl.CompatLevel.oldest())
-    return batch
