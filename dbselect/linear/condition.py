@@ -1,7 +1,7 @@
 """When selected columns are so nearly dependent that coefficients lose digits, or impossible."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from dbselect.errors import (
 from dbselect.linear.least_squares import LeastSquares
 from dbselect.linear.state import LinearState
 from dbselect.record.gram import Gram, Matrix
+from dbselect.record.groups import Groups
 
 #: Condition number of the selected columns' correlations above which coefficients
 #: keep fewer than six of sixteen digits.
@@ -27,6 +28,8 @@ TOLD_SHARE = 1e-3
 #: Share of the target's variance that a column seldom explains alone unless it is made of it, and
 #: rows below which an example without noise does so.
 LEAK_SHARE, LEAK_ROWS = 0.99, 100
+#: Most columns of a group that is judged as one, unless they are levels of categories.
+FEW_COLUMNS = 10
 #: Share of a column's mean square below which its variation is rounding.
 VARIES_SHARE = 1e-12
 #: The error for such columns.
@@ -68,7 +71,7 @@ def warn_of_dependence(found: LeastSquares) -> None:
         warn_of_trace(found.columns[found.trace.column], found.trace.share, found.trace.gain)
 
 
-def warn_of_leak(gram: Gram, groups: Mapping[str, Sequence[str]], target: str) -> None:
+def warn_of_leak(gram: Gram, groups: Groups, target: str) -> None:
     """Warn where one group alone explains nearly all of the target, as what is made of it does.
 
     The comoments show which groups may: of levels, and of columns that go together, the squared
@@ -76,27 +79,37 @@ def warn_of_leak(gram: Gram, groups: Mapping[str, Sequence[str]], target: str) -
     """
     if gram.rows < LEAK_ROWS:
         return
-    number = {name: at for at, name in enumerate(gram.columns)}
-    comoment, at = gram.comoment, number[target]
-    own, whole, squares = np.diagonal(comoment), comoment[at, at], np.square(comoment[at])
+    comoment, at = gram.comoment, gram.columns.index(target)
+    own, whole = np.diagonal(comoment), comoment[at, at]
     # A constant column may vary by rounding.
     varies = own > VARIES_SHARE * gram.weight * np.square(gram.mean)
-    shares = np.divide(squares, own * whole, out=np.zeros(len(own)), where=varies & (whole > 0))
-    worst, most = "", LEAK_SHARE
-    for name, members in groups.items():
-        columns = np.array([number[member] for member in members], np.intp)
-        columns = columns[varies[columns]]
-        if not len(columns) or shares[columns].sum() <= most:
+    scale = np.sqrt(np.maximum(own, 0.0)) * np.sqrt(max(whole, 0.0))
+    shares = np.divide(comoment[at], scale, out=np.zeros(len(own)), where=varies & (scale > 0)) ** 2
+    if shares.sum() - shares[at] <= LEAK_SHARE:
+        return
+    number = {name: place for place, name in enumerate(gram.columns)}
+    places, ends = groups.places
+    members = np.array([number[name] for name in groups.members], np.intp)[places]
+    worst, most = -1, LEAK_SHARE
+    levels = {name for each in gram.terms.categories for name in each.marked_names}
+    for group in np.flatnonzero(np.add.reduceat(shares[members], ends[:-1]) > most):
+        columns = members[ends[group] : ends[group + 1]]
+        # Of a spectrum, say, so much is no surprise.
+        if len(columns) > FEW_COLUMNS and not levels.issuperset(
+            groups.columns[groups.names[group]]
+        ):
             continue
+        columns = columns[varies[columns]]
         share = shares[columns].max()
         if len(columns) > 1:
             share = _share_explained(comoment, columns, at)
         if share > most:
-            worst, most = name, share
-    if not worst:
+            worst, most = int(group), share
+    if worst < 0:
         return
-    members = list(groups[worst])
-    what = f"column '{members[0]}'" if len(members) == 1 else f"group '{worst}'"
+    name = groups.names[worst]
+    names = groups.columns[name]
+    what = f"column '{names[0]}'" if len(names) == 1 else f"group '{name}'"
     warn_caller(
         f"{what} alone explains {most:.4f} of the variance of '{target}'; if it is known only "
         "with the target or made of it, leave it out",
@@ -112,7 +125,7 @@ def _share_explained(comoment: Matrix, columns: npt.NDArray[np.intp], target: in
     values, vectors = np.linalg.eigh(block)
     kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
     projected = vectors[:, kept].T @ products
-    return float((projected**2 / values[kept]).sum() / comoment[target, target])
+    return float(((projected / np.sqrt(comoment[target, target])) ** 2 / values[kept]).sum())
 
 
 def warn_of_dropped(state: LinearState, names: Sequence[str], *, is_linear: bool = True) -> None:

@@ -213,7 +213,7 @@ def _linear(problem: Spec, columns: Sequence[str] | None, call: Call) -> Model:
         used, target, groups.members,
         ridge=problem.ridge, scale=problem.scale, intercept=problem.intercept,
     )  # fmt: skip
-    warn_of_leak(moments, groups.columns, target)
+    warn_of_leak(moments, groups, target)
     warn_of_dependence(found)
     terms = used.terms.of(groups.members).with_shares(shares_of(moments))
     kept = set(found.kept)

@@ -118,7 +118,7 @@ def text_of(level: Level) -> str:
 
 
 def text_schema(schema: pa.Schema) -> pa.Schema:
-    """Return a schema whose dictionaries, of any type, are categories of text."""
+    """Return a schema whose dictionaries of fractions, intervals, ... are categories of text."""
     for at, coded in enumerate(schema):
         if _is_coded(coded.type):
             type_ = pa.dictionary(coded.type.index_type, pa.string(), coded.type.ordered)
@@ -127,7 +127,7 @@ def text_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def with_text_levels(table: Any) -> Any:
-    """Return a table or batch of Arrow whose categories of numbers, intervals, ... are of text."""
+    """Return a table or batch of Arrow whose categories of fractions, ... are of text."""
     for at, coded in enumerate(table.schema):
         if not _is_coded(coded.type):
             continue
@@ -144,8 +144,8 @@ def with_text_levels(table: Any) -> Any:
 
 
 def _is_coded(type_: pa.DataType) -> bool:
-    """Whether a type is a dictionary of values that are no text."""
-    return bool(types.is_dictionary(type_)) and kind_of(type_.value_type) != "text"
+    """Whether a type is a dictionary of values that are no levels: fractions, intervals, times."""
+    return bool(types.is_dictionary(type_)) and kind_of(type_) is None
 
 
 def level_texts(values: pa.Array) -> pa.Array:

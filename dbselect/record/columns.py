@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from dbselect.errors import ArgumentError, ColumnError, unknown
+from dbselect.record.categories import kind_of
 
 #: What the name of an indicator of missing values adds to that of its column.
 SUFFIX = ".missing"
@@ -49,11 +50,9 @@ class Leaf:
 
     @property
     def is_text(self) -> bool:
-        """Whether the column is text, whose levels become columns of 0 and 1."""
-        type_ = self.type.value_type if types.is_dictionary(self.type) else self.type
-        return bool(
-            types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_)
-        )
+        """Whether the column is text or a category, whose levels become columns of 0 and 1."""
+        kind = kind_of(self.type)
+        return kind == "text" or (kind is not None and bool(types.is_dictionary(self.type)))
 
     @property
     def looks_nested(self) -> bool:

@@ -61,15 +61,20 @@ def check_names(schema: pl.Schema) -> None:
             check_names(pl.Schema(inner.to_schema()))
 
 
-def rows_in_memory(frame: Any) -> pl.DataFrame:
-    """Return rows to predict as a DataFrame; objects of pandas have the type that they hold."""
+def rows_in_memory(frame: Any, *, texts: bool = False) -> pl.DataFrame:
+    """Return rows to predict as a DataFrame; objects of pandas have the type that they hold.
+
+    With `texts` a category of pandas is text whatever its values, else where these are no levels.
+    """
     _forked.check_threads()
     frame = native(frame)
     if not is_of(frame, "pandas"):
         return in_memory(frame)
     if frame.ndim == 1:
         return _of_row(frame)
-    makers = {at: maker for at, dtype in enumerate(frame.dtypes) if (maker := _maker_of(dtype))}
+    makers = {
+        at: maker for at, dtype in enumerate(frame.dtypes) if (maker := _maker_of(dtype, texts))
+    }
     if not makers:
         return pl.DataFrame(frame)
     typed = [at for at in range(frame.shape[1]) if at not in makers]
@@ -90,14 +95,14 @@ def _of_row(row: Any) -> pl.DataFrame:
     return pl.DataFrame([dict(zip(names, values, strict=True))])
 
 
-def _maker_of(dtype: Any) -> Callable[[Any], pl.Series] | None:
+def _maker_of(dtype: Any, texts: bool) -> Callable[[Any], pl.Series] | None:
     """Return what reads a column of pandas whose dtype says less, or other, than its values do."""
     levels = getattr(dtype, "categories", None)
     if str(dtype) == "object" or (levels is not None and len(levels) == 0):
         return _of_objects
-    return (
-        None if levels is None or str(levels.dtype) in ("object", "str", "string") else _of_levels
-    )
+    if levels is None or str(levels.dtype) in ("object", "str", "string"):
+        return None
+    return None if levels.dtype.kind in "biu" and not texts else _of_levels
 
 
 def _of_levels(column: Any) -> pl.Series:

@@ -208,7 +208,7 @@ def gram_search(
     is_joint = several and isinstance(problem.target, list | tuple)
     search = GramSearch(call, groups, first, gram, adds_only, is_joint)
     if problem.intercept and not is_joint:
-        warn_of_leak(gram, groups.columns, targets[0])
+        warn_of_leak(gram, groups, targets[0])
     return search
 
 

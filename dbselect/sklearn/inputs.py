@@ -74,7 +74,7 @@ def has_text(X: Any) -> bool:
 
 def as_polars(X: Any) -> pl.DataFrame:
     """Return a frame of pandas or Polars as one of Polars, NaN as NULL."""
-    frame = rows_in_memory(X)
+    frame = rows_in_memory(X, texts=True)
     return frame.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))
 
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from dbselect._arrow import empty_table
 from dbselect._native import folds
 from dbselect.errors import ColumnError, DataError, FoldsWarning, warn_caller
+from dbselect.record.categories import kind_of
 from dbselect.record.columns import Leaf
 from dbselect.record.foreign import wide_decimals
 from dbselect.sources.engines.polars import FAILURES
@@ -136,4 +137,4 @@ def counted_as(type_: pa.DataType, is_key: bool) -> str:
     if leaf.is_numeric and leaf.unit is None and not is_key:
         return "number"
     is_coded = is_key and pa.types.is_dictionary(type_)
-    return "text" if leaf.is_text and not is_coded else str(type_)
+    return "text" if kind_of(type_) == "text" and not is_coded else str(type_)

@@ -142,6 +142,7 @@ def learn(
     values: dict[str, Values] = {c: Values() for c, levels in given.items() if levels is None}
     texts = [column for column in texts if column not in given and column not in curves]
     values |= {column: Values(most=int(max_levels)) for column in texts}
+    kinds |= {column: check_category(column, table.schema) for column in texts}
     values |= {c: Values(SAMPLED if kind == "spline" else 0) for c, (kind, _) in curves.items()}
     if values and not table.again:
         raise ArgumentError(
@@ -158,7 +159,7 @@ def learn(
             for column, levels in given.items()
         )
         + tuple(
-            found_category(column, values[column], int(max_levels), "text")
+            found_category(column, values[column], int(max_levels), kinds[column])
             for column in texts
             if not values[column].are_more
         ),

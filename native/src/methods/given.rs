@@ -183,8 +183,8 @@ impl<'g> Given<'g> {
             let is_of_rows = Fields::OF_ROWS.contains(&&name[..]) && !names.contains(name);
             if is_of_rows && is_there(value) {
                 return Err(Error::argument(format!(
-                    "{name} is {value}; a record holds no rows: dbselect.{method}(table, ..., \
-                     {name}={value}) reads a table"
+                    "{name} is {value}; a record holds no rows: {method} of a table, in Python or \
+                     on the command line, takes it"
                 )));
             }
             if !names.contains(name) && Fields::NAMES.contains(&&name[..]) {

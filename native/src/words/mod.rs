@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `error` | mistakes in arguments, and values as Python shows them |
 //! | `nearest` | near names, for errors that help |
+//! | `sql` | sentences that name values of Python, as SQL writes these |
 
 pub mod error;
 pub mod nearest;
+pub mod sql;

@@ -153,6 +153,8 @@ unsafe fn add_public(chunk: Handle, states: *mut State, policy: Policy) -> Resul
         if given.len() > 1 {
             return Err("options must be a STRUCT, as {'max_levels': 20}".to_string());
         }
+        // The word NULL, which has no type, stands for the default: no weight.
+        given.retain(|at| Vector::of_chunk(chunk, *at).logical_type().id() != type_id::SQLNULL);
         let told = Told { policies: Policies::All(policy), limit, terms: None };
         add_rows(chunk, states, given.first().copied(), told)
     }

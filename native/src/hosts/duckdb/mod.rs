@@ -64,6 +64,7 @@ use crate::methods::{METHODS, Method};
 use crate::record::fills::impute;
 use crate::record::gram::Record;
 use crate::record::rows::Group;
+use crate::words;
 
 /// Register the functions; DuckDB calls this when it loads the extension.
 ///
@@ -479,6 +480,7 @@ fn scalar_guard(info: Handle, function: &str, work: impl FnOnce() -> Result<(), 
 
 /// An error of a function; some sentences are about the function: it has no such option.
 fn told_by(function: &str, message: String) -> String {
+    let message = words::sql::in_sql(&message);
     match message.strip_prefix(function) {
         Some(rest) if [" has ", " is given ", " needs "].iter().any(|is| rest.starts_with(is)) => {
             message

@@ -35,6 +35,9 @@ const A_OPTIMAL: (&str, &str, &str) = (
     "The keys of the k rows to observe so that a linear model is known best: \
          dbselect.a_optimal(id, {'a': a, 'b': b}, 10)",
 );
+/// Parameters of the aggregates of rows, and what is passed on of them.
+const GRAM: (&str, &str) =
+    ("\"row\", weight := NULL, max_levels := NULL", "\"row\", weight, {'max_levels': max_levels}");
 /// Parameters of a prediction, and what is passed on of them.
 const PREDICT: (&str, &str) = (
     "model, \"row\", budget := NULL, handle_unknown := NULL, missing_columns := NULL",
@@ -46,7 +49,31 @@ const MEMORY_LIMIT: &str = "CREATE OR REPLACE MACRO dbselect.main.memory_limit()
     system.main.dbselect_memory_limit(NULL::VARCHAR), (bytes) AS \
     system.main.dbselect_memory_limit(bytes::VARCHAR)";
 /// Parameters, what is passed on of them, and what comes of it.
-const OTHERS: [(&str, &str, &str, &str); 7] = [
+const OTHERS: [(&str, &str, &str, &str); 11] = [
+    (
+        "gram",
+        GRAM.0,
+        GRAM.1,
+        "The Gram record of rows: dbselect.gram({'a': a, 'y': y}, weight := w)",
+    ),
+    (
+        "gram_missing",
+        GRAM.0,
+        GRAM.1,
+        "The same, with indicators where numbers are missing: dbselect.gram_missing({'a': a})",
+    ),
+    (
+        "gram_mean",
+        GRAM.0,
+        GRAM.1,
+        "The same, with the mean where numbers are missing: dbselect.gram_mean({'a': a})",
+    ),
+    (
+        "fold_of",
+        "\"key\", k, seed := NULL",
+        "\"key\", k, seed",
+        "The fold of a key, from 0 to k - 1: dbselect.fold_of(id, 5, seed := 1)",
+    ),
     (
         "gram_check",
         "record, target",
