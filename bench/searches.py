@@ -45,8 +45,8 @@ def responses() -> Iterator[Row]:
 def certificates() -> Iterator[Row]:
     """Measure the bounds at every step of a sequence."""
     gram, groups = problem(500, 100)
-    found = ds.anytime_sequence(gram, "y", groups)
-    search, bounds = seconds(lambda: ds.anytime_sequence(gram, "y", groups), found.certificate)
+    sequence = ds.anytime_sequence(gram, "y", groups)
+    search, bounds = seconds(lambda: ds.anytime_sequence(gram, "y", groups), sequence.certificate)
     what = "certificate at 101 budgets, D = 500 in 100 groups"
     yield Row(what, bounds, search, "the sequence", most=3.0)
 
