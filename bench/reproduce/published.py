@@ -26,7 +26,7 @@ class Printed:
     @property
     def methods(self) -> list[str]:
         """The methods in the order of the table."""
-        return list(dict.fromkeys(one for row in self.figures.values() for one in row))
+        return list(dict.fromkeys(method for row in self.figures.values() for method in row))
 
 
 def _table(paper: str, table: str, methods: str, rows: Mapping[str, tuple[float, ...]]) -> Printed:

@@ -129,7 +129,7 @@ def test_waiting_ends_when_the_machine_is_idle_or_patience_ends(monkeypatch):
 
 def test_a_reading_counts_each_second_of_a_processor_once():
     since, until = idle.reading(), idle.reading()
-    assert 0 <= since.own <= since.busy <= since.total <= until.total
+    assert 0 <= since.run <= since.busy <= since.total <= until.total
 
 
 def test_every_part_is_of_a_subject_that_is_run():
