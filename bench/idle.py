@@ -1,4 +1,4 @@
-"""How idle the machine is: the share of its processors that other processes take."""
+"""Measure how idle the machine is: the share of processors that other processes take."""
 
 import time
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from measure import processor
 
 #: Largest share of other processes at which figures are kept.
 LIMIT = 0.05
-#: Seconds of a sample, and how many of them may pass until the machine is idle.
+#: Seconds of a sample, and most samples until the machine is idle.
 SAMPLE, PATIENCE = 5.0, 12
 
 

@@ -1,6 +1,6 @@
-"""How near a linear model with products of its sources comes to a boosted one at equal cost.
+"""Compare a linear model with products of its sources to a boosted one at equal cost.
 
-Half of 40,000 flights fit, the other half judge: ``python bench/pairs.py``. The figures stand in
+Half of 40,000 flights fit, the other half judge: ``python bench/pairs.py``. The figures are in
 `docs/guides/buy-sources-for-any-model.md`.
 """
 

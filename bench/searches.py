@@ -34,12 +34,12 @@ def responses() -> Iterator[Row]:
     more = ds.Gram(
         names, gram.rows, 0, gram.weight, np.zeros(len(names)), maps.T @ gram.comoment @ maps
     )
-    several, one = seconds(
+    several, single = seconds(
         lambda: ds.anytime_sequence(more, ["y", *extra], groups),
         lambda: ds.anytime_sequence(gram, "y", groups),
     )
     what = f"full fr sequence for {count} responses, D = {width} in 100 groups"
-    yield Row(what, several, one, "one response", most=3.0)
+    yield Row(what, several, single, "one response", most=3.0)
 
 
 def certificates() -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""What the papers print: every table as data, a figure by measure and method.
+"""Tables of the papers as data: a figure by measure and method.
 
 `claims.orders` makes a claim of every two figures of a measure that differ.
 """

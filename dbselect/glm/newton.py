@@ -74,7 +74,7 @@ MOST_LEFT = 4.0
 
 
 class Status(Enum):
-    """How a fit ended."""
+    """Reason why a fit ended."""
 
     CONVERGED = "converged"
     SEPARATED = "separated: some columns determine the target of some rows"
@@ -111,7 +111,7 @@ class GlmProblem:
         return float(self.weight * self.ridge @ (point.coef**2).sum(axis=1))
 
     def length(self, coef: Matrix) -> float:
-        """Return the standard deviation of the predictors by coefficients."""
+        """Return the standard deviation of the predictors of some coefficients."""
         return float(np.sqrt(max(np.sum(coef * (self.correlation @ coef)), 0.0)))
 
     def predicted(self, model: Expansion, state: LinearState) -> float:

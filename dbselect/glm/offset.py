@@ -52,7 +52,7 @@ class Offset:
     def formula(
         self, column: Callable[[str, str], Formula], *, is_checked: bool = True
     ) -> Formula | None:
-        """Return the sum of the columns, or None; an unchecked exposure that is not > 0 adds 0."""
+        """Return the sum of the terms, or None; an unchecked exposure that is not > 0 adds 0."""
         parts = []
         if self.offset is not None:
             parts.append(column(self.offset, "offset"))

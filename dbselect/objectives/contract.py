@@ -97,7 +97,7 @@ def ask_around(objectives: Sequence[object]) -> None:
 
 
 class SetFunction(ABC):
-    """Base of objectives that are a function of the selected set, which add and remove change."""
+    """Base class of objectives whose value depends on the selected set alone."""
 
     held: list[int]
 
@@ -135,5 +135,5 @@ class SetFunction(ABC):
 
 
 def is_objective(value: object) -> TypeGuard[Objective]:
-    """Whether a search can run on a value."""
+    """Whether a value is an objective."""
     return hasattr(value, "add_all") and hasattr(value, "gains")

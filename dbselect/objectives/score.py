@@ -223,7 +223,7 @@ class Score(SetFunction):
         return more + [[group for group in self.held if group != out] for out in self._free()]
 
     def gains(self) -> Vector:
-        """Return what each group would add; 0 for the selected ones.
+        """Return the gain of each group; 0 for the selected ones.
 
         In a search, infinity (unknown) for groups beyond the budget, and minus infinity for groups
         that are not on the shortlist.
