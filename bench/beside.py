@@ -14,7 +14,7 @@ from tables import columns, table
 ROWS, WIDTH, PICKS = 200_000, 20, 5
 NAMES = columns(WIDTH)
 
-#: A job returns the columns that it found.
+#: A job returns the selected columns.
 Job = Callable[[], list[str]]
 
 
@@ -133,7 +133,7 @@ FITS = {
 
 
 def selections() -> Iterator[Row]:
-    """Select five columns, and tell the r2 that they reach on all rows."""
+    """Select five columns, and note their r2 on all rows."""
     yield from _beside(SELECTIONS, "dbselect's sequence")
 
 
@@ -146,12 +146,12 @@ def _beside(jobs: dict[Callable[[], Job], tuple[str, str]], of: str) -> Iterator
     import dbselect as ds
 
     gram, base = ds.gram(table(ROWS, WIDTH), NAMES), None
-    work = "found = [job(), *measure.seconds(job, repeats=3)]"
+    work = "result = [job(), *measure.seconds(job, repeats=3)]"
     for job, (what, module) in jobs.items():
         if not installed(module):
             yield skipped(what, f"no {module}")
             continue
-        picks, took = apart(work, f"import beside, measure; job = beside.{job.__name__}()").found
+        picks, took = apart(work, f"import beside, measure; job = beside.{job.__name__}()").result
         yield Row(what, took, base, of, note=f"r2 {ds.fit(gram, 'x0', picks).r2:.6f}")
         base = base or took
 

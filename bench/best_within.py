@@ -36,7 +36,7 @@ def neighbours(rng: np.random.Generator, rows: int, width: int) -> np.ndarray:
 
 
 def nearly_dependent(rng: np.random.Generator, rows: int, width: int) -> np.ndarray:
-    """Return columns that a third as many explain but for 1 per cent of their variance."""
+    """Return columns of which a third as many explain 99 per cent of the variance."""
     rank = width // 3
     common = rng.standard_normal((rows, rank)) @ rng.standard_normal((rank, width))
     return common / np.sqrt(rank) + 0.1 * rng.standard_normal((rows, width))
@@ -48,7 +48,7 @@ def dense(rng: np.random.Generator, rows: int, width: int) -> np.ndarray:
     return rng.standard_normal((rows, width)) @ mixed
 
 
-#: Seconds after which a proof is given up.
+#: Time limit of a proof, in seconds.
 LONGEST = 20
 KINDS = (independent, factors, neighbours, nearly_dependent, dense)
 
@@ -74,15 +74,15 @@ def proofs() -> Iterator[Row]:
             table, groups, costs = problem(kind(rng, 1000, count * size), size, rng)
             gram, whole = ds.gram(table), sum(costs.values())
             (forward,) = seconds(partial(ds.anytime_sequence, gram, "y", groups, costs))
-            found = [
+            selections = [
                 ds.best_within(gram, "y", share * whole, groups, costs, time_limit=LONGEST)
                 for share in (0.1, 0.25, 0.5)
             ]
-            gap, nodes = max(one.how.gap for one in found), max(one.how.nodes for one in found)
+            gap, nodes = max(s.how.gap for s in selections), max(s.how.nodes for s in selections)
             yield Row(
                 f"{count} groups of {size}, {kind.__name__.replace('_', ' ')}: the longest proof "
                 "at 10, 25 and 50 % of the cost",
-                max(one.how.seconds for one in found),
+                max(s.how.seconds for s in selections),
                 forward,
                 "the forward search",
                 limit=10.0 if count == 30 else None,
@@ -96,20 +96,20 @@ def against_all() -> Iterator[Row]:
     table, groups, costs = problem(factors(rng, 1000, 30), 2, rng)
     gram, budget = ds.gram(table), 0.4 * sum(costs.values())
     exhaustive, most = once(lambda: best_of_all(gram, groups, costs, budget))
-    (own,) = seconds(lambda: ds.best_within(gram, "y", budget, groups, costs))
-    found = ds.best_within(gram, "y", budget, groups, costs)
-    note = f"explained differs by {abs(most - found.explained):.0e}"
-    yield Row("15 groups of 2", own, exhaustive, "all sets by NumPy", note=note)
+    (took,) = seconds(lambda: ds.best_within(gram, "y", budget, groups, costs))
+    best = ds.best_within(gram, "y", budget, groups, costs)
+    note = f"explained differs by {abs(most - best.explained):.0e}"
+    yield Row("15 groups of 2", took, exhaustive, "all sets by NumPy", note=note)
     table, _, _ = problem(factors(rng, 1000, 14), 1, rng)
     gram, rows = ds.gram(table), table.drop("y").to_numpy()
     peer = ExhaustiveFeatureSelector(
         LinearRegression(), min_features=7, max_features=7, scoring="r2", cv=0, print_progress=False
     )
-    other, _ = once(lambda: peer.fit(rows, table["y"].to_numpy()))
-    (own,) = seconds(lambda: ds.best_within(gram, "y", 7))
+    peer_took, _ = once(lambda: peer.fit(rows, table["y"].to_numpy()))
+    (took,) = seconds(lambda: ds.best_within(gram, "y", 7))
     same = set(peer.best_idx_) == set(ds.best_within(gram, "y", 7).chosen)
-    note = "the same columns" if same else "other columns"
-    yield Row("7 of 14 columns", own, other, "mlxtend's ExhaustiveFeatureSelector", note=note)
+    note, of = f"{'the same' if same else 'other'} columns", "mlxtend's ExhaustiveFeatureSelector"
+    yield Row("7 of 14 columns", took, peer_took, of, note=note)
 
 
 def best_of_all(
@@ -121,9 +121,9 @@ def best_of_all(
     C, price = gram.comoment / gram.comoment[y, y], np.array(list(costs.values()))
     most = 0.0
     for number in range(1, 2 ** len(members)):
-        held = [g for g in range(len(members)) if number >> g & 1]
-        if price[held].sum() <= budget:
-            at = np.concatenate([members[g] for g in held])
+        chosen = [g for g in range(len(members)) if number >> g & 1]
+        if price[chosen].sum() <= budget:
+            at = np.concatenate([members[g] for g in chosen])
             c = C[at, y]
             most = max(most, float(c @ np.linalg.solve(C[np.ix_(at, at)], c)))
     return most
@@ -132,25 +132,25 @@ def best_of_all(
 def against_prefixes() -> Iterator[Row]:
     """Count how often prefixes explain a point of r2 less than the best set."""
     rng = np.random.default_rng(0)
-    count, lost, beyond, best, greedy = 400, 0, 0, 0.0, 0.0
+    count, behind, later, best, greedy = 400, 0, 0, 0.0, 0.0
     for _ in range(count):
         table, groups, costs = problem(factors(rng, 200, 16), 2, rng)
         gram = ds.gram(table)
         budget = rng.uniform(0.0, 0.6) * sum(costs.values())
-        took, found = once(partial(ds.best_within, gram, "y", budget, groups, costs))
+        took, best_set = once(partial(ds.best_within, gram, "y", budget, groups, costs))
         prefix = ds.anytime_sequence(gram, "y", groups, costs).at(budget)
         search = partial(ds.anytime_sequence, gram, "y", groups, costs, budget=budget)
         forward, within = once(search)
-        lost += found.explained - prefix.explained > 0.01
-        beyond += found.explained - within.at().explained > 0.01
+        behind += best_set.explained - prefix.explained > 0.01
+        later += best_set.explained - within.at().explained > 0.01
         best, greedy = best + took, greedy + forward
     yield Row(
         f"{count} budgets of 8 groups of 2, each",
         best / count,
         greedy / count,
         "the forward search",
-        note=f"a point of r2 more than the prefix in {lost}, than the forward search within the "
-        f"budget in {beyond}",
+        note=f"a point of r2 more than the prefix in {behind}, than the forward search within the "
+        f"budget in {later}",
     )
 
 
@@ -158,8 +158,8 @@ def published() -> Iterator[Row]:
     """Find the best models of all 15 sizes of lmSubsets' data set AirPollution."""
     gram = ds.gram(pl.read_csv(AIR_POLLUTION))
     (forward,) = seconds(lambda: ds.anytime_sequence(gram, "mortality"))
-    found = [ds.best_within(gram, "mortality", size) for size in range(1, 16)]
-    total, proven = sum(one.how.seconds for one in found), sum(one.how.proven for one in found)
+    selections = [ds.best_within(gram, "mortality", size) for size in range(1, 16)]
+    total, proven = sum(s.how.seconds for s in selections), sum(s.how.proven for s in selections)
     what = "AirPollution of lmSubsets, 1 to 15 of 15 columns"
     yield Row(what, total, forward, "the forward search", note=f"{proven} of 15 proven")
 

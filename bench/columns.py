@@ -1,4 +1,4 @@
-"""How the searches that give groups back, and wide ones, compare: the columns of a Gram.
+"""Searches that remove groups, and searches of wide Grams, beside the forward search.
 
 Prints ratios of medians, measured in turns in one process: `.venv/bin/python bench/columns.py`;
 `--busy` beside two processes that do nothing but count.
@@ -24,17 +24,17 @@ def count() -> None:
 
 
 def neighbours() -> None:
-    """Print what one column more than 1,000 costs."""
-    (narrow, groups), (wide, others) = problem(1000, 100), problem(1001, 91)
+    """Print the time of 1,001 columns beside that of 1,000."""
+    (narrow, groups), (wide, wide_groups) = problem(1000, 100), problem(1001, 91)
     for call in CALLS:
-        less, more = seconds(
-            partial(call, narrow, "y", groups), partial(call, wide, "y", others), repeats=3
+        base, took = seconds(
+            partial(call, narrow, "y", groups), partial(call, wide, "y", wide_groups), repeats=3
         )
-        print(f"{call.__name__}, D = 1,001 to 1,000: {more / less:.2f} ({less:.3f} s)", flush=True)
+        print(f"{call.__name__}, D = 1,001 to 1,000: {took / base:.2f} ({base:.3f} s)", flush=True)
 
 
 def wide() -> None:
-    """Print what the searches of 2,000 columns cost, beside one factorisation."""
+    """Print the times of searches of 2,000 columns, beside one factorisation."""
     gram, groups = problem(2000, 200)
     columns = gram.comoment[:-1, :-1].copy()
     times = seconds(

@@ -78,14 +78,14 @@ def in_memory() -> Iterator[Row]:
     X -= X.mean(axis=0)
     rival = LogisticRegression(C=np.inf)
     fitted, _ = once(lambda: rival.fit(X, y))
-    own = np.array(list(model.coefficients.values()))
+    coefficients = np.array(list(model.coefficients.values()))
     yield Row(
         f"binomial fit of {FEATURES} columns, 4M rows, Polars",
         spent,
         fitted,
         "scikit-learn in memory, loaded before",
         note=f"{model.passes} passes, {rival.n_iter_[0]} iterations there; "
-        f"coefficients differ by {np.abs(own - rival.coef_[0]).max():.1e}",
+        f"coefficients differ by {np.abs(coefficients - rival.coef_[0]).max():.1e}",
     )
 
 

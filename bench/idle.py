@@ -1,4 +1,4 @@
-"""How idle the machine is: the share of its processors that other processes take."""
+"""Measure how idle the machine is: the share of processors that other processes take."""
 
 import time
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import psutil
 from measure import processor
 
-#: Greatest share of others at which figures are kept.
+#: Largest share of other processes at which figures are kept.
 LIMIT = 0.05
-#: Seconds of a sample, and how many of them may pass until the machine is idle.
+#: Seconds of a sample, and most samples until the machine is idle.
 SAMPLE, PATIENCE = 5.0, 12
 
 
@@ -18,7 +18,7 @@ class Reading:
 
     total: float
     busy: float
-    own: float
+    run: float
 
 
 def reading() -> Reading:
@@ -28,22 +28,22 @@ def reading() -> Reading:
     return Reading(total, total - spent.idle - spent.iowait, processor())
 
 
-def others(since: Reading, until: Reading) -> float:
-    """Return the share of the processors that neither idled nor worked for this run.
+def foreign_share(since: Reading, until: Reading) -> float:
+    """Return the share of processor time that was busy with other processes.
 
     What the kernel does in threads of its own, such as writing files back, counts as others.
     """
-    busy, own = until.busy - since.busy, until.own - since.own
-    return max(0.0, (busy - own) / (until.total - since.total))
+    busy, run = until.busy - since.busy, until.run - since.run
+    return max(0.0, (busy - run) / (until.total - since.total))
 
 
 def settled(samples: int = PATIENCE) -> float:
-    """Wait until others are within the limit, for some samples at most; return their share."""
+    """Wait until other processes are within the limit, at most some samples; return the share."""
     share = 1.0
     for _ in range(samples):
         since = reading()
         time.sleep(SAMPLE)
-        share = others(since, reading())
+        share = foreign_share(since, reading())
         if share <= LIMIT:
             break
     return share

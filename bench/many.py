@@ -43,7 +43,7 @@ def wide_records() -> Iterator[Row]:
 
 
 def _beside_sums(path: Path, names: list[str], what: str, most: float) -> Row:
-    """Measure `gram` by group beside `sum()`; DuckDB stores neither, which takes as long again."""
+    """Measure `gram` by group beside `sum()`; neither is stored, which takes as long again."""
     with ds.connect() as con:
 
         def made(values: str, read: str) -> Callable[[], Any]:
@@ -89,11 +89,11 @@ def predictions() -> Iterator[Row]:
             " + ".join([str(model["intercept"]), *terms]),
             f"(anytime_predict((SELECT steps FROM s), {struct(features)})).prediction",
         )
-        plain, found = seconds(
+        plain, predicted = seconds(
             *(lambda value=value: con.execute(f"SELECT sum({value}) FROM t").fetchall()
               for value in values)
         )  # fmt: skip
-    yield Row("anytime_predict, 1M x 19, in memory", found, plain, "the model as SQL", most=2.0)
+    yield Row("anytime_predict, 1M x 19, in memory", predicted, plain, "the model as SQL", most=2.0)
 
 
 #: Medians of a small search and of the prediction of a row, of 2,000 calls each.
@@ -108,7 +108,7 @@ costs = {f"x{j}": 1.0 + j for j in range(1, 6)}
 model = ds.anytime_sequence(gram, "x0", costs=costs).at(size=3)
 row = rows.drop("x0").row(0, named=True)
 works = (lambda: ds.anytime_sequence(gram, "x0", costs=costs), lambda: model.predict(row))
-found = [statistics.median(timeit.repeat(work, number=1, repeat=2000)) for work in works]
+result = [statistics.median(timeit.repeat(work, number=1, repeat=2000)) for work in works]
 """
 
 
@@ -120,7 +120,7 @@ def small() -> Iterator[Row]:
           for code in codes)
     )  # fmt: skip
     yield Row("import dbselect as ds; ds.gram", first, five, "its five libraries", limit=0.42)
-    search, predicted = apart(SMALL).found
+    search, predicted = apart(SMALL).result
     yield Row("a search of 5 columns in Python", search, limit=3e-4)
     yield Row("one row predicted in Python", predicted, limit=1e-4)
 

@@ -23,27 +23,27 @@ def spent(
     """Return, by clock, the median of each alternative, run in turns after one warm-up each."""
     for work in alternatives:
         work()
-    found: list[list[list[float]]] = [[[] for _ in alternatives] for _ in clocks]
+    samples: list[list[list[float]]] = [[[] for _ in alternatives] for _ in clocks]
     for _ in range(repeats):
         for at, work in enumerate(alternatives):
             start = [clock() for clock in clocks]
             work()
-            for clock, since, times in zip(clocks, start, found, strict=True):
+            for clock, since, times in zip(clocks, start, samples, strict=True):
                 times[at].append(clock() - since)
-    return [[statistics.median(each) for each in times] for times in found]
+    return [[statistics.median(sample) for sample in times] for times in samples]
 
 
 def seconds(*alternatives: Callable[[], object], repeats: int = REPEATS) -> list[float]:
     """Return the median time of each alternative, run in turns after one warm-up each."""
-    (found,) = spent(*alternatives, clocks=(time.perf_counter,), repeats=repeats)
-    return found
+    (medians,) = spent(*alternatives, clocks=(time.perf_counter,), repeats=repeats)
+    return medians
 
 
 def once(work: Callable[[], Any]) -> tuple[float, Any]:
     """Return the seconds of one call, and what it returns."""
     start = time.perf_counter()
-    found = work()
-    return time.perf_counter() - start, found
+    result = work()
+    return time.perf_counter() - start, result
 
 
 def installed(module: str) -> bool:
@@ -52,36 +52,36 @@ def installed(module: str) -> bool:
 
 def processor() -> float:
     """Return the processor seconds so far of this process and all below it, ended ones too."""
-    here, found = psutil.Process(), 0.0
-    for one in [here, *here.children(recursive=True)]:
+    this, total = psutil.Process(), 0.0
+    for process in [this, *this.children(recursive=True)]:
         try:
-            found += sum(one.cpu_times()[:4])
+            total += sum(process.cpu_times()[:4])
         except psutil.NoSuchProcess:
             continue
-    return found
+    return total
 
 
 @dataclass(frozen=True)
 class Apart:
-    """What a process took: seconds of its work, the peak of its memory, what it found."""
+    """What a process took: seconds of work, peak memory, and its result."""
 
     seconds: float
     megabytes: float
-    found: Any
+    result: Any
 
 
-START = "import time; found, start = None, time.perf_counter()"
+START = "import time; result, start = None, time.perf_counter()"
 #: `VmHWM` is the process's own; `ru_maxrss` begins at the peak of the process that starts it.
 END = """
 took = time.perf_counter() - start
 import json, re
 peak = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
-print("\\n" + json.dumps([took, peak, found]))
+print("\\n" + json.dumps([took, peak, result]))
 """
 
 
 def apart(work: str, prepare: str = "", python: str = sys.executable) -> Apart:
-    """Run code in a fresh process, timed after what prepares it; it may set `found`."""
+    """Run code in a fresh process, timed after what prepares it; it may set `result`."""
     command = [python, "-c", "\n".join([prepare, START, work, END])]
     folder = Path(__file__).parent
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)

@@ -34,15 +34,15 @@ def serve(port: int) -> None:
     from moto.server import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import run_simple
 
-    app, asked = DomainDispatcherApplication(create_backend_app), Counter[str]()
+    app, counts = DomainDispatcherApplication(create_backend_app), Counter[str]()
 
     def answer(environ: dict[str, Any], start: Any) -> Any:
         if environ["PATH_INFO"] == "/_count":
             start("200 OK", [("content-type", "text/plain")])
-            told = str(asked.total()).encode()
-            asked.clear()
-            return [told]
-        asked[environ["REQUEST_METHOD"]] += 1
+            text = str(counts.total()).encode()
+            counts.clear()
+            return [text]
+        counts[environ["REQUEST_METHOD"]] += 1
         if environ["REQUEST_METHOD"] != "PUT":
             time.sleep(DELAY)
         return app(environ, start)
@@ -58,8 +58,8 @@ def served() -> Iterator[str]:
         port = free.getsockname()[1]
     running = Popen([sys.executable, __file__, str(port)], stdout=DEVNULL, stderr=DEVNULL)
     for _ in range(300):
-        with socket.socket() as tried:
-            if tried.connect_ex(("127.0.0.1", port)) == 0:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
                 break
         time.sleep(0.1)
     os.environ.update(ENVIRONMENT | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"})
@@ -83,10 +83,10 @@ def small_files() -> Iterator[Row]:
             frame.write_parquet(file := BytesIO())
             client.put_object(Bucket="bench", Key=f"t/{n // 10}/{n}.parquet", Body=file.getvalue())
 
-        def asked() -> int:
+        def requests() -> int:
             return int(urllib.request.urlopen(f"{url}/_count").read())
 
-        asked()
+        requests()
         store = ds.GramStore(Path(scratch) / "stats")
         what = f"{FILES} files of {ROWS} rows on an object store, {DELAY * 1e3:.0f} ms an answer"
         one_by_one = FILES * DELAY
@@ -97,7 +97,7 @@ def small_files() -> Iterator[Row]:
         ):
             taken, _ = once(read)
             base = "an answer a file, one by one"
-            yield Row(f"{what}: {name}", taken, one_by_one, base, note=f"{asked()} requests")
+            yield Row(f"{what}: {name}", taken, one_by_one, base, note=f"{requests()} requests")
 
 
 PARTS = (small_files,)

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from rows import HEADER, Row
 
-#: How often a subject is measured that other processes disturb.
+#: Most measurements of a subject that other processes disturb.
 TRIES = 3
 
 
@@ -30,30 +30,30 @@ class Section:
 
 
 def main(subjects: Mapping[str, ModuleType], names: Iterable[str], path: Path) -> None:
-    """Measure all and write the page; if there are names, print the parts that have them."""
-    wanted = set(names)
-    parts = {title: [part.__name__ for part in one.PARTS] for title, one in subjects.items()}
-    if unknown := wanted - {*parts, *(name for some in parts.values() for name in some)}:
+    """Measure all and write the page; with names, only print the parts of these names."""
+    selected = set(names)
+    parts = {title: [p.__name__ for p in subject.PARTS] for title, subject in subjects.items()}
+    if unknown := selected - {*parts, *(name for names in parts.values() for name in names)}:
         sys.exit(f"there is no part {sorted(unknown)}; there is {parts}")
     sections = []
     for title, subject in subjects.items():
-        chosen = [one for one in subject.PARTS if not wanted or {title, one.__name__} & wanted]
+        chosen = [p for p in subject.PARTS if not selected or {title, p.__name__} & selected]
         if not chosen:
             continue
         lead = (subject.__doc__ or "").splitlines()[0]
-        for left in reversed(range(1 if wanted else TRIES)):
-            before = idle.settled(1 if wanted else idle.PATIENCE)
-            _judge(before, f"before {title!r}", bool(wanted), path)
+        for tries_left in reversed(range(1 if selected else TRIES)):
+            before = idle.settled(1 if selected else idle.PATIENCE)
+            _judge(before, f"before {title!r}", bool(selected), path)
             print(f"\n## {title}\n\n{HEADER}", flush=True)
             since = idle.reading()
             rows = _measured(chosen)
-            meanwhile = idle.others(since, idle.reading())
-            if meanwhile <= idle.LIMIT or not left:
+            meanwhile = idle.foreign_share(since, idle.reading())
+            if meanwhile <= idle.LIMIT or not tries_left:
                 break
             print(f"{_taken(meanwhile)} during {title!r}: it is measured again", flush=True)
-        _judge(meanwhile, f"during {title!r}", bool(wanted), path)
+        _judge(meanwhile, f"during {title!r}", bool(selected), path)
         sections.append(Section(title, lead, rows, before, meanwhile))
-    if not wanted:
+    if not selected:
         path.write_text(written(sections))
 
 
@@ -70,10 +70,10 @@ def _measured(parts: Iterable[Callable[[], Iterable[Row]]]) -> tuple[Row, ...]:
 def _judge(share: float, when: str, is_print: bool, path: Path) -> None:
     """Warn of a busy machine, or end before its figures are kept."""
     if share > idle.LIMIT:
-        told = f"{_taken(share)} {when}, more than {_percent(idle.LIMIT)}"
+        message = f"{_taken(share)} {when}, more than {_percent(idle.LIMIT)}"
         if not is_print:
-            sys.exit(f"{told}: {path.name} is not written")
-        print(f"warning: {told}: these figures say little", file=sys.stderr, flush=True)
+            sys.exit(f"{message}: {path.name} is not written")
+        print(f"warning: {message}: these figures say little", file=sys.stderr, flush=True)
 
 
 def written(sections: list[Section]) -> str:

@@ -1,6 +1,6 @@
-"""How near a linear model with products of its sources comes to a boosted one at equal cost.
+"""Compare a linear model with products of its sources to a boosted one at equal cost.
 
-Half of 40,000 flights fit, the other half judge: ``python bench/pairs.py``. The figures stand in
+Half of 40,000 flights fit, the other half judge: ``python bench/pairs.py``. The figures are in
 `docs/guides/buy-sources-for-any-model.md`.
 """
 
@@ -31,16 +31,16 @@ def main() -> None:
     terms = ds.terms(fitted, interactions=GROUPS)
     groups = {"columns": GROUPS, "products": terms.nested_groups(GROUPS)}
     for budget, sources in BUDGETS.items():
-        found = {
-            name: ds.anytime_sequence(fitted, "arr_delay", own, COSTS, terms=terms)
+        predictions = {
+            name: ds.anytime_sequence(fitted, "arr_delay", members, COSTS, terms=terms)
             .at(budget=budget).predict(judging)
-            for name, own in groups.items()
+            for name, members in groups.items()
         }  # fmt: skip
         columns = [column for name in sources for column in GROUPS[name]]
         boosted = HistGradientBoostingRegressor(max_iter=200, random_state=0)
         boosted.fit(fitted[columns].to_numpy(), fitted["arr_delay"].to_numpy())
-        found["boosted"] = boosted.predict(judging[columns].to_numpy())
-        for name, predicted in found.items():
+        predictions["boosted"] = boosted.predict(judging[columns].to_numpy())
+        for name, predicted in predictions.items():
             r2 = 1.0 - ((y - predicted) ** 2).mean() / y.var(ddof=0)
             print(f"{budget:5} {name:9} {r2:.4f}")
 

@@ -66,11 +66,11 @@ def of_adelie(task: Task, penalties: np.ndarray, tol: float) -> np.ndarray:
     """Return adelie's solver for a covariance; shape (L, D)."""
     import adelie
 
-    found = adelie.solver.gaussian_cov(
+    solution = adelie.solver.gaussian_cov(
         adelie.matrix.dense(task.G, method="cov", n_threads=1), task.c, lmda_path=penalties,
         tol=tol, early_exit=False, n_threads=1, progress_bar=False,
     )  # fmt: skip
-    return found.betas.toarray()
+    return solution.betas.toarray()
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,11 @@ PEERS = (
 
 
 def paths() -> Iterator[Row]:
-    """Measure 100 penalties of the lasso, and what peers that are there take for them."""
+    """Measure 100 penalties of the lasso, and the installed peers on them."""
     for width, smallest in WIDTHS.items():
         task, few = correlated(width), width < 1000
-        own = partial(ds.lasso_path, task.gram, "y", lambda_min_ratio=smallest)
-        path = own()
+        search = partial(ds.lasso_path, task.gram, "y", lambda_min_ratio=smallest)
+        path = search()
         penalties, off = path.penalties[1:], task.violation(path.scaled_coef, path.penalties)
         count = int((path.coef[-1] != 0).sum())
         what = f"lasso at 100 penalties, D = {width}, {count} columns at the last"
@@ -101,14 +101,14 @@ def paths() -> Iterator[Row]:
             if not installed(peer.module):
                 yield skipped(f"{what}, against {peer.module}", f"no {peer.module}")
                 continue
-            # The more exact takes minutes of 2,000 columns.
+            # The more exact tolerance takes minutes for 2,000 columns.
             for tol in peer.tolerances if few else peer.tolerances[:1]:
                 solve = partial(peer.solve, task, penalties, tol)
-                took, other = seconds(own, solve, repeats=3 if few else 1)
+                took, peer_seconds = seconds(search, solve, repeats=3 if few else 1)
                 note = (
                     f"off by {off:.0e}, {peer.module} by {task.violation(solve(), penalties):.0e}"
                 )
-                yield Row(what, took, other, f"{peer.module}, tol {tol:g}", note=note)
+                yield Row(what, took, peer_seconds, f"{peer.module}, tol {tol:g}", note=note)
 
 
 def sparse_groups() -> Iterator[Row]:

@@ -34,10 +34,10 @@ def redundant(numbers: int, themes: int, levels: int) -> pl.DataFrame:
     table = {f"x{j}": X[:, j] for j in range(numbers)}
     for theme in range(themes):
         none = rng.random(n) < 0.1
-        for each in range(3):
+        for number in range(3):
             level = np.where(none, 0, rng.integers(1, levels, n))
             y = y + 0.4 * rng.standard_normal(levels)[level]
-            table[f"theme{theme}_{each}"] = level
+            table[f"theme{theme}_{number}"] = level
     table["near"] = y + 0.5 * rng.standard_normal(n)
     table["y"] = y + 0.3 * rng.standard_normal(n)
     return pl.DataFrame(table)

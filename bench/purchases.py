@@ -18,9 +18,9 @@ KEYS = {"customer": 100_000, "item": 10_000, "hour": 8_760}
 #: Files of 50 columns for each key; a candidate is 5 to 50 columns of one of them.
 FILES, WIDTH = 10, 50
 CANDIDATES = 1000
-#: What the facts have themselves.
+#: The group of the columns of the facts.
 OWN = {"own": ["x0", "x1", "x2", "x3"]}
-#: Candidates for which the join is made, so many of each key; the figure for all is scaled.
+#: Number of candidates of each key that are joined; the figure for all is scaled.
 JOINED = 2
 
 
@@ -38,14 +38,14 @@ def facts() -> Path:
         )
         # Column 0 of file 0 of each key bears on the target.
         for key in KEYS:
-            bears = pl.read_parquet(one(key, 0)).select(key, "z0")
+            bears = pl.read_parquet(key_table(key, 0)).select(key, "z0")
             table = table.join(bears, on=key, how="left", maintain_order="left")
             table = table.with_columns(pl.col("y") + pl.col("z0")).drop("z0")
         table.write_parquet(path, compression="uncompressed", row_group_size=125_000)
     return path
 
 
-def one(key: str, number: int) -> Path:
+def key_table(key: str, number: int) -> Path:
     """Write, unless it is there, a table of one row a key and 50 columns."""
     path = FOLDER / f"{key}-{number}.parquet"
     if not path.exists():
@@ -61,14 +61,14 @@ def candidates(count: int = CANDIDATES) -> dict[str, ds.io.Candidate]:
     """Return tables of 5 to 50 columns by each of the three keys in turn."""
     rng = np.random.default_rng(1)
     names = list(KEYS)
-    found = {}
+    tables = {}
     for number in range(count):
         key = names[number % len(names)]
         width = int(rng.integers(5, WIDTH + 1))
         columns = [f"z{j}" for j in sorted(rng.choice(WIDTH, width, replace=False))]
-        path = str(one(key, number // len(names) % FILES))
-        found[f"t{number}"] = ds.io.Candidate(path, key, float(rng.integers(1, 10)), columns)
-    return found
+        path = str(key_table(key, number // len(names) % FILES))
+        tables[f"t{number}"] = ds.io.Candidate(path, key, float(rng.integers(1, 10)), columns)
+    return tables
 
 
 def bought(steps: int) -> ds.results.Sequence:
@@ -77,13 +77,13 @@ def bought(steps: int) -> ds.results.Sequence:
 
 
 def joined(tables: Mapping[str, ds.io.Candidate]) -> ds.Gram:
-    """Return the Gram of the join with some tables, which DuckDB makes."""
+    """Return the Gram of the join with some tables, made by DuckDB."""
     columns = [
-        f"{at}.{name} AS {at}_{name}" for at, one in tables.items() for name in one.columns or ()
+        f"{at}.{name} AS {at}_{name}" for at, t in tables.items() for name in t.columns or ()
     ]
     joins = [
-        f"LEFT JOIN '{one.table}' {at} ON {at}.{one.key} = f.{one.key}"
-        for at, one in tables.items()
+        f"LEFT JOIN '{table.table}' {at} ON {at}.{table.key} = f.{table.key}"
+        for at, table in tables.items()
     ]
     with duckdb.connect() as con:
         query = f"SELECT y, x0, x1, x2, x3, {', '.join(columns)} FROM '{facts()}' f"
@@ -92,24 +92,24 @@ def joined(tables: Mapping[str, ds.io.Candidate]) -> ds.Gram:
 
 def joined_each(count: int) -> None:
     """Join each of the first candidates."""
-    for name, one in list(candidates().items())[:count]:
-        joined({name: one})
+    for name, table in list(candidates().items())[:count]:
+        joined({name: table})
 
 
 def of_star(width: int) -> dict[str, ds.io.Candidate]:
     """Return a table of some columns for each key."""
     columns = [f"z{j}" for j in range(width)]
-    return {key: ds.io.Candidate(str(one(key, 0)), key, 1.0, columns) for key in KEYS}
+    return {key: ds.io.Candidate(str(key_table(key, 0)), key, 1.0, columns) for key in KEYS}
 
 
 def star_by_keys(width: int) -> ds.results.Sequence:
-    """Take a star of three tables in by sums."""
+    """Add a star of three tables by sums."""
     tables = of_star(width)
     return ds.anytime_tables(facts(), "y", tables, OWN, always=list(tables), max_groups=len(tables))
 
 
 def star() -> Iterator[Row]:
-    """Take a star of three known tables in by sums, and by the Gram of its join."""
+    """Add a star of three tables by sums, and by the Gram of its join."""
     facts()
     for width in (10, WIDTH):
         join = _seconds(f"joined(purchases.of_star({width}))")
@@ -121,12 +121,12 @@ def star() -> Iterator[Row]:
 def purchases() -> Iterator[Row]:
     """Buy one of 1,000 tables and three, beside a join for each."""
     facts(), candidates()
-    some = JOINED * len(KEYS)
-    base = f"a join and its Gram for each, scaled from {some}"
-    each = _seconds(f"joined_each({some})") * CANDIDATES / some
+    n_joined = JOINED * len(KEYS)
+    base = f"a join and its Gram for each, scaled from {n_joined}"
+    joins = _seconds(f"joined_each({n_joined})") * CANDIDATES / n_joined
     what = f"of {CANDIDATES:,} tables of 5 to {WIDTH} columns by 3 keys, {FACTS:,} facts"
-    yield Row(f"the first to buy {what}", _seconds("bought(1)"), each, base)
-    yield Row(f"three to buy {what}", _seconds("bought(3)"), each, base)
+    yield Row(f"the first to buy {what}", _seconds("bought(1)"), joins, base)
+    yield Row(f"three to buy {what}", _seconds("bought(3)"), joins, base)
 
 
 def _seconds(call: str) -> float:

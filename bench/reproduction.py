@@ -42,7 +42,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "reproduction.md"
 
 
 def main() -> None:
-    """Run the parts that are asked for, each of which is kept as soon as it is done."""
+    """Run the parts of the command line; each is written as soon as it is done."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -65,20 +65,20 @@ def main() -> None:
         claims = kept(folder / "claims.csv", framed(study.claims), name, took)
         seconds = claims.unique("part")["seconds"].sum()
         page = options.out.read_text() if options.out.exists() else ""
-        missing = [one for one in PARTS if one not in set(claims["part"])]
+        missing = [part for part in PARTS if part not in set(claims["part"])]
         begin = head(claims, seconds, missing)
         options.out.write_text(begin + written(page, list(PARTS), name, blocks))
         print(f"{name}: {took:.0f} s", flush=True)
 
 
-def kept(path: Path, own: pl.DataFrame, part: str, took: float) -> pl.DataFrame:
-    """Keep the claims of a part beside those of the others, and return all in their order."""
-    own = own.select(pl.lit(part).alias("part"), pl.lit(round(took, 1)).alias("seconds"), pl.all())
-    rows = {part: own}
+def kept(path: Path, new: pl.DataFrame, part: str, took: float) -> pl.DataFrame:
+    """Store the claims of a part beside those of other parts; return all in order."""
+    new = new.select(pl.lit(part).alias("part"), pl.lit(round(took, 1)).alias("seconds"), pl.all())
+    rows = {part: new}
     if path.exists():
-        rows = {**pl.read_csv(path, schema_overrides=own.schema).partition_by(
+        rows = {**pl.read_csv(path, schema_overrides=new.schema).partition_by(
             "part", as_dict=True, include_key=True)}  # fmt: skip
-        rows = {key[0]: each for key, each in rows.items()} | {part: own}
+        rows = {key[0]: claims for key, claims in rows.items()} | {part: new}
     claims = pl.concat([rows[name] for name in PARTS if name in rows])
     claims.write_csv(path)
     return claims

@@ -20,7 +20,7 @@ def resamples() -> Iterator[Row]:
         frame = pl.DataFrame(rng.standard_normal((rows, width)), schema=columns(width))
         parts = ds.gram_by(frame, fold=500)
         halves = ds.io.resample(parts, records=RECORDS, kind="halves")
-        gram, poisson, half, cut, drawn, found = seconds(
+        gram, poisson, half, cut, drawn, sequences = seconds(
             lambda frame=frame: ds.gram(frame),
             lambda frame=frame: ds.io.resample(frame, records=RECORDS, kind="poisson"),
             lambda frame=frame: ds.io.resample(frame, records=RECORDS, kind="halves"),
@@ -34,7 +34,7 @@ def resamples() -> Iterator[Row]:
         yield Row(f"{what} of {table}, halves, one scan", half, gram, "gram")
         yield Row(f"{table} cut into 500 parts", cut, gram, "gram")
         yield Row(f"{what} of 500 parts, {table}", drawn, gram, "gram")
-        yield Row(f"sequences of {what}, {width - 1} groups", found, gram, "gram")
+        yield Row(f"sequences of {what}, {width - 1} groups", sequences, gram, "gram")
 
 
 PARTS = (resamples,)

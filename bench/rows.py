@@ -1,4 +1,4 @@
-"""A measurement beside its base, and the one form in which a page shows it."""
+"""A measurement beside its base, and its line on a page."""
 
 import math
 from dataclasses import dataclass
@@ -46,19 +46,19 @@ class Row:
         return f"| {' | '.join(cells)} |"
 
     def _to_reach(self) -> str:
-        asked = []
+        bars = []
         if self.most is not None:
-            asked.append((self.ratio, self.most, f"<= {self.most:g}x"))
+            bars.append((self.ratio, self.most, f"<= {self.most:g}x"))
         if self.limit is not None:
-            asked.append((self.value, self.limit, f"<= {self.limit:g} {self.unit}"))
+            bars.append((self.value, self.limit, f"<= {self.limit:g} {self.unit}"))
         return ", ".join(
-            f"{bar}: missed" if found is not None and found > most else bar
-            for found, most, bar in asked
+            f"{bar}: missed" if reached is not None and reached > most else bar
+            for reached, most, bar in bars
         )
 
 
 def skipped(what: str, reason: str) -> Row:
-    """Return the row of what this machine cannot measure."""
+    """Return the row of a measurement that this machine cannot make."""
     return Row(what, None, note=f"skipped: {reason}")
 
 

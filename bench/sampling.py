@@ -16,10 +16,10 @@ def linear() -> Iterator[Row]:
     gram, _ = problem(2000, 2000)
     k = 200
     chosen, best = ds.dash(gram, "y", k=k), ds.greedy(gram, "y", k=k)
-    told = chosen.diagnostics
-    guessed, given, greedy = seconds(
+    run = chosen.diagnostics
+    guessed, with_guess, greedy = seconds(
         lambda: ds.dash(gram, "y", k=k),
-        lambda: ds.dash(gram, "y", k=k, opt=told.opt, alpha=told.alpha),
+        lambda: ds.dash(gram, "y", k=k, opt=run.opt, alpha=run.alpha),
         lambda: ds.greedy(gram, "y", k=k),
         repeats=3,
     )
@@ -29,9 +29,9 @@ def linear() -> Iterator[Row]:
         f"explained {chosen.explained:.4f}, greedy {best.explained:.4f}, "
         f"top-k {alone.explained:.4f}, random {guess.explained:.4f}"
     )
-    what = f"DASH, {k} of 2,000 columns, {told.rounds} rounds"
+    what = f"DASH, {k} of 2,000 columns, {run.rounds} rounds"
     yield Row(f"{what}, OPT and alpha guessed", guessed, greedy, base, note=explained)
-    yield Row(f"{what}, OPT and alpha given", given, greedy, base)
+    yield Row(f"{what}, OPT and alpha given", with_guess, greedy, base)
 
 
 def designs() -> Iterator[Row]:
@@ -50,8 +50,8 @@ def designs() -> Iterator[Row]:
     best = ds.a_optimal(rows, names, k, scale_rows=True)
     sampled = ds.a_optimal(rows, names, k, scale_rows=True, method="dash")
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    some = unit[rng.choice(n, k, replace=False)]
-    guess = width - np.trace(np.linalg.inv(np.eye(width) + some.T @ some))
+    sample = unit[rng.choice(n, k, replace=False)]
+    guess = width - np.trace(np.linalg.inv(np.eye(width) + sample.T @ sample))
     value = f"value {sampled.value[-1]:.2f}, greedy {best.value[-1]:.2f}, random {guess:.2f}"
     what = "DASH, A-optimal design, 100 of 1,024 rows of 256 correlated columns"
     yield Row(what, dash, greedy, "greedy", note=value)

@@ -53,7 +53,7 @@ FOLDS = KFold(3, shuffle=True, random_state=0)
 
 @dataclass(frozen=True)
 class Data:
-    """A table: groups bought together, and what each costs."""
+    """A table with groups of columns that are bought together, and their costs."""
 
     name: str
     X: pd.DataFrame
@@ -64,13 +64,13 @@ class Data:
 
 
 def data_sets() -> list[Data]:
-    """Return the tables; a score of classes is the r2 of 0 and 1, so that all are alike."""
+    """Return the tables; classes are 0 and 1, so that r2 is the score of all tables."""
     from mlxtend.data import boston_housing_data
     from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
     from statsmodels.datasets import anes96, fair
 
     rng = np.random.default_rng(0)
-    found = []
+    tables = []
 
     def add(
         name: str, X: Any, y: Any, groups: Any = None, costs: Any = None, most: int = 6
@@ -81,7 +81,7 @@ def data_sets() -> list[Data]:
         groups = groups or {column: [column] for column in X.columns}
         costs = costs or dict(zip(groups, np.round(rng.uniform(1, 5, len(groups)), 1), strict=True))
         y = np.asarray(y, dtype=float)[at]
-        found.append(Data(name, X.iloc[at].reset_index(drop=True), y, groups, costs, most))
+        tables.append(Data(name, X.iloc[at].reset_index(drop=True), y, groups, costs, most))
 
     cancer = load_breast_cancer(as_frame=True)
     kinds = sorted({name.removeprefix("mean ").removesuffix(" error").removeprefix("worst ")
@@ -105,13 +105,13 @@ def data_sets() -> list[Data]:
     sources = {}
     for group, names in flights_data.GROUPS.items():
         starts = tuple(name.removesuffix("*") for name in names)
-        sources[group] = [one for one in table.columns if one.startswith(starts)]
-    columns = [name for own in sources.values() for name in own]
+        sources[group] = [name for name in table.columns if name.startswith(starts)]
+    columns = [name for names in sources.values() for name in names]
     add("flights", table[columns], table["arr_delay"], sources, costs=flights_data.COSTS)
     signs = rng.normal(size=(1500, 8))
     target = np.sign(signs[:, 0] * signs[:, 1]) + 0.5 * signs[:, 2] + 0.3 * rng.normal(size=1500)
     add("made up: a product", signs, target, most=4)
-    return found
+    return tables
 
 
 def split(data: Data) -> tuple[Any, Any, Any, Any]:
@@ -120,7 +120,7 @@ def split(data: Data) -> tuple[Any, Any, Any, Any]:
 
 
 def held_out(data: Data, columns: list[str]) -> float:
-    """Return the r2 on the rows that judge, of a model of some columns."""
+    """Return the r2 of a model of some columns on the rows that judge."""
     X, T, y, t = split(data)
     if not columns:
         return 0.0
@@ -143,7 +143,7 @@ def area(seq: Any, heights: np.ndarray, top: float, cost: float) -> float:
 
 
 def shortlist() -> None:
-    """Print what each share asks, and what it reaches."""
+    """Print the queries of each share, and the score that it reaches."""
     print("| data | groups | share | queries | r2 by folds | r2 held out | area, held out |")
     print("|---|---|---|---|---|---|---|")
     named = {share: "none" if share is None else f"{share:g}" for share in SHARES}
@@ -166,10 +166,10 @@ def shortlist() -> None:
     print("\n| share | queries, median share of all | r2 by folds, worst | area, worst change |")
     print("|---|---|---|---|")
     for share, rows in lost.items():
-        asked, fell, areas = (np.array(one) for one in zip(*rows, strict=True))
-        base = np.array([one[2] for one in lost[None]])
+        queries, changes, areas = (np.array(column) for column in zip(*rows, strict=True))
+        base = np.array([row[2] for row in lost[None]])
         print(
-            f"| {named[share]} | {np.median(asked):.2f} | {fell.min():+.4f} | "
+            f"| {named[share]} | {np.median(queries):.2f} | {changes.min():+.4f} | "
             f"{(areas - base).min():+.4f} |"
         )
 
@@ -177,10 +177,10 @@ def shortlist() -> None:
 def cegb(data: Data, workers: int, limit: float) -> list[str]:
     """Return the columns of LightGBM's cost-efficient boosting, the best by folds within a cost.
 
-    A column pays the cost of its group when trees first use it: groups are not known there.
+    A column pays the cost of its group when trees first use it, as CEGB has no groups.
     """
     X, _, y, _ = split(data)
-    cost_of = {column: data.costs[name] for name, own in data.groups.items() for column in own}
+    cost_of = {column: data.costs[name] for name, names in data.groups.items() for column in names}
     best: tuple[float, list[str]] = (-np.inf, [])
     for share in CEGB_SHARES:
         model = clone(MODEL).set_params(
@@ -196,8 +196,8 @@ def cegb(data: Data, workers: int, limit: float) -> list[str]:
 
 
 def cost_of_all(data: Data, columns: list[str]) -> float:
-    """Return what the groups of some columns cost."""
-    return sum(data.costs[one] for one, own in data.groups.items() if set(own) & set(columns))
+    """Return the cost of the groups of some columns."""
+    return sum(data.costs[g] for g, names in data.groups.items() if set(names) & set(columns))
 
 
 def choices(data: Data, size: int, cost: float) -> dict[str, tuple[int, Any]]:
@@ -206,40 +206,40 @@ def choices(data: Data, size: int, cost: float) -> dict[str, tuple[int, Any]]:
 
     X, _, y, _ = split(data)
     names, wide = list(X.columns), X.shape[1]
-    members = [[names.index(one) for one in own] for own in data.groups.values()]
+    members = [[names.index(name) for name in group] for group in data.groups.values()]
     n_folds = FOLDS.get_n_splits()
     steps = n_folds * sum(len(members) - step for step in range(size))
 
     def grouped(workers: int) -> list[str]:
-        found = Grouped(MODEL, k_features=size, cv=list(FOLDS.split(X)), scoring="r2",
+        selector = Grouped(MODEL, k_features=size, cv=list(FOLDS.split(X)), scoring="r2",
                         feature_groups=members, n_jobs=workers).fit(X.to_numpy(), y)  # fmt: skip
-        return [names[at] for at in found.k_feature_idx_]
+        return [names[at] for at in selector.k_feature_idx_]
 
     def single(workers: int) -> list[str]:
-        found = SequentialFeatureSelector(MODEL, n_features_to_select=size, cv=FOLDS,
+        selector = SequentialFeatureSelector(MODEL, n_features_to_select=size, cv=FOLDS,
                                           scoring="r2", n_jobs=workers).fit(X, y)  # fmt: skip
-        return list(X.columns[found.get_support()])
+        return list(X.columns[selector.get_support()])
 
     def eliminated(workers: int) -> list[str]:
-        found = RFECV(MODEL, step=1, cv=FOLDS, scoring="r2", n_jobs=workers).fit(X, y)
-        return list(X.columns[found.support_])
+        selector = RFECV(MODEL, step=1, cv=FOLDS, scoring="r2", n_jobs=workers).fit(X, y)
+        return list(X.columns[selector.support_])
 
-    found = {"mlxtend, feature_groups": (steps, grouped)}
-    if all(len(own) == 1 for own in members):
-        found["SequentialFeatureSelector"] = steps, single
-    found["RFECV"] = (n_folds + 1) * wide, eliminated
+    selectors = {"mlxtend, feature_groups": (steps, grouped)}
+    if all(len(group) == 1 for group in members):
+        selectors["SequentialFeatureSelector"] = steps, single
+    selectors["RFECV"] = (n_folds + 1) * wide, eliminated
     if type(MODEL).__name__ == "LGBMRegressor":
         fits = (n_folds + 1) * len(CEGB_SHARES)
-        found["LightGBM, CEGB"] = fits, partial(cegb, data, limit=cost)
-    return found
+        selectors["LightGBM, CEGB"] = fits, partial(cegb, data, limit=cost)
+    return selectors
 
 
 def table_row(
     data: Data, whole: Any, name: str, fits: int, seconds: list[float], columns: list[str]
 ) -> None:
-    """Print what a selector chose."""
+    """Print the choice of a selector."""
     cost = cost_of_all(data, columns)
-    taken = sum(bool(set(own) & set(columns)) for own in data.groups.values())
+    taken = sum(bool(set(names) & set(columns)) for names in data.groups.values())
     print(
         f"| {data.name} | {name} | {taken} | {fits} | {seconds[0]:.1f} | {seconds[1]:.1f} | "
         f"{cost:.1f} | {held_out(data, columns):.4f} | "
@@ -248,7 +248,7 @@ def table_row(
 
 
 def peers() -> None:
-    """Print what other selectors choose, on the same folds, and what the sequence has for its cost.
+    """Print the choices of other selectors on the same folds, and the sequence at their cost.
 
     `anytime_sequence` and the sequential selectors choose equally many groups; CEGB is given what
     the first of them spends.
@@ -259,9 +259,9 @@ def peers() -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|")
     with ProcessPoolExecutor(2) as pool:
-        # Workers that have started already.
+        # Start the workers before the clock.
         list(pool.map(abs, range(2)))
-        Parallel(2)(delayed(abs)(one) for one in range(2))
+        Parallel(2)(delayed(abs)(number) for number in range(2))
         for data in data_sets():
             size = min(4, data.most)
             score = score_of(data)
@@ -272,10 +272,10 @@ def peers() -> None:
                 seconds = []
                 for executor in (None, pool):
                     begin = time.perf_counter()
-                    asked = score_of(data, executor=executor)
-                    seq = ds.anytime_sequence(asked, max_groups=size, shortlist=share)
+                    timed_score = score_of(data, executor=executor)
+                    seq = ds.anytime_sequence(timed_score, max_groups=size, shortlist=share)
                     seconds.append(time.perf_counter() - begin)
-                row(name, FOLDS.get_n_splits() * asked.queries, seconds, seq.at().columns)
+                row(name, FOLDS.get_n_splits() * timed_score.queries, seconds, seq.at().columns)
             cost = float(whole.spent[size])
             for name, (fits, choose) in choices(data, size, cost).items():
                 seconds = []

@@ -34,19 +34,19 @@ def responses() -> Iterator[Row]:
     more = ds.Gram(
         names, gram.rows, 0, gram.weight, np.zeros(len(names)), maps.T @ gram.comoment @ maps
     )
-    several, one = seconds(
+    several, single = seconds(
         lambda: ds.anytime_sequence(more, ["y", *extra], groups),
         lambda: ds.anytime_sequence(gram, "y", groups),
     )
     what = f"full fr sequence for {count} responses, D = {width} in 100 groups"
-    yield Row(what, several, one, "one response", most=3.0)
+    yield Row(what, several, single, "one response", most=3.0)
 
 
 def certificates() -> Iterator[Row]:
     """Measure the bounds at every step of a sequence."""
     gram, groups = problem(500, 100)
-    found = ds.anytime_sequence(gram, "y", groups)
-    search, bounds = seconds(lambda: ds.anytime_sequence(gram, "y", groups), found.certificate)
+    sequence = ds.anytime_sequence(gram, "y", groups)
+    search, bounds = seconds(lambda: ds.anytime_sequence(gram, "y", groups), sequence.certificate)
     what = "certificate at 101 budgets, D = 500 in 100 groups"
     yield Row(what, bounds, search, "the sequence", most=3.0)
 

@@ -71,8 +71,8 @@ def _row(names: list[str]) -> str:
 
 def records(count: int, width: int) -> pl.DataFrame:
     """Return `count` Gram records of `width` features and a target, of random rows."""
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((3 * width + 20, width + 1, min(count, 1000)))
+    shape = (3 * width + 20, width + 1, min(count, 1000))
+    rows = np.random.default_rng(0).standard_normal(shape)
     rows[:, -1] += rows[:, :-1].sum(axis=1)
     rows -= rows.mean(axis=0)
     names, n = [*columns(width), "y"], len(rows)
@@ -81,8 +81,8 @@ def records(count: int, width: int) -> pl.DataFrame:
         ds.Gram(names, n, 0, float(n), mean, rows[:, :, k].T @ rows[:, :, k]).to_arrow()
         for k in range(rows.shape[2])
     ]
-    few = pa.concat_arrays(grams)
-    return pl.DataFrame({"gram": pl.Series(few.take(pa.array(np.arange(count) % len(few))))})
+    distinct = pa.concat_arrays(grams)
+    return pl.DataFrame({"gram": distinct.take(pa.array(np.arange(count) % len(distinct)))})
 
 
 def many_records() -> Iterator[Row]:
@@ -93,14 +93,14 @@ def many_records() -> Iterator[Row]:
         con.execute("CREATE TABLE records AS SELECT * FROM frame")
         query = "SELECT count(len(anytime_sequence(gram, 'y'))) FROM records"
         alone = [ds.Gram.from_struct(record) for record in frame["gram"][:100].to_list()]
-        *doors, one = seconds(
+        *doors, alone_seconds = seconds(
             lambda frame=frame: ds.anytime_sequence_by(frame, "y"),
             lambda frame=frame: frame.select(pl.col("gram").dbselect.anytime_sequence("y")),
             lambda con=con, query=query: con.execute(query).fetchall(),
             lambda alone=alone: [ds.anytime_sequence(gram, "y") for gram in alone],
             repeats=3,
         )
-        base = one * count / len(alone)
+        base = alone_seconds * count / len(alone)
         for door, time in zip(("Python", "Polars", "SQL"), doors, strict=True):
             what = f"sequences of {count:,} ready grams x {width} features, {door}"
             yield Row(what, time, base, "one by one, scaled from 100", limit=3.0)

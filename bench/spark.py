@@ -72,10 +72,10 @@ def tasks() -> Iterator[Row]:
         "LinearRegression, normal": lambda: least_squares.fit(vectors),
     }
     clocks = {"processor": processor, "wall": time.perf_counter}
-    found = spent(*works.values(), clocks=tuple(clocks.values()), repeats=3)
-    _, *other = works
-    for clock, (base, *times) in zip(clocks, found, strict=True):
-        for work, took in zip(other, times, strict=True):
+    medians = spent(*works.values(), clocks=tuple(clocks.values()), repeats=3)
+    _, *others = works
+    for clock, (base, *times) in zip(clocks, medians, strict=True):
+        for work, took in zip(others, times, strict=True):
             most = BARS.get(work) if clock == "processor" else None
             what = f"{ROWS // 10**6}M x {WIDTH}, {clock}: {work}"
             yield Row(what, took, base, "sum() in Spark", most=most)
@@ -93,7 +93,7 @@ def states() -> Iterator[Row]:
         plan.merge([part])
         start = time.process_time()
         plan.merge([part] * MERGES)
-        each, size = (time.process_time() - start) / MERGES, len(part)
+        merge_seconds, size = (time.process_time() - start) / MERGES, len(part)
         stages = merging(size)
         last = stages[-1] if stages else TASKS
         yield Row(
@@ -103,7 +103,7 @@ def states() -> Iterator[Row]:
             "all their states",
             unit="MB",
             limit=256.0,
-            note=f"{1e3 * last * each:.0f} ms to merge; merging tasks {stages}",
+            note=f"{1e3 * last * merge_seconds:.0f} ms to merge; merging tasks {stages}",
         )
 
 

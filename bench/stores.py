@@ -91,7 +91,7 @@ def _of_rows(store: ds.GramStore) -> Iterator[Row]:
     )
     changed = pl.when(pl.col("day") < FIRST + timedelta(days=3)).then(pl.col("x0") + 1)
     tables = [table.with_columns(changed.otherwise("x0").alias("x0")), table]
-    redone = median(once(partial(store.refresh, each))[0] for each in tables * 2)
+    redone = median(once(partial(store.refresh, changed))[0] for changed in tables * 2)
     what = "the same table without files, Polars"
     yield Row(f"{what}: nothing has changed", nothing, floor, "sum()", limit=0.2)
     yield Row(f"{what}: three changed days", redone, floor, "sum()", limit=0.6)

@@ -16,7 +16,7 @@ def projections() -> Iterator[Row]:
     for p, groups, entries, bar in ((5_000_000, 20, 100, 0.5), (1_000_000, 60, 1200, 3.0)):
         v, labels = rng.standard_normal(p), np.repeat(np.arange(100), p // 100)
         shuffled = rng.permutation(labels)
-        largest, *found = seconds(
+        largest, *times = seconds(
             lambda v=v, k=entries: np.argpartition(abs(v), len(v) - k),
             *(
                 lambda by=by, v=v, k=entries, j=groups: ds.reference.sght_project(v, by, k, j)
@@ -26,7 +26,7 @@ def projections() -> Iterator[Row]:
         table = ds.reference.sght_table(v, labels, entries, groups)
         note = f"table of choices {table.choices.nbytes / 1e6:.1f} MB"
         what = f"sght_project, p = {p:,} in 100 groups, {groups} groups, {entries} entries"
-        for time, order in zip(found, ("sorted", "shuffled"), strict=True):
+        for time, order in zip(times, ("sorted", "shuffled"), strict=True):
             base = "argpartition of all"
             yield Row(f"{what}, labels {order}", time, largest, base, limit=bar, note=note)
 
@@ -38,9 +38,9 @@ def limits() -> Iterator[Row]:
     names = [name for name in table.columns if name.startswith("theme")]
     folds = ds.gram_by(table, fold=5, categories=names)
     forward, _ = once(lambda: ds.cross_validate(folds, "y"))
-    found, _ = once(lambda: ds.cross_validate(folds, "y", "sght", grid))
+    took, _ = once(lambda: ds.cross_validate(folds, "y", "sght", grid))
     what = f"6 pairs of limits in 5 folds, D = {len(folds['gram'][0]['columns']) - 1}"
-    yield Row(what, found, forward, "a forward search in 5 folds")
+    yield Row(what, took, forward, "a forward search in 5 folds")
 
 
 #: A descent on the Gram of `{p}` columns, which are normal numbers in groups of 100.

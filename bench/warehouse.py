@@ -43,7 +43,7 @@ def push_down() -> Iterator[Row]:
                 with warehouse.connection.begin() as cursor:
                     cursor.execute(query).fetchone()
 
-            plain, *found = seconds(
+            plain, *times = seconds(
                 floor,
                 lambda table=table, names=names: ds.gram(table, names),
                 lambda table=table, names=names: ds.gram_by(table, ["k"], names),
@@ -51,7 +51,7 @@ def push_down() -> Iterator[Row]:
                 repeats=3,
             )
             works = ("ds.gram summed there", "ds.gram_by of 100 keys", "ds.gram of rows pulled")
-            for work, took in zip(works, found, strict=True):
+            for work, took in zip(works, times, strict=True):
                 what = f"PostgreSQL through ibis, {rows:,} x {width}: {work}"
                 yield Row(what, took, plain, "sum()")
 

@@ -1,9 +1,8 @@
 """Searches of tables too wide for a Gram, against a scan's floor and libraries in memory.
 
-Each job runs in a process of its own, data of the libraries loaded before the clock starts and
-dbselect's read from the file. Where the question is the same, so must the columns be: of
-scikit-learn's orthogonal matching pursuit those of rule ``omp``, of fastcan those of rule ``fr``,
-in order. abess minimises over sets.
+Each job runs in a process of its own; libraries load their data before the clock starts, dbselect
+reads the file. scikit-learn's orthogonal matching pursuit must give the set of rule ``omp``, and
+fastcan those of rule ``fr`` in order. abess minimises over sets.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -65,7 +64,7 @@ def sparse_table() -> Path:
 
 
 def level_table() -> Path:
-    """Write, unless it is there, numbers beside a text of very many levels that moves them all."""
+    """Write, unless it is there, numbers and a text of very many levels that shifts them all."""
     rows, levels, width = LEVELED
     path = FOLDER / f"wide-{rows}x{width}-{levels}-levels.parquet"
     numbers = [f"x{j}" for j in range(width)]
@@ -111,8 +110,8 @@ def floor(path: Path) -> Callable[[], dict]:
 
 def level_floor(path: Path) -> Callable[[], dict]:
     """Sum the numbers and count the texts, in the engine that reads the file."""
-    asked = pl.scan_parquet(path).select(pl.exclude("user").sum(), pl.col("user").count())
-    return lambda: {"sum": asked.collect(engine="streaming").row(0)}
+    query = pl.scan_parquet(path).select(pl.exclude("user").sum(), pl.col("user").count())
+    return lambda: {"sum": query.collect(engine="streaming").row(0)}
 
 
 def by_levels(path: Path) -> Callable[[], dict]:
@@ -122,16 +121,16 @@ def by_levels(path: Path) -> Callable[[], dict]:
     groups = {name: [name] for name in pl.scan_parquet(path).collect_schema() if name != "y"}
 
     def run() -> dict:
-        found = ds.anytime_sequence(path, "y", groups, gram="lazy")
-        own = found.at().coefficients
-        coef = {name: own[name] for name in groups if name != "user"}
-        return {"coef": coef, "scans": found.scans, "fetched": found.rows_fetched}
+        sequence = ds.anytime_sequence(path, "y", groups, gram="lazy")
+        coefficients = sequence.at().coefficients
+        coef = {name: coefficients[name] for name in groups if name != "user"}
+        return {"coef": coef, "scans": sequence.scans, "fetched": sequence.rows_fetched}
 
     return run
 
 
 def demeaned(path: Path) -> Callable[[], dict]:
-    """Fit one model of all columns in memory: of numbers around their means by level."""
+    """Fit one model of all columns in memory, on numbers centred by level."""
     table = pl.read_parquet(path)
 
     def run() -> dict:
@@ -156,12 +155,12 @@ def search(rule: str, **options: int) -> Callable[[Path], Callable[[], dict]]:
             groups = {f"x[{j}]": [f"x[{j}]"] for j in range(1, names.size + 1)}
 
         def run() -> dict:
-            found = ds.anytime_sequence(
+            sequence = ds.anytime_sequence(
                 path, "y", groups, rule=rule, max_groups=PICKS, gram="lazy", **options
             )
             first = 0 if groups is None else 1
-            order = [int(name[2:-1]) - first for name in found.groups.names]
-            return {"order": order, "scans": found.scans, "fetched": found.rows_fetched}
+            order = [int(name[2:-1]) - first for name in sequence.groups.names]
+            return {"order": order, "scans": sequence.scans, "fetched": sequence.rows_fetched}
 
         return run
 
@@ -185,7 +184,7 @@ def sklearn(path: Path) -> Callable[[], dict]:
     y = y - y.mean()
 
     def run() -> dict:
-        # Of a path it would hold D times D coefficients.
+        # With a path it would hold D times D coefficients.
         coef = orthogonal_mp(X, y, n_nonzero_coefs=PICKS, precompute=False)
         return {"set": np.flatnonzero(coef).tolist()}
 
@@ -193,7 +192,7 @@ def sklearn(path: Path) -> Callable[[], dict]:
 
 
 def fastcan(path: Path) -> Callable[[], dict]:
-    """Run forward selection by the canonical correlation, which of one target is that by r2."""
+    """Run forward selection by the canonical correlation, for one target the same as by r2."""
     from fastcan import FastCan
 
     X, y = _in_memory(path)
@@ -201,7 +200,7 @@ def fastcan(path: Path) -> Callable[[], dict]:
 
 
 def abess(path: Path) -> Callable[[], dict]:
-    """Find the best set of so many columns by splicing."""
+    """Select `PICKS` columns by splicing."""
     from abess import LinearRegression
 
     X, y = _in_memory(path)
@@ -226,13 +225,13 @@ JOBS = {
 def measured(job: str, path: Path) -> Apart:
     """Return what a job took in a process of its own, its data loaded before."""
     return apart(
-        "found = job()", f"import wide; job = wide.JOBS[{job!r}](wide.Path({str(path)!r}))"
+        "result = job()", f"import wide; job = wide.JOBS[{job!r}](wide.Path({str(path)!r}))"
     )
 
 
 def a_scan(what: str, search: Apart, base: float, of: str) -> Row:
     """Return the row of a search, whose time is shared among its scans."""
-    scans = search.found["scans"]
+    scans = search.result["scans"]
     note = f"{search.seconds:.1f} s in {scans} scans, {search.megabytes:,.0f} MB"
     return Row(f"{what}: a scan", search.seconds / scans, base, of, note=note)
 
@@ -241,15 +240,16 @@ def dense() -> Iterator[Row]:
     """Search 20,000 and 100,000 columns in a fixed-size list; beside it, libraries in memory."""
     for width, rows in DENSE.items():
         path, what = dense_table(width), f"{PICKS} of {rows:,} x {width:,} dense"
-        own = yield from searched(what, path, ("rule omp", "rule fr", "rule fr, screened to 1,000"))
+        rules = ("rule omp", "rule fr", "rule fr, screened to 1,000")
+        runs = yield from searched(what, path, rules)
         for name, rule in (("sklearn", "rule omp"), ("fastcan", "rule fr"), ("abess", "rule fr")):
             if not installed(name):
                 yield skipped(f"{what}, {name} in memory", f"no {name}")
                 continue
-            rival, order = measured(name, path), own[rule].found["order"]
-            same = rival.found in ({"order": order}, {"set": sorted(order)})
+            rival, order = measured(name, path), runs[rule].result["order"]
+            same = rival.result in ({"order": order}, {"set": sorted(order)})
             note = f"{'the same' if same else 'other'} columns, {rival.megabytes:,.0f} MB"
-            base = own[rule].seconds
+            base = runs[rule].seconds
             yield Row(f"{what}, {name} in memory", rival.seconds, base, rule, note=note)
 
 
@@ -264,24 +264,24 @@ def searched(
     what: str, path: Path, jobs: tuple[str, ...]
 ) -> Generator[Row, None, dict[str, Apart]]:
     """Yield the scans of searches beside their floor; return the searches."""
-    base, found = measured("floor", path).seconds, {}
+    base, runs = measured("floor", path).seconds, {}
     for job in jobs:
-        found[job] = measured(job, path)
-        yield a_scan(f"{what}, {job}", found[job], base, "sum of the column in Polars")
-    return found
+        runs[job] = measured(job, path)
+        yield a_scan(f"{what}, {job}", runs[job], base, "sum of the column in Polars")
+    return runs
 
 
 def leveled() -> Iterator[Row]:
     """Search 100,000 levels of a text as one group."""
     rows, levels, width = LEVELED
     what, path = f"{rows:,} x {width} and a text of {levels:,} levels", level_table()
-    base, found, one = (measured(job, path) for job in ("level_floor", "by_levels", "demeaned"))
-    gap = max(abs(found.found["coef"][name] - x) for name, x in one.found["coef"].items())
+    base, sequence, single = (measured(j, path) for j in ("level_floor", "by_levels", "demeaned"))
+    gap = max(abs(sequence.result["coef"][name] - x) for name, x in single.result["coef"].items())
     of = "sums of the numbers and a count in Polars"
-    yield a_scan(f"{what}, all {width + 1} groups", found, base.seconds, of)
-    note = f"coefficients differ by {gap:.0e}, {one.megabytes:,.0f} MB"
+    yield a_scan(f"{what}, all {width + 1} groups", sequence, base.seconds, of)
+    note = f"coefficients differ by {gap:.0e}, {single.megabytes:,.0f} MB"
     model = f"{what}, one model demeaned by Polars in memory"
-    yield Row(model, one.seconds, found.seconds, "the sequence", note=note)
+    yield Row(model, single.seconds, sequence.seconds, "the sequence", note=note)
 
 
 PARTS = (dense, entered, leveled)

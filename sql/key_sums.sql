@@ -4,7 +4,7 @@
 -- the groups of a query: SELECT key_sums({'shop': shop}, g) FROM (SELECT shop, gram(...) AS g
 -- FROM facts GROUP BY shop).
 --
---   key     STRUCT of the fields of the key, under the names that the facts have
+--   key     STRUCT of the fields of the key, with their names in the facts
 --   record  Gram record of the rows of that key
 --
 -- Returns a LIST of STRUCT(key, gram); NULL without rows. A record holds d^2 / 2 doubles for d

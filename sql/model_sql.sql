@@ -1,15 +1,15 @@
 -- model_sql(model, budget := NULL, handle_unknown := 'unavailable')
 --
--- The prediction of a model as the text of an SQL expression over the columns of the raw table:
--- a view of it works where the extension is not installed.
+-- The prediction of a model as the text of an SQL expression over the columns of the raw table.
+-- A view with it works without the extension.
 --
 --   model            as in predict
---   budget           of sequences: the prefix to write, in the unit of the costs; NULL: the last;
+--   budget           for sequences: selects the prefix, in the unit of the costs; NULL: the last;
 --                    or a STRUCT of options, as in predict
 --   handle_unknown   as in predict
 --
--- Returns VARCHAR, of families the mean; NULL if the sequence is empty. Curves and entries, which only Python makes, are
--- an error.
+-- Returns VARCHAR, for families the mean; NULL if the sequence is empty. Curves and entries, which
+-- only Python makes, are an error.
 CREATE OR REPLACE TEMP MACRO model_sql(
     model,
     budget := NULL,

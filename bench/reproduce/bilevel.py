@@ -80,7 +80,7 @@ def simulated(seed: int, per_group: int, noise: float = NOISE) -> Grouped:
 
 
 def cubic(seed: int) -> Grouped:
-    """Return half of Boston Housing to train on, every feature with its square and cube."""
+    """Return half of Boston Housing to train on, with squares and cubes of all features."""
     X, y = boston_housing_data()
     columns = (X[:, :, None] ** [1, 2, 3]).reshape(len(y), -1)
     order = np.random.default_rng(seed).permutation(len(y))
@@ -95,9 +95,9 @@ def greedy_path(data: Grouped, sizes: list[int], alone: bool) -> Callable[..., P
     def path(X: np.ndarray, y: np.ndarray) -> Path:
         gram = ds.gram(np.column_stack([X, y]), columns=[*data.names, "y"])
         groups = None if alone else data.groups
-        found = ds.anytime_sequence(gram, "y", groups, rule="omp", max_groups=sizes[-1])
-        most = len(found.steps) - 1
-        return {size: vector(found.at(size=min(size, most)), data.names) for size in sizes}
+        sequence = ds.anytime_sequence(gram, "y", groups, rule="omp", max_groups=sizes[-1])
+        most = len(sequence.steps) - 1
+        return {size: vector(sequence.at(size=min(size, most)), data.names) for size in sizes}
 
     return path
 
@@ -107,8 +107,8 @@ def literal_path(data: Grouped, limits: list[tuple[int, int]]) -> Callable[..., 
 
     def path(X: np.ndarray, y: np.ndarray) -> Path:
         spread = X.std(axis=0)
-        found = descents((X - X.mean(axis=0)) / spread, y - y.mean(), data.sizes, limits)
-        return {pair: x / spread for pair, x in found.items()}
+        solutions = descents((X - X.mean(axis=0)) / spread, y - y.mean(), data.sizes, limits)
+        return {pair: x / spread for pair, x in solutions.items()}
 
     return path
 
@@ -116,12 +116,12 @@ def literal_path(data: Grouped, limits: list[tuple[int, int]]) -> Callable[..., 
 def chosen(data: Grouped, path: Callable[..., Path]) -> dict[str, np.ndarray]:
     """Return the weights that five folds choose: by the least error, and the simplest near it."""
     fold, errors = np.arange(len(data.y)) % FOLDS, []
-    for one in range(FOLDS):
-        held, rest = fold == one, fold != one
+    for held_out_fold in range(FOLDS):
+        is_held, rest = fold == held_out_fold, fold != held_out_fold
         X, y = data.X[rest], data.y[rest]
-        left = data.y[held] - y.mean()
-        centred = data.X[held] - X.mean(axis=0)
-        errors.append([((left - centred @ w) ** 2).mean() for w in path(X, y).values()])
+        residual = data.y[is_held] - y.mean()
+        centred = data.X[is_held] - X.mean(axis=0)
+        errors.append([((residual - centred @ w) ** 2).mean() for w in path(X, y).values()])
     error = np.mean(errors, axis=0)
     best = int(error.argmin())
     within = error[best] + np.std(errors, axis=0, ddof=1)[best] / np.sqrt(FOLDS)
@@ -132,31 +132,31 @@ def chosen(data: Grouped, path: Callable[..., Path]) -> dict[str, np.ndarray]:
 def models(
     data: Grouped, limits: list[tuple[int, int]], columns: list[int], whole: list[int]
 ) -> dict[str, tuple[np.ndarray, float]]:
-    """Return each method's weights, and the seconds that they took."""
+    """Return the weights of each method, and its seconds."""
     limits = sorted(limits)
     searches = {
         "SGHT": literal_path(data, limits),
         "OMP": greedy_path(data, columns, alone=True),
         "gOMP": greedy_path(data, whole, alone=False),
     }
-    found = {}
+    weights = {}
     for method, path in searches.items():
         start = time.perf_counter()
         both = chosen(data, path)
         took = time.perf_counter() - start
-        found |= {method + choice: (w, took) for choice, w in both.items()}
+        weights |= {method + choice: (w, took) for choice, w in both.items()}
     start = time.perf_counter()
     frame = pl.DataFrame(np.column_stack([data.X, data.y]), schema=[*data.names, "y"])
     lasso = sparse_group_lasso(frame, data.groups, FOLDS)
     took = time.perf_counter() - start
-    for choice, own in (("", "best"), (SIMPLEST, "one_standard_error")):
-        w = np.array([lasso[own][0].get(name, 0.0) for name in data.names])
-        found["sgLasso" + choice] = (w, took)
-    return found
+    for choice, rule in (("", "best"), (SIMPLEST, "one_standard_error")):
+        w = np.array([lasso[rule][0].get(name, 0.0) for name in data.names])
+        weights["sgLasso" + choice] = (w, took)
+    return weights
 
 
 def counts(w: np.ndarray, data: Grouped, true: np.ndarray) -> dict[str, float]:
-    """Return how many groups and columns a model has, has for nothing, and misses."""
+    """Return how many groups and columns a model has, has wrongly, and misses."""
     ends = np.cumsum([0, *data.sizes[:-1]])
     figures = {}
     for kind, taken, real in (
@@ -173,8 +173,8 @@ def counts(w: np.ndarray, data: Grouped, true: np.ndarray) -> dict[str, float]:
 
 def error(w: np.ndarray, data: Grouped) -> float:
     """Return the summed squared error on the test rows."""
-    left = data.test_target - data.y.mean() - (data.test_rows - data.X.mean(axis=0)) @ w
-    return float(left @ left)
+    residual = data.test_target - data.y.mean() - (data.test_rows - data.X.mean(axis=0)) @ w
+    return float(residual @ residual)
 
 
 def table_3(study: Study) -> Iterator[str]:
@@ -224,12 +224,12 @@ def table_4(study: Study) -> Iterator[str]:
     for seed in seeds:
         data = cubic(seed)
         everything = ds.gram(np.column_stack([data.X, data.y]), columns=[*data.names, "y"])
-        found = models(data, limits, list(range(1, 21)), list(range(1, 11)))
-        found["all 39 columns"] = (vector(ds.fit(everything, "y"), data.names), 0.0)
-        for method, (w, _) in found.items():
-            own = counts(w, data, np.zeros(len(w), dtype=bool))
-            told = {"groups": own["groups"], "columns": own["columns"]}
-            rows.append({"seed": seed, "method": method, **told, "squared error": error(w, data)})
+        weights = models(data, limits, list(range(1, 21)), list(range(1, 11)))
+        weights["all 39 columns"] = (vector(ds.fit(everything, "y"), data.names), 0.0)
+        for method, (w, _) in weights.items():
+            figures = counts(w, data, np.zeros(len(w), dtype=bool))
+            sizes = {"groups": figures["groups"], "columns": figures["columns"]}
+            rows.append({"seed": seed, "method": method, **sizes, "squared error": error(w, data)})
     runs = pl.DataFrame(rows)
     yield "## SGHT: Boston Housing with squares and cubes (Xiang et al., Table 4)"
     least = runs["squared error"].min()

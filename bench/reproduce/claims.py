@@ -1,9 +1,9 @@
-"""Claims and verdicts: what a paper says, and whether paired differences bear it out.
+"""Claims of papers, and verdicts by paired differences.
 
-A claim is *seen* where the whole 95 % interval of the mean difference has the published sign,
-*contradicted* where all of it has the other, and *undecided* else; what no run was made of is
-*not run*. Differences are paired: both methods answer for the same data. Of fewer than
-`LEAST_RUNS` data sets every claim is undecided, whatever they show.
+A claim is *seen* if the whole 95 % interval of the mean difference has the published sign,
+*contradicted* if all of it has the other sign, and *undecided* otherwise; a claim without runs is
+*not run*. Differences are paired: both methods run on the same data. With fewer than `LEAST_RUNS`
+data sets every claim is undecided.
 """
 
 import itertools
@@ -26,11 +26,11 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, and what was seen of it.
+    """A claim of a paper, and the differences that were observed.
 
     Parameters
     ----------
-    paper, table, claim : what is said, and where
+    paper, table, claim : the source and the claim
     n : data sets
     mean, low, high : of the paired differences, > 0 as published, with their 95 % interval
     """
@@ -54,14 +54,14 @@ class Claim:
 
     @property
     def row(self) -> dict[str, str | int | float]:
-        """All of it, as a row of the file of claims."""
+        """The claim as a row of the file of claims."""
         numbers = {name: float(f"{getattr(self, name):.4g}") for name in ("mean", "low", "high")}
-        told = {"paper": self.paper, "table": self.table, "claim": self.claim}
-        return {**told, "verdict": self.verdict, "n": self.n, **numbers}
+        source = {"paper": self.paper, "table": self.table, "claim": self.claim}
+        return {**source, "verdict": self.verdict, "n": self.n, **numbers}
 
 
 def said(paper: str, table: str, claim: str, margins: npt.ArrayLike) -> Claim:
-    """Return a claim that margins decide: above 0 where a data set bears it out."""
+    """Return a claim with its margins, one per data set, > 0 in favour of the claim."""
     values = np.asarray(margins, dtype=float)
     if not len(values):
         return Claim(paper, table, claim)
@@ -89,7 +89,7 @@ def judged(
     only: Iterable[str] = (),
     measures: Sequence[str] | None = None,
 ) -> list[Claim]:
-    """Return every order that a table prints, judged by runs.
+    """Return the claims of all orders that a table prints, judged by runs.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def judged(
     only : leaves out pairs without one of these methods; default: all pairs
     measures : of the table; default: all
     """
-    found = []
+    claims = []
     wide = {
         measure: runs.pivot("method", index="seed", values=measure, aggregate_function="first")
         for measure in (measures or printed.figures)
@@ -114,8 +114,8 @@ def judged(
             both = columns.select(high, low).drop_nulls().cast(pl.Float64).to_numpy()
             margins = both[:, 0] - both[:, 1]
             margins[np.abs(margins) <= ROUNDING * np.abs(both).max(axis=1)] = 0.0
-        found.append(said(printed.paper, table or printed.table, claim, margins))
-    return found
+        claims.append(said(printed.paper, table or printed.table, claim, margins))
+    return claims
 
 
 def counted(claims: Iterable[Claim] | pl.DataFrame) -> pl.DataFrame:

@@ -36,8 +36,8 @@ GOALS = {10: 0.97, 25: 0.97, 50: 0.99, 75: 0.99, 100: 0.99, 150: 0.99}
 def correlated(rng: np.random.Generator, n: int, width: int, covariance: float) -> np.ndarray:
     """Return normal columns of variance 1, each two of which have one covariance."""
     common = rng.standard_normal((n, 1))
-    own = rng.standard_normal((n, width))
-    return np.sqrt(covariance) * common + np.sqrt(1 - covariance) * own
+    noise = rng.standard_normal((n, width))
+    return np.sqrt(covariance) * common + np.sqrt(1 - covariance) * noise
 
 
 def regression(
@@ -63,51 +63,51 @@ def gram_of(X: np.ndarray, y: np.ndarray) -> ds.Gram:
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """Return what something gives, and the seconds it takes."""
+    """Return the result of a call, and its seconds."""
     start = time.perf_counter()
-    found = work()
-    return found, time.perf_counter() - start
+    result = work()
+    return result, time.perf_counter() - start
 
 
-def row(seed: int, k: int, method: str, found: Any, took: float = 0.0) -> dict[str, Any]:
-    """Return what a method reached, with its adaptive rounds, queries and seconds."""
-    how = found.diagnostics
-    told = {"seed": seed, "k": k, "method": method, "value": how.value, "seconds": took}
-    return {**told, "rounds": how.rounds, "queries": how.queries}
+def row(seed: int, k: int, method: str, selected: Any, took: float = 0.0) -> dict[str, Any]:
+    """Return the value of a method, with its adaptive rounds, queries and seconds."""
+    how = selected.diagnostics
+    figures = {"seed": seed, "k": k, "method": method, "value": how.value, "seconds": took}
+    return {**figures, "rounds": how.rounds, "queries": how.queries}
 
 
 def by_k(runs: pl.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield a row a k: values as shares of greedy's, rounds, queries and seconds."""
     for (k,), part in runs.group_by("k", maintain_order=True):
-        own = {name[0]: each for name, each in part.group_by("method", maintain_order=True)}
-        greedy = own["greedy"]["value"].to_numpy()
+        runs_of = {name[0]: rows for name, rows in part.group_by("method", maintain_order=True)}
+        greedy = runs_of["greedy"]["value"].to_numpy()
         shares = {
-            f"{method} / greedy": spread(own[method]["value"].to_numpy() / greedy)
+            f"{method} / greedy": spread(runs_of[method]["value"].to_numpy() / greedy)
             for method in METHODS
-            if method in own and method != "greedy"
+            if method in runs_of and method != "greedy"
         }
-        both = [own["DASH"], own["greedy"]]
+        both = [runs_of["DASH"], runs_of["greedy"]]
         yield {
             "k": k,
             "greedy": spread(greedy),
             **shares,
             **{
-                name: ", ".join(f"{each[name].median():.3g}" for each in both)
+                name: ", ".join(f"{rows[name].median():.3g}" for rows in both)
                 for name in ("rounds", "queries", "seconds")
             },
         }
 
 
-def claims(runs: pl.DataFrame, where: str, others: list[str]) -> Iterator[Claim]:
-    """Yield what is said of every k: DASH is above others, in fewer rounds, and faster."""
+def claims(runs: pl.DataFrame, where: str, rivals: list[str]) -> Iterator[Claim]:
+    """Yield the claims for every k: DASH is above rivals, in fewer rounds, and faster."""
     for (k,), part in runs.group_by("k", maintain_order=True):
         wide = {
             name: part.pivot("method", index="seed", values=name)
             for name in ("value", "rounds", "seconds")
         }
-        for other in others:
-            margins = wide["value"]["DASH"] - wide["value"][other]
-            yield said(QIAN, where, f"k = {k}: DASH > {other}", margins)
+        for rival in rivals:
+            margins = wide["value"]["DASH"] - wide["value"][rival]
+            yield said(QIAN, where, f"k = {k}: DASH > {rival}", margins)
         fewer = wide["rounds"]["greedy"] / 2 - wide["rounds"]["DASH"]
         yield said(QIAN, where, f"k = {k}: DASH takes less than half of greedy's rounds", fewer)
     twice = wide["seconds"]["greedy"] / wide["seconds"]["DASH"] - 2
@@ -123,7 +123,7 @@ def pictured(study: Study, name: str, words: str, runs: pl.DataFrame) -> str:
 
 
 def linear_run(seed: int, ks: tuple[int, ...]) -> Iterator[dict[str, Any]]:
-    """Yield what every method reaches on one table of D1."""
+    """Yield the value of each method on one table of D1."""
     X, y = regression(seed, D1)
     gram = gram_of(X, y)
     X, y = X - X.mean(axis=0), y - y.mean()
@@ -135,10 +135,10 @@ def linear_run(seed: int, ks: tuple[int, ...]) -> Iterator[dict[str, Any]]:
             yield row(seed, k, method, *timed(partial(work, gram, "y", k=k, seed=seed)))
         yield row(seed, k, "top-k", ds.reference.top_k(gram, "y", k=k))
         yield row(seed, k, "random", ds.reference.random_k(gram, "y", k=k, seed=seed))
-        held = path[:, np.flatnonzero((path != 0).sum(axis=0) <= k)[-1]] != 0
-        fitted = ds.fit(gram, "y", [f"x{j}" for j in np.flatnonzero(held)])
-        told = {"seed": seed, "k": k, "method": "lasso", "value": fitted.r2, "seconds": 0.0}
-        yield {**told, "rounds": 0, "queries": 0}
+        selected = path[:, np.flatnonzero((path != 0).sum(axis=0) <= k)[-1]] != 0
+        fitted = ds.fit(gram, "y", [f"x{j}" for j in np.flatnonzero(selected)])
+        figures = {"seed": seed, "k": k, "method": "lasso", "value": fitted.r2, "seconds": 0.0}
+        yield {**figures, "rounds": 0, "queries": 0}
 
 
 def linear_d1(study: Study) -> Iterator[str]:
@@ -160,22 +160,22 @@ def linear_d1(study: Study) -> Iterator[str]:
     )
     yield table(by_k(runs))
     yield pictured(study, "dash_linear", "R2 by k, D1", runs)
-    found = [*claims(runs, "D1", ["greedy", "top-k", "random", "lasso"])]
+    judged = [*claims(runs, "D1", ["greedy", "top-k", "random", "lasso"])]
     if not study.quick:
         shares = runs.pivot("method", index=["seed", "k"], values="value")
         medians = shares.group_by("k", maintain_order=True).agg(
             (pl.col("DASH") / pl.col("greedy")).median().alias("share")
         )
-        told = ", ".join(f"{one['share']:.3f} at {one['k']} ({GOALS[one['k']]})"
-                         for one in medians.to_dicts())  # fmt: skip
-        yield prose(f"Medians of DASH / greedy, beside this package's goals: {told}.")
-    yield study.judge(*found)
+        text = ", ".join(f"{row['share']:.3f} at {row['k']} ({GOALS[row['k']]})"
+                         for row in medians.to_dicts())  # fmt: skip
+        yield prose(f"Medians of DASH / greedy, beside this package's goals: {text}.")
+    yield study.judge(*judged)
     yield "What dbselect adds to Algorithm 1, by what is left out:"
     yield table(departures(study))
 
 
 def departures(study: Study) -> Iterator[dict[str, str]]:
-    """Yield what DASH reaches without each departure, as a share of greedy."""
+    """Yield the value of DASH without each departure, as a share of greedy."""
     practices = {
         "as it is": PRACTICE,
         "X never starts anew": replace(PRACTICE, restarts=False),
@@ -192,23 +192,23 @@ def departures(study: Study) -> Iterator[dict[str, str]]:
         state = LinearState(linear(gram, "y", names, 0.0), [np.array([j]) for j in range(D1[0])])
         starts[seed] = state, {k: ds.greedy(gram, "y", k=k).explained for k in ks}
     for name, practice in practices.items():
-        told = {"left out": name}
+        figures = {"left out": name}
         for k in ks:
-            found = []
+            results = []
             for seed in seeds:
                 state, greedy = starts[seed]
                 run = best_guess(state, DashSettings(k, seed=seed, practice=practice))
-                held = len(run.objective.held)
-                found.append((run.objective.value / greedy[k], held, len(run.history), run.queries))
-            share, held, rounds, queries = zip(*found, strict=True)
-            told |= {
-                f"k = {k}: DASH / greedy": spread(share), "chosen": spread(held),
+                share, count = run.objective.value / greedy[k], len(run.objective.held)
+                results.append((share, count, len(run.history), run.queries))
+            share, count, rounds, queries = zip(*results, strict=True)
+            figures |= {
+                f"k = {k}: DASH / greedy": spread(share), "chosen": spread(count),
                 "rounds": spread(rounds), "queries": f"{np.mean(queries):.2g}",
             } if k == ks[0] else {
-                f"k = {k}: share": spread(share), "chosen ": spread(held),
+                f"k = {k}: share": spread(share), "chosen ": spread(count),
                 "rounds ": spread(rounds), "queries ": f"{np.mean(queries):.2g}",
             }  # fmt: skip
-        yield told
+        yield figures
 
 
 def logistic_run(
@@ -219,16 +219,16 @@ def logistic_run(
     problem = ds.Problem(frame, "y", family="binomial", ridge=RIDGE, rows=len(label))
     for k in ks:
         for method, work in (("DASH", ds.dash), ("greedy", ds.greedy)):
-            # An objective that has been asked remembers its refits.
+            # An objective keeps its refits, so each method gets a new one.
             yield row(seed, k, method, *timed(partial(work, problem.objective(), k=k, seed=seed)))
         objective = problem.objective()
         yield row(seed, k, "top-k", ds.reference.top_k(objective, k=k))
         yield row(seed, k, "random", ds.reference.random_k(objective, k=k, seed=seed))
         if lasso:
-            kept = l1_features(X, label, k)
-            model = ds.fit(frame, "y", kept, family="binomial", ridge=RIDGE)
-            told = {"seed": seed, "k": k, "method": "lasso", "value": model.explained}
-            yield {**told, "seconds": 0.0, "rounds": 0, "queries": 0}
+            columns = l1_features(X, label, k)
+            model = ds.fit(frame, "y", columns, family="binomial", ridge=RIDGE)
+            figures = {"seed": seed, "k": k, "method": "lasso", "value": model.explained}
+            yield {**figures, "seconds": 0.0, "rounds": 0, "queries": 0}
 
 
 def logistic(study: Study) -> Iterator[str]:
@@ -236,10 +236,10 @@ def logistic(study: Study) -> Iterator[str]:
     width, true, covariance = D3
     seeds, ks, rows = study.seeds(20), study.of((10, 20), (3,)), study.of(400, 100)
     runs = pl.DataFrame(
-        found
+        figures
         for seed in seeds
         for X, score in [regression(seed, D3, rows)]
-        for found in logistic_run(seed, X, (score > 0).astype(float), ks)
+        for figures in logistic_run(seed, X, (score > 0).astype(float), ks)
     )
     yield "## DASH: logistic regression (Qian, Singer, D3)"
     yield prose(
@@ -263,13 +263,13 @@ def logistic(study: Study) -> Iterator[str]:
     X, label = load_breast_cancer(return_X_y=True)
     cancer = (X - X.mean(axis=0)) / X.std(axis=0), label.astype(float)
     digits, number = mnist_data()
-    kept = np.isin(number, (3, 8))
-    pixels = digits[kept][:, np.argsort(-digits[kept].var(axis=0), kind="stable")[:60]] / 255.0
-    mnist = pixels, (number[kept] == 8).astype(float)
+    used = np.isin(number, (3, 8))
+    pixels = digits[used][:, np.argsort(-digits[used].var(axis=0), kind="stable")[:60]] / 255.0
+    mnist = pixels, (number[used] == 8).astype(float)
     small, number = load_digits(return_X_y=True)
     odd = small[:, small.std(axis=0) > 0] / 16.0, (number % 2).astype(float)
-    every = {"breast cancer": (cancer, 5), "digits": (odd, 8), "MNIST": (mnist, 8)}
-    for name, ((X, label), k) in every.items():
+    data_sets = {"breast cancer": (cancer, 5), "digits": (odd, 8), "MNIST": (mnist, 8)}
+    for name, ((X, label), k) in data_sets.items():
         real = []
         for seed in seeds:
             half = np.random.default_rng(seed).permutation(len(label))[: len(label) // 2]
@@ -285,10 +285,10 @@ def l1_features(X: np.ndarray, label: np.ndarray, k: int) -> list[str]:
     kept = np.zeros(X.shape[1], dtype=bool)
     for strength in np.geomspace(1e-3, 1.0, 25):
         fitted = LogisticRegression(C=strength, l1_ratio=1.0, solver="liblinear", random_state=0)
-        held = fitted.fit(X, label).coef_[0] != 0
-        if held.sum() > k:
+        selected = fitted.fit(X, label).coef_[0] != 0
+        if selected.sum() > k:
             break
-        kept = held
+        kept = selected
     return [f"x{j}" for j in np.flatnonzero(kept)]
 
 
@@ -303,9 +303,9 @@ def design(study: Study) -> Iterator[str]:
         X /= np.linalg.norm(X, axis=1, keepdims=True)
         search = partial(ds.a_optimal, X, names_of(width), seed=seed)
         for k in ks:
-            found = {"DASH": timed(partial(search, k=k, method="dash")),
-                     "greedy": timed(partial(search, k=k))}  # fmt: skip
-            values = {method: (float(own.value[-1]), took) for method, (own, took) in found.items()}
+            done = {"DASH": timed(partial(search, k=k, method="dash")),
+                    "greedy": timed(partial(search, k=k))}  # fmt: skip
+            values = {method: (float(run.value[-1]), took) for method, (run, took) in done.items()}
             values["random"] = (reduction(X[rng.choice(n, k, replace=False)]), 0.0)
             rows += [
                 {"seed": seed, "k": k, "method": method, "value": value, "seconds": took}
@@ -322,9 +322,9 @@ def design(study: Study) -> Iterator[str]:
         """
     )
     kept = ("rounds", "queries")
-    yield table({key: value for key, value in one.items() if key not in kept} for one in by_k(runs))
-    own = claims(runs, "A-optimal design", ["greedy", "random"])
-    yield study.judge(*(claim for claim in own if "rounds" not in claim.claim))
+    yield table({key: value for key, value in row.items() if key not in kept} for row in by_k(runs))
+    design_claims = claims(runs, "A-optimal design", ["greedy", "random"])
+    yield study.judge(*(claim for claim in design_claims if "rounds" not in claim.claim))
 
 
 def reduction(rows: np.ndarray) -> float:

@@ -107,15 +107,15 @@ def simulated(seeds: range, share: float = SHARE) -> pl.DataFrame:
     for seed in seeds:
         truth = sparse_truth(seed, share)
         for method, weights in of_five(truth).items():
-            found = dict(zip(ERRORS, map(float, errors(truth, weights)), strict=True))
-            rows.append({"seed": seed, "method": method, **found})
+            figures = dict(zip(ERRORS, map(float, errors(truth, weights)), strict=True))
+            rows.append({"seed": seed, "method": method, **figures})
     return pl.DataFrame(rows)
 
 
 def simulation(study: Study) -> Iterator[str]:
     """Repeat the table of the simulation."""
     seeds = study.seeds(50)
-    found = simulated(seeds)
+    runs = simulated(seeds)
     yield "## FoBa: a sparse truth (Zhang)"
     yield prose(
         f"""
@@ -130,8 +130,8 @@ def simulation(study: Study) -> Iterator[str]:
         {"; ".join(f"{name} {', '.join(map(str, SPREADS[name]))}" for name in ERRORS)}.
         """
     )
-    yield beside(ZHANG_1, found, ["L1, shrunk"])
-    yield study.judge(*judged(ZHANG_1, found))
+    yield beside(ZHANG_1, runs, ["L1, shrunk"])
+    yield study.judge(*judged(ZHANG_1, runs))
 
 
 def boston_rows() -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -141,7 +141,7 @@ def boston_rows() -> tuple[np.ndarray, np.ndarray, list[str]]:
 
 
 def trace(sequence: ds.results.Sequence) -> str:
-    """Return the steps as the slides print them: a minus for a feature given back."""
+    """Return the steps as the slides print them: a minus for a removed feature."""
     steps = sequence.steps.slice(1)
     return " ".join(
         ("-" if action == "remove" else "") + group
@@ -154,17 +154,17 @@ def l1_trace(path: np.ndarray) -> str:
 
     What is not 0 at the end of a piece came at its begin, what is 0 there went at its end.
     """
-    held = path != 0
+    is_selected = path != 0
     return " ".join(
         f"{sign}{j + 1}"
-        for before, now in itertools.pairwise(held)
+        for before, now in itertools.pairwise(is_selected)
         for sign, changed in (("", ~before & now), ("-", before & ~now))
         for j in np.flatnonzero(changed)
     )
 
 
 def least_of_all(X: np.ndarray, y: np.ndarray) -> dict[int, np.ndarray]:
-    """Return the weights of the best columns of every size up to `MOST`, of all there are.
+    """Return the weights of the best columns of each size up to `MOST`, by trying all sets.
 
     On n rows and d columns every set of columns is tried: 2^14 of 50 rows.
     """
@@ -187,7 +187,7 @@ def split(seed: int) -> tuple[dict[str, str], pl.DataFrame]:
     order = np.random.default_rng(seed).permutation(len(y))
     train, test = order[:BOSTON_ROWS], order[BOSTON_ROWS:]
     gram = through_origin(X[train], y[train], names)
-    # Of a column that is 0 in all of the 50 rows nothing is taken.
+    # A column that is 0 in all of the 50 rows is not selected.
     norms = np.maximum(np.linalg.norm(X[train], axis=0), 1e-300)
     path = l1_path(X[train] / norms, y[train], most=60) / norms
     sequences = {
@@ -220,7 +220,7 @@ def split(seed: int) -> tuple[dict[str, str], pl.DataFrame]:
 def excess(errors: pl.DataFrame, methods: list[str]) -> pl.DataFrame:
     """Return by how much training errors are above those of exact L0, as shares of them."""
     wide = errors.pivot("method", index=["seed", "features"], values="training")
-    return wide.select("seed", "features", *(pl.col(one) / pl.col("L0") - 1 for one in methods))
+    return wide.select("seed", "features", *(pl.col(name) / pl.col("L0") - 1 for name in methods))
 
 
 def boston(study: Study) -> Iterator[str]:
@@ -240,7 +240,7 @@ def boston(study: Study) -> Iterator[str]:
         """
     )
     removed = {
-        method: np.array([each[method].count("-") for each in traces]) for method in EXAMPLES
+        method: np.array([steps[method].count("-") for steps in traces]) for method in EXAMPLES
     }
     yield table(
         {
@@ -268,10 +268,10 @@ def boston(study: Study) -> Iterator[str]:
     tests = errors.group_by("features", "method").agg(pl.col("test").mean())
     yield table(
         {"features": size}
-        | {f"above L0, {one}": f"{above.filter(features=size)[one].mean():.1%}"
-           for one in ("FoBa", "forward", "L1, refitted")}
-        | {f"test, {one}": float(tests.filter(features=size, method=one)["test"][0])
-           for one in methods}
+        | {f"above L0, {name}": f"{above.filter(features=size)[name].mean():.1%}"
+           for name in ("FoBa", "forward", "L1, refitted")}
+        | {f"test, {name}": float(tests.filter(features=size, method=name)["test"][0])
+           for name in methods}
         for size in (2, 4, 6, 8, 10)
     )  # fmt: skip
     yield study.judge(*claims_of_boston(traces, above, errors, removed["FoBa"]))
@@ -283,9 +283,9 @@ def claims_of_boston(
     errors: pl.DataFrame,
     removed: np.ndarray,
 ) -> Iterator[Claim]:
-    """Yield what the slides say of Boston Housing."""
+    """Yield the claims of the slides on Boston Housing."""
     where = "Boston Housing, in words"
-    first = np.array([each["FoBa"].startswith("6 13") for each in traces])
+    first = np.array([steps["FoBa"].startswith("6 13") for steps in traces])
     yield said(ZHANG, where, "FoBa begins with rooms (6), then status (13), in most splits",
                first - 0.5)  # fmt: skip
     yield said(ZHANG, where, "FoBa gives four features back, as in the published split",
@@ -296,10 +296,10 @@ def claims_of_boston(
                    means[other] - means["FoBa"])  # fmt: skip
     sizes = errors.filter(method="L0").group_by("features").agg(pl.col("test").mean())
     best = sizes.sort("test")["features"][0]
-    own = errors.filter(method="L0", features=best).sort("seed")["test"].to_numpy()
+    exact = errors.filter(method="L0", features=best).sort("seed")["test"].to_numpy()
     lowest = errors.filter(pl.col("method").is_in(["L1", "forward", "FoBa", "backward"]))
     at = lowest.group_by("method", "features").agg(pl.col("test").mean(), n=pl.len())
-    row = at.filter(pl.col("n") == len(own)).sort("test").row(0, named=True)
+    row = at.filter(pl.col("n") == len(exact)).sort("test").row(0, named=True)
     other = errors.filter(method=row["method"], features=row["features"]).sort("seed")["test"]
     claim = f"L0 at its best size ({best}) predicts worse than {row['method']} at {row['features']}"
-    yield said(ZHANG, where, claim, own - other.to_numpy())
+    yield said(ZHANG, where, claim, exact - other.to_numpy())

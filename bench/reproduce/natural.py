@@ -30,9 +30,9 @@ def curves(
     key = "query" if metric.startswith("ndcg") else None
     areas, points = {}, []
     for method in METHODS:
-        found = ds.evaluate(sequences[method], test, metric=metric, key=key).table
-        own = found.select("spent", value=metric).filter(pl.col("spent") <= cut)
-        share, value = (own["spent"] / cut).to_numpy(), own["value"].to_numpy()
+        table_of = ds.evaluate(sequences[method], test, metric=metric, key=key).table
+        curve = table_of.select("spent", value=metric).filter(pl.col("spent") <= cut)
+        share, value = (curve["spent"] / cut).to_numpy(), curve["value"].to_numpy()
         areas[method] = float(np.diff([*share, 1.0]) @ value)
         at = np.searchsorted(share, SHARES, side="right") - 1
         points.append(pl.DataFrame({"share": SHARES, "value": value[at], "method": method}))
@@ -42,7 +42,7 @@ def curves(
 def agriculture(rows: int, seed: int) -> tuple[dict[str, float], pl.DataFrame]:
     """Return accuracy against cost on rows like those of the agricultural table."""
     values, groups, costs = sequencing.fields(seed, 2 * rows)
-    names = [anytime.TARGET, *(name for own in groups.values() for name in own)]
+    names = [anytime.TARGET, *(name for columns in groups.values() for name in columns)]
     frame = pl.DataFrame(values, schema=names)
     sequences = anytime.orders(ds.gram(frame[:rows]), groups, costs, sequencing.RIDGE)
     return curves(sequences, frame[rows:], 0.97, "accuracy")
@@ -75,20 +75,20 @@ def figure_5(study: Study) -> Iterator[str]:
         0.97. Means over all costs up to there:
         """
     )
-    rows_told, claims, charts = [], [], []
+    rows_shown, claims, charts = [], [], []
     for metric, work in (("accuracy", agriculture), ("NDCG@5", documents)):
         areas, points = zip(*(work(rows, seed) for seed in seeds), strict=True)
-        own = {method: np.array([one[method] for one in areas]) for method in METHODS}
-        rows_told.append({"": metric, **{method: spread(own[method]) for method in METHODS}})
+        means = {method: np.array([area[method] for area in areas]) for method in METHODS}
+        rows_shown.append({"": metric, **{method: spread(means[method]) for method in METHODS}})
         claims += [
-            said(HU, f"Figure 5, {metric}", f"{high} > {low}", own[high] - own[low])
+            said(HU, f"Figure 5, {metric}", f"{high} > {low}", means[high] - means[low])
             for high, low in SAID
         ]
         titles = ("share of the stopping cost", metric)
         charts.append(
             lines(pl.concat(points), "share", "value", "method", order=METHODS, titles=titles)
         )
-    yield table(rows_told)
+    yield table(rows_shown)
     words = "Accuracy and NDCG@5 against cost, means over the tables with 95 % intervals"
     yield study.picture("natural_objectives", words, charts[0] | charts[1])
     yield study.judge(*claims)

@@ -1,4 +1,4 @@
-"""DASH where it is meant to win: an oracle that is slow and can be asked in parallel."""
+"""DASH where it is meant to win: a slow oracle with parallel queries."""
 
 import math
 import time
@@ -19,7 +19,7 @@ from reproduce.dash import D1, gram_of, names_of, regression, timed
 from reproduce.page import Study, prose, spread, table
 from reproduce.published import QIAN
 
-#: Seconds of a query, and how many are asked at once.
+#: Seconds of a query, and numbers of parallel queries.
 WAIT, WORKERS = 0.05, (2, 8, 32, 500)
 
 
@@ -29,20 +29,20 @@ def makespan(batches: Iterable[int], workers: int) -> float:
 
 
 def dash_batches(state: LinearState, k: int, seed: int, **guess: float) -> tuple[list[int], float]:
-    """Return how many queries each round of DASH asks, and the value it reaches."""
+    """Return the number of queries in each round of DASH, and the value it reaches."""
     batches = [] if guess else [state.size + 1]
 
     def together(answer: Any, questions: Iterable[Any]) -> list[Any]:
-        asked = list(questions)
-        batches.append(sum(one.queries for one in asked))
-        return [answer(one) for one in asked]
+        batch = list(questions)
+        batches.append(sum(question.queries for question in batch))
+        return [answer(question) for question in batch]
 
     run = best_guess(state, DashSettings(k, seed=seed, **guess), map_=together)
     return batches, run.objective.value
 
 
 def greedy_batches(state: LinearState, k: int) -> tuple[list[int], float]:
-    """Return the same of greedy: every candidate, k times."""
+    """Return the same for greedy: every candidate, k times."""
     state = state.copy()
     for _ in range(k):
         state.add(int(np.argmax(state.gains())))
@@ -50,9 +50,9 @@ def greedy_batches(state: LinearState, k: int) -> tuple[list[int], float]:
 
 
 def lazy_batches(state: LinearState, k: int, workers: int) -> tuple[list[int], float]:
-    """Return the same of lazy greedy, which asks the most promising candidates, a batch at a time.
+    """Return the same for lazy greedy, which queries the most promising candidates in batches.
 
-    What a candidate gained last is taken for a bound, as if f were submodular.
+    The last gain of a candidate counts as its bound, as if f were submodular.
     """
     state, batches = state.copy(), [state.size]
     gains = bound = state.gains()
@@ -70,7 +70,7 @@ def lazy_batches(state: LinearState, k: int, workers: int) -> tuple[list[int], f
 
 
 def waited(workers: int) -> tuple[float, float]:
-    """Return the seconds that rounds of queries take which do wait, and what `makespan` says."""
+    """Return the seconds of rounds of queries that really wait, and those of `makespan`."""
     batches = [40, 20, 41, 7]
     start = time.perf_counter()
     with ThreadPoolExecutor(workers) as pool:
@@ -84,9 +84,9 @@ def slow(study: Study) -> Iterator[str]:
     seeds, ks = study.seeds(20), study.of((25, 100, 200), (5,))
     yield "## DASH: a slow oracle, asked in parallel (Qian, Singer)"
     real = ", ".join(
-        f"{own[0]:.2f} s for {own[1]:.2f} with {workers}"
+        f"{took[0]:.2f} s for {took[1]:.2f} with {workers}"
         for workers in (2, 8, 32)
-        for own in [waited(workers)]
+        for took in [waited(workers)]
     )
     yield prose(
         f"""
@@ -98,7 +98,7 @@ def slow(study: Study) -> Iterator[str]:
         {len(seeds)} tables; seconds, means.
         """
     )
-    rows, found = [], {}
+    rows, times = [], {}
     for k in ks:
         parts: dict[str, list[Any]] = {name: [] for name in ("greedy", "DASH", "one guess")}
         lazy: dict[int, list[float]] = {workers: [] for workers in WORKERS}
@@ -114,64 +114,64 @@ def slow(study: Study) -> Iterator[str]:
         greedy = np.array([value for _, value in parts["greedy"]])
         for workers in WORKERS:
             seconds = {
-                name: np.array([makespan(batches, workers) for batches, _ in own])
-                for name, own in parts.items()
+                name: np.array([makespan(batches, workers) for batches, _ in results])
+                for name, results in parts.items()
             } | {"lazy greedy": np.array(lazy[workers])}
-            found[k, workers] = seconds
+            times[k, workers] = seconds
             rows.append({"k": k, "workers": workers}
-                        | {name: float(own.mean()) for name, own in seconds.items()})  # fmt: skip
+                        | {name: float(took.mean()) for name, took in seconds.items()})  # fmt: skip
         shares = ", ".join(
             f"{name} {spread(np.array([value for _, value in parts[name]]) / greedy)}"
             for name in ("DASH", "one guess")
         )
         rounds = ", ".join(
-            f"{name} {np.mean([len(batches) for batches, _ in own]):.0f}"
-            for name, own in parts.items()
+            f"{name} {np.mean([len(batches) for batches, _ in results]):.0f}"
+            for name, results in parts.items()
         )
         yield prose(f"k = {k}: values as shares of greedy's: {shares}; rounds: {rounds}.")
     yield table(rows)
     claims = []
-    for (k, workers), own in found.items():
+    for (k, workers), seconds in times.items():
         for other in ("greedy", "lazy greedy"):
             claim = f"k = {k}, {workers} workers: DASH, one guess, is twice as fast as {other}"
-            margins = own[other] / own["one guess"] - 2
+            margins = seconds[other] / seconds["one guess"] - 2
             claims.append(said(QIAN, f"slow oracle, against {other}", claim, margins))
     yield study.judge(*claims)
 
 
-#: What answers a batch of sets of columns.
-Asked = Callable[[list[list[int]]], Sequence[float]]
+#: Returns the values of a batch of sets of columns.
+BatchValues = Callable[[list[list[int]]], Sequence[float]]
 
 
 def explained(X: np.ndarray, y: np.ndarray, columns: list[int]) -> float:
     """Return the share of variance that a refit of all rows explains."""
-    own = np.column_stack([np.ones(len(y)), X[:, columns]])
-    coef, *_ = np.linalg.lstsq(own, y, rcond=None)
-    return 1.0 - float(np.mean((y - own @ coef) ** 2) / np.var(y))
+    design = np.column_stack([np.ones(len(y)), X[:, columns]])
+    coef, *_ = np.linalg.lstsq(design, y, rcond=None)
+    return 1.0 - float(np.mean((y - design @ coef) ** 2) / np.var(y))
 
 
-def lazily(ask: Asked, width: int, k: int, batch: int) -> tuple[float, int]:
-    """Return the value that lazy greedy reaches, and how many sets it asked."""
-    held: list[int] = []
-    value, asked = 0.0, 0
+def lazily(values_of: BatchValues, width: int, k: int, batch: int) -> tuple[float, int]:
+    """Return the value of lazy greedy, and its number of queries."""
+    selected: list[int] = []
+    value, n_queries = 0.0, 0
     bound = np.full(width, np.inf)
-    while len(held) < k:
+    while len(selected) < k:
         fresh: set[int] = set()
         while (best := int(np.argmax(bound))) not in fresh:
             stale = [int(j) for j in np.argsort(-bound, kind="stable") if j not in fresh][:batch]
-            bound[stale] = np.array(ask([[*held, j] for j in stale])) - value
+            bound[stale] = np.array(values_of([[*selected, j] for j in stale])) - value
             fresh.update(stale)
-            asked += len(stale)
+            n_queries += len(stale)
         value += bound[best]
         bound[best] = -np.inf
-        held.append(best)
-    return value, asked
+        selected.append(best)
+    return value, n_queries
 
 
 def refitted(
     seed: int, design: tuple[int, int, float], rows: int, k: int, workers: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the value, the sets asked and the seconds of every method on one table."""
+    """Yield the value, the queries and the seconds of each method on one table."""
     X, y = regression(seed, design, rows)
     groups = {name: [name] for name in names_of(design[0])}
 
@@ -192,8 +192,8 @@ def refitted(
                 check=False, empty=0.0,
             )  # fmt: skip
             chosen, took = timed(partial(work, score))
-            own = {"value": chosen.diagnostics.value, "queries": score.queries, "seconds": took}
-            yield {"method": method} | own
+            figures = {"value": chosen.diagnostics.value, "queries": score.queries, "seconds": took}
+            yield {"method": method} | figures
 
 
 def refits(study: Study) -> Iterator[str]:
@@ -212,7 +212,7 @@ def refits(study: Study) -> Iterator[str]:
     )
     design = (width, true, covariance)
     runs = pl.DataFrame(
-        {"seed": seed, **one} for seed in seeds for one in refitted(seed, design, rows, k, workers)
+        {"seed": seed, **run} for seed in seeds for run in refitted(seed, design, rows, k, workers)
     )
     means = runs.drop("seed").group_by("method", maintain_order=True).mean()
     yield table(means.to_dicts())

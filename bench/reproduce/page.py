@@ -1,4 +1,4 @@
-"""The page of what was repeated: its tables, pictures and claims, written part by part."""
+"""The page of reproduced results: its tables, pictures and claims, written part by part."""
 
 import re
 import textwrap
@@ -35,7 +35,7 @@ those reported at 1000. Times are of one machine, with one thread of BLAS.
 
 @dataclass(frozen=True)
 class Study:
-    """How a part is run, and the claims that it makes.
+    """Settings of a run, and the claims that it makes.
 
     Parameters
     ----------
@@ -48,37 +48,37 @@ class Study:
     claims: list[Claim] = field(default_factory=list)
 
     def of(self, full: Any, quick: Any) -> Any:
-        """Return a size, by how the part is run."""
+        """Return the full size, or the quick one."""
         return quick if self.quick else full
 
     def seeds(self, full: int, quick: int = 2) -> range:
-        """Return the seeds of data sets that report, none of which chose a design."""
+        """Return the seeds of the reported data sets; none of them chose a design."""
         return range(1000, 1000 + self.of(full, quick))
 
     def picture(self, name: str, words: str, chart: alt.TopLevelMixin) -> str:
-        """Keep a picture and return the block that shows it."""
+        """Save a picture and return the block that shows it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         chart.save(self.folder / f"{name}.svg")
         return f"![{words}]({self.folder.name}/{name}.svg)"
 
     def judge(self, *claims: Claim) -> str:
-        """Keep claims, and return how many have each verdict, and all that are not seen."""
+        """Keep claims; return a table of their verdicts, and the claims that are not seen."""
         self.claims.extend(claims)
         counts = counted(framed(claims))
         counts = counts if counts["paper"].n_unique() > 1 else counts.drop("paper")
         blocks = [table(counts.to_dicts())]
         for verdict in ("contradicted", "undecided"):
-            told = "; ".join(
-                f"{one.claim} ({one.mean:.3g}, {one.low:.2g} to {one.high:.2g})"
-                for one in claims
-                if one.verdict == verdict
+            text = "; ".join(
+                f"{claim.claim} ({claim.mean:.3g}, {claim.low:.2g} to {claim.high:.2g})"
+                for claim in claims
+                if claim.verdict == verdict
             )
-            if told:
-                blocks.append(prose(f"{verdict.capitalize()}: {told}."))
+            if text:
+                blocks.append(prose(f"{verdict.capitalize()}: {text}."))
         return "\n\n".join(blocks)
 
 
-#: What a part is: it yields blocks of markdown.
+#: A part of the page: yields blocks of markdown.
 Part = Callable[[Study], Iterator[str]]
 
 
@@ -88,7 +88,7 @@ def prose(text: str) -> str:
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return rows as a table; numbers are right of their column."""
+    """Return rows as a table, with numbers aligned right."""
     rows = list(rows)
     names = list(rows[0])
     ends = ["---:" if isinstance(rows[0][name], int | float) else "---" for name in names]
@@ -118,10 +118,10 @@ def beside(printed: Printed, runs: pl.DataFrame, more: Sequence[str] = ()) -> st
     methods = [*printed.methods, *more]
     rows = []
     for measure, row in printed.figures.items():
-        own = {method: runs.filter(method=method)[measure].drop_nulls() for method in methods}
+        values = {method: runs.filter(method=method)[measure].drop_nulls() for method in methods}
         rows += [
-            {"": f"{measure}, published", **{one: f"{row.get(one, '')}" for one in methods}},
-            {"": "obtained", **{one: spread(own[one]) if len(own[one]) else "" for one in methods}},
+            {"": f"{measure}, published", **{m: f"{row.get(m, '')}" for m in methods}},
+            {"": "obtained", **{m: spread(values[m]) if len(values[m]) else "" for m in methods}},
         ]
     return table(rows)
 
@@ -137,15 +137,15 @@ def lines(
     log: tuple[bool, bool] = (False, False),
     shape: str = "linear",
 ) -> alt.TopLevelMixin:
-    """Return lines, one a value of `by`, each with its own colour and dashes.
+    """Return a line for each value of `by`, with its own colour and dashes.
 
-    Of several rows at one x the mean is drawn, in a band that is its 95 % interval.
+    Several rows at one x are drawn as their mean, in a band that is its 95 % interval.
 
     Parameters
     ----------
     shape : of a line between points: ``"step-after"`` where nothing changes before the next
     """
-    scales = [alt.Scale(type="log" if each else "linear", zero=False) for each in log]
+    scales = [alt.Scale(type="log" if is_log else "linear", zero=False) for is_log in log]
     dashes = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [4, 6], [1, 4]]
     means = frame.group_by(x, by, maintain_order=True).agg(
         pl.col(y).mean(), n=pl.len(), error=pl.col(y).std() / pl.len().sqrt()
@@ -192,14 +192,14 @@ def written(page: str, order: Sequence[str], part: str, blocks: Iterable[str]) -
     """
     kept = dict(re.findall(r"<!-- part (\w+) -->\n(.*?)<!-- end -->\n", page, re.DOTALL))
     kept[part] = "\n\n".join(blocks) + "\n"
-    there = {name: kept[name] for name in order if name in kept}
-    return "\n".join(f"<!-- part {name} -->\n{text}<!-- end -->\n" for name, text in there.items())
+    done = {name: kept[name] for name in order if name in kept}
+    return "\n".join(f"<!-- part {name} -->\n{text}<!-- end -->\n" for name, text in done.items())
 
 
 def head(claims: pl.DataFrame, seconds: float, missing: Sequence[str]) -> str:
-    """Return the begin of the page: how long it took, counts, and the parts that are not there."""
-    told = [HEAD.format(minutes=f"{max(1, round(seconds / 60))} minutes"),
+    """Return the head of the page: its duration, counts of verdicts, and missing parts."""
+    blocks = [HEAD.format(minutes=f"{max(1, round(seconds / 60))} minutes"),
             table(counted(claims).to_dicts()), ""]  # fmt: skip
     if missing:
-        told += [prose(f"Parts that this page does not have yet: {', '.join(missing)}."), ""]
-    return "\n".join([*told, ""])
+        blocks += [prose(f"Parts that this page does not have yet: {', '.join(missing)}."), ""]
+    return "\n".join([*blocks, ""])

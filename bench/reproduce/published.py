@@ -1,4 +1,4 @@
-"""What the papers print: every table as data, a figure by measure and method.
+"""Tables of the papers as data: a figure by measure and method.
 
 `claims.orders` makes a claim of every two figures of a measure that differ.
 """
@@ -26,7 +26,7 @@ class Printed:
     @property
     def methods(self) -> list[str]:
         """The methods in the order of the table."""
-        return list(dict.fromkeys(one for row in self.figures.values() for one in row))
+        return list(dict.fromkeys(method for row in self.figures.values() for method in row))
 
 
 def _table(paper: str, table: str, methods: str, rows: Mapping[str, tuple[float, ...]]) -> Printed:

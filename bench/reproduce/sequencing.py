@@ -62,8 +62,8 @@ def fields(
         signals = 0.8 * signals + 0.6 * common[:, [rng.integers(4)]]
         worth = np.sqrt(costs[group] * rng.lognormal(sigma=worth_spread))
         score += signals @ (worth * rng.standard_normal(signals.shape[1]).astype(np.float32))
-        own = rng.standard_normal((rows, size), dtype=np.float32)
-        columns.append(0.95 * signals[:, np.arange(size) % signals.shape[1]] + 0.3 * own)
+        rest = rng.standard_normal((rows, size), dtype=np.float32)
+        columns.append(0.95 * signals[:, np.arange(size) % signals.shape[1]] + 0.3 * rest)
         groups[f"g{group}"] = [f"g{group}_{j}" for j in range(size)]
         names += groups[f"g{group}"]
     score += noise * score.std() * rng.standard_normal(rows).astype(np.float32)
@@ -73,17 +73,17 @@ def fields(
 
 
 #: Rows to train on and to test on, the target first; columns, groups, costs and the ridge.
-Made = tuple[np.ndarray, np.ndarray, list[str], dict[str, list[str]], dict[str, float], float]
+Halves = tuple[np.ndarray, np.ndarray, list[str], dict[str, list[str]], dict[str, float], float]
 
 
-def field_table(seed: int, **design: float) -> Made:
+def field_table(seed: int, **design: float) -> Halves:
     """Return an agricultural table in two halves."""
     rows, groups, costs = fields(seed, 2 * ROWS, **design)
     columns = [anytime.TARGET, *(name for names in groups.values() for name in names)]
     return rows[:ROWS], rows[ROWS:], columns, groups, costs, RIDGE
 
 
-def document_tables(seed: int, sizes: tuple[int, ...], **design: float) -> Iterator[Made]:
+def document_tables(seed: int, sizes: tuple[int, ...], **design: float) -> Iterator[Halves]:
     """Yield a table of documents in two halves for every size of groups."""
     rows = anytime.documents(np.random.default_rng(seed), 2 * ROWS, **design)
     for size in sizes:
@@ -92,14 +92,14 @@ def document_tables(seed: int, sizes: tuple[int, ...], **design: float) -> Itera
         yield rows[:ROWS], rows[ROWS:], columns, groups, costs, anytime.RIDGE
 
 
-def timely(made: Made, grams: tuple[ds.Gram, ds.Gram] | None = None) -> dict[str, float]:
-    """Return what a table shows: timeliness of every method, the plateau, the heights.
+def timely(halves: Halves, grams: tuple[ds.Gram, ds.Gram] | None = None) -> dict[str, float]:
+    """Return the figures of a table: timeliness of each method, the plateau, the heights.
 
     Timeliness is the area under the curve on test rows up to the stopping cost, as a share of
     that cost times the variance of the target: the published figures of oracles, whose curves
     are concave, are too low to be shares of the final height.
     """
-    train, test, columns, groups, costs, ridge = made
+    train, test, columns, groups, costs, ridge = halves
     first, second = grams or (ds.gram(train, columns=columns), ds.gram(test, columns=columns))
     sequences = anytime.orders(first, groups, costs, ridge)
     alpha = ds.reference.plateau(sequences["CS-G-OMP"])
@@ -108,12 +108,12 @@ def timely(made: Made, grams: tuple[ds.Gram, ds.Gram] | None = None) -> dict[str
         **sequences, **anytime.oracles(sequences, second)
     }  # fmt: skip
     curves[REFITTED], curves["Sparse"] = sequences["Sparse"], anytime.shrunk(path, test)
-    found = ds.compare(curves, "CS-G-OMP", fraction=alpha, data=second, final=1.0).table
+    comparison = ds.compare(curves, "CS-G-OMP", fraction=alpha, data=second, final=1.0).table
     doubling = ds.anytime_sequence(
         first, anytime.TARGET, groups, costs, rule="doubling", ridge=ridge
     )
     return {
-        **dict(found.select("name", "timeliness").rows()),
+        **dict(comparison.select("name", "timeliness").rows()),
         "alpha": alpha,
         "height": float(sequences["CS-G-OMP"].explained[-1]),
         "alike from": alike_from(doubling, sequences["CS-G-FR"]),
@@ -122,14 +122,14 @@ def timely(made: Made, grams: tuple[ds.Gram, ds.Gram] | None = None) -> dict[str
 
 def alike_from(first: ds.results.Sequence, second: ds.results.Sequence) -> float:
     """Return the share of steps after which two orders hold the same groups for good."""
-    one, other = (each.steps["group"].drop_nulls().to_list() for each in (first, second))
-    apart = [step for step in range(len(one)) if set(one[:step]) != set(other[:step])]
-    return (apart[-1] + 1) / len(one) if apart else 0.0
+    a, b = (sequence.steps["group"].drop_nulls().to_list() for sequence in (first, second))
+    unlike = [step for step in range(len(a)) if set(a[:step]) != set(b[:step])]
+    return (unlike[-1] + 1) / len(a) if unlike else 0.0
 
 
-def calibrated(tables: Callable[[int], Made], seeds: range) -> dict[str, float]:
+def calibrated(tables: Callable[[int], Halves], seeds: range) -> dict[str, float]:
     """Return the plateau, timeliness and height of CS-G-OMP, on seeds that do not report."""
-    found = []
+    figures = []
     for seed in seeds:
         train, test, columns, groups, costs, ridge = tables(seed)
         sequence = ds.anytime_sequence(
@@ -137,15 +137,15 @@ def calibrated(tables: Callable[[int], Made], seeds: range) -> dict[str, float]:
         )
         alpha, judged = ds.reference.plateau(sequence), ds.gram(test, columns=columns)
         shown = ds.compare({"": sequence}, fraction=alpha, data=judged, final=1.0).table
-        found.append((alpha, shown["timeliness"][0], sequence.explained[-1]))
-    return dict(zip(("alpha", "timeliness", "height"), np.mean(found, axis=0), strict=True))
+        figures.append((alpha, shown["timeliness"][0], sequence.explained[-1]))
+    return dict(zip(("alpha", "timeliness", "height"), np.mean(figures, axis=0), strict=True))
 
 
-def long(found: list[dict[str, float]], measure: str, seeds: range) -> pl.DataFrame:
+def long(tables: list[dict[str, float]], measure: str, seeds: range) -> pl.DataFrame:
     """Return a row a seed and method."""
     return pl.DataFrame(
-        {"seed": seed, "method": method, measure: own[method]}
-        for seed, own in zip(seeds, found, strict=True)
+        {"seed": seed, "method": method, measure: figures[method]}
+        for seed, figures in zip(seeds, tables, strict=True)
         for method in (*METHODS, REFITTED)
     )
 
@@ -162,23 +162,23 @@ def by_both_readings(runs: pl.DataFrame, printed: Printed, measure: str) -> list
     ]
 
 
-def words(found: list[dict[str, float]], table_name: str, alpha: float) -> Iterator[Claim]:
-    """Yield what is said of a table beside its figures."""
+def words(tables: list[dict[str, float]], table_name: str, alpha: float) -> Iterator[Claim]:
+    """Yield the claims of a table that are made in words."""
     where = f"{table_name}, in words"
     yield said(HU, where, f"there is a plateau (alpha is {alpha})",
-               [0.5 if one["alpha"] < 1 else -0.5 for one in found])  # fmt: skip
+               [0.5 if table["alpha"] < 1 else -0.5 for table in tables])  # fmt: skip
     yield said(HU, where, f"Doubling is FR after few steps (a share of {FEW:g} of all)",
-               [FEW - one["alike from"] for one in found])  # fmt: skip
+               [FEW - table["alike from"] for table in tables])  # fmt: skip
 
 
-def shape(found: list[dict[str, float]]) -> str:
+def shape(rows: list[dict[str, float]]) -> str:
     """Return a sentence about plateaus, heights and Doubling."""
-    alphas = [one["alpha"] for one in found]
+    alphas = [row["alpha"] for row in rows]
     flat = sum(alpha < 1 for alpha in alphas)
     return (
-        f"By the plateau rule alpha is {spread(alphas)}, below 1 in {flat} of {len(found)}; the "
-        f"final height is {spread(one['height'] for one in found)} of the variance; Doubling "
-        f"holds the groups of CS-G-FR for good after {spread(one['alike from'] for one in found)} "
+        f"By the plateau rule alpha is {spread(alphas)}, below 1 in {flat} of {len(rows)}; the "
+        f"final height is {spread(row['height'] for row in rows)} of the variance; Doubling "
+        f"holds the groups of CS-G-FR for good after {spread(row['alike from'] for row in rows)} "
         "of all steps."
     )
 
@@ -186,7 +186,7 @@ def shape(found: list[dict[str, float]]) -> str:
 def table_1(study: Study) -> Iterator[str]:
     """Repeat Table 1, on rows like those of the agricultural table."""
     seeds = study.seeds(20, 1)
-    found = [timely(field_table(seed)) for seed in seeds]
+    tables = [timely(field_table(seed)) for seed in seeds]
     yield "## Sequencing: an agricultural table (Hu et al., Table 1)"
     yield prose(
         f"""
@@ -203,10 +203,10 @@ def table_1(study: Study) -> Iterator[str]:
         """
     )
     (measure,) = HU_1.figures
-    runs = long(found, measure, seeds)
+    runs = long(tables, measure, seeds)
     yield beside(HU_1, runs, [REFITTED])
-    yield prose(shape(found))
-    yield study.judge(*by_both_readings(runs, HU_1, measure), *words(found, "Table 1", 0.97))
+    yield prose(shape(tables))
+    yield study.judge(*by_both_readings(runs, HU_1, measure), *words(tables, "Table 1", 0.97))
     train, test, columns, *rest = field_table(seeds[0])
     sequences = anytime.orders(ds.gram(train, columns=columns), *rest)
     cut = ds.reference.plateau(sequences["CS-G-OMP"])
@@ -224,15 +224,15 @@ def table_1(study: Study) -> Iterator[str]:
 def table_2(study: Study) -> Iterator[str]:
     """Repeat Table 2, on documents like those of Yahoo! Learning to Rank."""
     seeds, sizes = study.seeds(20, 1), study.of((5, 10, 15, 20), (10,))
-    found: dict[int, list[dict[str, float]]] = {size: [] for size in sizes}
+    tables: dict[int, list[dict[str, float]]] = {size: [] for size in sizes}
     for seed in seeds:
         grams = None
-        for size, made in zip(sizes, document_tables(seed, sizes), strict=True):
+        for size, halves in zip(sizes, document_tables(seed, sizes), strict=True):
             # Every size has the same rows.
             grams = grams or (
-                ds.gram(made[0], columns=made[2]), ds.gram(made[1], columns=made[2])
+                ds.gram(halves[0], columns=halves[2]), ds.gram(halves[1], columns=halves[2])
             )  # fmt: skip
-            found[size].append(timely(made, grams))
+            tables[size].append(timely(halves, grams))
     yield "## Sequencing: learning to rank (Hu et al., Table 2)"
     yield prose(
         f"""
@@ -243,25 +243,25 @@ def table_2(study: Study) -> Iterator[str]:
         makes the paper's table by `svmlight_to_parquet` and `cost_groups`.
         """
     )
-    runs = {size: long(own, f"groups of {size}", seeds) for size, own in found.items()}
+    runs = {size: long(figures, f"groups of {size}", seeds) for size, figures in tables.items()}
     yield beside(
         Printed(HU, HU_2.table, {f"groups of {n}": HU_2.figures[f"groups of {n}"] for n in sizes}),
         pl.concat(runs.values(), how="diagonal"), [REFITTED],
     )  # fmt: skip
     claims = []
-    for size, own in found.items():
-        yield prose(f"Groups of {size}: {shape(own)}")
+    for size, figures in tables.items():
+        yield prose(f"Groups of {size}: {shape(figures)}")
         claims += by_both_readings(runs[size], HU_2, f"groups of {size}")
-    yield study.judge(*claims, *words(found[10], "Table 2", 0.99))
+    yield study.judge(*claims, *words(tables[10], "Table 2", 0.99))
 
 
-def flight_table(rows: pl.DataFrame, seed: int) -> Made:
+def flight_table(rows: pl.DataFrame, seed: int) -> Halves:
     """Return the demo's flights in two random halves, by its groups and costs."""
     drawn = rows.sample(fraction=1.0, shuffle=True, seed=seed)
     half, columns = drawn.height // 2, [anytime.TARGET, *drawn.columns[1:]]
     groups = {
-        name: [one for one in columns for own in patterns if fnmatch(one, own)]
-        for name, patterns in BEFORE.items()
+        group: [name for name in columns for pattern in patterns if fnmatch(name, pattern)]
+        for group, patterns in BEFORE.items()
     }
     values = drawn.to_numpy().astype(np.float64)
     costs = {name: flights_data.COSTS[name] for name in groups}
@@ -269,16 +269,16 @@ def flight_table(rows: pl.DataFrame, seed: int) -> Made:
 
 
 def flights(study: Study) -> Iterator[str]:
-    """Ask the orders of Table 1 of real rows."""
+    """Check the orders of Table 1 on real rows."""
     seeds = study.seeds(20)
     if not flights_data.PATH.exists():
         flights_data.main()
     table = pl.read_parquet(flights_data.PATH).to_dummies("carrier", drop_first=True)
-    patterns = [own for group in BEFORE.values() for own in group]
-    kept = [one for one in table.columns if any(fnmatch(one, own) for own in patterns)]
+    patterns = [pattern for group in BEFORE.values() for pattern in group]
+    kept = [name for name in table.columns if any(fnmatch(name, p) for p in patterns)]
     rows = table.select(flights_data.TARGET, *kept).drop_nulls()
     rows = rows.head(study.of(rows.height, 20_000))
-    found = [timely(flight_table(rows, seed)) for seed in seeds]
+    tables = [timely(flight_table(rows, seed)) for seed in seeds]
     (measure,) = HU_1.figures
     printed = replace(HU_1, table="beside the paper: flights")
     yield "## Sequencing: flights, real rows beside Table 1"
@@ -289,9 +289,9 @@ def flights(study: Study) -> Iterator[str]:
         of one table: an interval is of what this table would show again, not of other tables.
         """
     )
-    runs = long(found, measure, seeds)
+    runs = long(tables, measure, seeds)
     yield beside(printed, runs, [REFITTED])
-    yield prose(shape(found))
+    yield prose(shape(tables))
     yield study.judge(*by_both_readings(runs, printed, measure))
 
 
@@ -306,16 +306,16 @@ def naive_order(
 
     Parameters
     ----------
-    rule : of rows, target, residual, columns held and columns of a group: what it is worth
+    rule : rows, target, residual, selected columns and columns of a group -> worth of the group
     """
-    held: list[int] = []
+    S: list[int] = []
     order: list[int] = []
     while len(order) < len(groups):
-        residual = y - X[:, held] @ np.linalg.lstsq(X[:, held], y, rcond=None)[0] if held else y
+        residual = y - X[:, S] @ np.linalg.lstsq(X[:, S], y, rcond=None)[0] if S else y
         waiting = [group for group in range(len(groups)) if group not in order]
-        worth = [rule(X, y, residual, held, groups[group]) / costs[group] for group in waiting]
+        worth = [rule(X, y, residual, S, groups[group]) / costs[group] for group in waiting]
         order.append(waiting[int(np.argmax(worth))])
-        held += groups[order[-1]].tolist()
+        S += groups[order[-1]].tolist()
     return order
 
 
@@ -337,7 +337,7 @@ def fr_worth(
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return how long something takes."""
+    """Return the seconds of a call."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
@@ -353,7 +353,7 @@ def times(seed: int, rows: int, n_groups: int, size: int) -> tuple[float, ...]:
     groups = [np.arange(g * size, (g + 1) * size) for g in range(n_groups)]
     costs = rng.uniform(1, 10, n_groups)
     gram = ds.gram(np.column_stack([X, y]), columns=[*(f"x{j}" for j in range(width)), "y"])
-    named = {f"g{g}": [f"x{j}" for j in own] for g, own in enumerate(groups)}
+    named = {f"g{g}": [f"x{j}" for j in columns] for g, columns in enumerate(groups)}
     priced = dict(zip(named, costs.tolist(), strict=True))
     by_refits = [
         seconds(partial(naive_order, X, y, groups, costs, rule)) for rule in (omp_worth, fr_worth)
@@ -379,11 +379,11 @@ def training_time(study: Study) -> Iterator[str]:
         ("agricultural size", "8"): (study.of(57, 8), 3),
         ("learning to rank, groups of 10", "10 to 20"): (study.of(50, 10), 2),
     }
-    told, claims = [], []
+    table_rows, claims = [], []
     for (name, published), (n_groups, size) in sizes.items():
         took = np.array([times(seed, rows, n_groups, size) for seed in seeds])
         mean = took.mean(axis=0)
-        told.append(
+        table_rows.append(
             {
                 "table": f"{name}: {n_groups} groups of {size}",
                 "FR / OMP, published": published,
@@ -396,5 +396,5 @@ def training_time(study: Study) -> Iterator[str]:
         claim = f"{name}: FR takes {published} times as long as OMP"
         least = float(published.split()[0])
         claims.append(said(HU, "Figure 2", f"{claim}, at least", took[:, 1] / took[:, 0] - least))
-    yield table(told)
+    yield table(table_rows)
     yield study.judge(*claims)

@@ -23,15 +23,15 @@ def path(X: np.ndarray, y: np.ndarray, sizes: list[int], penalties: np.ndarray) 
     )
     datafit = QuadraticGroup(pointer, indices)
     solver = GroupBCD(max_iter=200, max_epochs=2000, tol=1e-4, ws_strategy="fixpoint")
-    w, found = np.zeros(X.shape[1]), []
+    w, solutions = np.zeros(X.shape[1]), []
     X = np.asfortranarray(X)
     for penalty in penalties:
         sparse = WeightedL1GroupL2(
             penalty, np.sqrt(np.array(sizes, dtype=float)), np.ones(X.shape[1]), pointer, indices
         )
         w = solver.solve(X, y, datafit, sparse, w_init=w.copy(), Xw_init=X @ w)[0]
-        found.append(w)
-    return np.array(found)
+        solutions.append(w)
+    return np.array(solutions)
 
 
 def sparse_group_lasso(train: pl.DataFrame, groups: dict[str, list[str]], folds: int) -> Chosen:
@@ -45,12 +45,12 @@ def sparse_group_lasso(train: pl.DataFrame, groups: dict[str, list[str]], folds:
     penalties = largest * np.geomspace(1.0, SMALLEST, PENALTIES)
     fold = np.arange(len(y)) % folds
     errors = []
-    for one in range(folds):
-        held, rest = fold == one, fold != one
+    for held_out_fold in range(folds):
+        is_held, rest = fold == held_out_fold, fold != held_out_fold
         mean, level = X[rest].mean(axis=0), y[rest].mean()
         coef = path(X[rest] - mean, y[rest] - level, sizes, penalties)
-        left = y[held][:, None] - level - (X[held] - mean) @ coef.T
-        errors.append((left**2).mean(axis=0))
+        residual = y[is_held][:, None] - level - (X[is_held] - mean) @ coef.T
+        errors.append((residual**2).mean(axis=0))
     error = np.mean(errors, axis=0)
     best = int(error.argmin())
     within = error[best] + np.std(errors, axis=0, ddof=1)[best] / np.sqrt(folds)

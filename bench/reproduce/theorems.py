@@ -40,13 +40,13 @@ REPORTED = {
 
 def subsets(count: int) -> list[tuple[int, ...]]:
     """Return all sets of some numbers."""
-    return [own for size in range(count + 1) for own in itertools.combinations(range(count), size)]
+    return [S for size in range(count + 1) for S in itertools.combinations(range(count), size)]
 
 
 def explained(C: np.ndarray, c: np.ndarray, columns: list[int]) -> float:
     """Return c_S' C_SS^-1 c_S."""
-    own = np.ix_(columns, columns)
-    return float(c[columns] @ np.linalg.solve(C[own], c[columns])) if columns else 0.0
+    at = np.ix_(columns, columns)
+    return float(c[columns] @ np.linalg.solve(C[at], c[columns])) if columns else 0.0
 
 
 def rows(rng: np.random.Generator, width: int, n: int = 200) -> tuple[np.ndarray, np.ndarray]:
@@ -66,13 +66,13 @@ def sequencing(rng: np.random.Generator) -> Iterator[tuple[str, float]]:
     price = np.array(list(costs.values()))
     C, c = X.T @ X / len(y), X.T @ y / len(y)
     columns = {S: [g * SIZE + j for g in S for j in range(SIZE)] for S in subsets(GROUPS)}
-    F = {S: explained(C, c, own) for S, own in columns.items()}
+    F = {S: explained(C, c, members) for S, members in columns.items()}
     K = {S: float(price[list(S)].sum()) for S in F}
     gram, whole = ds.gram(np.column_stack([X, y]), columns=[*names, "y"]), max(F.values())
     lemma, theorem = [], []
     for rule in ("fr", "omp"):
-        found = ds.anytime_sequence(gram, "y", groups, costs, rule=rule)
-        gamma, spent, reached = found.guarantee().gamma, found.spent, found.explained
+        sequence = ds.anytime_sequence(gram, "y", groups, costs, rule=rule)
+        gamma, spent, reached = sequence.guarantee().gamma, sequence.spent, sequence.explained
         rate = np.diff(reached) / np.diff(spent)
         lemma += [K[S] / gamma * rate[j] - (F[S] - reached[j]) for S in F if S
                   for j in range(GROUPS)]  # fmt: skip
@@ -82,12 +82,12 @@ def sequencing(rng: np.random.Generator) -> Iterator[tuple[str, float]]:
         ]  # fmt: skip
     yield "Hu, Lemma 3.1", min(lemma) / whole
     yield "Hu, Theorem 3.2", min(theorem) / whole
-    found = ds.anytime_sequence(gram, "y", groups, costs, rule="doubling")
-    factor = found.guarantee().doubling
+    sequence = ds.anytime_sequence(gram, "y", groups, costs, rule="doubling")
+    factor = sequence.guarantee().doubling
     if factor is not None:
-        budgets = np.unique([*found.spent, *(4 * own for own in K.values())])
+        budgets = np.unique([*sequence.spent, *(4 * cost for cost in K.values())])
         behind = [
-            ds.reference.explained_at(found, float(B))
+            ds.reference.explained_at(sequence, float(B))
             - factor * max(F[S] for S in F if K[S] <= B / 4)
             for B in budgets if price.min() < B
         ]  # fmt: skip
@@ -117,22 +117,22 @@ def foba(rng: np.random.Generator) -> Iterator[tuple[str, float]]:
     y = X @ w + noise * rng.standard_normal(n)
     names = [f"x{j}" for j in range(d)]
     gram = through_origin(X, y, names)
-    found = ds.foba(gram, "y", epsilon=epsilon / float(y @ y / n))
-    held = found.at().coefficients
-    error = math.sqrt(sum((held.get(name, 0.0) - w[j]) ** 2 for j, name in enumerate(names)))
+    sequence = ds.foba(gram, "y", epsilon=epsilon / float(y @ y / n))
+    coef = sequence.at().coefficients
+    error = math.sqrt(sum((coef.get(name, 0.0) - w[j]) ** 2 for j, name in enumerate(names)))
     bound = noise * math.sqrt(1 / (n * rho)) * (1 + math.sqrt(20 * math.log(1 / ETA)))
-    yield "Zhang, Theorem 1: support found", float(set(held) == {"x0"}) - 0.5
+    yield "Zhang, Theorem 1: support found", float(set(coef) == {"x0"}) - 0.5
     yield "Zhang, Theorem 1: error", 1 - error / bound
     most = 7 * float(eigenvalues[-1]) / rho**2
-    yield "Zhang, Theorem 1: iterations", 1 - (len(found.steps) - 1) / most
-    f1, f2, more = np.linalg.qr(rng.standard_normal((50, 3)))[0].T
-    f3 = f1 + f2 + 0.3 * more
+    yield "Zhang, Theorem 1: iterations", 1 - (len(sequence.steps) - 1) / most
+    f1, f2, third = np.linalg.qr(rng.standard_normal((50, 3)))[0].T
+    f3 = f1 + f2 + 0.3 * third
     gram = through_origin(np.column_stack([f1, f2, f3]), f1 + f2, ["f1", "f2", "f3"])
     steps = ds.foba(gram, "y", epsilon=1e-9).steps.slice(1)
-    told = [("-" if action == "remove" else "") + group
+    order = [("-" if action == "remove" else "") + group
             for action, group in zip(steps["action"], steps["group"], strict=True)]  # fmt: skip
-    right = told[0] == "f3" and set(told[1:3]) == {"f1", "f2"} and told[3:] == ["-f3"]
-    yield "Zhang: f3, f1, f2, -f3", float(right) - 0.5
+    is_as_published = order[0] == "f3" and set(order[1:3]) == {"f1", "f2"} and order[3:] == ["-f3"]
+    yield "Zhang: f3, f1, f2, -f3", float(is_as_published) - 0.5
 
 
 def thresholding(rng: np.random.Generator) -> Iterator[tuple[str, float]]:
@@ -145,22 +145,22 @@ def thresholding(rng: np.random.Generator) -> Iterator[tuple[str, float]]:
     groups = np.arange(p) // size
 
     def allowed(width: int) -> list[list[int]]:
-        few = [list(S) for S in subsets(width) if 0 < len(S) <= s1]
-        return [S for S in few if len(set(groups[S])) <= s2]
+        small = [list(S) for S in subsets(width) if 0 < len(S) <= s1]
+        return [S for S in small if len(set(groups[S])) <= s2]
 
     ends = []
     for S in allowed(p):
-        own = np.zeros(p)
-        own[S] = np.linalg.lstsq(A[:, S], y, rcond=None)[0]
-        ends.append((float(((y - A @ own) ** 2).sum()), own))
+        weights = np.zeros(p)
+        weights[S] = np.linalg.lstsq(A[:, S], y, rcond=None)[0]
+        ends.append((float(((y - A @ weights) ** 2).sum()), weights))
     best = min(ends, key=lambda end: end[0])[1]
-    left = float(np.linalg.norm(y - A @ best))
+    residual = float(np.linalg.norm(y - A @ best))
     delta = [
         max(float(np.abs(np.linalg.eigvalsh(A[:, S].T @ A[:, S]) - 1).max())
             for S in map(list, itertools.combinations(range(p), min(times * s1, p))))
         for times in (2, 3)
     ]  # fmt: skip
-    rate, shift = 2 * delta[1], 2 * math.sqrt(1 + delta[0]) / (1 - 2 * delta[1]) * left
+    rate, shift = 2 * delta[1], 2 * math.sqrt(1 + delta[0]) / (1 - 2 * delta[1]) * residual
     now, worst = np.zeros(p), np.inf
     for step in range(1, 30):
         now = ds.reference.sght_project(now - A.T @ (A @ now - y), groups, s1, s2)
@@ -191,12 +191,12 @@ def sampling(rng: np.random.Generator) -> Iterator[tuple[str, float]]:
         for A in itertools.combinations(rest, 2):
             alone, both = sum(joined(S, (a,)) for a in A), joined(S, A)
             corollary += [both - gamma * alone, alone / gamma - both]
-            own = C[np.ix_(A, A)]
+            conditional = C[np.ix_(A, A)]
             if S:
                 cross = C[np.ix_(A, S)]
-                own = own - cross @ np.linalg.solve(C[np.ix_(S, S)], cross.T)
-            spread = np.sqrt(np.diag(own))
-            ends = np.linalg.eigvalsh(own / np.outer(spread, spread))
+                conditional = conditional - cross @ np.linalg.solve(C[np.ix_(S, S)], cross.T)
+            spread = np.sqrt(np.diag(conditional))
+            ends = np.linalg.eigvalsh(conditional / np.outer(spread, spread))
             lemma += [both - alone / ends[-1], alone / ends[0] - both]
     yield "Qian, Theorem 6, Corollary 7", min(corollary)
     yield "Qian, Lemma 15", min(lemma) + 1e-12
@@ -226,16 +226,16 @@ def sampling(rng: np.random.Generator) -> Iterator[tuple[str, float]]:
 def margins(study: Study) -> Iterator[str]:
     """Show the least margin of every bound."""
     seeds = study.seeds(20, 2)
-    found: dict[str, list[float]] = {name: [] for name in REPORTED}
-    # Of Theorem 4.3 something is promised in half of the problems.
+    least: dict[str, list[float]] = {name: [] for name in REPORTED}
+    # Theorem 4.3 gives a bound in half of the problems.
     problems = {
         sequencing: range(seeds.start, seeds.start + 3 * len(seeds)),
         **dict.fromkeys((geometric, foba, thresholding, sampling), seeds),
     }
-    for work, own in problems.items():
-        for seed in own:
+    for work, seeds_of in problems.items():
+        for seed in seeds_of:
             for name, margin in work(np.random.default_rng(seed)):
-                found[name].append(margin)
+                least[name].append(margin)
     yield "## Theorems"
     yield prose(
         f"""
@@ -250,9 +250,9 @@ def margins(study: Study) -> Iterator[str]:
         """
     )
     yield table(
-        {"bound": name, "problems": len(own), "least margin": min(own) if own else math.nan,
-         "mean": float(np.mean(own)) if own else math.nan, "reported by": REPORTED[name][1]}
-        for name, own in found.items()
+        {"bound": name, "problems": len(m), "least margin": min(m) if m else math.nan,
+         "mean": float(np.mean(m)) if m else math.nan, "reported by": REPORTED[name][1]}
+        for name, m in least.items()
     )  # fmt: skip
     yield prose(
         """
@@ -261,5 +261,5 @@ def margins(study: Study) -> Iterator[str]:
         gamma is ridge / (1/4 + ridge) at best, so that the factor of Theorem 3.2 is next to none.
         """
     )
-    yield study.judge(*(said(REPORTED[name][0], "theorems", name, np.sign(own) if own else own)
-                        for name, own in found.items()))  # fmt: skip
+    yield study.judge(*(said(REPORTED[name][0], "theorems", name, np.sign(m) if m else m)
+                        for name, m in least.items()))  # fmt: skip

@@ -26,14 +26,14 @@ VARIANTS = ["ista", "ista-l", "fista", "fista-c"]
 def descents(
     X: np.ndarray, y: np.ndarray, sizes: Sequence[int], limits: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], np.ndarray]:
-    """Return where the paper's descent ends on some rows, from zero, by (s1, s2)."""
+    """Return the solutions of the paper's descent from zero, by (s1, s2)."""
     labels = np.repeat(np.arange(len(sizes)), sizes)
     descent = partial(ds.reference.sght_on_rows, X, y, labels, tol=TOL, max_iter=STEPS)
     return {pair: descent(*pair).x for pair in limits}
 
 
 def seconds(p: int, n_groups: int, s1: int, s2: int, seed: int = 0) -> float:
-    """Return what one projection takes, the best of three."""
+    """Return the seconds of one projection, the best of three."""
     rng = np.random.default_rng(seed)
     v, labels = rng.standard_normal(p), np.arange(p) * n_groups // p
     times = []
@@ -58,8 +58,8 @@ def projection(study: Study) -> Iterator[str]:
 
     def row(p: int, n_groups: int) -> dict[str, float]:
         s2 = [round(n_groups * share) for share in SHARES]
-        return {f"s2 = {share:.0%}": seconds(p, n_groups, 5 * own, own)
-                for share, own in zip(SHARES, s2, strict=True)}  # fmt: skip
+        return {f"s2 = {share:.0%}": seconds(p, n_groups, 5 * most, most)
+                for share, most in zip(SHARES, s2, strict=True)}  # fmt: skip
 
     yield "Scenario 1: 100 groups, s1 = 5 s2."
     first = [{"entries": p, **row(p, 100)} for p in entries]
@@ -97,14 +97,14 @@ def descent(seed: int, n: int, p: int, share: float) -> Iterator[dict[str, Any]]
     labels, s2 = np.arange(p) // 100, round(share * p / 100)
     for variant in VARIANTS:
         start = time.perf_counter()
-        found = ds.reference.sght_on_rows(
+        result = ds.reference.sght_on_rows(
             X, y, labels, 5 * s2, s2, variant=variant, tol=TOL, max_iter=STEPS
         )
         took = time.perf_counter() - start
         yield {
             "seed": seed, "shape": f"{n}, {p}", "s2": s2, "variant": variant,
-            "f": float(found.history[-1]), "steps": len(found.history) - 1,
-            "projections": found.projections, "seconds": took, "history": found.history.tolist(),
+            "f": float(result.history[-1]), "steps": len(result.history) - 1,
+            "projections": result.projections, "seconds": took, "history": result.history.tolist(),
         }  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def convergence(study: Study) -> Iterator[str]:
         rows and no Gram, L from max(1, Barzilai-Borwein) or from 1, neither refit nor exchange.
         """
     )
-    found = pl.DataFrame(
+    runs = pl.DataFrame(
         row
         for (n, p), count in shapes.items()
         for seed in range(1000, 1000 + count)
@@ -130,36 +130,36 @@ def convergence(study: Study) -> Iterator[str]:
         for row in descent(seed, n, p, share)
     )
     keys = ["shape", "s2", "variant"]
-    told = []
-    for (shape, s2, variant), part in found.group_by(keys, maintain_order=True):
+    table_rows = []
+    for (shape, s2, variant), part in runs.group_by(keys, maintain_order=True):
         measures = {name: spread(part[name]) for name in ("f", "steps", "projections", "seconds")}
-        told.append({"n, p": shape, "s2": s2, "variant": variant, **measures})
-    yield table(told)
-    shape, s2 = found["shape"][0], found["s2"].unique().sort()[0]
-    drawn = found.filter(shape=shape, s2=found.filter(shape=shape)["s2"].max())
+        table_rows.append({"n, p": shape, "s2": s2, "variant": variant, **measures})
+    yield table(table_rows)
+    shape, s2 = runs["shape"][0], runs["s2"].unique().sort()[0]
+    drawn = runs.filter(shape=shape, s2=runs.filter(shape=shape)["s2"].max())
     drawn = drawn.select(
         "seed", "variant", "history", step=pl.int_ranges(pl.col("history").list.len())
     )
     words = f"f by step, {shape.replace(', ', ' rows, ')} columns, s2 = "
-    words += f"{found.filter(shape=shape)['s2'].max()}, means with 95 % intervals"
+    words += f"{runs.filter(shape=shape)['s2'].max()}, means with 95 % intervals"
     curves = drawn.explode("history", "step").rename({"history": "f"})
     yield study.picture(
         "sght_convergence", words,
         lines(curves, "step", "f", "variant", order=VARIANTS, titles=("step", "f")),
     )  # fmt: skip
     claims = []
-    for (shape, s2), part in found.group_by("shape", "s2", maintain_order=True):
+    for (shape, s2), part in runs.group_by("shape", "s2", maintain_order=True):
         if part["seed"].n_unique() < study.of(LEAST_RUNS, 2):
             continue
         where = f"Figure 4, {shape}, s2 = {s2}"
-        own = {
+        measures_of = {
             name: part.pivot("variant", index="seed", values=name)
             for name in ("f", "projections", "seconds")
         }
-        saved = own["projections"]["fista-c"] - own["projections"]["fista"]
+        saved = measures_of["projections"]["fista-c"] - measures_of["projections"]["fista"]
         claims.append(said(XIANG, where, "Barzilai-Borwein saves FISTA projections", saved))
         for name in ("ista-l", "fista"):
             for other in ("ista", "fista-c"):
-                margins = own["f"][other] - own["f"][name]
+                margins = measures_of["f"][other] - measures_of["f"][name]
                 claims.append(said(XIANG, where, f"{name} ends below {other}", margins))
     yield study.judge(*claims)

@@ -1,9 +1,9 @@
-"""The binomial family by links that have the digits of both tails, beside the logit.
+"""Binomial families with links besides the logit, accurate in both tails.
 
 Probit, complementary log-log, log-log (which is that of ``1 - y`` at ``-eta``), log, Cauchy.
 
 With p the mean, q = 1 - p and s = dp/deta, a row has the weight ``s^2 / (p q)`` and the
-working residual ``(y - p) / s``: the expected information, of which the standard errors are.
+working residual ``(y - p) / s``: the expected information, which gives the standard errors.
 
 Digits: the smaller one of p and q is computed itself, never as 1 minus the other.
 No engine has the normal distribution. Its tail is ``erfc(z) = t Q(t) exp(-z^2)``, where
@@ -57,7 +57,7 @@ def _normal(eta: Formula) -> tuple[Formula, Formula]:
 
 @cache
 def _tail() -> tuple[float, ...]:
-    """Return the coefficients of Q in powers of 2 t - 1, that of the highest first."""
+    """Return the coefficients of Q in powers of 2 t - 1, the highest power first."""
     x = chebyshev.chebpts1(TERMS + 1)
     t = (x + 1.0) / 2.0
     powers = chebyshev.cheb2poly(
@@ -188,7 +188,7 @@ CAUCHIT = _binomial(
 )
 PROBIT = _binomial("probit", lambda eta: _odd_mean(eta, _normal(eta)[0]), _probit_row, _of_probit)
 CLOGLOG = _binomial("cloglog", lambda eta: _cloglog_parts(eta)[1], _cloglog_row, _of_cloglog)
-#: A predictor above 0 has no mean, and 0 has one, of a target of 1.
+#: A predictor above 0 has no mean; at 0 the mean is 1, for a target of 1.
 LOG = replace(_binomial("log", _log_mean, _log_row, lambda p: (math.log(p), p)), at_zero=False)
-#: The family by these links.
+#: The binomial families with these links.
 BINOMIALS = (PROBIT, CLOGLOG, LOGLOG, CAUCHIT, LOG)

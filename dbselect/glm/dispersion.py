@@ -1,7 +1,7 @@
 """The dispersion of negative binomial counts that makes them most likely, in passes.
 
-Counts of mean mu and variance ``mu + mu^2 / theta`` have the log-likelihood, as far as it has
-theta in it::
+Counts of mean mu and variance ``mu + mu^2 / theta`` have the log-likelihood, without the terms
+that do not depend on theta::
 
     log Gamma(y + theta) - log Gamma(theta) + theta log theta - (y + theta) log(mu + theta)
 
@@ -30,14 +30,14 @@ from dbselect.glm.passes import Data
 from dbselect.record.formulas import Formula, kept, log, total
 from dbselect.sources.passes import PREFIX, Weighted
 
-#: What is added to an argument before Stirling's series, of which the terms left out are below
-#: 1e-15 from there on.
+#: Added to an argument before Stirling's series, so that the terms left out of the series are
+#: below 1e-15.
 SHIFT = 10
 #: Bernoulli's numbers B_2, B_4, ..., B_12.
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730)
 #: Change of log theta below which it stays: the name of the family has eight digits.
 SETTLED = 1e-9
-#: Turns, and steps of a turn, after which theta is taken as it is; five of each are many.
+#: Most turns, and most steps of a turn; five of each are many.
 TURNS, STEPS = 50, 25
 #: Longest step of log theta.
 LONGEST = 2.0
@@ -48,7 +48,7 @@ SCORE, CURVATURE, SPREAD = (f"{PREFIX}{name}" for name in ("score", "curvature",
 
 
 def most_likely(data: Data, problem: GlmProblem, null: GlmFit) -> float:
-    """Return the most likely 1 / theta of a model of all groups; DataError where it is 0."""
+    """Return the most likely 1 / theta of a model of all groups; DataError if it is 0."""
     (fit,) = solved([extended(problem, null, range(len(problem.members)))], data.read)
     theta = _at_means(data, fit.point, None)
     for _ in range(TURNS):
@@ -62,12 +62,12 @@ def most_likely(data: Data, problem: GlmProblem, null: GlmFit) -> float:
 
 
 def _at_means(data: Data, point: Coefficients, theta: float | None) -> float:
-    """Return the most likely theta at given means, from one or from the moments of counts."""
+    """Return the most likely theta at given means, starting from `theta` or from moments."""
     if theta is None:
-        *_, spread = _told(data, point, 1.0)
+        *_, spread = _theta_moments(data, point, 1.0)
         theta = 1.0 / spread
     for _ in range(STEPS):
-        score, curvature, _ = _told(data, point, theta)
+        score, curvature, _ = _theta_moments(data, point, theta)
         # By log theta.
         slope, bend = theta * score, theta * score - theta**2 * curvature
         step = -slope / bend if bend < 0 else math.copysign(LONGEST, slope)
@@ -82,20 +82,20 @@ def _at_means(data: Data, point: Coefficients, theta: float | None) -> float:
     return theta
 
 
-def _told(data: Data, point: Coefficients, theta: float) -> tuple[float, float, float]:
+def _theta_moments(data: Data, point: Coefficients, theta: float) -> tuple[float, float, float]:
     """Return means over the rows: score of theta, minus its derivative, ``(y / mu - 1)^2``."""
-    eta, y, there = data.of_rows(point)
+    eta, y, used = data.of_rows(point)
     (mean,) = data.roles.family.means(eta)
     x = kept(y[0] + theta)
     all_ = kept(mean + theta)
     share = kept(x / all_)
-    own = math.log(theta) + 1.0 - float(scipy.special.digamma(theta))
-    score = _digamma(x) - log(all_) - share + own
+    constant = math.log(theta) + 1.0 - float(scipy.special.digamma(theta))
+    score = _digamma(x) - log(all_) - share + constant
     inner = float(scipy.special.polygamma(1, theta)) - 1.0 / theta
     curvature = (share * -1.0 + 2.0) / all_ - _trigamma(x) + inner
-    apart = kept(y[0] / mean - 1.0)
-    added = {SCORE: score, CURVATURE: curvature, SPREAD: apart * apart}
-    (gram,) = data.passes.read([Weighted(added, there, [])])
+    relative = kept(y[0] / mean - 1.0)
+    added = {SCORE: score, CURVATURE: curvature, SPREAD: relative * relative}
+    (gram,) = data.passes.read([Weighted(added, used, [])])
     score_, curvature_, spread = gram.mean.tolist()
     return score_, curvature_, spread
 
@@ -106,8 +106,8 @@ def _stirling(x: Formula, numbers: Sequence[float]) -> tuple[Formula, Formula, F
     inverse = kept(1.0 / z)
     square = kept(inverse * inverse)
     series = inverse * 0.0
-    for one in reversed(numbers):
-        series = (series + one) * square
+    for coefficient in reversed(numbers):
+        series = (series + coefficient) * square
     return z, inverse, series
 
 

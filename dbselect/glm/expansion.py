@@ -1,16 +1,16 @@
 """Second-order expansion of the objective near some coefficients, and the curvature beyond it.
 
-The information of all pairs (`glm.families`) is put together, and the intercept minimised out, per
+The information is summed over all pairs (`glm.families`), with the intercept minimised out, per
 unit of row weight.
 
-Fisher's scoring takes this expected information I for the curvature of the deviance. By links that
-are not the canonical one its steps are too long or too short by a factor of their own in every
-direction. What the gradient g did along a step s shows the difference::
+Fisher's scoring takes this expected information I for the curvature of the deviance. With links
+that are not canonical its steps are too long or too short, by a different factor in each direction.
+The change of the gradient g along a step s shows the difference::
 
     r = g(before) - g(after) - (I(before) + I(after)) s / 2
 
-and near another point the curvature along s is ``y = I s + r``, r times what I became there along
-s, if that is less. With the pairs (s, y) of the steps taken, the oldest first, it becomes, by
+and near another point the curvature along s is ``y = I s + r``, where r shrinks with s'I s if that
+is smaller there. The pairs (s, y) of the steps taken, the oldest first, update the curvature by
 BFGS::
 
     B = I     B <- B - B s s'B / s'B s + y y' / s'y
@@ -18,7 +18,7 @@ BFGS::
 Where the deviance is nearly concave along s, y is moved towards ``B s`` until s'y is `LEAST_SHARE`
 of s'B s, so that B stays positive definite (Powell 1978).
 
-Source: Dennis, Gay, Welsch (1981), ACM TOMS 7, for the difference that is learned; Lange (1995),
+Source: Dennis, Gay, Welsch (1981), ACM TOMS 7, for the learned difference; Lange (1995),
 Statistica Sinica 5; Nocedal, Wright (2006), chapter 6 and procedure 18.2.
 """
 
@@ -31,14 +31,14 @@ import scipy.linalg
 from dbselect.linear.problem import Index
 from dbselect.record.gram import Matrix, Vector
 
-#: Least curvature along a step, as a share of what is expected there: a step becomes no longer
-#: than twenty.
+#: Least curvature along a step, as a share of the expected one: a step grows at most by a factor
+#: of twenty.
 LEAST_SHARE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """Coefficients."""
+    """Coefficients of a model."""
 
     intercept: Vector  # shape (P,), the predictors at the means of the columns
     coef: Matrix  # shape (D, P), on unit-variance columns
@@ -74,7 +74,7 @@ class Pair:
 def expansion(
     pairs: Sequence[Pair], contrasts: Matrix, deviance: float, has_intercept: bool = True
 ) -> Expansion:
-    """Put all pairs together and minimise the intercept out; through the origin it stays 0."""
+    """Sum over the pairs and minimise the intercept out; through the origin it stays 0."""
     free = contrasts.shape[1]
     width = len(pairs[0].mean)
     corner = np.zeros((free, free))
@@ -111,7 +111,7 @@ def expansion(
 
 @dataclass(frozen=True, eq=False)
 class Secant:
-    """What a step showed."""
+    """Curvature along a step, beyond the expected information."""
 
     step: Vector  # shape (P + D P,), of the intercept and the coefficients
     beyond: Vector  # shape (P + D P,), r
@@ -121,7 +121,7 @@ class Secant:
 
 
 def secant(before: Expansion, after: Expansion, moved: Coefficients) -> Secant:
-    """Return what a step showed, from the expansions at both of its ends."""
+    """Return the secant of a step, from the expansions at both of its ends."""
     step = _flat(moved)
     first, last = _information(before) @ step, _information(after) @ step
     beyond = _gradient(before) - _gradient(after) - 0.5 * (first + last)
@@ -142,13 +142,13 @@ def secant_step(
     expected = _information(model)[np.ix_(used, used)]
     gradient = (_gradient(model) - ridge * _flat(at))[used]
     curvature = expected + np.diag(ridge[used])
-    for one in secants:
-        s = one.step[used]
+    for past in secants:
+        s = past.step[used]
         forward = curvature @ s
         along = float(s @ forward)
         change = expected @ s
-        size = min(1.0, 2.0 * float(s @ change) / (one.before + one.after))
-        change += ridge[used] * s + size * one.beyond[used]
+        size = min(1.0, 2.0 * float(s @ change) / (past.before + past.after))
+        change += ridge[used] * s + size * past.beyond[used]
         share = float(s @ change) / along
         if share < LEAST_SHARE:
             change = forward + (change - forward) * (1.0 - LEAST_SHARE) / (1.0 - share)

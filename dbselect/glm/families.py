@@ -61,13 +61,13 @@ LARGEST_LOG = 100.0
 #: Deviance of a row whose predictor has no mean: more than any that has one, and its square is
 #: still a number.
 FAR = 1e100
-#: Deviance a unit of weight from which on some row has no mean: that row has `FAR`, times its
+#: Deviance per unit of weight from which on some row has no mean: that row has `FAR`, times its
 #: share of the weight.
 LARGEST_DEVIANCE = FAR**0.5
-#: How far from the last mean allowed, where the row's own likelihood is largest, a predictor
-#: counts as there: nothing is left to gain of that row, and its weight stays a number.
+#: Distance from the last allowed mean within which a predictor counts as there, if the row's
+#: likelihood is largest there: the row cannot gain more, and its weight stays finite.
 BORDER = 1e-10
-#: What a text counts as that is none of two levels: it is not allowed, as 2 is not.
+#: Value of a text that is neither of two levels; it is refused, as 2 is.
 NO_LEVEL = 2.0
 
 
@@ -83,10 +83,10 @@ class Null:
 
 @dataclass(frozen=True)
 class Row:
-    """What a pass computes of every row."""
+    """Formulas that a pass computes for each row."""
 
     pairs: list[tuple[Formula, Formula]]  # weight and working residual of each of the T pairs
-    deviance: Formula  # what the row adds to the deviance
+    deviance: Formula  # of the row
 
 
 def _number(path: Path) -> list[Formula]:
@@ -96,19 +96,19 @@ def _number(path: Path) -> list[Formula]:
 
 @dataclass(frozen=True, eq=False)
 class FamilyFormulas:
-    """What a model of a target is made of; rows are described by formulas."""
+    """A family with its link, as formulas of a row."""
 
     name: str  # as users call it
     means: Callable[[Sequence[Formula]], list[Formula]]  # K predictors -> R means
     row: Callable[[Sequence[Formula], Sequence[Formula]], Row]  # K predictors, R responses -> Row
     # means of the responses (R,), their variances (R,), mean of `summed`, sum of weights -> Null
     null: Callable[[Vector, Vector, float, float], Null]
-    allowed: str  # what the target's values must be, for errors
+    allowed: str  # allowed values of the target, for errors
     # path of the target -> R responses; by default one number
     responses: Callable[[Path], list[Formula]] = field(default_factory=lambda: _number)
     # response -> 1 where the value is not allowed, 0 elsewhere
     refused: Callable[[Formula], Formula] | None = None
-    # response -> what the null deviance needs the sum of
+    # response -> term whose sum the null deviance needs
     summed: Callable[[Formula], Formula] | None = None
     # shape (K, P), predictors from free ones
     basis: Matrix = field(default_factory=lambda: np.ones((1, 1)))
@@ -121,13 +121,13 @@ class FamilyFormulas:
     is_canonical: bool = True
     at_zero: bool = True  # whether there is a mean at the predictor 0
     has_dispersion: bool = False  # whether the variance has a factor that the family does not fix
-    classes: tuple[Any, ...] = ()  # what the target may be, if it is one of several classes
-    # what the target is where it counts as 0 and as 1, if not these numbers
+    classes: tuple[Any, ...] = ()  # classes of the target, if there are several
+    # values of the target that count as 0 and 1, if not these numbers
     levels: tuple[Any, ...] = ()
 
 
 def one_pair(weight: Formula, rest: Formula, deviance: Formula) -> Row:
-    """Return a row of one response, given y - mu; by another link, the score, weight times r."""
+    """Return a row of one response; `rest` is y - mu, or with other links the score, W r."""
     weight = kept(at_least(weight, WEIGHT_FLOOR))
     return Row([(weight, rest / weight)], deviance)
 
@@ -168,7 +168,7 @@ def _logistic(eta: Formula) -> tuple[Formula, Formula, Formula]:
 
 def _binomial_row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
     small, sure, mean = _logistic(eta[0])
-    # Where the model is right the two products cancel exactly, before the rest is added.
+    # If the model is right the two products cancel exactly, before the rest is added.
     deviance = (log1p(small) + (choose(eta[0], eta[0], 0.0) - y[0] * eta[0])) * 2.0
     return one_pair(small * sure * sure, y[0] - mean, deviance)
 
@@ -203,17 +203,17 @@ def of_levels(family: FamilyFormulas, levels: Sequence[Any]) -> FamilyFormulas:
 
 
 def at_most(x: Formula, ceiling: float) -> Formula:
-    """Return a formula, and the ceiling where it is above."""
+    """Return a formula, at most the ceiling."""
     return at_least(x * -1.0, -ceiling) * -1.0
 
 
 def bounded_exp(eta: Formula, ceiling: float = LARGEST_LOG) -> Formula:
-    """Return exp(eta), as if eta was at least -`LARGEST_LOG` and at most the ceiling."""
+    """Return exp(eta), with eta clipped to -`LARGEST_LOG` and the ceiling."""
     return kept(exp(at_least(at_most(eta, ceiling), -LARGEST_LOG)))
 
 
 def count(eta: Formula) -> Formula:
-    """Return exp(eta), as if eta was at most `LARGEST_LOG` away from 0."""
+    """Return exp(eta), with eta clipped to -`LARGEST_LOG` and `LARGEST_LOG`."""
     return bounded_exp(eta)
 
 
@@ -249,10 +249,10 @@ POISSON = FamilyFormulas(
 def _softmax(eta: Sequence[Formula]) -> tuple[list[Formula], Formula, list[Formula]]:
     """Return the predictors below the largest, the sum of their exponentials, the means."""
     top = kept(largest(eta))
-    below = [kept(one - top) for one in eta]
-    powers = [kept(exp(one)) for one in below]
-    every = kept(total(powers))
-    return below, every, [kept(one / every) for one in powers]
+    below = [kept(x - top) for x in eta]
+    powers = [kept(exp(x)) for x in below]
+    summed = kept(total(powers))
+    return below, summed, [kept(power / summed) for power in powers]
 
 
 def multinomial(classes: Sequence[Any]) -> FamilyFormulas:
@@ -264,12 +264,12 @@ def multinomial(classes: Sequence[Any]) -> FamilyFormulas:
     basis = np.linalg.qr(np.eye(size) - 1.0 / size)[0][:, : size - 1]
 
     def row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
-        below, every, p = _softmax(eta)
+        below, summed, p = _softmax(eta)
         weights = [kept(at_least(p[i] * p[k], WEIGHT_FLOOR)) for i, k in two]
         rest = [y[i] * p[k] - y[k] * p[i] for i, k in two]
-        pairs = [(weight, one / weight) for weight, one in zip(weights, rest, strict=True)]
-        chosen = total([response * one for response, one in zip(y, below, strict=True)])
-        return Row(pairs, (log(every) - chosen) * 2.0)
+        pairs = [(weight, score / weight) for weight, score in zip(weights, rest, strict=True)]
+        chosen = total([response * x for response, x in zip(y, below, strict=True)])
+        return Row(pairs, (log(summed) - chosen) * 2.0)
 
     def null(mean: Vector, _: Vector, __: float, weight: float) -> Null:
         logs = np.log(mean)
@@ -280,7 +280,7 @@ def multinomial(classes: Sequence[Any]) -> FamilyFormulas:
 
     return FamilyFormulas(
         name="multinomial",
-        responses=lambda path: [kept(equals(path, one)) for one in classes],
+        responses=lambda path: [kept(equals(path, value)) for value in classes],
         means=lambda eta: _softmax(eta)[2],
         row=row,
         null=null,

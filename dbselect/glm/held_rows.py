@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dbselect.glm.expansion import Coefficients, Expansion, Pair, expansion
 from dbselect.glm.families import FamilyFormulas
-from dbselect.glm.newton import Ask
+from dbselect.glm.newton import PassRequest
 from dbselect.glm.state import Slope
 from dbselect.linear.problem import Index
 from dbselect.record.formulas import Formula, Path, arrays, column, translate
@@ -46,13 +46,13 @@ class HeldRows:
     weight: float  # sum of the row weights
     has_intercept: bool = True  # False for models through the origin
 
-    def look(self, predictors: Block) -> WorkingResponse:
+    def working_response(self, predictors: Block) -> WorkingResponse:
         """Return deviance, weights and residuals at free predictors, shape (P, B, n)."""
         basis = self.family.basis
-        known: dict[Path, Block] = {(f"y{r}",): y for r, y in enumerate(self.y)}
-        for k, own in enumerate(basis):
-            known[(f"eta{k}",)] = np.tensordot(own, predictors, 1) + self.offset
-        deviance, *parts = _evaluated(self._formulas, known)
+        columns: dict[Path, Block] = {(f"y{r}",): y for r, y in enumerate(self.y)}
+        for k, coefficients in enumerate(basis):
+            columns[(f"eta{k}",)] = np.tensordot(coefficients, predictors, 1) + self.offset
+        deviance, *parts = _evaluated(self._formulas, columns)
         size = predictors.shape[1:]
         parts = [np.broadcast_to(part, size) for part in parts]
         weights = [weight * self.share for weight in parts[::2]]
@@ -65,55 +65,55 @@ class HeldRows:
         row = self.family.row(eta, [column((f"y{r}",)) for r in range(len(self.y))])
         return [row.deviance, *(part for pair in row.pairs for part in pair)]
 
-    def score(self, look: WorkingResponse) -> Block:
+    def score(self, working: WorkingResponse) -> Block:
         """Return the gradient of half the deviance by the free predictors, shape (P, B, n)."""
-        pairs = zip(self.family.contrasts, look.weights, look.residuals, strict=True)
+        pairs = zip(self.family.contrasts, working.weights, working.residuals, strict=True)
         return sum(
             (q[:, None, None] * (weight * residual) for q, weight, residual in pairs),
-            np.zeros((self.family.contrasts.shape[1], *look.weights[0].shape)),
+            np.zeros((self.family.contrasts.shape[1], *working.weights[0].shape)),
         )
 
-    def curvature(self, look: WorkingResponse, direction: Block) -> Vector:
+    def curvature(self, working: WorkingResponse, direction: Block) -> Vector:
         """Return the second derivative of half the deviance along directions (P, B, n)."""
-        found = np.zeros(direction.shape[1])
-        for q, weight in zip(self.family.contrasts, look.weights, strict=True):
+        curvatures = np.zeros(direction.shape[1])
+        for q, weight in zip(self.family.contrasts, working.weights, strict=True):
             along = np.tensordot(q, direction, 1)
-            found += np.einsum("bn,bn,bn->b", weight, along, along)
-        return found
+            curvatures += np.einsum("bn,bn,bn->b", weight, along, along)
+        return curvatures
 
-    def read(self, asks: Sequence[Ask]) -> list[Expansion]:
-        """Answer as a pass over a table does."""
-        return [self._quadratic(ask) for ask in asks]
+    def read(self, requests: Sequence[PassRequest]) -> list[Expansion]:
+        """Return the expansions, like a pass over a table."""
+        return [self._quadratic(request) for request in requests]
 
     def slope(self, point: Coefficients) -> Slope:
         """Return the deviance at some coefficients and its gradient."""
-        look = self._look_at(point)
-        score = self.score(look)[:, 0]
-        deviance = float(look.deviance[0]) * self.weight
+        working = self._working_at(point)
+        score = self.score(working)[:, 0]
+        deviance = float(working.deviance[0]) * self.weight
         if not self.has_intercept:
             return Slope(deviance, 0.0, np.zeros(len(score)), self.X @ score.T)
         corner = np.zeros((len(score), len(score)))
-        for q, weight in zip(self.family.contrasts, look.weights, strict=True):
+        for q, weight in zip(self.family.contrasts, working.weights, strict=True):
             corner += weight.sum() * np.outer(q, q)
         slope = score.sum(axis=1)
         start = np.linalg.solve(corner, slope)
-        for q, weight in zip(self.family.contrasts, look.weights, strict=True):
+        for q, weight in zip(self.family.contrasts, working.weights, strict=True):
             score -= np.outer(q, weight[0]) * (q @ start)
         return Slope(deviance, float(slope @ start), start, self.X @ score.T)
 
-    def _look_at(self, point: Coefficients) -> WorkingResponse:
+    def _working_at(self, point: Coefficients) -> WorkingResponse:
         used = np.flatnonzero(point.coef.any(axis=1))
         predictors = point.intercept[:, None] + point.coef[used].T @ self.X[used]
-        return self.look(predictors[:, None])
+        return self.working_response(predictors[:, None])
 
-    def _quadratic(self, ask: Ask) -> Expansion:
-        look = self._look_at(ask.point)
-        columns = np.arange(len(self.X)) if ask.columns is None else ask.columns
+    def _quadratic(self, request: PassRequest) -> Expansion:
+        working = self._working_at(request.point)
+        columns = np.arange(len(self.X)) if request.columns is None else request.columns
         pairs = [
             self._pair(weight[0], residual[0], columns)
-            for weight, residual in zip(look.weights, look.residuals, strict=True)
+            for weight, residual in zip(working.weights, working.residuals, strict=True)
         ]
-        deviance = float(look.deviance[0]) * self.weight
+        deviance = float(working.deviance[0]) * self.weight
         return expansion(pairs, self.family.contrasts, deviance, self.has_intercept)
 
     def _pair(self, weight: Vector, residual: Vector, columns: Index) -> Pair:
@@ -130,16 +130,16 @@ class HeldRows:
         return Pair(total, mean, comoment, centre, cross, float(weight @ residual**2))
 
 
-def _evaluated(formulas: Sequence[Formula], known: dict[Path, Block]) -> list[Block]:
-    """Return formulas of columns; what is marked by `kept` is computed once."""
-    found: dict[int, Block] = {}
+def _evaluated(formulas: Sequence[Formula], columns: dict[Path, Block]) -> list[Block]:
+    """Evaluate formulas of columns; shared subexpressions are evaluated once."""
+    values: dict[int, Block] = {}
 
     def kept(formula: Formula) -> Block:
-        if id(formula) not in found:
-            found[id(formula)] = translate(formula.parts[0], algebra)
-        return found[id(formula)]
+        if id(formula) not in values:
+            values[id(formula)] = translate(formula.parts[0], algebra)
+        return values[id(formula)]
 
-    algebra = arrays(known.__getitem__, kept)
-    # What overflows makes a deviance that is too large, or none: the step is halved.
+    algebra = arrays(columns.__getitem__, kept)
+    # Overflow gives inf or NaN, and the step is halved.
     with np.errstate(all="ignore"):
         return [translate(formula, algebra) for formula in formulas]

@@ -1,13 +1,13 @@
-"""Families by other links: the predictor of a link as that of another, by the chain rule.
+"""Families with other links: the predictor of a link as that of another, by the chain rule.
 
-A family by one link has a weight W and a working residual r at its predictor b. Where b is a
+A family with one link has a weight W and a working residual r at its predictor b. If b is a
 function of another link's predictor eta, of slope ``t = db/deta``, it has there::
 
     weight  t^2 W      working residual  r / t      the same deviance
 
-so that b and t define a link. Where a predictor has no mean that the family can
-have, the deviance is `FAR`: a step that leads there is halved, as in R's ``glm``. The last mean
-is allowed where the row's likelihood is largest there (a count of 0 of the mean 0).
+so that b and t define a link. If a predictor has no mean that the family allows, the deviance is
+`FAR`: a step that leads there is halved, as in R's ``glm``. The mean at the border is allowed if
+the row's likelihood is largest there (a count of 0 with the mean 0).
 
 Source: McCullagh, Nelder (1989), section 2.5; R Core Team, ``glm.fit`` (valideta).
 """
@@ -29,22 +29,22 @@ class Link:
 
     name: str  # as users call it
     base: Callable[[Formula], tuple[Formula, Formula]]  # eta -> b, and its slope t
-    means: Callable[[Formula], Formula]  # eta -> the mean; missing where there is none
+    means: Callable[[Formula], Formula]  # eta -> the mean; missing if there is none
     # eta -> above 0 where there is a mean; None if there always is
     within: Callable[[Formula], Formula] | None
     at: Callable[[float], tuple[float, float]]  # mean -> eta, and the slope t there
     at_zero: bool  # whether there is a mean at the predictor 0
     inside: float = 1.0  # a predictor that has a mean
-    # eta, y -> above 0 where the mean is the last one and y is it; None if the likelihood never is
+    # eta, y -> above 0 where the mean is at the border and equals y; None if that is not allowed
     border: Callable[[Formula, Formula], Formula] | None = None
 
 
 def power(name: str, k: float) -> Link:
-    """Return the link whose mean is a power of the predictor, > 0, beside the logarithm."""
+    """Return the link whose mean is a power of the predictor, > 0."""
 
     def means(eta: Formula) -> Formula:
-        own = eta if k == 1.0 else exp(log(choose(eta, eta, 1.0)) * k)
-        return choose(eta, own, choose(eta + BORDER, eta * 0.0, nothing()) if k > 0 else nothing())
+        mean = eta if k == 1.0 else exp(log(choose(eta, eta, 1.0)) * k)
+        return choose(eta, mean, choose(eta + BORDER, eta * 0.0, nothing()) if k > 0 else nothing())
 
     def at(mean: float) -> tuple[float, float]:
         eta = mean ** (1.0 / k) if mean > 0 else math.nan
@@ -62,11 +62,11 @@ def power(name: str, k: float) -> Link:
 
 
 def _near(distance: Formula) -> Formula:
-    """Return what is above 0 where a predictor is at the border."""
+    """Return a formula that is above 0 where a predictor is at the border."""
     return absolute(distance) * -1.0 + BORDER
 
 
-#: Of families whose mean is above 0, beside the logarithm.
+#: Links for positive means, besides the logarithm.
 IDENTITY = power("identity", 1.0)
 INVERSE = power("inverse", -1.0)
 INVERSE_SQUARED = power("inverse_squared", -0.5)
@@ -82,7 +82,7 @@ def _log_at(mean: float) -> tuple[float, float]:
     return (math.log(mean), mean) if mean > 0 else (math.nan, math.nan)
 
 
-#: Of family gaussian, beside the identity.
+#: Links of family gaussian, besides the identity.
 GAUSSIAN_LOG = Link("log", _log_base, count, None, _log_at, at_zero=True)
 GAUSSIAN_INVERSE = Link(
     "inverse",
@@ -105,7 +105,7 @@ def _probability(eta: Formula) -> Formula:
     return choose(eta * other, eta, last)
 
 
-#: Of family binomial, beside the logit: differences of probabilities.
+#: Link of family binomial, besides the logit: differences of probabilities.
 PROBABILITY = Link(
     "identity",
     _probability_base,
@@ -117,30 +117,30 @@ PROBABILITY = Link(
     border=lambda eta, y: _near(eta - y),
 )
 
-#: Links by name: of families whose mean is above 0, and of the others.
-POSITIVE_LINKS = {one.name: one for one in (IDENTITY, INVERSE, INVERSE_SQUARED, SQRT)}
+#: Links by name, for families with positive means and for the others.
+POSITIVE_LINKS = {link.name: link for link in (IDENTITY, INVERSE, INVERSE_SQUARED, SQRT)}
 OTHER_LINKS = {
-    "gaussian": {one.name: one for one in (GAUSSIAN_LOG, GAUSSIAN_INVERSE)},
+    "gaussian": {link.name: link for link in (GAUSSIAN_LOG, GAUSSIAN_INVERSE)},
     "binomial": {PROBABILITY.name: PROBABILITY},
 }
 
 
 def by_link(family: FamilyFormulas, link: Link, *, is_canonical: bool = False) -> FamilyFormulas:
-    """Return a family by another link."""
+    """Return a family with another link."""
 
     def row(eta: Sequence[Formula], y: Sequence[Formula]) -> Row:
-        own, is_within, is_last = eta[0], None, None
+        x, is_within, is_last = eta[0], None, None
         if link.border is not None:
-            is_last = kept(link.border(own, y[0]))
-            own = kept(choose(is_last, own * 0.0 + (y[0] + (y[0] * -2.0 + 1.0) * BORDER), own))
+            is_last = kept(link.border(x, y[0]))
+            x = kept(choose(is_last, x * 0.0 + (y[0] + (y[0] * -2.0 + 1.0) * BORDER), x))
         if link.within is not None:
-            is_within = kept(link.within(own))
-            # What is missing stays so.
-            own = kept(choose(is_within, own, own * 0.0 + link.inside))
-        base, slope = (kept(part) for part in link.base(own))
-        found = family.row([kept(base)], y)
-        ((weight, residual),) = found.pairs
-        deviance = found.deviance
+            is_within = kept(link.within(x))
+            # Missing values stay missing.
+            x = kept(choose(is_within, x, x * 0.0 + link.inside))
+        base, slope = (kept(part) for part in link.base(x))
+        base_row = family.row([kept(base)], y)
+        ((weight, residual),) = base_row.pairs
+        deviance = base_row.deviance
         if is_within is not None:
             deviance = choose(is_within, deviance, y[0] * 0.0 + FAR)
         score = slope * weight * residual
@@ -149,10 +149,10 @@ def by_link(family: FamilyFormulas, link: Link, *, is_canonical: bool = False) -
         return one_pair(slope * slope * weight, score, deviance)
 
     def null(means: Vector, variance: Vector, summed: float, weight: float) -> Null:
-        found = family.null(means, variance, summed, weight)
+        base = family.null(means, variance, summed, weight)
         predictor, slope = link.at(float(means[0]))
         return Null(
-            np.array([predictor]), found.weights * slope**2, found.residuals / slope, found.deviance
+            np.array([predictor]), base.weights * slope**2, base.residuals / slope, base.deviance
         )
 
     return replace(

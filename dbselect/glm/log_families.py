@@ -8,7 +8,7 @@
                           2 (y log(y / mu) - (y + 1/a) log((1 + a y) / (1 + a mu)))
 
 The mean is exp(eta). With the variance V, a row has the weight ``mu^2 / V`` and the working
-residual ``(y - mu) / mu``: the expected information, of which the standard errors are.
+residual ``(y - mu) / mu``: the expected information, which gives the standard errors.
 
 Source: McCullagh, Nelder (1989), chapters 8 and 9; Jorgensen (1987), JRSS B 49; Hilbe (2011).
 """
@@ -48,13 +48,13 @@ def tweedie(power: float, name: str) -> FamilyFormulas:
         deviance = 2.0 * weight * _null_power_deviance(power, m, summed)
         return _null(m, m ** (2.0 - power), deviance)
 
-    found = replace(
+    formulas = replace(
         POISSON, name=name, row=row, null=null, summed=lambda y: _summed(power, y),
         is_canonical=False, has_dispersion=True,
     )  # fmt: skip
     if power < GAMMA_POWER:
-        return found
-    return replace(found, allowed="> 0", refused=lambda y: choose(y, 0.0, 1.0))
+        return formulas
+    return replace(formulas, allowed="> 0", refused=lambda y: choose(y, 0.0, 1.0))
 
 
 def negative_binomial(dispersion: float, name: str) -> FamilyFormulas:
@@ -77,7 +77,7 @@ def negative_binomial(dispersion: float, name: str) -> FamilyFormulas:
         name=name,
         row=row,
         null=null,
-        # A finite one also of what is refused, or its row would be left out before that is seen.
+        # Finite for refused values too, or their rows would be skipped before the check.
         summed=lambda y: times_log(y, y) - (y + 1.0 / a) * log(choose(y, y, 0.0) * a + 1.0),
         is_canonical=False,
     )
@@ -100,7 +100,7 @@ def _power_deviance(p: float, y: Formula, mean: Formula) -> Formula:
 
 
 def _summed(p: float, y: Formula) -> Formula:
-    """Return what the null deviance needs of a response; a finite one also of what is refused."""
+    """Return the term of a response in the null deviance; finite for refused values too."""
     positive = kept(choose(y, y, 1.0))
     if p == GAMMA_POWER:
         return log(positive)

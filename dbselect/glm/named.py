@@ -1,4 +1,4 @@
-"""The formulas of a family, by the name that models, sequences, SQL and the command line carry."""
+"""The formulas of a family by its name in models, sequences, SQL and the command line."""
 
 import copyreg
 from collections.abc import Sequence
@@ -23,20 +23,20 @@ from dbselect.glm.log_families import (
     tweedie,
 )
 
-#: The family whose number a fit finds itself.
+#: The family whose number a fit estimates.
 ESTIMATED = "negative_binomial"
 #: Families with formulas of their own.
 _OWN = {
-    one.name: one
-    for one in (
+    family.name: family
+    for family in (
         GAUSSIAN, BINOMIAL, *BINOMIALS, POISSON,
         tweedie(GAMMA_POWER, "gamma"), tweedie(INVERSE_GAUSSIAN_POWER, "inverse_gaussian"),
-        negative_binomial(1.0, ESTIMATED),  # where its number is not known yet
+        negative_binomial(1.0, ESTIMATED),  # before its number is estimated
     )
 }  # fmt: skip
-#: Families with a number, which are made of it and their name.
+#: Families with a number -> function of the number and the name.
 _WITH_NUMBER = {"tweedie": tweedie, "negative_binomial": negative_binomial}
-#: Families whose link is canonical, though their formulas are those of another one.
+#: Families with a canonical link whose formulas come from another link.
 _CANONICAL = ("gamma(inverse)", "inverse_gaussian(inverse_squared)")
 
 
@@ -45,16 +45,16 @@ def family_of(name: Family | str, classes: Sequence[Any] = ()) -> FamilyFormulas
     family = parse(name)
     if family.has_classes:
         return multinomial(classes)
-    found = _formulas(family)
-    return of_levels(found, classes) if classes else found
+    formulas = _formulas(family)
+    return of_levels(formulas, classes) if classes else formulas
 
 
-def _travelling(family: FamilyFormulas) -> tuple[Any, ...]:
-    """Return how a family is pickled: by name, as its formulas are functions."""
+def _by_name(family: FamilyFormulas) -> tuple[Any, ...]:
+    """Pickle a family by its name, as its formulas are functions."""
     return family_of, (family.name, family.classes or family.levels)
 
 
-copyreg.pickle(FamilyFormulas, _travelling)
+copyreg.pickle(FamilyFormulas, _by_name)
 
 
 def kind_of_family(name: str) -> str:

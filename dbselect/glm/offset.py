@@ -17,42 +17,42 @@ class Offset:
 
     @property
     def named(self) -> dict[str, str]:
-        """What each column is called by the calls that take it, after its name."""
+        """Each column and the option that names it."""
         both = {"offset": self.offset, "exposure": self.exposure}
-        return {name: what for what, name in both.items() if name is not None}
+        return {name: option for option, name in both.items() if name is not None}
 
     @property
     def names(self) -> list[str]:
-        """The columns."""
+        """Names of the columns."""
         return list(self.named)
 
     @property
     def coefficients(self) -> dict[str, float]:
-        """Coefficients of what a prediction reads."""
+        """Coefficients of the columns that a prediction reads."""
         of_exposure = [] if self.exposure is None else Log(self.exposure).names
         return dict.fromkeys([*(n for n in self.names if n == self.offset), *of_exposure], 1.0)
 
     def with_log(self, terms: Terms) -> Terms:
-        """Return the terms of a model with that of the logarithm."""
+        """Return terms with the logarithm of the exposure added."""
         if self.exposure is None:
             return terms
         return replace(terms, bases=(*terms.bases, Log(self.exposure)))
 
     def without_log(self, terms: Terms) -> Terms:
-        """Return what `with_log` was given."""
+        """Return terms without the logarithm of the exposure."""
         return replace(
             terms,
             bases=tuple(
-                one
-                for one in terms.bases
-                if not (isinstance(one, Log) and one.column == self.exposure)
+                basis
+                for basis in terms.bases
+                if not (isinstance(basis, Log) and basis.column == self.exposure)
             ),
         )
 
     def formula(
         self, column: Callable[[str, str], Formula], *, is_checked: bool = True
     ) -> Formula | None:
-        """Return what a row's predictor adds, or None; an unchecked exposure not above 0 adds 0."""
+        """Return the sum of the terms, or None; an unchecked exposure that is not > 0 adds 0."""
         parts = []
         if self.offset is not None:
             parts.append(column(self.offset, "offset"))

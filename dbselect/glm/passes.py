@@ -1,7 +1,7 @@
-"""The passes over a table that fit a generalised linear model.
+"""Passes over a table that fit a generalised linear model.
 
-The first is the plain Gram of columns and responses, which has the model without columns.
-Predictors of later passes are of centred columns, so that a mean far from zero costs no digits.
+The first reads the plain Gram of columns and responses, which gives the null model. Predictors of
+later passes are of centred columns, so that a mean far from zero costs no digits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,39 +21,39 @@ from dbselect.glm.families import (
     count,
     multinomial,
 )
-from dbselect.glm.newton import Ask
+from dbselect.glm.newton import PassRequest
 from dbselect.glm.offset import Offset
 from dbselect.linear.problem import Index, is_constant
 from dbselect.record.formulas import Formula, absolute, choose, kept, number, total
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.sources.passes import PREFIX, Passes, Weighted
 
-#: Columns by formula in a Gram, which no column of a table is called.
+#: Names of columns by formula in a Gram; no column of a table has them.
 RESIDUAL, DEVIANCE, RESPONSE, REFUSED, SUMMED, EXPOSURE, UNEXPOSED, FAR = (
     f"{PREFIX}{name}"
     for name in (
         "residual", "deviance", "response", "refused", "summed", "exposure", "unexposed", "far",
     )
 )  # fmt: skip
-#: Of a number below, the square times the least weight of a row is rounded.
+#: Smallest number whose square times the least weight of a row keeps its digits.
 LEAST = 1e-140
 
-#: Share of the deviance that a step of the intercept beside an offset would explain, below which
-#: it is settled, and passes after which it is taken as it is.
+#: With an offset the intercept is settled once its next step would explain less than this share of
+#: the deviance, and after so many passes at most.
 SETTLED, INTERCEPT_PASSES = 1e-14, 200
-#: Intercepts beside that of the mean offset which are tried in turn where a row has no mean there,
-#: in units of the predictor.
+#: Shifts of the intercept to try in turn if a row has no mean at that of the mean offset, in units
+#: of the predictor.
 SHIFTS = [sign * 2.0**power for power in (*range(8), *range(-1, -7, -1)) for sign in (-1, 1)]
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns of the table are what."""
+    """The roles of the columns of a table."""
 
     family: FamilyFormulas
     target: str  # column to predict
     members: list[str]  # D columns, group by group
-    offsets: Offset  # what is added to the predictor
+    offsets: Offset  # columns added to the predictor
     has_intercept: bool = True  # False for models through the origin
 
 
@@ -62,8 +62,8 @@ class Data:
     """A table after its first pass."""
 
     passes: Passes  # the table
-    roles: Roles  # which columns are what
-    # rows, skipped: rows that every pass uses, and leaves out
+    roles: Roles  # of its columns
+    # number of rows that every pass uses, and that it skips
     rows: int
     skipped: int
     weight: float  # sum of the row weights
@@ -76,18 +76,18 @@ class Data:
     correlation: Matrix  # shape (D, D); a constant column has a zero row
     covariance: Matrix  # shape (D, R), of unit-variance columns and responses
     null: Null  # the model without columns
-    # what the mean offset adds to the predictor: of a link log the logarithm of the mean of
-    # exp(offset), else that of the offset
+    # mean offset in the predictor: for link log the logarithm of the mean of exp(offset), else the
+    # mean of the offset
     shift: float
 
     def start(self) -> tuple[Coefficients, Expansion]:
-        """Return the model without columns, and what is known near it; a pass or more by offset."""
+        """Return the null model and its expansion; an offset takes a pass or more."""
         basis = self.roles.family.basis
         if not self.roles.has_intercept:
             origin = Coefficients(
                 np.zeros(basis.shape[1]), np.zeros((len(self.mean), basis.shape[1]))
             )
-            return origin, self.read([Ask(origin)])[0]
+            return origin, self.read([PassRequest(origin)])[0]
         predictors = self.null.predictors - self.shift
         point = Coefficients(basis.T @ predictors, np.zeros((len(self.mean), basis.shape[1])))
         if self.roles.offsets.names:
@@ -103,41 +103,41 @@ class Data:
         return point, expansion(pairs, self.roles.family.contrasts, self.null.deviance)
 
     def _settled(self, point: Coefficients) -> tuple[Coefficients, Expansion]:
-        """Return the best intercept beside an offset; of counts the first is the best."""
-        (model,) = self.read([Ask(point)])
-        # An offset far from the mean one may leave a row without a mean; another intercept has one.
+        """Return the best intercept with an offset; for counts the first is the best."""
+        (model,) = self.read([PassRequest(point)])
+        # A row with an offset far from the mean may have no mean; with other intercepts it has one.
         scale = max(1.0, float(np.abs(point.intercept + self.shift).max()))
         for shift in SHIFTS:
             if model.deviance < LARGEST_DEVIANCE * self.weight:
                 break
-            there = Coefficients(point.intercept + scale * shift, point.coef)
-            (model,) = self.read([Ask(there, is_trial=True)])
+            trial = Coefficients(point.intercept + scale * shift, point.coef)
+            (model,) = self.read([PassRequest(trial, is_trial=True)])
             if model.deviance < LARGEST_DEVIANCE * self.weight:
-                point = there
+                point = trial
         share = 1.0
         for _ in range(INTERCEPT_PASSES):
             if share * model.settled * self.weight <= SETTLED * model.deviance:
                 break
-            there = Coefficients(point.intercept + share * model.start, point.coef)
-            (answer,) = self.read([Ask(there, is_trial=True)])
-            if answer.deviance <= model.deviance:
-                point, model, share = there, answer, min(2.0 * share, 1.0)
+            trial = Coefficients(point.intercept + share * model.start, point.coef)
+            (attempt,) = self.read([PassRequest(trial, is_trial=True)])
+            if attempt.deviance <= model.deviance:
+                point, model, share = trial, attempt, min(2.0 * share, 1.0)
             else:
                 share *= 0.5
         return point, model
 
-    def read(self, asks: Sequence[Ask]) -> list[Expansion]:
-        """Make one pass for all asks; SourceError if the table has changed since the first.
+    def read(self, requests: Sequence[PassRequest]) -> list[Expansion]:
+        """Make one pass for all requests; SourceError if the table has changed since the first.
 
-        What cannot be summed where a step is tried is too far: the deviance there is infinite.
+        If sums overflow at a trial point, the point is too far: its deviance is infinite.
         """
-        wanted = [one for ask in asks for one in self._weighted(ask)]
+        weighted = [gram for request in requests for gram in self._weighted(request)]
         try:
-            grams = self.passes.read(wanted)
+            grams = self.passes.read(weighted)
         except RecordError:
-            if len(asks) > 1:
-                return [self.read([ask])[0] for ask in asks]
-            if not asks[0].is_trial:
+            if len(requests) > 1:
+                return [self.read([request])[0] for request in requests]
+            if not requests[0].is_trial:
                 raise
             return [self._far()]
         for gram in grams:
@@ -149,8 +149,8 @@ class Data:
         contrasts = self.roles.family.contrasts
         size = len(contrasts)
         return [
-            self._model(ask, grams[size * number : size * (number + 1)], contrasts)
-            for number, ask in enumerate(asks)
+            self._model(request, grams[size * number : size * (number + 1)], contrasts)
+            for number, request in enumerate(requests)
         ]
 
     def _far(self) -> Expansion:
@@ -160,34 +160,34 @@ class Data:
         return expansion([pair] * len(contrasts), contrasts, np.inf, self.roles.has_intercept)
 
     def of_rows(self, point: Coefficients) -> tuple[list[Formula], list[Formula], Formula | None]:
-        """Return predictors at a point, responses, and what leaves out the rows not used."""
+        """Return predictors at a point, responses, and a factor, missing in unused rows."""
         return self._predictors(point), self._responses, self._missing + 1.0
 
-    def _model(self, ask: Ask, grams: Sequence[Gram], contrasts: Matrix) -> Expansion:
-        # The deviance rides along in the first Gram, divided by the weight of its row.
+    def _model(self, request: PassRequest, grams: Sequence[Gram], contrasts: Matrix) -> Expansion:
+        # The first Gram has the deviance as a column, divided by the weight of the row.
         deviance = grams[0].weight * grams[0].mean[grams[0].columns.index(DEVIANCE)]
-        columns = np.arange(len(self.mean)) if ask.columns is None else ask.columns
+        columns = np.arange(len(self.mean)) if request.columns is None else request.columns
         pairs = [self._pair(gram, columns) for gram in grams]
         return expansion(pairs, contrasts, float(deviance), self.roles.has_intercept)
 
-    def _weighted(self, ask: Ask) -> list[Weighted]:
-        row = self.roles.family.row(self._predictors(ask.point), self._responses)
+    def _weighted(self, request: PassRequest) -> list[Weighted]:
+        row = self.roles.family.row(self._predictors(request.point), self._responses)
         columns = None
-        if ask.columns is not None:
-            columns = [self.roles.members[j] for j in ask.columns.tolist()]
-        wanted: list[Weighted] = []
+        if request.columns is not None:
+            columns = [self.roles.members[j] for j in request.columns.tolist()]
+        weighted: list[Weighted] = []
         for weight, residual in row.pairs:
             added = {RESIDUAL: with_square(residual)}
-            if not wanted:
+            if not weighted:
                 added[DEVIANCE] = with_square(row.deviance / weight)
             same_rows = columns is None or not self.skipped
             factor = weight if same_rows else weight + self._missing
-            wanted.append(Weighted(added, factor, columns))
-        return wanted
+            weighted.append(Weighted(added, factor, columns))
+        return weighted
 
     @cached_property
     def _missing(self) -> Formula:
-        """0, and missing where any column is, so that every pass uses the same rows."""
+        """0, or missing if any column is, so that every pass uses the same rows."""
         return kept(total([self.passes.column(name) for name in self.roles.members]) * 0.0)
 
     def _predictors(self, point: Coefficients) -> list[Formula]:
@@ -198,21 +198,21 @@ class Data:
         centred = {j: self.passes.column(self.roles.members[j]) - self.mean[j] for j in used}
         fixed = [] if self._offset is None else [self._offset]
         return [
-            kept(total([number(constant), *fixed, *(centred[j] * own[j] for j in used)]))
-            for constant, own in zip(basis @ point.intercept, coef.T, strict=True)
+            kept(total([number(constant), *fixed, *(centred[j] * slopes[j] for j in used)]))
+            for constant, slopes in zip(basis @ point.intercept, coef.T, strict=True)
         ]
 
     @cached_property
     def _offset(self) -> Formula | None:
-        found = self.roles.offsets.formula(self.passes.column)
-        return None if found is None else kept(found)
+        formula = self.roles.offsets.formula(self.passes.column)
+        return None if formula is None else kept(formula)
 
     @cached_property
     def _responses(self) -> list[Formula]:
         return responses(self.passes, self.roles)
 
     def _pair(self, gram: Gram, columns: Index) -> Pair:
-        """Return a weighted Gram on unit-variance columns, per row weight; 0 where unknown."""
+        """Return a weighted Gram on unit-variance columns, per row weight; 0 if not read."""
         at = places(gram, [self.roles.members[j] for j in columns.tolist()])
         residual = gram.columns.index(RESIDUAL)
         inverse = np.where(self.constant, 0.0, 1.0 / self.spread)[columns]
@@ -234,9 +234,9 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
     """Read the table once; DataError for no usable rows, or a target that the family refuses."""
     family = roles.family
     y = responses(passes, roles)
-    # A number is read as it is, so that an error names its own column.
+    # A number is read as a column of the table, so that an error names that column.
     is_made = bool(family.classes or family.levels)
-    added = {f"{RESPONSE}{r}": one for r, one in enumerate(y)} if is_made else {}
+    added = {f"{RESPONSE}{r}": response for r, response in enumerate(y)} if is_made else {}
     named = list(added) or [roles.target]
     columns = passes.names if is_made else [*passes.names, roles.target]
     if family.refused is not None:
@@ -272,10 +272,10 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
     at = places(gram, roles.members)
     of_y = places(gram, named)
     if family.classes:
-        # A class may lie in rows only that are left out.
+        # A class may occur in skipped rows only.
         present = gram.mean[of_y] > 0
         of_y = of_y[present]
-        classes = [one for one, there in zip(family.classes, present, strict=True) if there]
+        classes = [value for value, used in zip(family.classes, present, strict=True) if used]
         family = multinomial(classes)
         roles = replace(roles, family=family)
     explains = roles.has_intercept and not roles.offsets.names
@@ -310,19 +310,19 @@ def first_pass(passes: Passes, roles: Roles) -> Data:
 
 
 def _check_offsets(mean: Mapping[str, float], offsets: Offset) -> None:
-    """Refuse an exposure that is not above 0, and an offset that is none of its logarithms."""
+    """Refuse an exposure that is not above 0, and an offset too large for a logarithm of one."""
     if mean.get(UNEXPOSED, 0.0) > 0:
         raise DataError(f"exposure '{offsets.exposure}' has a value that is not above 0")
     if mean.get(FAR, 0.0) > 0:
-        name, what = next(iter(offsets.named.items()))
+        name, option = next(iter(offsets.named.items()))
         raise DataError(
-            f"{what} '{name}' has a value beyond {LARGEST_LOG:g} or -{LARGEST_LOG:g} in the "
+            f"{option} '{name}' has a value beyond {LARGEST_LOG:g} or -{LARGEST_LOG:g} in the "
             "predictor; an offset must be the logarithm of an exposure"
         )
 
 
 def shift_of(family: FamilyFormulas, exposure: float | None) -> float:
-    """Return what the mean offset, or the mean of its exponential, adds to the predictor."""
+    """Return the shift of the predictor by the mean offset, or by the mean of its exponential."""
     if exposure is None:
         return 0.0
     return float(np.log(exposure)) if family.is_log else exposure
@@ -334,7 +334,7 @@ def responses(passes: Passes, roles: Roles) -> list[Formula]:
 
 
 def with_square(x: Formula) -> Formula:
-    """Return x, 0 where its square, times the least weight, has no digits; NULL stays so."""
+    """Return x, or 0 if its square, times the least weight, has no digits; NULL stays NULL."""
     return choose(absolute(x) - LEAST, x, x * 0.0)
 
 

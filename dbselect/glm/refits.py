@@ -1,10 +1,10 @@
-"""Refits of generalised linear models on rows in memory, many side by side.
+"""Refits of generalised linear models on rows in memory, in batches.
 
-A fit with one group more (or less) than the present one starts where that left off, and
-is found by conjugate gradients, preconditioned by the information at the present fit::
+A fit with one group more (or less) than the current one starts from that, and runs conjugate
+gradients, preconditioned by the information at the current fit::
 
     g = X'(share (y - mu)) - ridge w            gradient, each candidate's own columns
-    z = C^-1 g                                  C: information at the present fit, + ridge
+    z = C^-1 g                                  C: information at the current fit, + ridge
     d = z + max(0, z'(g - g_before) / (z'g)_before) d_before
     w = w + (g'd / d'C_now d) d                 halved until the deviance does not rise
 
@@ -27,10 +27,10 @@ from dbselect.linear.problem import Index, blocks_of, inverse_root
 from dbselect.linear.state import RANK_SHARE, by_size
 from dbselect.record.gram import Matrix, Vector
 
-#: Share of the null deviance that a refit leaves: a tenth of what counts as a gain.
+#: Error of a refit, as a share of the null deviance: a tenth of what counts as a gain.
 REFIT_SHARE = 1e-13
-#: Steps after which a refit is given up: only coefficients on their way to infinity, which
-#: gain less and less, need more than some twenty.
+#: Most steps of a refit: only coefficients on their way to infinity, which gain less and
+#: less, need more than some twenty.
 REFIT_STEPS = 60
 #: Numbers in a block, candidates times rows: a block stays in the caches.
 BLOCK = 2**17
@@ -38,7 +38,7 @@ BLOCK = 2**17
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The columns of B models; P coefficients of intercept, each common and each own column."""
+    """The columns of B models; P coefficients for intercept, common and own columns each."""
 
     rows: HeldRows
     common: Matrix  # shape (k, n)
@@ -46,7 +46,7 @@ class Candidates:
     ridge: Matrix  # shape (B, m), 0 for the intercept
 
     def predictors(self, theta: Matrix) -> Block:
-        """Return what coefficients, shape (B, m), add to the free predictors, (P, B, n)."""
+        """Return the free predictors, (P, B, n), of coefficients of shape (B, m)."""
         intercept, common, own = self._parts(theta)
         free = intercept.shape[1]
         return np.stack(
@@ -58,13 +58,13 @@ class Candidates:
             ]
         )
 
-    def gradient(self, look: WorkingResponse, theta: Matrix) -> Matrix:
+    def gradient(self, working: WorkingResponse, theta: Matrix) -> Matrix:
         """Return the gradient, downwards, by each coefficient, shape (B, m)."""
-        score = self.rows.score(look)
+        score = self.rows.score(working)
         size = len(theta)
         intercept = score.sum(axis=2).T
-        common = np.stack([one @ self.common.T for one in score], axis=2)
-        own = np.stack([np.matmul(self.own, one[:, :, None])[:, :, 0] for one in score], axis=2)
+        common = np.stack([part @ self.common.T for part in score], axis=2)
+        own = np.stack([np.matmul(self.own, part[:, :, None])[:, :, 0] for part in score], axis=2)
         products = np.hstack([intercept, common.reshape(size, -1), own.reshape(size, -1)])
         return products - self.ridge * theta
 
@@ -75,47 +75,47 @@ class Candidates:
         return theta[:, :free], common, theta[:, end:].reshape(size, -1, free)
 
 
-#: Gradients of B models, shape (B, m) -> Newton steps, by the information at one point.
+#: Gradients of B models, shape (B, m) -> Newton steps with the information at one point.
 Steps = Callable[[Matrix], Matrix]
 
 
-def minimised(design: Candidates, theta: Matrix, newton: Steps, enough: float) -> Vector:
-    """Return half the least penalised deviance of each model, per weight, to within `enough`."""
+def minimised(design: Candidates, theta: Matrix, newton: Steps, tol: float) -> Vector:
+    """Return half the least penalised deviance of each model, per weight, to within `tol`."""
     rows = design.rows
     predictors = design.predictors(theta)
-    look = rows.look(predictors)
-    found = _objective(design, look, theta)
-    gradient = design.gradient(look, theta)
+    working = rows.working_response(predictors)
+    least = _objective(design, working, theta)
+    gradient = design.gradient(working, theta)
     direction = step = newton(gradient)
     for _ in range(REFIT_STEPS):
         slope = _dots(gradient, step)
-        going = slope > enough
-        if not going.any():
+        active = slope > tol
+        if not active.any():
             break
         along = design.predictors(direction)
-        curvature = rows.curvature(look, along) + _dots(design.ridge * direction, direction)
+        curvature = rows.curvature(working, along) + _dots(design.ridge * direction, direction)
         length = np.zeros((len(theta), 1))
-        length[going, 0] = _dots(gradient, direction)[going] / curvature[going]
-        for left in reversed(range(HALVINGS + 1)):
-            look = rows.look(predictors + length * along)
-            now = _objective(design, look, theta + length * direction)
-            worse = ~(now <= found + enough)
+        length[active, 0] = _dots(gradient, direction)[active] / curvature[active]
+        for tries in reversed(range(HALVINGS + 1)):
+            working = rows.working_response(predictors + length * along)
+            objective = _objective(design, working, theta + length * direction)
+            worse = ~(objective <= least + tol)
             if not worse.any():
                 break
-            # The last try is to stay.
-            length[worse] *= 0.5 if left > 1 else 0.0
+            # The last try is no step at all.
+            length[worse] *= 0.5 if tries > 1 else 0.0
         predictors, theta = predictors + length * along, theta + length * direction
-        found = np.fmin(found, now)
-        before, gradient = gradient, design.gradient(look, theta)
+        least = np.fmin(least, objective)
+        before, gradient = gradient, design.gradient(working, theta)
         step = newton(gradient)
-        share = np.maximum(_dots(step, gradient - before), 0.0) / np.where(going, slope, 1.0)
+        share = np.maximum(_dots(step, gradient - before), 0.0) / np.where(active, slope, 1.0)
         direction = step + share[:, None] * direction
         direction = np.where(_dots(gradient, direction)[:, None] > 0, direction, step)
-    return found
+    return least
 
 
-def _objective(design: Candidates, look: WorkingResponse, theta: Matrix) -> Vector:
-    return np.asarray(0.5 * (look.deviance + _dots(design.ridge * theta, theta)))
+def _objective(design: Candidates, working: WorkingResponse, theta: Matrix) -> Vector:
+    return np.asarray(0.5 * (working.deviance + _dots(design.ridge * theta, theta)))
 
 
 def _dots(a: Matrix, b: Matrix) -> Vector:
@@ -130,7 +130,7 @@ class InformationPreconditioner:
         self.columns = problem.columns(fit.groups)
         self._local = fit.state.problem
         self._at = problem.wide(self.columns)
-        # Through the origin the intercept stays where it is.
+        # Through the origin the intercept does not change.
         corner = fit.model.corner
         self._corner = np.linalg.inv(corner) if problem.has_intercept else np.zeros(corner.shape)
         self._follow = fit.model.follow
@@ -151,23 +151,23 @@ class InformationPreconditioner:
         return np.asarray(self.problem.wide(own.ravel()).reshape(len(own), -1))
 
     def more(self, own: Index) -> tuple[Matrix, Steps]:
-        """Return where models with own columns, shape (B, s), start, and their steps."""
+        """Return starts of the models with own columns, shape (B, s), and their Newton steps."""
         wide = self._wide(own)
         size, width = wide.shape
-        free, held = self.problem.free, len(self._at)
+        free, n_common = self.problem.free, len(self._at)
         start = np.hstack([self._intercept, self._coef, np.zeros(width)])
         follow, inverse = self._follow[:, self._at], self._inverse
         own_follow = self._follow[:, wide]  # (P, B, s P)
         cross = self._local.G[self._at][:, wide]  # (k P, B, s P)
         blocks = blocks_of(self._local, wide)
         floor = RANK_SHARE * np.einsum("bss->bs", blocks).max(axis=1)
-        # Given the common columns.
-        given = inverse @ cross.reshape(held, size * width)
-        blocks -= np.einsum("kbs,kbt->bst", cross, given.reshape(cross.shape))
+        # Condition on the common columns.
+        conditional = inverse @ cross.reshape(n_common, size * width)
+        blocks -= np.einsum("kbs,kbt->bst", cross, conditional.reshape(cross.shape))
         root = inverse_root(blocks, floor[:, None])
 
         def newton(gradient: Matrix) -> Matrix:
-            first, common, last = np.split(gradient, [free, free + held], axis=1)
+            first, common, last = np.split(gradient, [free, free + n_common], axis=1)
             common = common - first @ follow
             last = last - np.einsum("bp,pbs->bs", first, own_follow)
             last -= np.einsum("bk,kbs->bs", common @ inverse, cross)
@@ -179,13 +179,13 @@ class InformationPreconditioner:
 
         return np.tile(start, (size, 1)), newton
 
-    def less(self, gone: Index) -> tuple[Matrix, Steps]:
-        """Return where models without some columns, shape (B, s), start, and their steps."""
-        places = np.searchsorted(np.sort(self._at), self._wide(gone))
+    def less(self, removed: Index) -> tuple[Matrix, Steps]:
+        """Return starts of the models without columns, shape (B, s), and their Newton steps."""
+        places = np.searchsorted(np.sort(self._at), self._wide(removed))
         at = np.argsort(self._at)[places]
         rows = np.arange(len(at))[:, None]
-        of_gone = self._inverse[at]
-        shares = np.linalg.solve(self._inverse[at[:, :, None], at[:, None, :]], of_gone)
+        inverse_rows = self._inverse[at]
+        shares = np.linalg.solve(self._inverse[at[:, :, None], at[:, None, :]], inverse_rows)
         follow, free = self._follow[:, self._at], self.problem.free
 
         def dropped(coef: Matrix) -> Matrix:
@@ -211,37 +211,37 @@ class InMemory:
 
     def extended(self, fit: GlmFit, groups: Sequence[int]) -> GlmFit:
         """Return the fit with more groups."""
-        # Newton's steps need the information of the groups held only.
-        (found,) = solved([extended(self.problem, fit, groups, alone=True)], self.rows.read)
-        return completed(self.problem, found, self.rows.read)
+        # Newton steps need the information of the selected groups only.
+        (partial_fit,) = solved([extended(self.problem, fit, groups, alone=True)], self.rows.read)
+        return completed(self.problem, partial_fit, self.rows.read)
 
     def reduced(self, fit: GlmFit, group: int) -> GlmFit:
         """Return the fit without one of its groups."""
         return solved([reduced(self.problem, fit, group)], self.rows.read)[0]
 
     def with_each(self, fit: GlmFit, groups: Sequence[int]) -> Vector:
-        """Return what each of some groups and those of the fit explain."""
-        near = InformationPreconditioner(self.problem, fit)
-        common = self.rows.X[near.columns]
+        """Return the explained shares of the fit with each of the groups added."""
+        preconditioner = InformationPreconditioner(self.problem, fit)
+        common = self.rows.X[preconditioner.columns]
         explained = np.empty(len(groups))
         for which, own in self._blocks([self.problem.members[group] for group in groups]):
-            design = Candidates(self.rows, common, self.rows.X[own], near.ridge(own))
-            explained[which] = self._explained(design, *near.more(own))
+            design = Candidates(self.rows, common, self.rows.X[own], preconditioner.ridge(own))
+            explained[which] = self._explained(design, *preconditioner.more(own))
         return explained
 
     def without_each(self, fit: GlmFit) -> Vector:
-        """Return what the groups of the fit explain without each of them."""
+        """Return the explained shares of the fit without each of its groups."""
         if fit.state.aliased:
-            # Without a group, columns that depended on it come back.
+            # Columns that depend on a group come back without it.
             without = [reduced(self.problem, fit, group, alone=True) for group in fit.groups]
-            return np.array([one.explained for one in solved(without, self.rows.read)])
-        near = InformationPreconditioner(self.problem, fit)
-        common = self.rows.X[near.columns]
+            return np.array([refit.explained for refit in solved(without, self.rows.read)])
+        preconditioner = InformationPreconditioner(self.problem, fit)
+        common = self.rows.X[preconditioner.columns]
         explained = np.empty(len(fit.groups))
-        for which, gone in self._blocks([self.problem.members[group] for group in fit.groups]):
-            none = gone[:, :0]
-            design = Candidates(self.rows, common, self.rows.X[none], near.ridge(none))
-            explained[which] = self._explained(design, *near.less(gone))
+        for which, removed in self._blocks([self.problem.members[group] for group in fit.groups]):
+            empty = removed[:, :0]
+            design = Candidates(self.rows, common, self.rows.X[empty], preconditioner.ridge(empty))
+            explained[which] = self._explained(design, *preconditioner.less(removed))
         return explained
 
     def _explained(self, design: Candidates, start: Matrix, newton: Steps) -> Vector:

@@ -1,7 +1,7 @@
-"""The selected groups of a generalised linear model, and what every other one would add.
+"""The selected groups of a generalised linear model, with gains and losses.
 
-The value is the share of the null deviance that is explained, less what the ridge takes. Gains and
-losses are of refits side by side (`glm.refits`), and none below `REFIT_ROUNDING`, their tolerance.
+The value is the explained share of the null deviance, less the ridge penalty. Gains and losses are
+from refits in batches (`glm.refits`); those below `REFIT_ROUNDING`, their tolerance, are 0.
 """
 
 import copy
@@ -16,10 +16,10 @@ from dbselect.linear.problem import Index
 from dbselect.linear.state import LinearState
 from dbselect.record.gram import Matrix, Vector
 
-#: Share of the null deviance below which a gain is what two refits leave: each ends where
+#: Share of the null deviance below which a gain is the error of two refits: each ends if
 #: the next step would explain a tenth of that, and sums of n terms err by less.
 REFIT_ROUNDING = 1e-12
-#: Bytes of answers that are kept: a thousand fits of 180 columns.
+#: Bytes of evaluations that are kept: a thousand fits of 180 columns.
 MEMORY = 2**28
 
 
@@ -34,8 +34,8 @@ class Slope:
 
 
 @dataclass(eq=False)
-class _Answers:
-    """What is known of some groups; gains and losses once they were asked for."""
+class _Evaluation:
+    """The fit of some groups, with gains and losses once they are computed."""
 
     fit: GlmFit
     gains: Vector | None = None
@@ -43,20 +43,20 @@ class _Answers:
 
 
 class GlmState:
-    """The selected groups as an `Objective`; copies share `MEMORY` bytes of kept answers."""
+    """The selected groups as an `Objective`; copies share `MEMORY` bytes of evaluations."""
 
     def __init__(self, refits: Any, fit: GlmFit) -> None:
         self.refits = refits
         self._held = list(fit.groups)
-        self._now = _Answers(fit)
-        self._known: dict[frozenset[int], _Answers] = {frozenset(self._held): self._now}
+        self._current = _Evaluation(fit)
+        self._cache: dict[frozenset[int], _Evaluation] = {frozenset(self._held): self._current}
         bytes_of_fit = 8 * len(fit.state.problem.c) ** 2
         self._most = max(2, MEMORY // bytes_of_fit)
 
     @property
     def fit(self) -> GlmFit:
         """The fit of the selected groups."""
-        return self._now.fit
+        return self._current.fit
 
     @property
     def size(self) -> int:
@@ -76,7 +76,7 @@ class GlmState:
 
     @property
     def value(self) -> float:
-        """Explained share of the null deviance, less what the ridge takes."""
+        """Explained share of the null deviance, less the ridge penalty."""
         return self.fit.explained
 
     @property
@@ -89,58 +89,58 @@ class GlmState:
         return self.fit.point.coef
 
     def gains(self) -> Vector:
-        """Return what each of the J groups would add; 0 for the selected ones."""
-        now, value = self._now, self.value
-        if now.gains is None:
-            now.gains = np.zeros(self.size)
-            waiting = [group for group in range(self.size) if group not in now.fit.groups]
+        """Return the gain of each of the J groups; 0 for the selected ones."""
+        current, value = self._current, self.value
+        if current.gains is None:
+            current.gains = np.zeros(self.size)
+            waiting = [group for group in range(self.size) if group not in current.fit.groups]
             if waiting:
-                now.gains[waiting] = self.refits.with_each(now.fit, waiting) - value
-        return np.where(now.gains > REFIT_ROUNDING, now.gains, 0.0)
+                current.gains[waiting] = self.refits.with_each(current.fit, waiting) - value
+        return np.where(current.gains > REFIT_ROUNDING, current.gains, 0.0)
 
     def losses(self) -> Vector:
-        """Return what removing each selected group would lose; 0 for the others."""
-        now, value = self._now, self.value
-        if now.losses is None:
-            now.losses = np.zeros(self.size)
-            if now.fit.groups:
-                now.losses[now.fit.groups] = value - self.refits.without_each(now.fit)
-        return np.where(now.losses > REFIT_ROUNDING, now.losses, 0.0)
+        """Return the loss of removing each selected group; 0 for the others."""
+        current, value = self._current, self.value
+        if current.losses is None:
+            current.losses = np.zeros(self.size)
+            if current.fit.groups:
+                current.losses[current.fit.groups] = value - self.refits.without_each(current.fit)
+        return np.where(current.losses > REFIT_ROUNDING, current.losses, 0.0)
 
     def add(self, group: int) -> float:
         """Select a group and return its gain."""
         return self.add_all([group])
 
     def add_all(self, groups: Sequence[int]) -> float:
-        """Select several groups at once and return what they gain together."""
+        """Select several groups at once and return their joint gain."""
         return self._move(
             [*self._held, *groups], lambda: self.refits.extended(self.fit, list(groups))
         )
 
     def remove(self, group: int) -> float:
-        """Give a selected group back and return its loss."""
+        """Remove a selected group and return its loss."""
         held = [other for other in self._held if other != group]
         return -self._move(held, lambda: self.refits.reduced(self.fit, group))
 
     def copy(self) -> Self:
-        """Return a state that changes alone; rows or passes, and what is known, are shared."""
+        """Return an independent copy; rows or passes, and evaluations, are shared."""
         copied = copy.copy(self)
         copied._held = list(self._held)
         return copied
 
     def _move(self, held: list[int], fit: Callable[[], GlmFit]) -> float:
-        """Select other groups, by a fit unless that is known, and return the gain."""
+        """Select other groups, by a new fit only if needed, and return the gain."""
         before, key = self.value, frozenset(held)
-        answers = self._known.pop(key, None) or _Answers(fit())
-        self._known[key] = answers  # the last one used is the last to be forgotten
-        if len(self._known) > self._most:
-            del self._known[next(iter(self._known))]
-        self._held, self._now = held, answers
+        evaluation = self._cache.pop(key, None) or _Evaluation(fit())
+        self._cache[key] = evaluation  # the least recently used is dropped first
+        if len(self._cache) > self._most:
+            del self._cache[next(iter(self._cache))]
+        self._held, self._current = held, evaluation
         return self.value - before
 
 
 class PassState:
-    """The groups that a search by passes has selected, and what every other would add."""
+    """The selected groups of a search in passes, with gains."""
 
     def __init__(self, problem: GlmProblem, fit: GlmFit, read: Read) -> None:
         self.problem = problem
@@ -150,11 +150,11 @@ class PassState:
 
     @property
     def value(self) -> float:
-        """Explained share of the null deviance, less the penalty."""
+        """Explained share of the null deviance, less the ridge penalty."""
         return self.fit.explained
 
     def try_all(self, groups: Sequence[int], costs: Vector) -> Vector:
-        """Return the gain of each of some groups; too low where it cannot be best for its cost."""
+        """Return the gains of some groups, too low for those that cannot be best for the cost."""
         before = self.value
         fittings = [extended(self.problem, self.fit, [group], alone=True) for group in groups]
         fits, explained = best_of(

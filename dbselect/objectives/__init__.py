@@ -1,4 +1,4 @@
-"""What a search maximises: the contract of an objective, and objectives that meet it."""
+"""Objectives that a search maximises: the contract, and objectives that meet it."""
 
 from dbselect._lazy import public as _public
 

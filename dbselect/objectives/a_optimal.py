@@ -1,4 +1,4 @@
-"""Bayesian A-optimality: how far some rows, once observed, shrink the posterior variance.
+"""Bayesian A-optimality: by how much observed rows shrink the posterior variance.
 
 Coefficients have the prior N(0, Lambda^-1), Lambda = beta2 I; a row x is answered
 with noise of variance sigma2. With s = 1 / sigma2::
@@ -7,7 +7,7 @@ with noise of variance sigma2. With s = 1 / sigma2::
     f(S) = Tr(Lambda^-1) - Tr(P(S))
     f(S + x) - f(S) = s |P x|^2 / (1 + s x'P x)
 
-Here for sets that are given at once; the compiled library takes rows one by one.
+This module evaluates whole sets; the compiled library adds rows one by one.
 
 Source: Qian, Singer (2019), corollary 9 and appendix D, eq. 4.
 """
@@ -21,7 +21,7 @@ from dbselect.record.gram import Matrix, Vector
 
 
 class AOptimal(SetFunction):
-    """Chosen ones of the candidate rows `X`, shape (n, d), and what every other one would add."""
+    """A-optimality of rows selected from the candidates `X`, shape (n, d)."""
 
     def __init__(self, X: Matrix, beta2: float = 1.0, sigma2: float = 1.0) -> None:
         self.X = np.ascontiguousarray(X)
@@ -37,20 +37,20 @@ class AOptimal(SetFunction):
 
     @property
     def value(self) -> float:
-        """f(S) of the rows chosen, from the singular values of X_S; O(|S| d min(|S|, d))."""
+        """f(S) of the selected rows, from the singular values of X_S; O(|S| d min(|S|, d))."""
         if not self.held:
             return 0.0
         squares = linalg.svdvals(self.X[self.held]) ** 2
         return float((squares / (self.sigma2 * self.beta2 + squares)).sum() / self.beta2)
 
     def gains(self) -> Vector:
-        """Return f(S + a) - f(S) of each candidate; 0 for the chosen ones."""
+        """Return f(S + a) - f(S) of each candidate; 0 for the selected ones."""
         gains = self._marginals().copy()
         gains[self.held] = 0.0
         return gains
 
     def losses(self) -> Vector:
-        """Return f(S) - f(S - a) of each candidate; 0 for those not chosen."""
+        """Return f(S) - f(S - a) of each candidate; 0 for those not selected."""
         losses = np.zeros(self.size)
         losses[self.held] = self._marginals()[self.held]
         return losses
@@ -60,7 +60,7 @@ class AOptimal(SetFunction):
         return super()._become(held)
 
     def _marginals(self) -> Vector:
-        """Return ``f(S + a) - f(S - a)`` of every candidate a, what it adds to others; shape (n,).
+        """Return ``f(S + a) - f(S - a)`` of every candidate a, its marginal value; shape (n,).
 
         With ``M = I + s / beta2 X_S X_S'``, a row of S has P x_a = [M^-1 X_S]_a / beta2 and 1 - s
         x_a'P x_a = [M^-1]_aa. O(n d^2 + |S|^2 (|S| + d)) time, 16 n d bytes.
@@ -70,14 +70,14 @@ class AOptimal(SetFunction):
         X = self.X[self.held]
         root = self._root(X)
         A = _product(self.X, root)
-        found = _squares(_product(A, root)) / (self.sigma2 + _squares(A))
+        marginal = _squares(_product(A, root)) / (self.sigma2 + _squares(A))
         M = _product(X, X.T) / (self.sigma2 * self.beta2)
         M[np.diag_indices(len(X))] += 1.0
         inverse = linalg.inv(M)
         without = self.sigma2 * self.beta2**2 * np.diagonal(inverse)
-        found[self.held] = _squares(_product(inverse, X)) / without
-        self._marginal = found
-        return found
+        marginal[self.held] = _squares(_product(inverse, X)) / without
+        self._marginal = marginal
+        return marginal
 
     def _root(self, X: Matrix) -> Matrix:
         """Return the symmetric root of P after the rows of X, which keeps half its digits."""
@@ -88,7 +88,7 @@ class AOptimal(SetFunction):
 
 
 def _product(A: Matrix, B: Matrix) -> Matrix:
-    """Return A B in C order by SciPy's BLAS, as all here: NumPy's threads would spin beside."""
+    """Return A B in C order by SciPy's BLAS, as threads of NumPy's would spin beside."""
     return np.asarray(blas.dgemm(1.0, B.T, A.T).T)
 
 

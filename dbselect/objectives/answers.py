@@ -1,4 +1,4 @@
-"""What a score says of sets of columns: each asked once, one twice to see if it repeats."""
+"""Answers of a score to sets of columns; each set is evaluated once, one twice as a check."""
 
 import copy
 import time
@@ -17,20 +17,20 @@ from dbselect.record.gram import Vector
 from dbselect.record.steps import Ended, Stop
 
 #: Columns -> a number, or one for each fold; higher is better.
-Asked = Callable[[list[str]], Any]
+ScoreFunction = Callable[[list[str]], Any]
 
-#: Seconds between two writings of the file while a batch is asked.
+#: Seconds between two writes of the file during a batch.
 SAVE_SECONDS = 1.0
-#: Answers that differ by less than this share are equal: sums of threads come in any order.
+#: Answers that differ by less than this share are equal: threads add up in any order.
 SAME_ANSWER = 1e-6
 _FIELDS = {"score": pa.string(), "columns": pa.list_(pa.string()), "answer": pa.list_(pa.float64())}
 
 
 class Answers:
-    """The answers of a score by the set of columns; those under other names stay in the file."""
+    """The answers of a score by set of columns; a file may also hold those of other scores."""
 
     def __init__(
-        self, score: Asked, name: str, cache: str | Path | None, executor: Any, check: bool
+        self, score: ScoreFunction, name: str, cache: str | Path | None, executor: Any, check: bool
     ) -> None:
         self.score = score
         self.name = name
@@ -38,7 +38,7 @@ class Answers:
         self.cache = None if cache is None else Path(cache)
         self.most: int | None = None
         self.end = np.inf
-        # Shared by the searches: calls made, and whether one set is still to be asked twice.
+        # Shared by the searches: number of calls, and whether the check is still to be made.
         self._calls, self._check = [0], [check]
         self._begun = 0
         self.known: dict[frozenset[str], Vector] = {}
@@ -50,30 +50,30 @@ class Answers:
                 self._read()
 
     def within(self, max_queries: int | None, time_limit: float | None, executor: Any) -> Self:
-        """Return the same answers for one search, which count its questions and have its limits."""
-        found = copy.copy(self)
-        found._begun, found.most = self._calls[0], max_queries
-        found.end = np.inf if time_limit is None else time.monotonic() + time_limit
-        found.executor = executor or self.executor
-        return found
+        """Return the answers for one search, with its limits and its own count of queries."""
+        answers = copy.copy(self)
+        answers._begun, answers.most = self._calls[0], max_queries
+        answers.end = np.inf if time_limit is None else time.monotonic() + time_limit
+        answers.executor = executor or self.executor
+        return answers
 
     @property
     def queries(self) -> int:
-        """Calls of the score, by this search."""
+        """Number of calls of the score by this search."""
         return self._calls[0] - self._begun
 
     def take(self, other: "Answers") -> None:
-        """Take over the answers of another score of the same columns."""
+        """Copy the answers of another score of the same columns."""
         for columns, answer in other.known.items():
             if columns not in self.known:
                 self._keep(other._order[columns], answer)
 
     def of_none(self) -> Vector | Exception:
-        """Return the answer of no columns, or what came in its place."""
+        """Return the answer to no columns, or the error in its place."""
         key = frozenset[str]()
         if key not in self.known:
             self._calls[0] += 1
-            answer: Vector | Exception = self._checked(_asked, self.score, [])
+            answer: Vector | Exception = self._checked(_evaluate, self.score, [])
             if isinstance(answer, Exception):
                 return answer
             self._keep([], answer)
@@ -81,20 +81,20 @@ class Answers:
         return self.known[key]
 
     def ask(self, sets: Iterable[Sequence[str]]) -> None:
-        """Ask for sets not known, keep the answers; ScoreError without any, Ended if cut short."""
-        new = {frozenset(one): list(one) for one in sets if frozenset(one) not in self.known}
+        """Evaluate the new sets; ScoreError if no set has an answer, Ended if cut short."""
+        new = {key: list(names) for names in sets if (key := frozenset(names)) not in self.known}
         if not new:
             return
-        asked, stop = list(new.values()), None
-        if self.most is not None and len(asked) > self.most - self.queries:
-            asked, stop = asked[: max(self.most - self.queries, 0)], Stop.QUERIES
+        batch, stop = list(new.values()), None
+        if self.most is not None and len(batch) > self.most - self.queries:
+            batch, stop = batch[: max(self.most - self.queries, 0)], Stop.QUERIES
         failed: list[tuple[list[str], Exception]] = []
         twice: list[tuple[list[str], Vector]] = []
         try:
-            for number, columns, answer in self._answered([*asked, *self._again(asked)]):
+            for number, columns, answer in self._answered([*batch, *self._again(batch)]):
                 if isinstance(answer, Exception):
                     failed.append((columns, answer))
-                elif number >= len(asked):
+                elif number >= len(batch):
                     twice.append((columns, answer))
                 else:
                     self._keep(columns, answer)
@@ -105,10 +105,10 @@ class Answers:
             self._compare(columns, answer)
         for columns, error in failed[:1]:
             kind = "" if isinstance(error, ScoreError) else f"{type(error).__name__}: "
-            told = f"score of {columns}: {kind}{error}"
-            if not any(self.known):  # of no columns at most
-                raise ScoreError(told) from error
-            warn_caller(f"{told}; the search ends, its answers are kept", ScoreWarning)
+            message = f"score of {columns}: {kind}{error}"
+            if not any(self.known):  # at most an answer to no columns
+                raise ScoreError(message) from error
+            warn_caller(f"{message}; the search ends, its answers are kept", ScoreWarning)
             raise Ended(Stop.FAILED)
         if stop is not None:
             raise Ended(stop)
@@ -117,34 +117,34 @@ class Answers:
         self.known[frozenset(columns)] = answer
         self._order[frozenset(columns)] = columns
 
-    def _again(self, asked: list[list[str]]) -> list[list[str]]:
-        """Return the set to ask a second time, with the first batch: a known one, if there is."""
-        sets = [one for one in [*self._order.values(), *asked] if one][:1]
-        free = self.most is None or len(asked) < self.most - self.queries
-        if not (asked and sets and free and self._check[0]):
+    def _again(self, batch: list[list[str]]) -> list[list[str]]:
+        """Return the set to evaluate twice, with the first batch; one with an answer, if any."""
+        sets = [columns for columns in [*self._order.values(), *batch] if columns][:1]
+        free = self.most is None or len(batch) < self.most - self.queries
+        if not (batch and sets and free and self._check[0]):
             return []
         self._check[0] = False
         return sets
 
     def _answered(self, sets: list[list[str]]) -> Iterator[tuple[int, list[str], Any]]:
-        """Yield number, set and answer, or an error, in the order in which they come."""
+        """Yield the number, the set and its answer or error, in the order of arrival."""
         if self.executor is None:
             for number, columns in enumerate(sets):
                 if time.monotonic() >= self.end:
                     raise Ended(Stop.TIME)
                 self._calls[0] += 1
-                answer = self._checked(_asked, self.score, list(columns))
+                answer = self._checked(_evaluate, self.score, list(columns))
                 yield number, columns, answer
                 if isinstance(answer, Exception):
                     return
             return
-        left = max(self.end - time.monotonic(), 0.0)
+        timeout = max(self.end - time.monotonic(), 0.0)
         futures: dict[Any, int] = {}
         try:
             for number, columns in enumerate(sets):
-                # Dask takes equal calls for one, and a set that is asked twice is two.
-                futures[self.executor.submit(_asked, self.score, list(columns), number)] = number
-            for future in as_completed(futures, None if np.isinf(left) else left):
+                # Dask merges equal calls; the number keeps the set that is evaluated twice.
+                futures[self.executor.submit(_evaluate, self.score, list(columns), number)] = number
+            for future in as_completed(futures, None if np.isinf(timeout) else timeout):
                 self._calls[0] += not future.cancelled()
                 columns = sets[futures[future]]
                 answer = self._checked(future.result)
@@ -155,28 +155,28 @@ class Answers:
                     _cancel(futures)
         except TimeoutError:
             raise Ended(Stop.TIME) from None
-        except Exception as error:  # an executor that is shut down or broken takes no question
+        except Exception as error:  # the executor is shut down or broken
             yield -1, sets[len(futures) % len(sets)], error
         finally:
             _cancel(futures)
 
-    def _checked(self, call: Callable[..., Any], *places: Any) -> Any:
-        """Return an answer as an array, or the error that came in its place."""
+    def _checked(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the answer of a call as an array, or its error."""
         try:
-            given = call(*places)
-            answer = np.atleast_1d(np.asarray(given, dtype=np.float64))
+            value = call(*arguments)
+            answer = np.atleast_1d(np.asarray(value, dtype=np.float64))
         except Exception as error:
             return error
         if answer.ndim > 1 or not answer.size or not np.isfinite(answer).all():
-            return ScoreError(f"it is {shown(given)}; it must be a finite number, or one a fold")
-        known = next(iter(self.known.values()), answer)
-        if len(known) != len(answer):
-            return ScoreError(f"it has {len(answer)} folds; that of others has {len(known)}")
+            return ScoreError(f"it is {shown(value)}; it must be a finite number, or one a fold")
+        earlier = next(iter(self.known.values()), answer)
+        if len(earlier) != len(answer):
+            return ScoreError(f"it has {len(answer)} folds; that of others has {len(earlier)}")
         return answer
 
     def _compare(self, columns: list[str], answer: Vector) -> None:
-        known = self.known.get(frozenset(columns), answer)
-        first, second = float(known.mean()), float(answer.mean())
+        earlier = self.known.get(frozenset(columns), answer)
+        first, second = float(earlier.mean()), float(answer.mean())
         if abs(first - second) > SAME_ANSWER * max(abs(first), abs(second)):
             warn_caller(
                 f"score of {sorted(columns)} is {first:.10g}, and {second:.10g} when asked again; "
@@ -186,7 +186,7 @@ class Answers:
             )
 
     def _read(self) -> list[dict[str, Any]]:
-        """Read the answers of the file; return those under other names."""
+        """Read the answers in the file; return the rows of other scores."""
         table = files.read_parquet(str(self.cache), "answers")
         if table.column_names != list(_FIELDS):
             raise SourceError(f"cache is '{self.cache}', which holds no answers of a score")
@@ -197,25 +197,25 @@ class Answers:
         return [row for row in rows if row["score"] != self.name]
 
     def _save(self, seconds: float = 0.0) -> None:
-        """Write the file, with what others wrote there, if the last time is so long ago."""
+        """Write the file with the rows of other scores, unless it was written within `seconds`."""
         if self.cache is None or time.monotonic() - self._saved < seconds:
             return
         self._saved = time.monotonic()
         try:
-            others = self._read() if self.cache.exists() else []
-            own = [
-                {"score": self.name, "columns": self._order[one], "answer": answer.tolist()}
-                for one, answer in self.known.items()
+            other_rows = self._read() if self.cache.exists() else []
+            rows = [
+                {"score": self.name, "columns": self._order[key], "answer": answer.tolist()}
+                for key, answer in self.known.items()
             ]
-            table = pa.Table.from_pylist([*others, *own], pa.schema(list(_FIELDS.items())))
+            table = pa.Table.from_pylist([*other_rows, *rows], pa.schema(list(_FIELDS.items())))
             files.write_parquet(table, self.cache)
         except (OSError, SourceError) as error:
             warn_caller(f"cache '{self.cache}' is not written: {error}", ScoreWarning)
             self.cache = None
 
 
-def _asked(score: Asked, columns: list[str], number: int = 0) -> Any:
-    """Ask, in whatever thread or process."""
+def _evaluate(score: ScoreFunction, columns: list[str], number: int = 0) -> Any:
+    """Call the score, in any thread or process."""
     del number
     return score(columns)
 

@@ -1,4 +1,4 @@
-"""The contract between a search and an objective, whatever it selects."""
+"""The contract between a search and an objective."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -10,7 +10,7 @@ from dbselect.record.gram import Vector
 
 
 class MonotoneObjective(Protocol):
-    """Selected candidates, to which others are added.
+    """A monotone objective with its selected candidates.
 
     Candidates are numbered from 0: groups of columns, single columns, rows. The value of a set
     never falls when a candidate is added; that of the empty set is 0.
@@ -25,7 +25,7 @@ class MonotoneObjective(Protocol):
 
 
 class Objective(MonotoneObjective, Protocol):
-    """Selected candidates, and what every other one would add."""
+    """An objective with its selected candidates, and the gains of all others."""
 
     @property
     def size(self) -> int:
@@ -45,7 +45,7 @@ class Objective(MonotoneObjective, Protocol):
         """Select several candidates at once and return their gain."""
 
     def remove(self, candidate: int) -> float:
-        """Give a selected candidate back and return its loss."""
+        """Remove a selected candidate and return its loss."""
 
     def copy(self) -> Self:
         """Return an independent copy, so that several sets can be evaluated side by side."""
@@ -53,29 +53,29 @@ class Objective(MonotoneObjective, Protocol):
 
 @runtime_checkable
 class ReadsAhead(Protocol):
-    """An objective that reads rows, those of several candidates in one pass."""
+    """An objective that can read the rows of several candidates in one pass."""
 
     @property
     def most(self) -> float:
         """An upper bound on the value of any set, without reading the rows of all candidates."""
 
     def expect(self, candidates: Sequence[int]) -> None:
-        """Read what is needed to select some candidates."""
+        """Read the rows that are needed to select the candidates."""
 
 
 O = TypeVar("O", bound=Objective)  # noqa: E741 - the objective
 
 
 def with_added(objective: O, candidates: Sequence[int]) -> O:
-    """Return an objective that changes alone, with some more candidates selected."""
-    found = objective.copy()
+    """Return a copy of an objective with more candidates selected."""
+    copied = objective.copy()
     if candidates:
-        found.add_all(candidates)
-    return found
+        copied.add_all(candidates)
+    return copied
 
 
 def check_unselected(name: str, objective: Objective) -> None:
-    """Refuse an objective that does not begin with the empty set."""
+    """Refuse an objective with selected candidates."""
     if objective.held:
         raise ArgumentError(
             f"{name} has {len(objective.held)} candidates selected; it must have none"
@@ -83,21 +83,21 @@ def check_unselected(name: str, objective: Objective) -> None:
 
 
 def ask_sets(objective: object, sets: Iterable[Sequence[int]]) -> None:
-    """Ask at once for the values of some sets, of an objective that has to be asked."""
+    """Evaluate several sets in one batch, if the objective takes batches."""
     ask = getattr(objective, "ask", None)
     if ask is not None:
         ask(sets)
 
 
 def ask_around(objectives: Sequence[object]) -> None:
-    """Ask at once for the gains and losses of copies of one objective that has to be asked."""
-    sets = [held for one in objectives for held in getattr(one, "around", list)()]
+    """Evaluate the gains and losses of copies of one objective in a batch, if it takes batches."""
+    sets = [held for objective in objectives for held in getattr(objective, "around", list)()]
     if sets:
         ask_sets(objectives[0], sets)
 
 
 class SetFunction(ABC):
-    """An objective that is a function of the selected set: what adding and removing mean then."""
+    """Base class of objectives whose value depends on the selected set alone."""
 
     held: list[int]
 
@@ -115,25 +115,25 @@ class SetFunction(ABC):
         return self._become([*self.held, *candidates])
 
     def remove(self, candidate: int) -> float:
-        """Give a selected candidate back and return its loss."""
-        return -self._become([one for one in self.held if one != candidate])
+        """Remove a selected candidate and return its loss."""
+        return -self._become([other for other in self.held if other != candidate])
 
     def copy(self) -> Self:
-        """Return a copy that changes alone; what no selection changes is shared."""
+        """Return an independent copy; data that no selection changes are shared."""
         copied = copy.copy(self)
         copied.held = list(self.held)
         return copied
 
     def _become(self, held: list[int]) -> float:
-        before, was = self.value, self.held
+        before, previous = self.value, self.held
         self.held = held
         try:
             return self.value - before
         except BaseException:
-            self.held = was
+            self.held = previous
             raise
 
 
-def is_objective(thing: object) -> TypeGuard[Objective]:
-    """Whether a search can run on a thing."""
-    return hasattr(thing, "add_all") and hasattr(thing, "gains")
+def is_objective(value: object) -> TypeGuard[Objective]:
+    """Whether a value is an objective."""
+    return hasattr(value, "add_all") and hasattr(value, "gains")

@@ -1,4 +1,4 @@
-"""The cross-validated score of an estimator on some columns, on the same folds for all."""
+"""Cross-validated score of an estimator on sets of columns, with the same folds for all."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from dbselect.record.gram import Vector
 
 @dataclass(frozen=True, eq=False)
 class CrossValidated:
-    """Columns -> score on each fold, which can be sent to another process."""
+    """Function from columns to the score on each fold; can be sent to other processes."""
 
     estimator: Any  # as of ``cross_val_score``
     # X, y: rows
@@ -23,7 +23,7 @@ class CrossValidated:
     folds: list[Any]  # (train, test) of each
     scoring: Any  # as of ``cross_val_score``
     columns: list[str]  # names of the columns of X
-    name: str | None  # made of the content of all of these; None where one has none
+    name: str | None  # digest of the fields above; None if one has none
 
     @property
     def label(self) -> str:
@@ -39,7 +39,7 @@ class CrossValidated:
         return bool(is_classifier(self.estimator))
 
     def __call__(self, columns: list[str]) -> Vector:
-        """Return the score on each fold; of no columns, of a model that knows the target only."""
+        """Return the score on each fold; without columns, that of a constant."""
         from sklearn.dummy import DummyClassifier, DummyRegressor
         from sklearn.model_selection import cross_val_score
 
@@ -48,13 +48,13 @@ class CrossValidated:
             classifies = self.classifies
             estimator = DummyClassifier(strategy="prior") if classifies else DummyRegressor()
             X = np.zeros((len(self.y), 1))
-        found: Vector = cross_val_score(
+        scores: Vector = cross_val_score(
             estimator, X, self.y, cv=self.folds, scoring=self.scoring, error_score="raise"
         )
-        return found
+        return scores
 
     def rows(self, columns: list[str], X: Any = None) -> Any:
-        """Return some columns of the rows, or of others, in the form in which they came."""
+        """Return columns of the rows, or of `X`, in the container of the caller."""
         X = self.X if X is None else X
         if isinstance(X, np.ndarray):
             return X[:, [self.columns.index(name) for name in columns]]
@@ -68,7 +68,7 @@ class CrossValidated:
 
 
 def scorer_of(estimator: Any, X: Any, y: Any, cv: Any, scoring: Any) -> CrossValidated:
-    """Return the score of an estimator, as `Score.of`."""
+    """Return the score function of an estimator, with the arguments of `Score.of`."""
     try:
         from sklearn.base import is_classifier
         from sklearn.metrics import get_scorer_names

@@ -1,4 +1,4 @@
-"""Diversity that is added to an objective: how many kinds of columns are covered."""
+"""Diversity as a term of an objective: the share of clusters of columns that are covered."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,23 +46,23 @@ class Coverage(SetFunction):
 
     @property
     def value(self) -> float:
-        """D of the selected candidates."""
+        """Diversity of the selected candidates."""
         return self._worth(self._times() > 0)
 
     def gains(self) -> Vector:
-        """Return what each candidate would add; 0 for the selected ones."""
+        """Return the gain of each candidate; 0 for the selected ones."""
         gains = self._share(self.covers[:, self._times() == 0])
         gains[self.held] = 0.0
         return gains
 
     def losses(self) -> Vector:
-        """Return what removing each selected candidate would lose."""
+        """Return the loss of removing each selected candidate."""
         losses = np.zeros(self.size)
         losses[self.held] = self._share(self.covers[self.held][:, self._times() == 1])
         return losses
 
     def _times(self) -> npt.NDArray[np.intp]:
-        """How many selected candidates cover each cluster."""
+        """Return how many selected candidates cover each cluster."""
         return np.asarray(self.covers[self.held].sum(axis=0))
 
     def _share(self, covers: npt.NDArray[np.bool_]) -> Vector:
@@ -73,9 +73,9 @@ class Coverage(SetFunction):
 
 
 def _of_both(name: str) -> Any:
-    def both(self: "Sum[Any]", *places: Any) -> Any:
-        """Return the sum of what both answer."""
-        return getattr(self.first, name)(*places) + getattr(self.second, name)(*places)
+    def both(self: "Sum[Any]", *arguments: Any) -> Any:
+        """Return the sum of both results."""
+        return getattr(self.first, name)(*arguments) + getattr(self.second, name)(*arguments)
 
     return both
 
@@ -106,7 +106,7 @@ class Sum(Generic[First]):
     add, add_all, remove = _of_both("add"), _of_both("add_all"), _of_both("remove")
 
     def copy(self) -> "Sum[First]":
-        """Return a sum that changes alone."""
+        """Return an independent copy."""
         return Sum(self.first.copy(), self.second.copy())
 
 

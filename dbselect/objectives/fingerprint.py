@@ -1,4 +1,4 @@
-"""A name made of the content of estimators, metrics and rows: equal in every process, or None."""
+"""Digest of the content of estimators, metrics and rows, equal in every process; or None."""
 
 import dis
 import hashlib
@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: Values that their own text describes.
+#: Types of values that ``repr`` describes in full.
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented))
 #: Frames and tables, whose pickle holds their content and nothing else.
 _TABLES = ("pandas", "polars", "pyarrow")
-#: What Python adds to a class: where it stands, and what its other attributes say as well.
+#: Attributes that Python adds to a class: its place, and repetitions of other attributes.
 _OF_EVERY_CLASS = {
     "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__",
     "__annotate_func__", "__annotations_cache__", "__firstlineno__", "__static_attributes__",
@@ -43,11 +43,11 @@ class UnnamedError(Exception):
 
 
 def fingerprint(*parts: Any) -> str | None:
-    """Return 16 hexadecimal digits of the content of some values; None where one has none.
+    """Return 16 hexadecimal digits of the content of some values; None if one has no content.
 
     Functions and classes of the standard library and of installed packages count by name and
     version, others by their code, what it closes over and the globals that it names; objects by
-    their class and by what they would be pickled as.
+    their class and their pickled state.
     """
     try:
         return _digest(parts, {}, {}).hex()[:16]
@@ -55,15 +55,15 @@ def fingerprint(*parts: Any) -> str | None:
         return None
 
 
-def _digest(value: Any, above: dict[int, int], known: dict[int, tuple[bytes, Any]]) -> bytes:
+def _digest(value: Any, above: dict[int, int], seen: dict[int, tuple[bytes, Any]]) -> bytes:
     """Return the digest of a value.
 
-    `above` holds the depth of the values that it is part of, by id: one that holds itself, as a
-    function that calls itself, is named by how far up it stands. `known` are those digested
-    before, each with its value, which keeps its id from being given again.
+    `above` maps the ids of enclosing values to their depth: a value inside itself, as in a
+    recursive function, counts by its distance to itself. `seen` maps ids to digest and value;
+    a value that is kept keeps its id from being used again.
     """
-    if id(value) in known:
-        return known[id(value)][0]
+    if id(value) in seen:
+        return seen[id(value)][0]
     if id(value) in above:
         return f"{len(above) - above[id(value)]} up".encode()
     digest = hashlib.sha256(f"{type(value).__module__}.{type(value).__qualname__}\0".encode())
@@ -72,14 +72,14 @@ def _digest(value: Any, above: dict[int, int], known: dict[int, tuple[bytes, Any
     else:
         inside = {**above, id(value): len(above)}
         for part in _parts(value):
-            content = part if isinstance(part, bytes) else _digest(part, inside, known)
+            content = part if isinstance(part, bytes) else _digest(part, inside, seen)
             digest.update(len(content).to_bytes(8, "little") + content)
-    known[id(value)] = digest.digest(), value
-    return known[id(value)][0]
+    seen[id(value)] = digest.digest(), value
+    return seen[id(value)][0]
 
 
 def _parts(value: Any) -> list[Any]:
-    """Return what makes up a value: one item of bytes, or values with parts of their own."""
+    """Return the parts of a value: one item of bytes, or values with parts of their own."""
     if type(value) in _PARTS:
         return _PARTS[type(value)](value)
     if isinstance(value, type):
@@ -94,41 +94,41 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _pickled(value: Any) -> list[Any]:
-    """Return what an object would be pickled as: its class, attributes, slots and items."""
+    """Return the pickled state of an object: its class, attributes, slots and items."""
     reduced = value.__reduce_ex__(4)
     if isinstance(reduced, str):
         return _by_name(value, reduced)
     made, arguments, state, *items = (*reduced, None, None, None)[:5]
-    return [made, arguments, state, *(None if each is None else list(each) for each in items)]
+    return [made, arguments, state, *(None if part is None else list(part) for part in items)]
 
 
 def _by_name(value: Any, name: str) -> list[Any]:
-    """Return the name of what an installed package defines, and its version."""
+    """Return the name of a definition in an installed package, and the version."""
     module = getattr(value, "__module__", None) or ""
     if not (version := _version(module)):
         raise UnnamedError(name)
     return [module, name, version]
 
 
-def _is_found(value: Any) -> bool:
-    """Whether an installed package has a function or class under its name."""
+def _is_installed(value: Any) -> bool:
+    """Whether a function or class is found by name in an installed package."""
     if not _version(value.__module__ or ""):
         return False
-    found: Any = sys.modules.get(value.__module__)
+    attribute: Any = sys.modules.get(value.__module__)
     for name in value.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is value
+        attribute = getattr(attribute, name, None)
+    return attribute is value
 
 
 def _class(value: type) -> list[Any]:
-    if _is_found(value):
+    if _is_installed(value):
         return _by_name(value, value.__qualname__)
-    own = {name: part for name, part in vars(value).items() if name not in _OF_EVERY_CLASS}
-    return [value.__qualname__, type(value), list(value.__bases__), own]
+    attributes = {name: part for name, part in vars(value).items() if name not in _OF_EVERY_CLASS}
+    return [value.__qualname__, type(value), list(value.__bases__), attributes]
 
 
 def _function(value: FunctionType) -> list[Any]:
-    if value.__closure__ is None and _is_found(value):
+    if value.__closure__ is None and _is_installed(value):
         return _by_name(value, value.__qualname__)
     cells = [cell.cell_contents for cell in value.__closure__ or ()]
     names = set(_names(value.__code__))
@@ -137,7 +137,7 @@ def _function(value: FunctionType) -> list[Any]:
 
 
 def _named(scope: dict[str, Any], names: set[str], entered: set[str]) -> Iterator[Any]:
-    """Return what code finds under its names in a module, and in the modules that it names."""
+    """Yield the globals that code names, and those of the modules that it names."""
     for name in sorted(names & scope.keys()):
         part = scope[name]
         yield name
@@ -168,10 +168,10 @@ def _module(value: ModuleType) -> list[Any]:
 
 
 def _builtin(value: BuiltinFunctionType) -> list[Any]:
-    held = value.__self__
-    if held is None or isinstance(held, ModuleType):
+    owner = value.__self__
+    if owner is None or isinstance(owner, ModuleType):
         return _by_name(value, value.__qualname__)
-    return [held, value.__name__]
+    return [owner, value.__name__]
 
 
 def _code(value: CodeType) -> list[Any]:
@@ -188,7 +188,7 @@ def _array(value: npt.NDArray[Any]) -> list[Any]:
 
 @cache
 def _version(module: str) -> str:
-    """Return the version of an installed package; nothing of code that may change without one."""
+    """Return the version of an installed package; "" for code that may change without one."""
     name = module.partition(".")[0]
     if name in sys.stdlib_module_names:
         return sys.version
@@ -205,7 +205,7 @@ def _version(module: str) -> str:
         return str(getattr(sys.modules.get(name), "__version__", ""))
 
 
-#: The parts of values of exactly these types; what is derived from them may hold more.
+#: The parts of values of exactly these types; subclasses may hold more.
 _PARTS: dict[Any, Callable[[Any], list[Any]]] = {
     list: lambda value: [len(value), *value],
     tuple: lambda value: [len(value), *value],

@@ -1,6 +1,6 @@
 """Any function of columns as an objective, such as the cross-validated score of any model.
 
-    f(S) = mean over folds of score(columns of S) - the same of no columns
+    f(S) = mean over folds of score(columns of S) - that of no columns
 
 The standard error of a gain is that of the mean of paired differences, fold by fold.
 """
@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from dbselect.errors import ArgumentError, ScoreError, ScoreWarning, shown, warn_caller
-from dbselect.objectives.answers import Answers, Asked
+from dbselect.objectives.answers import Answers, ScoreFunction
 from dbselect.objectives.contract import Objective, SetFunction
 from dbselect.objectives.cross_validated import CrossValidated, scorer_of
 from dbselect.options.kinds import EXECUTOR, FINITE, FLAG, NOT_NEGATIVE
@@ -34,22 +34,22 @@ class Score(SetFunction):
     """A number for every set of groups, from any function of their columns; higher is better.
 
     An `Objective` for every search of a problem: ``ds.anytime_sequence(score)``. Each set is
-    asked once, whichever method asks, and a search asks a batch of sets at a time. A search that
-    adds k of J groups asks k J sets at most. No bound is known, as values may fall with a group.
+    evaluated once for all methods, and a search evaluates sets in batches. A search that adds k of
+    J groups evaluates k J sets at most. There are no bounds, as a group may lower the value.
 
     Parameters
     ----------
-    score : list of columns -> a number, or one for each fold; `of` makes that of an estimator
+    score : list of columns -> a number, or one for each fold; `of` makes one of an estimator
     groups : name -> columns that are bought together
     costs : name -> cost > 0; default: 1 each
     cache : Parquet file that keeps the answers from run to run; one file may hold several scores
     name : of the score in the cache
-    executor : a `concurrent.futures.Executor` that asks the sets of a batch side by side: of
+    executor : a `concurrent.futures.Executor` that evaluates the sets of a batch in parallel: of
         threads, processes, loky, or Dask (``client.get_executor()``)
-    empty : score of no columns; default: ``score([])``, or where that fails the least of one group
+    empty : score of no columns; default: ``score([])``, or if it fails the lowest of one group
     guide : linear `Problem` of the same groups, for searches with a ``shortlist``; `of` has one
-    noise : standard errors over the folds within which a gain counts as none
-    check : whether one set is asked twice, to see that the score repeats
+    noise : number of standard errors over the folds within which a gain counts as none
+    check : whether one set is evaluated twice, to check that the score repeats
 
     Raises
     ------
@@ -73,7 +73,7 @@ class Score(SetFunction):
 
     def __init__(
         self,
-        score: Asked,
+        score: ScoreFunction,
         groups: GroupColumns,
         costs: Costs | None = None,
         *,
@@ -96,23 +96,23 @@ class Score(SetFunction):
         self.answers = Answers(score, name, cache, executor, check)
         self.noise, self.guide = noise, guide
         self.held: list[int] = []
-        # Shared by copies: the score of no columns, and which groups were asked.
+        # Shared by copies: the score of no columns, and the groups of each set of columns.
         self._empty: list[Any] = [None if empty is None else np.array([float(empty)])]
         self._sets: dict[frozenset[str], list[int]] = {}
-        # Of a search: groups that come first and stay, what may be spent, and who is asked.
+        # For one search: groups that come first and stay, the budget, and the shortlist.
         self.first: list[int] = []
         self.budget: float | None = None
         self.lead: Any = None
 
     def stored(self) -> dict[str, Any]:
-        """Return what a file keeps of the score: its name, groups, and the score of no columns."""
+        """Return the record of the score in a file: name, groups, and the score of no columns."""
         costs = dict(zip(self.about.names, self.about.costs.tolist(), strict=True))
         none = float(self.folds(()).mean())
         return {"groups": self.about.columns, "costs": costs, "name": self.label, "empty": none}
 
     @classmethod
     def of_file(cls, record: Mapping[str, Any]) -> Self:
-        """Return a score of a file, which cannot be asked."""
+        """Return a score from a file, which cannot be evaluated."""
         return cls(_Stored(record["name"]), **record)
 
     @classmethod
@@ -130,9 +130,9 @@ class Score(SetFunction):
     ) -> Self:
         """Return the cross-validated score of a scikit-learn estimator, pipelines among them.
 
-        No columns are scored as ``DummyClassifier(strategy="prior")`` or ``DummyRegressor()``. In
-        the cache the score has a name made of the content of the estimator, the rows, the folds
-        and the scoring: the code of functions, what it closes over, the version of packages.
+        The score of no columns is that of ``DummyClassifier(strategy="prior")`` or
+        ``DummyRegressor()``. The cache names the score by the content of estimator, rows, folds
+        and scoring: the code of functions, what it closes over, the version of packages.
 
         Parameters
         ----------
@@ -163,18 +163,18 @@ class Score(SetFunction):
         [(None, True), ('sepal', True), ('petal', True)]
         """
         scorer = scorer_of(estimator, X, y, cv, scoring)
-        each = {column: [column] for column in scorer.columns}
-        about = groups_of(scorer.columns, each if groups is None else groups, costs, sharing=True)
-        found = cls(scorer, about.columns, **_named(scorer, options))
-        found.about = about
-        return found
+        alone = {column: [column] for column in scorer.columns}
+        about = groups_of(scorer.columns, alone if groups is None else groups, costs, sharing=True)
+        score = cls(scorer, about.columns, **_named(scorer, options))
+        score.about = about
+        return score
 
     def __repr__(self) -> str:
         return f"Score({self.label}; {self.size} groups, {len(self.answers.known)} sets answered)"
 
     @property
     def label(self) -> str:
-        """What is scored, in a word or two."""
+        """Short name of the score."""
         score: Any = self.answers.score
         if isinstance(score, CrossValidated | _Stored):
             return score.label
@@ -192,7 +192,7 @@ class Score(SetFunction):
 
     @property
     def queries(self) -> int:
-        """Calls of the score so far."""
+        """Number of calls of the score so far."""
         return self.answers.queries
 
     @property
@@ -201,11 +201,11 @@ class Score(SetFunction):
         return self.value_of(self.held)
 
     def value_of(self, held: Iterable[int]) -> float:
-        """Return the score of some groups above that of none; it is asked if it is not known."""
+        """Return the score of some groups above that of none; evaluate it if it is new."""
         return float(self.folds(held).mean() - self.folds(()).mean())
 
     def folds(self, held: Iterable[int]) -> Vector:
-        """Return the score of some groups on each fold, one number where there are no folds."""
+        """Return the score of some groups on each fold; one number without folds."""
         columns = self._columns(held)
         if not columns:
             return self._of_none()
@@ -213,41 +213,41 @@ class Score(SetFunction):
         return self.answers.known[frozenset(columns)]
 
     def ask(self, sets: Iterable[Sequence[int]]) -> None:
-        """Ask for the values of some sets at once."""
+        """Evaluate several sets in one batch."""
         self._of_none()
-        self.answers.ask([columns for one in sets if (columns := self._columns(one))])
+        self.answers.ask([columns for held in sets if (columns := self._columns(held))])
 
     def around(self) -> list[list[int]]:
-        """Return the sets that differ by one group."""
-        more = [[*self.held, one] for one in self._asked()]
-        return more + [[one for one in self.held if one != out] for out in self._free()]
+        """Return the sets that differ from the selected one by one group."""
+        more = [[*self.held, group] for group in self._queried()]
+        return more + [[group for group in self.held if group != out] for out in self._free()]
 
     def gains(self) -> Vector:
-        """Return what each group would add; 0 for the selected ones.
+        """Return the gain of each group; 0 for the selected ones.
 
-        In a search with a budget infinity, unknown, for what is beyond it, and with a shortlist
-        minus infinity for what is not on it.
+        In a search, infinity (unknown) for groups beyond the budget, and minus infinity for groups
+        that are not on the shortlist.
         """
-        fitting, asked = within(self._spent(), self.budget), self._asked()
+        fitting, queried = within(self._spent(), self.budget), self._queried()
         gains = np.where(fitting, -np.inf, np.inf)
         gains[self.held] = 0.0
-        self.ask([self.held, *([*self.held, one] for one in asked)])
-        for one in asked:
-            gains[one] = self.value_of([*self.held, one]) - self.value
+        self.ask([self.held, *([*self.held, group] for group in queried)])
+        for group in queried:
+            gains[group] = self.value_of([*self.held, group]) - self.value
         return gains
 
     def losses(self) -> Vector:
-        """Return what removing each selected group would lose; 0 for others and those that stay."""
-        losses, left = np.zeros(self.size), {}
-        for out in self._free():
-            left[out] = [one for one in self.held if one != out]
-        self.ask([self.held, *left.values()])
-        for out, held in left.items():
-            losses[out] = self.value - self.value_of(held)
+        """Return the loss of removing each selected group; 0 for others and those that stay."""
+        losses, sets = np.zeros(self.size), {}
+        for removed in self._free():
+            sets[removed] = [group for group in self.held if group != removed]
+        self.ask([self.held, *sets.values()])
+        for removed, held in sets.items():
+            losses[removed] = self.value - self.value_of(held)
         return losses
 
     def best_known(self, first: Sequence[int], most: int, budget: float | None) -> Self:
-        """Return the best set that was answered: with some groups first, and at most so many."""
+        """Return the best evaluated set that has `first` and keeps to the limits."""
         best = self.copy()
         sets = [
             held for columns, held in self._sets.items()
@@ -267,43 +267,43 @@ class Score(SetFunction):
         costs : other costs
         first : groups that come first and stay
         limits : budget, executor, max_queries and time_limit
-        lead : score, groups -> those of them that are asked; None asks all
+        lead : score, groups -> the groups to evaluate; None evaluates all
         """
-        found = self.copy()
+        score = self.copy()
         if costs is not None:
-            found.about = replace(self.about, costs=costs_of(self.about.names, costs))
-        found.first, found.lead, found.budget = list(first), lead, limits.get("budget")
-        found.answers = self.answers.within(
+            score.about = replace(self.about, costs=costs_of(self.about.names, costs))
+        score.first, score.lead, score.budget = list(first), lead, limits.get("budget")
+        score.answers = self.answers.within(
             limits.get("max_queries"), limits.get("time_limit"), limits.get("executor")
         )
-        return found
+        return score
 
     def _spent(self) -> Vector:
-        """Return what the selected groups and each other would cost."""
+        """Return the cost of the selected groups with each other group."""
         return np.asarray(self.about.costs[self.held].sum() + self.about.costs)
 
-    def _asked(self) -> list[int]:
-        """Return the groups whose gains are asked."""
+    def _queried(self) -> list[int]:
+        """Return the groups whose gains are evaluated."""
         if len(self.held) < len(self.first):
-            return [one for one in self.first if one not in self.held][:1]
+            return [group for group in self.first if group not in self.held][:1]
         fitting = within(self._spent(), self.budget)
         fitting[self.held] = False
-        asked = np.flatnonzero(fitting).tolist()
-        return asked if self.lead is None else list(self.lead(self, asked))
+        groups = np.flatnonzero(fitting).tolist()
+        return groups if self.lead is None else list(self.lead(self, groups))
 
     def _free(self) -> list[int]:
-        return [one for one in self.held if one not in self.first]
+        return [group for group in self.held if group not in self.first]
 
     def _columns(self, held: Iterable[int]) -> list[str]:
         """Return the columns of some groups, each once, in the order of the groups."""
-        every = list(held)
-        names = (name for group in sorted(every) for name in self.about.columns[self.groups[group]])
+        groups = list(held)
+        names = (name for g in sorted(groups) for name in self.about.columns[self.groups[g]])
         columns = list(dict.fromkeys(names))
-        self._sets.setdefault(frozenset(columns), every)
+        self._sets.setdefault(frozenset(columns), groups)
         return columns
 
     def _of_none(self) -> Vector:
-        """Return the score of no columns; where it has none, that of the least group."""
+        """Return the score of no columns; if it fails, the lowest score of one group."""
         if self._empty[0] is None:
             answer = self.answers.of_none()
             if isinstance(answer, Exception):
@@ -312,8 +312,8 @@ class Score(SetFunction):
                     self.answers.ask(singles)
                 except Ended as ended:
                     raise ScoreError(f"{ended}, and score([]) fails: give empty=") from answer
-                known = [self.answers.known[frozenset(one)] for one in singles]
-                least = min(known, key=np.mean)
+                scores = [self.answers.known[frozenset(columns)] for columns in singles]
+                least = min(scores, key=np.mean)
                 warn_caller(
                     f"score([]) fails ({type(answer).__name__}: {answer}); no columns count as the "
                     f"least of one group, {least.mean():g}: give empty=, the score of no columns",
@@ -321,8 +321,8 @@ class Score(SetFunction):
                 )
                 answer = least
             self._empty[0] = answer
-        found: Vector = self._empty[0]
-        return found
+        score: Vector = self._empty[0]
+        return score
 
 
 def _named(scorer: CrossValidated, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -345,8 +345,8 @@ def std_error(after: Vector, before: Vector) -> float:
 
 
 def set_by_set(objective: Objective, limits: Mapping[str, Any]) -> Score:
-    """Return any objective as a score of sets, asked of its copies in threads or processes."""
-    groups = {str(one): [str(one)] for one in range(objective.size)}
+    """Return an objective as a score, which evaluates copies of it in threads or processes."""
+    groups = {str(candidate): [str(candidate)] for candidate in range(objective.size)}
     score = Score(partial(_value_with, objective), groups, empty=objective.value, check=False)
     return score.searched(None, (), limits)
 

@@ -10,7 +10,7 @@ from dbselect.record.gram import Matrix, Vector
 
 
 class Point:
-    """A vector, shape (D,) or (K, D), with f and the gradient of f there, made when asked for."""
+    """A vector, shape (D,) or (K, D), with f and, on demand, the gradient of f there."""
 
     def __init__(self, x: Vector, value: float, gradient: Callable[[], Vector]) -> None:
         self.x, self.value, self._gradient = x, value, gradient
@@ -24,7 +24,7 @@ class Point:
 class Smooth(Protocol):
     """A convex function f of coefficients on D columns."""
 
-    ceiling: float  # no curvature worth a try is above
+    ceiling: float  # largest curvature worth a try
 
     def at(self, x: Vector) -> Point:
         """Return f and its gradient."""
@@ -34,7 +34,7 @@ class Smooth(Protocol):
 
 
 class Correlated(Smooth, Protocol):
-    """One that knows the correlations of its columns, from which starts are made."""
+    """A smooth function with the correlations of its columns, which give starts."""
 
     G: Matrix  # shape (D, D), correlations of the columns
     c: Vector  # shape (D,) or (K, D), minus the gradient at 0; all vectors have this shape
@@ -53,8 +53,8 @@ class RowSquares:
 
     def at(self, x: Vector) -> Point:
         """Return f, at O(s n) for s columns that are not 0; its gradient takes O(n D)."""
-        left = self._image(x) - self.target
-        return Point(x, float(0.5 * left @ left), lambda: np.asarray(left @ self.rows))
+        residual = self._image(x) - self.target
+        return Point(x, float(0.5 * residual @ residual), lambda: np.asarray(residual @ self.rows))
 
     def bregman(self, u: Point, after: Point) -> float:
         """Return ``1/2 |A step|^2``."""

@@ -1,1 +1,1 @@
-"""The problem: all that is asked about a table, as one value, and the calls that build it."""
+"""The problem, with all settings of a selection, and the functions that build it."""

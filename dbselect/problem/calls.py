@@ -1,4 +1,4 @@
-"""The methods of a problem as calls of one line: each makes the problem and asks it once.
+"""The methods of a problem as functions: each makes a problem and calls its method.
 
 Editors and type checkers read the stub beside this file, which ``release/stub.py`` writes.
 """
@@ -14,7 +14,7 @@ from dbselect.spec.fields import FIRST, GRID, METHOD, OF_METHOD, ProblemOptions
 from dbselect.spec.methods import METHODS
 from dbselect.spec.options import CoverageOptions
 
-#: Docstring lines of what a call takes by its place beside `FIRST`.
+#: Docstring lines of positional parameters besides `FIRST`.
 LINES = {
     "budget": "budget : limit on the summed cost, >= 0",
     "columns": "columns : names and globs; default: all columns of the groups",
@@ -31,49 +31,49 @@ TABLE_OR_FOLDS = (
 def one_line(
     name: str, *placed: str, options: type | None = None, source: str = FIRST[0]
 ) -> Callable[..., Any]:
-    """Return the call of one line of a method, whose other options are of a table.
+    """Return the function of a method: it makes a problem and calls the method.
 
-    It takes source, target, the parameters of the method that are `placed`, groups and costs by
-    their places, and all else by name.
+    It takes source, target, the `placed` parameters of the method, groups and costs by position,
+    and all else by name.
     """
     method: Callable[..., Any] = getattr(Problem, name)
     table = options or METHODS[name].options
-    own = {
-        each.name: each
-        for each in list(inspect.signature(method).parameters.values())[1:]
-        if each.kind is each.POSITIONAL_OR_KEYWORD
+    parameters = {
+        p.name: p
+        for p in list(inspect.signature(method).parameters.values())[1:]
+        if p.kind is p.POSITIONAL_OR_KEYWORD
     }
-    # One that takes the options of another method checks them itself.
+    # A method that takes the options of another one checks them itself.
     is_open = "options" in inspect.signature(method).parameters
-    known = [*own, *options_of(table), *PROBLEM_FIELDS, "groups", "costs"]
+    allowed = [*parameters, *options_of(table), *PROBLEM_FIELDS, "groups", "costs"]
 
     def call(*values: Any, **named: Any) -> Any:
-        given = signature.bind(*values, **named)
+        bound = signature.bind(*values, **named)
         if not is_open:
-            check_known(name, given.arguments.get("options", {}), known)
-        given.apply_defaults()
-        taken = given.arguments
-        fields, others = apart(taken.pop("options"))
-        if isinstance(taken["groups"], str) and "key" in options_of(table):
-            # As scikit-learn calls the groups of rows that stay together.
-            others["key"], taken["groups"] = taken["groups"], None
-        problem = Problem(*(taken.pop(each) for each in _OF_PROBLEM), **fields)
-        return method(problem, **taken, **others)
+            check_known(name, bound.arguments.get("options", {}), allowed)
+        bound.apply_defaults()
+        arguments = bound.arguments
+        fields, rest = apart(arguments.pop("options"))
+        if isinstance(arguments["groups"], str) and "key" in options_of(table):
+            # scikit-learn's name for the groups of rows that stay together.
+            rest["key"], arguments["groups"] = arguments["groups"], None
+        problem = Problem(*(arguments.pop(field) for field in _OF_PROBLEM), **fields)
+        return method(problem, **arguments, **rest)
 
     signature = inspect.Signature([
         inspect.Parameter("source", inspect.Parameter.POSITIONAL_OR_KEYWORD),
-        *(_with_default(own.get(each), each) for each in ("target", *placed, "groups", "costs")),
-        *(each.replace(kind=each.KEYWORD_ONLY) for each in own.values() if each.name not in placed),
+        *(_with_default(parameters.get(p), p) for p in ("target", *placed, "groups", "costs")),
+        *(p.replace(kind=p.KEYWORD_ONLY) for p in parameters.values() if p.name not in placed),
         inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD),
     ])  # fmt: skip
     call.__name__ = call.__qualname__ = name
     vars(call)["__signature__"] = signature
-    lines = [source, FIRST[1], *(LINES[each] for each in own if each in LINES), *FIRST[2:]]
+    lines = [source, FIRST[1], *(LINES[name] for name in parameters if name in LINES), *FIRST[2:]]
     return shows(table, ProblemOptions, first=[*lines, OF_METHOD], like=method)(call)
 
 
 def _with_default(parameter: inspect.Parameter | None, name: str) -> inspect.Parameter:
-    """Return a parameter of a call, which is None where the method has no default."""
+    """Return a positional parameter, with default None if the method has no default."""
     default = None if parameter is None else parameter.default
     if default is inspect.Parameter.empty:
         default = None
@@ -81,13 +81,13 @@ def _with_default(parameter: inspect.Parameter | None, name: str) -> inspect.Par
 
 
 def of_name(name: str) -> Callable[..., Any]:
-    """Return the call of one line of a method, also of those that have no name at top level."""
-    found: Callable[..., Any] | None = globals().get(name)
-    return found or one_line(name)
+    """Return the function of a method, also of methods that have no name at top level."""
+    call: Callable[..., Any] | None = globals().get(name)
+    return call or one_line(name)
 
 
 def without_source(call: Callable[..., Any]) -> str:
-    """Return the docstring of a call without its source, as a method of the source has it."""
+    """Return the docstring of a function without its source, for a method of the source."""
     names = list(inspect.signature(call).parameters)
     first = next(
         line for line in (call.__doc__ or "").split("\n") if line.startswith(f"{names[0]} :")
@@ -96,12 +96,12 @@ def without_source(call: Callable[..., Any]) -> str:
 
 
 def apart(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the fields of the problem among options, and the others."""
+    """Split options into fields of the problem and all others."""
     fields = {name: value for name, value in options.items() if name in PROBLEM_FIELDS}
     return fields, {name: value for name, value in options.items() if name not in fields}
 
 
-#: What a problem takes by its place.
+#: Positional parameters of `Problem`.
 _OF_PROBLEM = ("source", "target", "groups", "costs")
 
 anytime_sequence = one_line("anytime_sequence")

@@ -1,4 +1,4 @@
-"""The problem: what a method knows about the data, kept in results without the rows."""
+"""The problem: all that a method needs of the data; results keep it without the rows."""
 
 import inspect
 from typing import Any
@@ -40,10 +40,10 @@ from dbselect.validation.stopped_sequence import stopped_sequence
 
 
 class Problem(Spec):
-    """What is asked about a table: target, groups, costs, family and how its rows are read.
+    """A selection problem on a table: target, groups, costs, family and how to read the rows.
 
-    Each method of the package is a method of it, and reads the source when it is first needed:
-    a problem that is asked twice reads a Gram once.
+    Each method of the package is a method of it. The source is read when a method first needs it,
+    and the Gram is read only once.
 
     Raises
     ------
@@ -65,32 +65,32 @@ class Problem(Spec):
     """
 
     def _read_formula(self) -> None:
-        """Put what a formula says in the place of target, intercept, terms and groups."""
-        asked: Any = self.target
+        """Expand the formula into target, intercept, terms and groups."""
+        text: Any = self.target
         is_path = isinstance(self.source, str) and not {"/", "\\"}.isdisjoint(self.source)
-        if is_formula(self.source) and not (is_formula(asked) or is_path):
+        if is_formula(self.source) and not (is_formula(text) or is_path):
             raise ArgumentError(
                 f"source is {self.source!r}; a formula is a target: fit(table, {self.source!r})"
             )
-        if not is_formula(asked) or self.source is None:
+        if not is_formula(text) or self.source is None:
             return
         if self.terms is not None:
-            raise ArgumentError(f"target is {asked!r}, which has terms of its own; leave out terms")
+            raise ArgumentError(f"target is {text!r}, which has terms of its own; leave out terms")
         if is_objective(self.source) or gram_given(self) is not None:
             raise ArgumentError(
-                f"target is {asked!r}; source is a {type(self.source).__name__}, which has its "
+                f"target is {text!r}; source is a {type(self.source).__name__}, which has its "
                 "columns already, and a formula makes them of a table"
             )
         table = open_once(self)
-        if asked in table.schema.names:
+        if text in table.schema.names:
             return
-        found = design_of(asked, table)
-        own = {} if self.groups is None else self.groups
+        design = design_of(text, table)
         for name, value in {
-            "target": found.target, "terms": found.terms,
-            "intercept": self.intercept and found.intercept,
-            "groups": {name: [one for term in means for one in found.groups.get(term, [term])]
-                       for name, means in own.items()} or found.groups,
+            "target": design.target, "terms": design.terms,
+            "intercept": self.intercept and design.intercept,
+            "groups": {name: [column for term in terms
+                              for column in design.groups.get(term, [term])]
+                       for name, terms in (self.groups or {}).items()} or design.groups,
         }.items():  # fmt: skip
             self._set(name, value)
 
@@ -119,7 +119,7 @@ class Problem(Spec):
     drift = drift_between
     coverage = coverage
     simulate = simulate
-    # What results ask of the rooms above them.
+    # Functions of higher layers that results call.
     _gram_of_problem = gram_of_problem
     _projected_gram = projected_gram
     _drift_from = staticmethod(drift_from)
@@ -128,27 +128,27 @@ class Problem(Spec):
 
     @one_snapshot
     def objective(self) -> Objective:
-        """Return how much groups explain, an objective for searches of your own.
+        """Return the objective of the groups, for custom searches.
 
         Returns
         -------
-        `objectives.contract.Objective`, whose candidates are the groups by number; of a family
-        a GlmObjective on rows in memory, of a linear model the state of its Gram
+        `objectives.contract.Objective`, whose candidates are the groups by number; for a family
+        a GlmObjective on rows in memory, for a linear model the state of its Gram
 
         Warns
         -----
-        SampleWarning : of a family, the rows do not fit into memory, and some are held
+        SampleWarning : for a family, the rows do not fit into memory, and a sample is used
         """
-        found: Objective = open_search(self, call_of(self, "greedy", {})).state
-        return found
+        objective: Objective = open_search(self, call_of(self, "greedy", {})).state
+        return objective
 
     @one_snapshot
     def predictor(self, *, approximate: bool = False) -> AnytimePredictor:
-        """Return what predicts a row from any of its groups, and names the next to buy.
+        """Return a predictor for any subset of groups, which names the next group to buy.
 
         Parameters
         ----------
-        approximate : as of `dbselect.AnytimePredictor`
+        approximate : as in `dbselect.AnytimePredictor`
         """
         return AnytimePredictor(self, approximate=approximate)
 

@@ -1,4 +1,4 @@
-"""The problem of a method that runs on Gram records alone, in SQL, Polars and frames."""
+"""Problems of methods that run on Gram records alone, in SQL, Polars and frames."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -35,10 +35,10 @@ def anytime_sequence_by(
     **options: Unpack[AnytimeCall],
 ) -> pl.DataFrame:
     """Search each record of a frame."""
-    problem, own = of_records(
+    problem, changes = of_records(
         "anytime_sequence", target, {"groups": groups, "costs": costs, **options}
     )
-    return sequences_of(grams, problem, own)
+    return sequences_of(grams, problem, changes)
 
 
 @shows(
@@ -59,61 +59,61 @@ def fit_by(
 def of_records(
     method: str, target: Any, options: Mapping[str, Any]
 ) -> tuple[Problem, dict[str, Any]]:
-    """Return the problem and the options not at defaults; refuse fields that need rows."""
+    """Return the problem and the options not at their defaults; refuse fields that need rows."""
     require_single_target(target)
-    asked = (OF_RECORDS | METHODS)[method]
-    known = asked.known
-    given = dict(options)
-    groups, costs = given.pop("groups", None), given.pop("costs", None)
+    definition = (OF_RECORDS | METHODS)[method]
+    known = definition.known
+    rest = dict(options)
+    groups, costs = rest.pop("groups", None), rest.pop("costs", None)
     if "columns" in known:
         _check_columns(method, groups=groups, costs=costs)
     engine = [name for name, option in known.items() if option.in_engines]
     every_name = [*engine, *PROBLEM_FIELDS, "groups", "costs", *known]
-    _check_groups(method, given, every_name)
-    check_known(method, given, every_name)
-    fields = {name: value for name, value in given.items() if name in PROBLEM_FIELDS}
-    own = {name: value for name, value in given.items() if name not in fields}
+    _check_groups(method, rest, every_name)
+    check_known(method, rest, every_name)
+    fields = {name: value for name, value in rest.items() if name in PROBLEM_FIELDS}
+    changes = {name: value for name, value in rest.items() if name not in fields}
     for name, option in known.items():
-        if option.default is REQUIRED and name not in own:
+        if option.default is REQUIRED and name not in changes:
             raise OptionError(f"{method} needs option '{name}', which has no default")
-        if name in own:
-            own[name] = option.checked(name, own[name])
-    every = {**known, **options_of(ProblemOptions)}
-    for name, value in {**fields, **own}.items():
-        if is_default(every[name], value):
+        if name in changes:
+            changes[name] = option.checked(name, changes[name])
+    all_options = {**known, **options_of(ProblemOptions)}
+    for name, value in {**fields, **changes}.items():
+        if is_default(all_options[name], value):
             continue
-        if not every[name].in_engines:
+        if not all_options[name].in_engines:
             _refuse(method, name, value)
-        if name in fields and name not in asked.fields_in_engines:
+        if name in fields and name not in definition.fields_in_engines:
             raise ArgumentError(
                 f"{name} is {shown(value)}; {method} is of least squares on the columns, which has "
-                f"{' and '.join(asked.fields_in_engines)} of the fields of a problem"
+                f"{' and '.join(definition.fields_in_engines)} of the fields of a problem"
             )
     problem = Problem(None, target, groups, costs, **fields)
-    own = {name: value for name, value in own.items() if not is_default(known[name], value)}
-    return problem, own
+    changes = {name: value for name, value in changes.items() if not is_default(known[name], value)}
+    return problem, changes
 
 
-def _check_groups(method: str, given: Mapping[str, Any], known: list[str]) -> None:
-    """Refuse groups and costs that are given as if they were options."""
-    for name, value in given.items():
-        if name in known or any(name in one.known for one in METHODS.values()):
+def _check_groups(method: str, options: Mapping[str, Any], known: list[str]) -> None:
+    """Refuse groups and costs that are passed as options."""
+    for name, value in options.items():
+        if name in known or any(name in method.known for method in METHODS.values()):
             continue
-        what = None
-        if isinstance(value, list) and all(isinstance(one, str) for one in value):
-            what = "groups"
+        kind = None
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            kind = "groups"
         elif NOT_NEGATIVE.allows(value) and not get_close_matches(name, known):
-            what = "costs"
-        if what is not None:
+            kind = "costs"
+        if kind is not None:
             raise OptionError(
-                f"{method} has no option '{name}'; {what} are given as "
-                f"{{'{what}': {{'{name}': {value!r}}}}}"
+                f"{method} has no option '{name}'; {kind} are given as "
+                f"{{'{kind}': {{'{name}': {value!r}}}}}"
             )
 
 
-def _check_columns(method: str, **given: Any) -> None:
-    """Refuse groups and costs where the columns of a record are named."""
-    for name, value in given.items():
+def _check_columns(method: str, **fields: Any) -> None:
+    """Refuse groups and costs of a method that takes columns of a record."""
+    for name, value in fields.items():
         if value is not None:
             raise ArgumentError(
                 f"{name} is {shown(value)}; {method} of a record takes columns, by name"
@@ -121,6 +121,6 @@ def _check_columns(method: str, **given: Any) -> None:
 
 
 def _refuse(method: str, name: str, value: Any) -> None:
-    told = repr(str(parse(value))) if name == "family" else shown(value)
-    way = f"dbselect.{method}(table, ..., {name}={told})"
-    raise ArgumentError(f"{name} is {told}; a record holds no rows: {way} reads a table")
+    text = repr(str(parse(value))) if name == "family" else shown(value)
+    way = f"dbselect.{method}(table, ..., {name}={text})"
+    raise ArgumentError(f"{name} is {text}; a record holds no rows: {way} reads a table")

@@ -1,4 +1,4 @@
-"""Calls on several tables: two that are compared, and facts with tables to join."""
+"""Functions of several tables: two to compare, and facts with tables to join."""
 
 from typing import Any, Unpack
 
@@ -44,13 +44,13 @@ def drift(
 ) -> Drift:
     """Compare two sets of rows."""
     check_known("drift", options, [*METHODS["anytime_sequence"].known, *PROBLEM_FIELDS])
-    fields, own = apart(options)
+    fields, rest = apart(options)
     if not isinstance(a, Prefixes):
-        return Problem(a, target, groups, costs, **fields).drift(b, **own)
-    told = {"target": target, "groups": groups, "costs": costs, **options}
-    given = next((name for name, value in told.items() if value is not None), None)
-    if given is not None:
-        raise ArgumentError(f"{given} is {shown(told[given])}; a sequence has its own")
+        return Problem(a, target, groups, costs, **fields).drift(b, **rest)
+    values = {"target": target, "groups": groups, "costs": costs, **options}
+    name = next((name for name, value in values.items() if value is not None), None)
+    if name is not None:
+        raise ArgumentError(f"{name} is {shown(values[name])}; a sequence has its own")
     return drift_from(a, b)
 
 
@@ -80,5 +80,5 @@ def anytime_tables(
 ) -> LinearSequence:
     """Order tables to join to facts."""
     check_known("anytime_tables", options, [*options_of(TablesOptions), *PROBLEM_FIELDS])
-    fields, own = apart(options)
-    return tables_sequence(Problem(facts, target, groups, costs, **fields), candidates, **own)
+    fields, rest = apart(options)
+    return tables_sequence(Problem(facts, target, groups, costs, **fields), candidates, **rest)

@@ -40,7 +40,7 @@ SCORING_SHARE = 1e-4
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a model that are made of those of a table."""
+    """The columns of a model, made of those of a table."""
 
     terms: Terms | None = None  # with the numbers that fill missing values
     names: Sequence[str] | None = None  # columns of each Gram; None: all columns of the terms

@@ -46,14 +46,14 @@ class GramSearch(Search):
 
     @cached_property
     def linear(self) -> Linear:
-        """The problem on unit-variance columns; the compiled library does not use it."""
+        """The problem on unit-variance columns; compiled walks make their own."""
         problem = self.call.problem
         target = problem.targets if self.is_joint else self.target
         return linear(self.gram, target, self.groups.members, problem.ridge, problem.scale)
 
     @cached_property
     def state(self) -> LinearState:
-        """The selected groups; a walk of the compiled library does not change them."""
+        """The selected groups; compiled walks keep a state of their own."""
         return LinearState(self.linear, self.groups.positions)
 
     @property

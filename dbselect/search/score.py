@@ -164,14 +164,14 @@ class ScoreSearch(Search):
 def score_search(
     problem: Spec,
     call: Call,
-    given: Mapping[str, object],
+    options: Mapping[str, object],
     search_of: Callable[[Spec], Any],
 ) -> ScoreSearch:
     """Set up the search of a score; `search_of` opens that of its linear model."""
-    source, options = cast(Score, problem.source), cast(Mapping[str, Any], given)
+    source, values = cast(Score, problem.source), cast(Mapping[str, Any], options)
     check_unselected("score", source)
     first = numbers_of(problem.always, source.about)
-    resumed = options.get("resume")
+    resumed = values.get("resume")
     if resumed is not None:
         name = isinstance(resumed, ScoreSequence) and resumed.score.answers.name
         if name != source.answers.name:
@@ -179,8 +179,8 @@ def score_search(
                 f"resume is {shown(resumed)}; it must be an earlier result of the same score"
             )
         source.answers.take(resumed.score.answers)
-    lead = lead_of(source, options.get("shortlist"), search_of)
-    state = source.searched(problem.costs, first, options, lead)
+    lead = lead_of(source, values.get("shortlist"), search_of)
+    state = source.searched(problem.costs, first, values, lead)
     return ScoreSearch(call, state.about, first, state)
 
 

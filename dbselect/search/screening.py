@@ -45,7 +45,7 @@ def screened(search: LazySearch, most: int) -> LazySearch:
 
 
 def _best(search: LazySearch, most: int) -> list[int]:
-    """Return the groups to keep, ascending; of equal promise, the first."""
+    """Return the groups to keep, ascending; ties go to the first group."""
     kept = set(search.first)
     columns = set(each_once(search.members[group] for group in kept).tolist())
     if len(columns) > most:

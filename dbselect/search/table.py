@@ -142,7 +142,7 @@ def referenced_columns(problem: Spec) -> list[str] | None:
 
 
 def policy_but_for(targets: Sequence[str], null_policy: NullPolicy) -> NullPolicy:
-    """Return the policy with rows without a target skipped."""
+    """Return a null policy that skips rows without a target."""
     if null_policy == "skip":
         return null_policy
     policies = dict(null_policy) if isinstance(null_policy, Mapping) else {"*": null_policy}

@@ -68,10 +68,10 @@ class FoldSums:
         fields = list(dict.fromkeys([*self.rows.fields, *folds.fields]))
         with work.begin() as sums:
             gather(folds.table, fields, work, sums, f"scan {self.count}")
-            return {fold: one.sums for fold, one in zip(works, sums.each, strict=True)}
+            return {fold: part.sums for fold, part in zip(works, sums.each, strict=True)}
 
     def wanted(self, columns: Index) -> bool:
-        """Return whether the products of some columns, which are needed now, take no scan."""
+        """Note columns that are needed now; return whether their products need no scan."""
         self._requested.update(columns.tolist())
         return all(column in self._products for column in columns.tolist())
 
@@ -141,11 +141,11 @@ class OtherFolds:
         return self._sums.count
 
     def wanted(self, columns: Index) -> bool:
-        """Return whether the products of some columns, which are needed now, take no scan."""
+        """Note columns that are needed now; return whether their products need no scan."""
         return self._sums.wanted(self._kept[columns])
 
     def among(self, columns: Index) -> "OtherFolds":
-        """Return the scans of some columns, ascending, which their new numbers name."""
+        """Return the scans of the columns at ascending positions, numbered anew."""
         scans = copy(self)
         scans._kept = self._kept[columns]
         return scans

@@ -72,7 +72,7 @@ class Scans:
         return work.around_means(self._read(work))
 
     def among(self, columns: Index) -> "Scans":
-        """Return the scans of some columns, ascending, which their new numbers name."""
+        """Return the scans of the columns at ascending positions, numbered anew."""
         scans = copy(self)
         scans._kept = columns if self._kept is None else self._kept[columns]
         anchor, mean = self._centre
@@ -80,7 +80,7 @@ class Scans:
         return scans
 
     def wanted(self, _: Index) -> bool:
-        """Return whether the products of some columns, which are needed now, take no scan."""
+        """Return whether the products of columns that are needed now need no scan: never."""
         return False
 
     def _read(self, work: Summing) -> Any:
@@ -203,7 +203,7 @@ class WideTable:
         )  # fmt: skip
 
     def of_rows(self, totals: Totals, scans: Scanned | None = None) -> "WideTable":
-        """Return the totals of other rows, with columns made in the same way, as a table."""
+        """Return a table with the same columns and the totals of other rows."""
         return replace(self, scans=scans or self.scans, totals=totals)
 
     def comoment(self, at: Index, among: Matrix | None) -> Matrix:

@@ -1,1 +1,1 @@
-"""Which groups, in which order."""
+"""Selection algorithms, one a file: which groups, in which order."""

@@ -121,7 +121,7 @@ def _largest_variance(blocks: Matrix) -> float:
 
 
 class OnGlm(Enum):
-    """How a rule scores the groups of a generalised linear model."""
+    """Ways in which a rule scores the groups of a generalised linear model."""
 
     REFITS = "a refit with every group"
     INFORMATION = "the criterion on the linear problem of the information"

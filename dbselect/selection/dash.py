@@ -54,7 +54,7 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 @dataclass(frozen=True)
 class Run(Generic[O]):
-    """How k candidates were selected."""
+    """Result of selecting k candidates."""
 
     objective: O  # with k candidates selected
     history: list[float]  # the best value after each adaptive round
@@ -102,7 +102,7 @@ class DashSettings:
 
 @dataclass(frozen=True, eq=False)
 class Question(Generic[O]):
-    """Random sets beside the selected candidates, and the marginal value of every candidate."""
+    """A batch of queries: random sets, alone and with or without each candidate."""
 
     objective: O  # with the selected candidates
     pool: Index  # X

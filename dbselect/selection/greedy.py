@@ -68,7 +68,7 @@ def greedy_search(
 
 
 def doubling(costs: Vector, first: float | None = None) -> CostLimit:
-    """Let each step at most double the cost; the first costs at most `first`, by default c_min."""
+    """Return the limit that at most doubles the cost; `first` is c_min, by default the cheapest."""
     start = float(costs.min()) if first is None else first
     return lambda spent: spent if spent > 0 else start
 

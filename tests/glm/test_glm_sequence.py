@@ -12,7 +12,7 @@ from problems import in_passes
 from test_glm import FAMILIES, Counted, design, table
 
 import dbselect as ds
-from dbselect.glm.newton import Ask, best_of
+from dbselect.glm.newton import PassRequest, best_of
 
 #: The information behind a score is of the last pass, which the last step left: at its
 #: tolerance of 1e-8 of the deviance the predictors moved by at most some 1e-4.
@@ -132,12 +132,12 @@ def test_refits_are_given_up_only_of_groups_that_cannot_win(budget):
 def test_no_pass_is_made_once_the_best_fit_is_done_and_no_other_can_win():
     def fitting(*stages: tuple[float, float]):
         for sure, hoped in stages[:-1]:
-            yield Ask(None, None, sure, hoped)
+            yield PassRequest(None, None, sure, hoped)
         return SimpleNamespace(explained=stages[-1][0])
 
     reads: list[int] = []
 
-    def read(asks: list[Ask]) -> list[object]:
+    def read(asks: list[PassRequest]) -> list[object]:
         reads.append(len(asks))
         return [object() for _ in asks]
 

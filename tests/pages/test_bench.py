@@ -42,7 +42,7 @@ def shares(monkeypatch):
     def take(*given: float) -> None:
         left = iter(given)
         monkeypatch.setattr(idle, "settled", lambda *_: next(left))
-        monkeypatch.setattr(idle, "others", lambda *_: next(left))
+        monkeypatch.setattr(idle, "foreign_share", lambda *_: next(left))
 
     return take
 
@@ -110,10 +110,10 @@ def test_named_parts_are_printed_with_a_warning(shares, tmp_path, capsys):
 
 
 def test_the_share_of_others_is_what_is_busy_and_not_of_this_run():
-    since = idle.Reading(total=100.0, busy=40.0, own=30.0)
-    assert idle.others(since, idle.Reading(120.0, 52.0, 41.0)) == pytest.approx(0.05)
+    since = idle.Reading(total=100.0, busy=40.0, run=30.0)
+    assert idle.foreign_share(since, idle.Reading(120.0, 52.0, 41.0)) == pytest.approx(0.05)
     # The clocks of a machine and of a process differ by a tick or two.
-    assert idle.others(since, idle.Reading(120.0, 52.0, 42.1)) == 0.0
+    assert idle.foreign_share(since, idle.Reading(120.0, 52.0, 42.1)) == 0.0
 
 
 def test_waiting_ends_when_the_machine_is_idle_or_patience_ends(monkeypatch):
@@ -129,7 +129,7 @@ def test_waiting_ends_when_the_machine_is_idle_or_patience_ends(monkeypatch):
 
 def test_a_reading_counts_each_second_of_a_processor_once():
     since, until = idle.reading(), idle.reading()
-    assert 0 <= since.own <= since.busy <= since.total <= until.total
+    assert 0 <= since.run <= since.busy <= since.total <= until.total
 
 
 def test_every_part_is_of_a_subject_that_is_run():
