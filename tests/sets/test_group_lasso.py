@@ -2,7 +2,6 @@
 
 import itertools
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -10,6 +9,20 @@ import numpy as np
 import polars as pl
 import pytest
 import reference
+from penalties import (
+    KINDS,
+    PROMISED,
+    assert_fits_rows,
+    costs_of,
+    kinds,
+    mixed,
+    of_single_columns,
+    priced,
+    seeds,
+    units,
+    violation,
+    weights,
+)
 from polars.testing import assert_frame_equal
 from problems import Problem, random_problem, rounding
 from reference import Table
@@ -23,133 +36,16 @@ from dbselect.results.penalty_path import GroupLassoPath
 # skglm is compiled by Numba, which takes half a minute; interpreted, it is quick enough here.
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
 
-#: What the optimality conditions are promised to hold to, in correlations.
-PROMISED = 1e-8
-COSTS = (1.0, 5.0, 20.0, 100.0)
-
 
 def path_of(problem: Problem, **options) -> GroupLassoPath:
     given = {"costs": problem.costs, "scale": problem.table.scale} | options
     return group_lasso_path(problem.gram, "y", problem.names, **given)
 
 
-def units(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Return A and t with ``A'A = G``, ``A't = c`` and ``t't = 1`` for the problem's scaling."""
-    table = problem.table
-    A = table.A * (1.0 if table.scale else table.deviation)
-    return A, table.t / np.linalg.norm(table.t)
-
-
-def weights(problem: Problem, path: GroupLassoPath) -> np.ndarray:
-    """Return w of every point for the columns of A, from the coefficients in the table's units."""
-    number = {name: j for j, name in enumerate(path.columns)}
-    coef = path.coef[:, [number[name] for name in problem.table.names]]
-    spread = problem.table.deviation if problem.table.scale else 1.0
-    return coef * spread / np.linalg.norm(problem.table.t)
-
-
-def violation(problem: Problem, path: GroupLassoPath) -> float:
-    """Return how far the path is from optimal, from the rows, in correlations."""
-    A, t = units(problem)
-    worst = 0.0
-    for penalty, w in zip(path.penalties, weights(problem, path), strict=True):
-        b = A.T @ (t - A @ w)
-        for name, columns in problem.groups.items():
-            limit = penalty * problem.costs[name]
-            own, gradient = w[columns], b[columns]
-            deviation = np.linalg.norm(A[:, columns], axis=0).max() or 1.0
-            if own.any():
-                beyond = np.linalg.norm(gradient - limit * own / np.linalg.norm(own))
-            else:
-                beyond = np.linalg.norm(gradient) - limit
-            worst = max(worst, beyond / deviation)
-    return worst
-
-
 def objective(problem: Problem, penalty: float, w: np.ndarray) -> float:
     A, t = units(problem)
     norms = (problem.costs[g] * np.linalg.norm(w[at]) for g, at in problem.groups.items())
     return 0.5 * np.sum((t - A @ w) ** 2) + penalty * sum(norms)
-
-
-def priced(rng: np.random.Generator, problem: Problem) -> Problem:
-    return replace(problem, costs={name: rng.choice(COSTS) for name in problem.groups})
-
-
-def mixed(rng: np.random.Generator, rows: int = 60, **asked) -> Problem:
-    """Return a dozen correlated groups of 1 to 7 columns."""
-    return priced(rng, random_problem(rng, (1, 3, 7, 1, 2, 4, 5, 1, 6, 2, 3, 1), rows, **asked))
-
-
-def correlated(rng: np.random.Generator) -> Problem:
-    """Let columns of a group share all but a hundredth of their variance."""
-    problem = mixed(rng)
-    X = problem.table.X / problem.table.deviation
-    for columns in problem.groups.values():
-        X[:, columns] = X[:, columns[:1]] + 0.1 * rng.normal(size=(len(X), len(columns)))
-    return problem.with_table(X=X)
-
-
-def duplicated(rng: np.random.Generator) -> Problem:
-    """Put another column in the place of a third of them, in another unit, with either sign."""
-    problem = mixed(rng)
-    X = problem.table.X.copy()
-    for to, of in rng.choice(X.shape[1], (12, 2)):
-        X[:, to] = X[:, of] * rng.choice([-3.0, 1.0, 0.01])
-    return problem.with_table(X=X)
-
-
-def dummies(rng: np.random.Generator) -> Problem:
-    """Return indicators of all levels of some factors: each group adds up to a constant."""
-    sizes = (2, 3, 5, 4, 2)
-    levels = [np.eye(size)[rng.integers(0, size, 80)] for size in sizes]
-    X = np.hstack(levels)
-    members = np.split(np.arange(16), np.cumsum(sizes)[:-1])
-    groups = {f"g{i}": at.tolist() for i, at in enumerate(members)}
-    y = X @ rng.normal(size=16) + 0.3 * rng.normal(size=80)
-    return priced(rng, Problem(Table(X, y), groups, {}))
-
-
-def with_constants(rng: np.random.Generator) -> Problem:
-    """Make a column of a large group and all columns of a small one constant."""
-    problem = mixed(rng)
-    X = problem.table.X.copy()
-    X[:, [problem.groups["g2"][3], *problem.groups["g4"]]] = 0.3
-    return problem.with_table(X=X)
-
-
-def of_single_columns(rng: np.random.Generator) -> Problem:
-    return priced(rng, random_problem(rng, (1,) * 20, rows=40))
-
-
-def exactly_linear(rng: np.random.Generator) -> Problem:
-    """Make the target a sum of columns without noise."""
-    problem = mixed(rng)
-    X = problem.table.X / problem.table.deviation
-    return problem.with_table(X=X, y=X[:, ::3].sum(axis=1))
-
-
-def of_one_group(rng: np.random.Generator) -> Problem:
-    return random_problem(rng, (6,))
-
-
-KINDS: dict[str, Callable[[np.random.Generator], Problem]] = {
-    "mixed": mixed,
-    "weighted": partial(mixed, weighted=True),
-    "columns as they are": partial(mixed, scale=False),
-    "fewer rows than columns": partial(mixed, rows=20),
-    "a handful of rows": partial(mixed, rows=5),
-    "correlated": correlated,
-    "duplicated": duplicated,
-    "dummies": dummies,
-    "constants": with_constants,
-    "single columns": of_single_columns,
-    "exactly linear": exactly_linear,
-    "one group": of_one_group,
-}
-
-kinds = pytest.mark.parametrize("kind", list(KINDS))
-seeds = pytest.mark.parametrize("seed", range(3))
 
 
 @pytest.mark.sample(12)
@@ -159,7 +55,7 @@ def test_every_point_of_the_path_is_optimal(kind, seed):
     problem = KINDS[kind](np.random.default_rng(seed))
     path = path_of(problem)
     assert len(path.penalties) == 50
-    assert violation(problem, path) <= PROMISED
+    assert violation(problem, path, costs_of(problem)) <= PROMISED
 
 
 @pytest.mark.parametrize("lambda_min_ratio", [0.5, 1e-6])
@@ -167,7 +63,7 @@ def test_every_point_of_the_path_is_optimal(kind, seed):
 def test_every_point_is_optimal_on_short_and_long_paths(kind, lambda_min_ratio):
     problem = KINDS[kind](np.random.default_rng(3))
     path = path_of(problem, lambda_min_ratio=lambda_min_ratio, n_lambda=7)
-    assert violation(problem, path) <= PROMISED
+    assert violation(problem, path, costs_of(problem)) <= PROMISED
 
 
 def test_two_hundred_columns_at_costs_a_million_apart_are_optimal():
@@ -175,7 +71,7 @@ def test_two_hundred_columns_at_costs_a_million_apart_are_optimal():
     problem = random_problem(rng, (5,) * 40, rows=300)
     costs = 10.0 ** rng.uniform(-3, 3, 40)
     problem = replace(problem, costs=dict(zip(problem.groups, costs, strict=True)))
-    assert violation(problem, path_of(problem)) <= PROMISED
+    assert violation(problem, path_of(problem), costs_of(problem)) <= PROMISED
 
 
 def gap(problem: Problem, penalty: float, w: np.ndarray) -> float:
@@ -211,7 +107,7 @@ def skglm(problem: Problem, penalty: float) -> np.ndarray:
     A, t = units(problem)
     rows, width = A.shape
     indices, starts = grp_converter(list(problem.groups.values()), width)
-    costs = np.array([problem.costs[name] for name in problem.groups])
+    costs = costs_of(problem)
     solver = GroupBCD(max_iter=500, max_epochs=10_000, tol=1e-12)
     return solver.solve(
         np.asfortranarray(A) * np.sqrt(rows),
@@ -323,14 +219,8 @@ def test_steps_of_single_columns_are_those_of_lars_with_its_removals():
 @kinds
 def test_r2_and_intercept_are_those_of_the_coefficients_on_the_rows(kind):
     problem = KINDS[kind](np.random.default_rng(8))
-    table, path = problem.table, path_of(problem)
-    number = {name: j for j, name in enumerate(path.columns)}
-    X = table.X[:, [table.names.index(name) for name in number]]
-    residual = table.y[:, None] - path.intercept - X @ path.coef.T
-    assert np.abs(table.share @ residual).max() <= rounding(table) * np.abs(table.y).max()
-    rss = table.share @ residual**2
-    np.testing.assert_allclose(path.r2, 1 - rss / (table.t @ table.t), rtol=0, atol=1e-10)
-    assert path.r2[0] == 0
+    path = path_of(problem)
+    assert_fits_rows(problem, path)
     assert (np.diff(path.r2) >= -1e-12).all()
 
 
@@ -390,7 +280,7 @@ def test_of_equal_groups_the_one_named_first_enters_first(order):
     problem = Problem(Table(X, x + 0.5 * other), groups, dict.fromkeys(groups, 1.0))
     path = path_of(problem)
     assert path.entered[0] == order[0]
-    assert violation(problem, path) <= PROMISED
+    assert violation(problem, path, costs_of(problem)) <= PROMISED
 
 
 def test_of_equal_columns_the_cheaper_one_is_used():
@@ -520,42 +410,13 @@ def test_a_budget_and_groups_to_take_first(seed):
 # The sparse group lasso: groups and columns
 
 
-def sparse_violation(
-    problem: Problem, path: GroupLassoPath, ratio: float, norm: np.ndarray, absolute: np.ndarray
-) -> float:
-    """Return how far a path is from optimal, from the rows, in correlations.
-
-    Parameters
-    ----------
-    norm, absolute : factors of ||w_g||, costs included, and of |w_j|
-    """
-    A, t = units(problem)
-    worst = 0.0
-    for penalty, w in zip(path.penalties, weights(problem, path), strict=True):
-        b = A.T @ (t - A @ w)
-        for factor, at in zip(norm, problem.groups.values(), strict=True):
-            own, gradient = w[at], b[at]
-            limit, each = penalty * (1 - ratio) * factor, penalty * ratio * absolute[at]
-            deviation = np.linalg.norm(A[:, at], axis=0).max() or 1.0
-            beyond = np.sign(gradient) * np.maximum(np.abs(gradient) - each, 0)
-            if own.any():
-                left = gradient - each * np.sign(own) - limit * own / np.linalg.norm(own)
-                distance = np.linalg.norm(np.where(own, left, beyond))
-            else:
-                distance = np.linalg.norm(beyond) - limit
-            worst = max(worst, distance / deviation)
-    return worst
-
-
 @pytest.mark.sample(12)
 @pytest.mark.parametrize("ratio", [0.05, 0.5, 0.95, 1.0])
 @kinds
 def test_every_point_of_the_sparse_path_is_optimal(kind, ratio):
     problem = KINDS[kind](np.random.default_rng(30))
     path = path_of(problem, l1_ratio=ratio, n_lambda=25)
-    costs = np.array([problem.costs[name] for name in problem.groups])
-    ones = np.ones(problem.table.X.shape[1])
-    assert sparse_violation(problem, path, ratio, costs, ones) <= PROMISED
+    assert violation(problem, path, (1 - ratio) * costs_of(problem), ratio) <= PROMISED
     assert path.violation.max() <= PROMISED
     assert path.gap.max() <= PROMISED
 
@@ -576,7 +437,7 @@ def test_points_with_factors_of_groups_and_columns_are_optimal(ratio):
         absolute[problem.groups[name]] = factor
     for name, factor in own.items():
         absolute[int(name[1:])] = factor
-    assert sparse_violation(problem, path, ratio, norm, absolute) <= PROMISED
+    assert violation(problem, path, (1 - ratio) * norm, ratio * absolute) <= PROMISED
     assert path.gap.max() <= PROMISED
     assert path.points["groups"][0].to_list()[0] == "g0"
 
@@ -588,9 +449,8 @@ def test_adaptive_factors_are_powers_of_the_least_squares_coefficients(ratio):
     A, t = units(problem)
     pilot = np.linalg.lstsq(A, t)[0]
     norms = np.array([np.linalg.norm(pilot[at]) for at in problem.groups.values()])
-    costs = np.array([problem.costs[name] for name in problem.groups])
-    found = sparse_violation(problem, path, ratio, costs * norms**-1.5, np.abs(pilot) ** -1.5)
-    assert found <= PROMISED
+    norm, absolute = costs_of(problem) * norms**-1.5, np.abs(pilot) ** -1.5
+    assert violation(problem, path, (1 - ratio) * norm, ratio * absolute) <= PROMISED
 
 
 @seeds
@@ -626,7 +486,7 @@ def test_sparse_path_is_skglms(seed):
     A, t = units(problem)
     rows, width = A.shape
     indices, starts = grp_converter(list(problem.groups.values()), width)
-    costs = np.array([problem.costs[name] for name in problem.groups])
+    costs = costs_of(problem)
     solver = GroupBCD(max_iter=500, max_epochs=10_000, tol=1e-12, ws_strategy="fixpoint")
     for penalty, w in zip(path.penalties[1:], weights(problem, path)[1:], strict=True):
         found = solver.solve(
