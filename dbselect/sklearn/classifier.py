@@ -31,8 +31,8 @@ class AnytimeClassifier(ClassifierMixin, PredictingEstimator):
         nearly as good as the exact gain and needs no refit of every group
     always, max_groups : as in `dbselect.anytime_sequence`
     cv, choice : as in `AnytimeRegressor`; shares are of the null deviance
-    family : ``"binomial"`` for two classes, ``"multinomial"``, or ``"auto"``, by their number
     handle_unknown : as in `AnytimeRegressor`
+    family : ``"binomial"`` for two classes, ``"multinomial"``, or ``"auto"``, by their number
     class_weight : class -> weight of its rows, or ``"balanced"``, as everywhere in scikit-learn
 
     Attributes

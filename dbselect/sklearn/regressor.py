@@ -34,11 +34,11 @@ class AnytimeRegressor(RegressorMixin, PredictingEstimator):
     cv : as in GridSearchCV, to choose the prefix whose cost as budget explains most on held-out
         rows; None takes the whole sequence
     choice : with `cv`, ``"best"``, or ``"one_standard_error"``, the cheapest within one of the best
+    handle_unknown : how `predict` treats a level of a text that the fit has not seen, and, with the
+        policies ``"mean"`` and ``"indicator"``, a gap in a column without gaps in the fit:
+        ``"mean"`` takes the mean effect of the levels, or the mean of the column, over the rows of
+        the fit, and warns; ``"error"`` refuses the row
     family : ``"gaussian"``, on a Gram, or ``"poisson"``, in passes over the rows
-    handle_unknown : how `predict` treats a level of a text that the fit has not seen, and with the
-        policies ``"mean"`` and ``"indicator"`` the first gap of a column: ``"mean"`` takes the
-        mean effect of the levels, or the mean of the column, over the rows of the fit, and warns;
-        ``"error"`` refuses the row
 
     Attributes
     ----------
