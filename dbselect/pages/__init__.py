@@ -1,1 +1,1 @@
-"""HTML: results at a glance in notebooks, and a one-page report; nothing here imports results."""
+"""Charts, HTML of results in notebooks and the one-page report; no module here imports results."""

@@ -1,4 +1,4 @@
-"""The axis of cost: logarithmic where a small part of the cost explains most, else linear."""
+"""The cost axis: logarithmic if a small part of the cost explains most, else linear."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ import polars as pl
 
 from dbselect.pages.style import altair
 
-#: Where half of the height is reached within this share of the cost, the axis is logarithmic.
+#: The axis is logarithmic if half of the height is reached within this share of the cost.
 EARLY = 0.1
 #: Least distance of two ticks, as a share of the axis.
 TICK_DISTANCE = 0.07
@@ -17,26 +17,26 @@ TITLE = "spent, in the unit of cost"
 
 @dataclass(frozen=True)
 class CostAxis:
-    """Where costs lie on the axis."""
+    """A linear or logarithmic axis of costs."""
 
     most: float  # the end of the axis
     constant: float | None  # c of ``log(1 + spent / c)``; None for a linear axis
 
     def place(self, spent: Any) -> Any:
-        """Return where costs lie, from 0 to 1."""
+        """Return the positions of costs, from 0 to 1."""
         if self.constant is None:
             return np.asarray(spent) / self.most
         return np.log1p(np.asarray(spent) / self.constant) / np.log1p(self.most / self.constant)
 
     def cost_at(self, share: float) -> float:
-        """Return the cost that lies at a share of the axis, from 0 to 1."""
+        """Return the cost at a position, from 0 to 1."""
         if self.constant is None:
             return self.most * share
         return self.constant * float(np.expm1(share * np.log1p(self.most / self.constant)))
 
     @property
     def ticks(self) -> list[float]:
-        """Round costs that lie apart."""
+        """Axis ticks: round costs with room between them."""
         exponents = range(int(np.floor(np.log10(self.most))) - 9, int(np.log10(self.most)) + 2)
         round_costs = [digit * 10.0**power for power in exponents for digit in (1, 2, 5)]
         kept = [0.0]
@@ -46,7 +46,7 @@ class CostAxis:
         return kept
 
     def encoding(self) -> Any:
-        """Return the x of altair."""
+        """Return the x encoding for altair."""
         alt = altair()
         if self.constant is None:
             return alt.X("spent:Q", title=TITLE).scale(domain=[0, self.most], nice=False)

@@ -1,4 +1,4 @@
-"""Results as notebooks show them: a sentence, a short table and a small curve."""
+"""Results in notebooks: a sentence, a short table and a small curve."""
 
 from dataclasses import dataclass
 from html import escape
@@ -8,7 +8,7 @@ import polars as pl
 
 from dbselect.pages.html import html_table, small_curve
 
-#: Rows that are shown of a longer table, at its start and at its end.
+#: Rows shown at the start and at the end of a longer table.
 FIRST_ROWS, LAST_ROWS = 8, 3
 
 
@@ -17,12 +17,12 @@ class Glance:
     """A summary of a result: a table and a curve."""
 
     table: pl.DataFrame  # the most informative rows
-    # x and y, each of shape (n,), and what they are, in words; None for no curve
+    # x and y, each of shape (n,), and a caption; None for no curve
     curve: tuple[Any, Any, str] | None = None
 
 
 class InNotebooks:
-    """What notebooks show as a table; its `repr` is the line above."""
+    """Mixin of results that notebooks show as a table below their `repr`."""
 
     table: pl.DataFrame
 

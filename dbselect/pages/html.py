@@ -1,4 +1,4 @@
-"""Pieces of HTML: text that means nothing else, numbers in few digits, tables and small curves."""
+"""Pieces of HTML: escaped text, rounded numbers, tables and small curves."""
 
 from collections.abc import Sequence
 from html import escape
@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-#: Names that are listed; of more the first, and how many others there are.
+#: Most names that are listed; the others are counted.
 LISTED = 8
-#: Characters of a name; of a longer one the beginning.
+#: Longest name, in characters; longer ones are cut.
 NAME_LENGTH = 32
 
 
 def listed(names: Sequence[str], nothing: str = "nothing") -> str:
-    """Return names in words: ``a, b`` or ``a, b, ... and 198 more``; `nothing` without any."""
+    """Return names as text: ``a, b`` or ``a, b, ... and 198 more``; `nothing` without any."""
     shown = [
         name if len(name) <= NAME_LENGTH else name[: NAME_LENGTH - 3] + "..."
         for name in names[:LISTED]
@@ -26,12 +26,12 @@ def listed(names: Sequence[str], nothing: str = "nothing") -> str:
 
 #: Size of a small curve, and the space around it, in pixels.
 CURVE_WIDTH, CURVE_HEIGHT, CURVE_EDGE = 160, 40, 3
-#: Points of a small curve; a wider one would not show more.
+#: Most points of a small curve, one per pixel.
 CURVE_POINTS = 160
 
 
 def cell_text(value: Any, digits: int = 4) -> str:
-    """Return a value as text for HTML: some digits of a number, nothing for NULL."""
+    """Return a value as HTML text, numbers rounded; empty for NULL and NaN."""
     if value is None or (isinstance(value, float) and isnan(value)):
         return ""
     if isinstance(value, float):
@@ -45,7 +45,7 @@ def cell_text(value: Any, digits: int = 4) -> str:
 
 
 def html_table(table: pl.DataFrame, first: int, last: int) -> str:
-    """Return the first and the last rows of a table, and between them how many are not shown."""
+    """Return the first and last rows of a table, and the number of rows between them."""
     numbers = [dtype.is_numeric() for dtype in table.dtypes]
     kinds = ["right" if number else "left" for number in numbers]
     head = "".join(
@@ -65,7 +65,7 @@ def html_table(table: pl.DataFrame, first: int, last: int) -> str:
 def small_curve(x: Any, y: Any, words: str) -> str:
     """Return a step curve as SVG in the colour of the text; `words` are for screen readers."""
     kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), CURVE_POINTS)).astype(int))
-    across, up = (_placed(np.asarray(one, dtype=float)[kept]) for one in (x, y))
+    across, up = (_scaled(np.asarray(values, dtype=float)[kept]) for values in (x, y))
     across = CURVE_EDGE + across * (CURVE_WIDTH - 2 * CURVE_EDGE)
     up = CURVE_HEIGHT - CURVE_EDGE - up * (CURVE_HEIGHT - 2 * CURVE_EDGE)
     path = f"M{across[0]:.1f} {up[0]:.1f}" + "".join(
@@ -90,7 +90,7 @@ def _rows(rows: Sequence[Sequence[Any]], kinds: Sequence[str]) -> str:
     )
 
 
-def _placed(values: Any) -> Any:
-    """Return where values lie between the least and the greatest."""
+def _scaled(values: Any) -> Any:
+    """Scale values from the least, 0, to the greatest, 1."""
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     return np.nan_to_num((values - low) / (high - low)) if high > low else np.zeros(len(values))

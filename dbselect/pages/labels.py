@@ -1,21 +1,21 @@
-"""Where names of points have room: no two lie on each other, those that count most come first."""
+"""Place names of points without overlap, the most important first."""
 
 from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-#: Most points that are named.
+#: Most names in a chart.
 MOST_NAMES = 12
-#: Pixels of a letter, of the longest name, of the height of a line, and from the point to its name.
+#: Pixels: width of a letter, of the longest name, height of a line, distance of point and name.
 LETTER, LONGEST, LINE, APART = 6.5, 110.0, 13.0, 5.0
 
 
 def placed(
     points: Iterable[tuple[int, float, float, bool]], names: Sequence[str | None]
 ) -> pl.Series:
-    """Return the names that have room, and NULL for the others, as a Series called label.
+    """Return the names that have room, NULL for the others, as a Series called label.
 
-    A point, those that count most first: row, x and y of its name in pixels, whether it ends there.
+    Points, the most important first: row, x and y of the name in pixels, whether it ends at x.
     """
     boxes: list[tuple[float, float, float]] = []
     labels: list[str | None] = [None] * len(names)

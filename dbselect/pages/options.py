@@ -1,4 +1,4 @@
-"""Scores of options that are no steps of a sequence, with their errors, side by side."""
+"""Chart of the scores of options, with their errors, side by side."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +10,9 @@ from dbselect.pages.style import COLOURS, HEIGHT, WIDTH, altair, finished
 
 
 def options_beside(
-    frame: pl.DataFrame, heights: Heights, title: str, told: Sequence[str], tips: Sequence[Tip]
+    frame: pl.DataFrame, heights: Heights, title: str, captions: Sequence[str], tips: Sequence[Tip]
 ) -> Any:
-    """Return the picture of one score an option, a row each."""
+    """Return the chart of one score per option; one row per option."""
     alt = altair()
     x, y = alt.X("options:N", title=None), heights.encoding(heights.ends(frame))
     point = alt.Chart().mark_point(size=45, filled=True, opacity=1, color=COLOURS[0])
@@ -21,4 +21,4 @@ def options_beside(
         point.encode(x, y, tooltip=tooltips(tips)),
         choices().encode(x, y, tooltip=tooltips(tips)),
     )
-    return finished(chart.properties(width=WIDTH, height=HEIGHT), frame, title, told)
+    return finished(chart.properties(width=WIDTH, height=HEIGHT), frame, title, captions)

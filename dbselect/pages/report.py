@@ -1,4 +1,4 @@
-"""A report as one page that needs nothing else: no file beside it, no network, no library."""
+"""A report as one self-contained HTML page: no other file, no network, no library."""
 
 import json
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ import polars as pl
 
 from dbselect.pages.html import cell_text
 
-#: No requests are allowed; style and script are part of the page.
+#: Content security policy: no requests; style and script are part of the page.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline'"
-#: What a page with the compiled search may do beside.
+#: Addition to the policy for a page with the compiled search.
 WASM = " 'wasm-unsafe-eval'"
 #: Significant digits of numbers in tables.
 DIGITS = 3
@@ -25,20 +25,20 @@ class Section:
 
     title: str  # its heading
     paragraphs: Sequence[str] = ()  # sentences, as text
-    # what `chart.js` draws: kind "points", "line" or "bars", x and y of shape (n,), of bars n + 1
+    # input of `chart.js`: kind "points", "line" or "bars"; x and y of shape (n,), for bars n + 1
     # edges in x; titles of both axes; words for screen readers
     charts: Sequence[dict[str, Any]] = ()
-    table: pl.DataFrame | None = None  # rows that can be sorted by each column; None for no table
-    curves: Sequence[str] = ()  # beside each row of the table a small curve, SVG
-    # language -> text to copy; its element is called by the language in small letters
+    table: pl.DataFrame | None = None  # a table with sortable columns; None for no table
+    curves: Sequence[str] = ()  # a small SVG curve for each row of the table
+    # language -> code to copy; the id of its element is the language in lower case
     code: dict[str, str] = field(default_factory=dict)
 
     def html(self) -> str:
         """Return the section as HTML."""
         parts = [f"<section><h2>{escape(self.title)}</h2>"]
         parts += [f"<p>{escape(text)}</p>" for text in self.paragraphs]
-        charts = (escape(json.dumps(one)) for one in self.charts)
-        parts += [f'<div class="plot" data-chart="{one}"></div>' for one in charts]
+        charts = (escape(json.dumps(chart)) for chart in self.charts)
+        parts += [f'<div class="plot" data-chart="{chart}"></div>' for chart in charts]
         if self.table is not None:
             parts.append(_sortable(self.table, self.curves))
         for language, text in self.code.items():
@@ -58,12 +58,12 @@ def page(
 ) -> str:
     """Return the page; `module` is the compiled search in base64, empty without it.
 
-    `data` is what `report.js` shows; `refused` says why costs are fixed until the module runs.
+    `data` is the input of `report.js`; `refused` says why costs cannot be edited yet, or at all.
     """
-    several = ["of"] if data["responses"] else []
-    texts, numbers = ["term", "group"], ["coefficient", "standard error", "p"]
-    heads = [(text, False) for text in texts] + [("cost of the group", True)]
-    heads += [(text, False) for text in several] + [(number, True) for number in numbers]
+    extra = ["of"] if data["responses"] else []
+    words, numbers = ["term", "group"], ["coefficient", "standard error", "p"]
+    heads = [(text, False) for text in words] + [("cost of the group", True)]
+    heads += [(text, False) for text in extra] + [(number, True) for number in numbers]
     return _file("report.html").format(
         policy=POLICY + (WASM if module else ""),
         title=escape(title),
@@ -73,8 +73,8 @@ def page(
         refused=escape(refused),
         height=escape(data["height"]),
         heads="".join(f'<th scope="col"{_kind(number)}>{head}</th>' for head, number in heads),
-        sections="".join(one.html() for one in sections),
-        # Text of a table may hold the end of a script.
+        sections="".join(section.html() for section in sections),
+        # Text of a table may contain the closing tag of a script.
         data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         module=f'<script type="text/plain" id="module">{module}</script>' if module else "",
         script="\n".join(map(_file, ["search.js", "chart.js", "report.js"])),

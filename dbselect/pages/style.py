@@ -1,7 +1,7 @@
-"""What all pictures have in common: altair, colours, dashes, and a white page of their own.
+"""The common style of charts: altair, colours, dashes, and a white background.
 
-They are read on dark screens, in grey, and by eyes that confuse red and green: what a colour shows,
-a dash or a label shows as well. Source: Okabe, Ito (2008), Color Universal Design.
+Charts are read on dark screens, in grey, and by colour-blind readers: a dash or a label repeats
+what a colour shows. Source: Okabe, Ito (2008), Color Universal Design.
 """
 
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ import polars as pl
 
 from dbselect.errors import EngineError
 
-#: The page of a picture, and what is written on it.
+#: Colours of the background and of text.
 PAGE, TEXT = "#ffffff", "#222222"
-#: Those of Okabe and Ito that show on white, the most different first.
+#: Colours of Okabe and Ito that are visible on white, the most different first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-#: Lengths of strokes and gaps, in pixels; one beside each colour.
+#: Lengths of strokes and gaps, in pixels, one pattern per colour.
 DASHES = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (12, 4), (4, 6))
-#: For marks that are not distinguished by colour; of medium lightness.
+#: Colour of neutral marks, of medium lightness.
 GREY = "#888888"
-#: Size of a picture, in pixels.
+#: Size of a chart, in pixels.
 WIDTH, HEIGHT = 600, 340
-#: altair refuses pictures of more rows than these.
+#: Most rows of a chart that altair allows.
 MOST_ROWS = 5000
 
 
@@ -35,11 +35,11 @@ def altair() -> ModuleType:
     return alt
 
 
-def finished(chart: Any, frame: pl.DataFrame, title: str, told: Sequence[str]) -> Any:
-    """Return a chart on its frame; `told` are sentences, below the title and for screen readers."""
+def finished(chart: Any, frame: pl.DataFrame, title: str, captions: Sequence[str]) -> Any:
+    """Add data, title and style to a chart; `captions` are sentences below the title."""
     alt = altair()
-    heading = alt.TitleParams(title, subtitle=list(told), anchor="start")
-    words = f"{title}. {' '.join(told)}"
+    heading = alt.TitleParams(title, subtitle=list(captions), anchor="start")
+    words = f"{title}. {' '.join(captions)}"
     drawn = chart.properties(
         data=frame,
         title=heading,
@@ -63,12 +63,12 @@ def finished(chart: Any, frame: pl.DataFrame, title: str, told: Sequence[str]) -
     )  # fmt: skip
 
 
-def told_apart(field: str, names: Sequence[str], title: str | None = None) -> dict[str, Any]:
-    """Return the encodings of lines, by colour and dash, in one legend in the order of `names`."""
+def line_encodings(field: str, names: Sequence[str], title: str | None = None) -> dict[str, Any]:
+    """Return colour and dash encodings of lines, with one legend in the order of `names`."""
     alt = altair()
     kinds = range(len(names))
     colours = [COLOURS[k % len(COLOURS)] for k in kinds]
-    # Beyond the colours that there are, the pairs of colour and dash still differ.
+    # With more lines than colours, the pairs of colour and dash still differ.
     dashes = [list(DASHES[(k + k // len(COLOURS)) % len(DASHES)]) for k in kinds]
     legend = None
     if len(names) > 1:

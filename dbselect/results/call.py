@@ -69,8 +69,8 @@ class Call:
         source: Any = problem.source
         if hasattr(source, "stored"):
             fields["source"] = source.stored()  # the source is a score, not a table
-        method = {"method": self.method, "options": dict(self.options), "of_gram": self.of_gram}
-        return json.dumps({"problem": fields, **method}, default=_plain)
+        search = {"method": self.method, "options": dict(self.options), "of_gram": self.of_gram}
+        return json.dumps({"problem": fields, **search}, default=_plain)
 
     @classmethod
     def from_json(cls, text: Any) -> "Call":

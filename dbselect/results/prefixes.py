@@ -635,7 +635,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         return plateau(self)
 
     def plot(self, *, bound: bool = True, held_out: Any = None) -> Any:
-        """Return a picture of what is explained against what is spent.
+        """Return a chart of the explained share against the cost.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""A classifier that buys groups of features for a budget."""
+"""A classifier on groups of features within a budget."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -16,46 +16,45 @@ from dbselect.record.inputs import MissingColumns
 from dbselect.sklearn.inputs import rows_that_count, validated
 from dbselect.sklearn.predictor import PredictingEstimator
 
-#: What classes may be modelled by.
+#: Families of the classifier.
 FAMILIES = ("auto", "binomial", "multinomial")
 
 
 @dataclass(eq=False, repr=False)
 class AnytimeClassifier(ClassifierMixin, PredictingEstimator):
-    """Logistic regression on the groups that a budget buys.
+    """Logistic regression on the groups within a budget.
 
     Parameters
     ----------
-    budget, groups, costs, ridge, scale, fit_intercept, null_policy : as of `AnytimeRegressor`
-    rule : as of `dbselect.anytime_sequence` with a family; default ``"score"``, which is
+    budget, groups, costs, ridge, scale, fit_intercept, null_policy : as in `AnytimeRegressor`
+    rule : as in `dbselect.anytime_sequence` with a family; default ``"score"``, which is
         nearly as good as the exact gain and needs no refit of every group
-    always, max_groups : as of `dbselect.anytime_sequence`
-    cv, choice : as of `AnytimeRegressor`; what is explained is a share of the null deviance
-    family : ``"binomial"`` of two classes, ``"multinomial"``, or ``"auto"``, by their number
-    handle_unknown : as of `AnytimeRegressor`
+    always, max_groups : as in `dbselect.anytime_sequence`
+    cv, choice : as in `AnytimeRegressor`; shares are of the null deviance
+    handle_unknown : as in `AnytimeRegressor`
+    family : ``"binomial"`` for two classes, ``"multinomial"``, or ``"auto"``, by their number
     class_weight : class -> weight of its rows, or ``"balanced"``, as everywhere in scikit-learn
 
     Attributes
     ----------
     classes_ : labels, in order
-    sequence_, model_, step_, budget_, groups_, cv_results_ : as of `AnytimeRegressor`; the
-        models are of 0 and 1, or of the numbers of the classes
-    coef_, intercept_ : shapes (1, d) and (1,) of two classes of ``"binomial"``, otherwise
-        (K, d) and (K,)
+    sequence_, model_, step_, budget_, groups_, cv_results_ : as in `AnytimeRegressor`; the
+        target of the models is 0 and 1, or the number of the class
+    coef_, intercept_ : shapes (1, d) and (1,) for ``"binomial"``, otherwise (K, d) and (K,)
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn
 
     Notes
     -----
-    Fitted in passes over the rows in memory: a Gram does not hold what a deviance needs, so
-    that of a grid of budgets every point reads its rows.
+    Fitted in passes over the rows in memory, because a Gram is not enough for a deviance; each
+    point of a grid of budgets reads its rows.
 
     Examples
     --------
     >>> import numpy as np
     >>> from dbselect.sklearn import AnytimeClassifier
     >>> X = np.array([[0], [0], [0], [1], [1], [1], [1]])
-    >>> found = AnytimeClassifier().fit(X, ["no", "no", "yes", "no", "yes", "yes", "yes"])
-    >>> found.predict([[0], [1]]).tolist(), found.predict_proba([[1]]).round(3).tolist()
+    >>> clf = AnytimeClassifier().fit(X, ["no", "no", "yes", "no", "yes", "yes", "yes"])
+    >>> clf.predict([[0], [1]]).tolist(), clf.predict_proba([[1]]).round(3).tolist()
     (['no', 'yes'], [[0.25, 0.75]])
     """
 
@@ -65,13 +64,13 @@ class AnytimeClassifier(ClassifierMixin, PredictingEstimator):
     class_weight: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Search, and fit the groups that are bought.
+        """Search, and fit the model of the chosen prefix.
 
         Parameters
         ----------
-        X : as of `AnytimeRegressor.fit`
+        X : as in `AnytimeRegressor.fit`
         y : n labels
-        sample_weight : shape (n,), >= 0; rows of weight 0 are as if they were not there
+        sample_weight : shape (n,), >= 0; rows of weight 0 are ignored
 
         Returns
         -------
@@ -79,7 +78,7 @@ class AnytimeClassifier(ClassifierMixin, PredictingEstimator):
 
         Raises
         ------
-        ValueError : a parameter is out of range, there is one class, or more than two of
+        ValueError : a parameter is out of range, there is one class, or more than two for
             family binomial
 
         Warns
@@ -91,20 +90,20 @@ class AnytimeClassifier(ClassifierMixin, PredictingEstimator):
         check_classification_targets(y)
         if self.class_weight is not None:
             by_class = compute_sample_weight(self.class_weight, y)
-            given = 1.0 if sample_weight is None else _check_sample_weight(sample_weight, X)
-            sample_weight = by_class * given
+            row_weight = 1.0 if sample_weight is None else _check_sample_weight(sample_weight, X)
+            sample_weight = by_class * row_weight
         kept, weight = rows_that_count(X, sample_weight)
         self.classes_, codes = np.unique(y[kept], return_inverse=True)
         family = self._family()
         numbers = np.zeros(len(y), np.float64 if family == "binomial" else np.int64)
         numbers[kept] = codes
         self._find(*self._training(X, numbers, kept, weight, classifier=True), family)
-        each = [self.model_.coefficients]
+        coefs = [self.model_.coefficients]
         constants = [self.model_.intercept]
         if family == "multinomial":
-            each = list(self.model_.coefficients.values())
+            coefs = list(self.model_.coefficients.values())
             constants = list(self.model_.intercept.values())
-        self.coef_ = np.array([self._coefficients(one) for one in each])
+        self.coef_ = np.array([self._coefficients(coef) for coef in coefs])
         self.intercept_ = np.array(constants)
         return self
 
@@ -119,10 +118,10 @@ class AnytimeClassifier(ClassifierMixin, PredictingEstimator):
 
         Parameters
         ----------
-        X, budget, missing_columns : as of `AnytimeRegressor.predict`
+        X, budget, missing_columns : as in `AnytimeRegressor.predict`
         """
-        found = self._means(X, budget, missing_columns)
-        return np.column_stack([1.0 - found, found]) if found.ndim == 1 else found
+        p = self._predict(X, budget, missing_columns)
+        return np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
 
     def predict(
         self,
@@ -131,11 +130,11 @@ class AnytimeClassifier(ClassifierMixin, PredictingEstimator):
         *,
         missing_columns: MissingColumns = "error",
     ) -> npt.NDArray[Any]:
-        """Return the likeliest classes; shape (n,).
+        """Return the most probable classes; shape (n,).
 
         Parameters
         ----------
-        X, budget, missing_columns : as of `AnytimeRegressor.predict`
+        X, budget, missing_columns : as in `AnytimeRegressor.predict`
         """
         probabilities = self.predict_proba(X, budget, missing_columns=missing_columns)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])

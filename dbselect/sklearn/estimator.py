@@ -1,4 +1,4 @@
-"""Estimators of groups: the problem that is asked, and a sequence of which a prefix is taken."""
+"""Base classes of the estimators: the problem, and a sequence from which a prefix is chosen."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -21,13 +21,13 @@ from dbselect.sklearn.training import Training
 from dbselect.sklearn.tuning import CHOICES, Splits, chosen_step, splits_of
 from dbselect.sources.rows import Index
 
-#: What is kept of how sure coefficients are.
+#: Fields of the precision that are pickled.
 _PRECISION = ("degrees", "dispersion", "errors", "centre")
 
 
 @dataclass(eq=False, repr=False)
 class GroupedEstimator(BaseEstimator):
-    """An estimator on groups; scikit-learn finds its parameters in the dataclass's signature."""
+    """Base estimator on groups; scikit-learn reads its parameters from the dataclass signature."""
 
     _: KW_ONLY
     groups: Any = None
@@ -40,14 +40,14 @@ class GroupedEstimator(BaseEstimator):
     def _training(
         self, X: Any, y: Any, kept: Index, weight: Any, *, classifier: bool = False
     ) -> tuple[Training, Splits | None]:
-        """Return the rows that count, and how `cv` splits them."""
+        """Return the rows of weight > 0 and their splits by `cv`."""
         y = y[:, None] if y.ndim == 1 else y
         training = Training(X[kept], y[kept], weight, self._names, self.null_policy)
         cv = getattr(self, "cv", None)
         return training, splits_of(cv, y, kept, classifier=classifier)
 
     def _problem(self, training: Training, family: str = "gaussian") -> Problem:
-        """Return what is asked about some rows: of a Gram, or of a frame in passes."""
+        """Return the problem of these rows: on a Gram, or for a family in passes over a frame."""
         targets: Any = training.targets
         is_linear = family == "gaussian"
         return Problem(
@@ -77,10 +77,10 @@ class GroupedEstimator(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class SequenceEstimator(GroupedEstimator):
-    """An estimator pickled as numbers, texts and arrays: skops needs to trust only the class."""
+    """Base estimator pickled as numbers, texts and arrays, so that skops trusts only the class."""
 
     _KINDS: ClassVar[dict[str, Any]] = {
-        one.__name__: one for one in (Sequence, JointSequence, GlmSequence)
+        kind.__name__: kind for kind in (Sequence, JointSequence, GlmSequence)
     }
 
     _: KW_ONLY
@@ -95,42 +95,42 @@ class SequenceEstimator(GroupedEstimator):
 
     @property
     def groups_(self) -> list[str]:
-        """The groups of this prefix, in the order taken."""
+        """The groups of the chosen prefix, in the order added."""
         return list(self.model_.groups)
 
     @property
     def budget_(self) -> float:
-        """What this prefix costs."""
+        """The cost of the chosen prefix."""
         return float(self.sequence_.spent[self.step_])
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
-        found = state.pop("sequence_", None)
-        if found is None:
+        sequence = state.pop("sequence_", None)
+        if sequence is None:
             return state
-        told: dict[str, Any] = {
-            "kind": type(found).__name__,
-            "record": json.dumps(found.to_struct()),
+        fields: dict[str, Any] = {
+            "kind": type(sequence).__name__,
+            "record": json.dumps(sequence.to_struct()),
         }
-        if isinstance(found, GlmSequence) and found.precision is not None:
-            own = found.precision
-            told |= {name: getattr(own, name) for name in _PRECISION}
-        return state | {"sequence_": told}
+        if isinstance(sequence, GlmSequence) and sequence.precision is not None:
+            precision = sequence.precision
+            fields |= {name: getattr(precision, name) for name in _PRECISION}
+        return state | {"sequence_": fields}
 
     def __setstate__(self, state: Any) -> None:
-        told = state.get("sequence_")
-        if told is not None:
-            found = self._KINDS[told["kind"]].from_struct(json.loads(told["record"]))
-            if "errors" in told:
-                own = {name: told[name] for name in _PRECISION}
-                found = replace(found, precision=Precision(**own))
-            state = {**state, "sequence_": found}
+        fields = state.get("sequence_")
+        if fields is not None:
+            sequence = self._KINDS[fields["kind"]].from_struct(json.loads(fields["record"]))
+            if "errors" in fields:
+                precision = {name: fields[name] for name in _PRECISION}
+                sequence = replace(sequence, precision=Precision(**precision))
+            state = {**state, "sequence_": sequence}
         super().__setstate__(state)
 
 
 @dataclass(eq=False, repr=False)
 class AnytimeEstimator(SequenceEstimator):
-    """A sequence of which a prefix is taken, by `dbselect.anytime_sequence`."""
+    """Base estimator that chooses a prefix of `dbselect.anytime_sequence`."""
 
     budget: float | None = None
     _: KW_ONLY
@@ -156,18 +156,18 @@ class AnytimeEstimator(SequenceEstimator):
         return uninterrupted(self._problem(training, family).anytime_sequence(**options))
 
 
-#: What ColumnTransformer and FeatureUnion put between the name of a transformer and a column's.
+#: Separator of ColumnTransformer and FeatureUnion between the transformer's name and a column's.
 BETWEEN = "__"
-#: The groups that are the transformers.
+#: Value of `groups` for one group per transformer.
 PREFIX = "prefix"
 
 
 def columns_of_groups(groups: Any, names: list[str]) -> dict[str, list[str]]:
     """Return the columns and globs of each group.
 
-    Given is None, each column alone; ``"prefix"``, the columns of a transformer together; or a
-    mapping of names to a column, a glob, a number from 0, or a list of these. ArgumentError for
-    anything else.
+    `groups` is None, one group per column; ``"prefix"``, one group per transformer; or a mapping
+    of names to a column, a glob, a number from 0, or a list of these. ArgumentError for anything
+    else.
     """
     if groups is None:
         return {name: [name] for name in names}
@@ -177,28 +177,28 @@ def columns_of_groups(groups: Any, names: list[str]) -> dict[str, list[str]]:
                 f"groups is 'prefix', and no column's name begins with a transformer's and "
                 f"'{BETWEEN}': they are {listed(names)}; name groups and their columns"
             )
-        found: dict[str, list[str]] = {}
+        columns: dict[str, list[str]] = {}
         for name in names:
-            found.setdefault(name.partition(BETWEEN)[0], []).append(name)
-        return found
+            columns.setdefault(name.partition(BETWEEN)[0], []).append(name)
+        return columns
     if not isinstance(groups, Mapping):
         raise ArgumentError(
             f"groups is {groups!r}; it must be None, 'prefix', or map names to lists of columns"
         )
-    return {name: _members(name, means, names) for name, means in groups.items()}
+    return {name: _members(name, members, names) for name, members in groups.items()}
 
 
-def _members(group: Any, means: Any, names: list[str]) -> list[str]:
-    several = isinstance(means, Iterable) and not isinstance(means, str)
-    return [_column(group, one, names) for one in (means if several else [means])]
+def _members(group: Any, members: Any, names: list[str]) -> list[str]:
+    is_list = isinstance(members, Iterable) and not isinstance(members, str)
+    return [_column(group, member, names) for member in (members if is_list else [members])]
 
 
-def _column(group: Any, one: Any, names: list[str]) -> str:
-    if isinstance(one, str):
-        return one
-    if not is_whole(one) or not 0 <= int(one) < len(names):
+def _column(group: Any, member: Any, names: list[str]) -> str:
+    if isinstance(member, str):
+        return member
+    if not is_whole(member) or not 0 <= int(member) < len(names):
         raise ArgumentError(
-            f"group {group!r} has {one!r}; it must have names of columns, or numbers from 0 to "
+            f"group {group!r} has {member!r}; it must have names of columns, or numbers from 0 to "
             f"{len(names) - 1}"
         )
-    return names[int(one)]
+    return names[int(member)]

@@ -1,4 +1,4 @@
-"""What estimators are fitted to: numbers in an array, sparse or not, or the columns of a frame."""
+"""Validation of the rows of estimators: an array, sparse or not, or a frame with text."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ from dbselect.record.foreign import rows_in_memory
 from dbselect.record.gram import Matrix, Vector
 from dbselect.sources.rows import Index
 
-#: An array, a matrix of SciPy in CSR form, or a frame that has text.
+#: An array, a SciPy matrix in CSR form, or a frame with text.
 Rows = Any
 
 
 def validated(
     estimator: Any, X: Any, y: Any, *, numeric: bool = True, several: bool = False
 ) -> tuple[Rows, Any]:
-    """Return rows and target of a fit, keeping columns' names; ValueError as scikit-learn."""
+    """Validate rows and target of a fit, and keep the column names; ValueError as scikit-learn."""
     checks: dict[str, Any] = {"multi_output": several, "y_numeric": numeric}
     if not has_text(X):
         return validate_data(estimator, X, y, ensure_min_samples=2, **_NUMBERS, **checks)  # type: ignore[no-any-return]
@@ -35,7 +35,7 @@ def validated(
 
 
 def rows_to_predict(estimator: Any, X: Any) -> Rows:
-    """Return rows with the columns of the fit, complete or not."""
+    """Validate rows to predict, which have the columns of the fit and may have gaps."""
     if not has_text(X):
         return validate_data(estimator, X, reset=False, **_NUMBERS)
     validate_data(estimator, X, reset=False, skip_check_array=True)
@@ -43,7 +43,7 @@ def rows_to_predict(estimator: Any, X: Any) -> Rows:
 
 
 def rows_that_count(X: Any, sample_weight: Any) -> tuple[Index, Vector | None]:
-    """Return rows of weight not 0 and the weights, None if all are 1; DataError if none is."""
+    """Return the rows of weight > 0 with their weights, or None; DataError if all are 0."""
     if sample_weight is None:
         return np.arange(X.shape[0]), None
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -56,20 +56,20 @@ def rows_that_count(X: Any, sample_weight: Any) -> tuple[Index, Vector | None]:
 
 
 def column_names(estimator: Any) -> list[str]:
-    """Return the names of the columns that an estimator was fitted to."""
-    named = getattr(estimator, "feature_names_in_", None)
-    if named is not None:
-        return [str(name) for name in named]
+    """Return the column names of the fit."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None:
+        return [str(name) for name in names]
     return [f"x{j}" for j in range(estimator.n_features_in_)]
 
 
 def has_text(X: Any) -> bool:
-    """Whether X is a frame with a column of texts or categories."""
+    """Whether X is a frame with a column that is not of numbers or booleans."""
     if isinstance(X, pl.DataFrame):
         return not all(dtype.is_numeric() or dtype == pl.Boolean for dtype in X.dtypes)
     if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
         return False
-    return any(getattr(one, "kind", "O") not in "biuf" for one in X.dtypes)
+    return any(getattr(dtype, "kind", "O") not in "biuf" for dtype in X.dtypes)
 
 
 def as_polars(X: Any) -> pl.DataFrame:
@@ -79,19 +79,19 @@ def as_polars(X: Any) -> pl.DataFrame:
 
 
 def dense(X: Rows) -> Matrix:
-    """Return an array of what may be sparse."""
+    """Convert rows that may be sparse to an array."""
     return np.asarray(X.toarray() if issparse(X) else X)
 
 
-def complete(found: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return predictions, all of which are there; else DataError."""
-    lacking = np.flatnonzero(np.isnan(found.reshape(len(found), -1)).any(axis=1))
+def complete(predictions: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return predictions; DataError if one is missing."""
+    lacking = np.flatnonzero(np.isnan(predictions.reshape(len(predictions), -1)).any(axis=1))
     if lacking.size:
         raise DataError(
             f"row {lacking[0]} of X lacks a value that no row of the fit lacked, or has a text "
             "that none had; with budget= each row has the longest prefix that it can have"
         )
-    return found
+    return predictions
 
 
 _NUMBERS: dict[str, Any] = {

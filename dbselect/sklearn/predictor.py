@@ -1,4 +1,4 @@
-"""What regressor and classifier have in common: a sequence, and the prefix that predicts."""
+"""Base class of regressor and classifier: predictions by a prefix of a sequence."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -23,7 +23,7 @@ Numbers = npt.NDArray[np.float64]
 
 
 def _unseen(category: Category) -> str:
-    """Return a text that is no level of a category."""
+    """Return a text that is not a level of a category."""
     text = "unseen"
     while text in category.levels:
         text += "_"
@@ -32,33 +32,33 @@ def _unseen(category: Category) -> str:
 
 @dataclass(eq=False, repr=False)
 class PredictingEstimator(AnytimeEstimator):
-    """A sequence of groups, of which a prefix predicts."""
+    """Base estimator that predicts by the chosen prefix of a sequence."""
 
     _: KW_ONLY
     handle_unknown: str = "mean"
 
-    def _means(self, X: Any, budget: Any, missing_columns: MissingColumns) -> Numbers:
-        """Return what the prefix predicts, or of each row the longest prefix that it can have."""
+    def _predict(self, X: Any, budget: Any, missing_columns: MissingColumns) -> Numbers:
+        """Predict by the chosen prefix, or each row by its longest available prefix."""
         check_is_fitted(self)
         check_missing_columns(missing_columns)
         one_of(HandleUnknown).check("handle_unknown", self.handle_unknown)
         if budget is None and missing_columns == "error":
-            rows, given, model = rows_to_predict(self, X), self._names, self.model_
+            rows, names, model = rows_to_predict(self, X), self._names, self.model_
             if isinstance(rows, pl.DataFrame):
                 return self._complete(np.asarray(model.predict(rows)), rows, None)
             if issparse(rows):
-                read = [j for j, name in enumerate(given) if name in model.columns]
-                rows, given = rows[:, read].toarray(), [given[j] for j in read]
-            return self._complete(np.asarray(model.predict(rows, given)), rows, given)
+                used = [j for j, name in enumerate(names) if name in model.columns]
+                rows, names = rows[:, used].toarray(), [names[j] for j in used]
+            return self._complete(np.asarray(model.predict(rows, names)), rows, names)
         if budget is None:
             budget = float(self.sequence_.spent[self.step_])
-        rows, names = self._partial_rows(X)
+        rows, columns = self._partial_rows(X)
         return np.asarray(
-            self.sequence_.predict(rows, budget, columns=names, missing_columns=missing_columns)
+            self.sequence_.predict(rows, budget, columns=columns, missing_columns=missing_columns)
         )
 
     def _complete(self, predictions: Numbers, rows: Any, names: list[str] | None) -> Numbers:
-        """Return predictions, where one is missing with means of the fit; else DataError."""
+        """Return predictions, missing ones with means of the fit; DataError if not allowed."""
         lacking = np.atleast_1d(np.isnan(predictions.reshape(len(predictions), -1)).any(axis=1))
         if self.handle_unknown != "mean" or not lacking.any():
             return complete(predictions)
@@ -81,7 +81,7 @@ class PredictingEstimator(AnytimeEstimator):
         return predictions
 
     def _filled_frame(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return rows whose gaps have the mean of the fit, or of text a level that it has not."""
+        """Fill gaps with the mean of the fit, in text with a level that it has not seen."""
         texts = {category.column: category for category in self.sequence_.terms.categories}
         fills = []
         for name in rows.columns:
@@ -93,47 +93,47 @@ class PredictingEstimator(AnytimeEstimator):
         return rows.with_columns(fills)
 
     def _is_filled(self, name: str) -> bool:
-        """Whether a gap of a column, of which the fit had none, has the mean."""
+        """Whether gaps of a column, which had none in the fit, are filled with its mean."""
         sequence, policies = self.sequence_, ("mean", "indicator")
         has_gaps = name + SUFFIX in sequence.columns or name in sequence.terms.plain_means
         return self.null_policy in policies and name in self._means_of_fit and not has_gaps
 
-    def _by_groups(self, X: Any, budget: Any) -> Numbers:
-        """Return what is predicted of each row from all groups of the prefix that it has."""
+    def _predict_by_groups(self, X: Any, budget: Any) -> Numbers:
+        """Predict each row from all groups of the chosen prefix that it has."""
         check_is_fitted(self)
         if budget is not None or not isinstance(self.sequence_, Sequence):
-            told = f"budget is {budget}" if budget is not None else f"the fit is {self.sequence_!r}"
+            text = f"budget is {budget}" if budget is not None else f"the fit is {self.sequence_!r}"
             raise ArgumentError(
-                f"available is True and {told}; one linear model predicts a row from the groups "
+                f"available is True and {text}; one linear model predicts a row from the groups "
                 "that it has, whatever they cost"
             )
-        if getattr(self, "_arrived", (None,))[0] is not self.sequence_:
-            model, own = self.model_, self.sequence_
-            groups = {name: own.groups.columns[name] for name in model.groups}
-            problem = own.problem.on_gram(own.gram).replace(groups=groups, costs=None, always=())
-            self._arrived = own, answer_of(problem, "predictor")
+        if getattr(self, "_available", (None,))[0] is not self.sequence_:
+            model, seq = self.model_, self.sequence_
+            groups = {name: seq.groups.columns[name] for name in model.groups}
+            problem = seq.problem.on_gram(seq.gram).replace(groups=groups, costs=None, always=())
+            self._available = seq, answer_of(problem, "predictor")
         rows, names = self._partial_rows(X)
-        found = self._arrived[1].predict(rows, columns=names, missing_columns="unavailable")
-        return np.asarray(found["prediction"].to_numpy())
+        predictions = self._available[1].predict(rows, columns=names, missing_columns="unavailable")
+        return np.asarray(predictions["prediction"].to_numpy())
 
     def _partial_rows(self, X: Any) -> tuple[Any, list[str] | None]:
-        """Return rows in which values may be missing, and their columns; a frame may lack some."""
-        given = _get_feature_names(X)
-        if given is None or not hasattr(self, "feature_names_in_"):
+        """Return rows with gaps, and their columns; a frame may lack some columns."""
+        names = _get_feature_names(X)
+        if names is None or not hasattr(self, "feature_names_in_"):
             return dense(rows_to_predict(self, X)), self._names
-        there = [name for name in given if name in self._names]
-        if not there:
-            return np.empty((len(X), 0)), there
-        if has_text(X[there]):
-            return as_polars(X[there]), None
-        return check_array(X[there], dtype=np.float64, ensure_all_finite=False), there
+        present = [name for name in names if name in self._names]
+        if not present:
+            return np.empty((len(X), 0)), present
+        if has_text(X[present]):
+            return as_polars(X[present]), None
+        return check_array(X[present], dtype=np.float64, ensure_all_finite=False), present
 
-    def _coefficients(self, model: Any) -> Numbers:
-        """Return the coefficients of a model on the columns of the rows, 0 where it has none."""
-        return np.array([float(model.get(name, 0.0)) for name in self._columns])
+    def _coefficients(self, coefficients: Any) -> Numbers:
+        """Return the coefficients on the columns of the rows, 0 for columns not in the model."""
+        return np.array([float(coefficients.get(name, 0.0)) for name in self._columns])
 
     @property
     def _columns(self) -> list[str]:
-        """The columns of the rows; where texts or gaps make others of them, those of the search."""
-        found = list(self.sequence_.columns)
-        return self._names if set(found) <= set(self._names) else found
+        """The columns of the rows, or those of the search if texts or gaps added columns."""
+        columns = list(self.sequence_.columns)
+        return self._names if set(columns) <= set(self._names) else columns

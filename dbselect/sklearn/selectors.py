@@ -19,7 +19,7 @@ from dbselect.sklearn.tuning import Splits
 
 
 class GramSelector(SelectorMixin, GroupedEstimator):
-    """Columns of the groups that a method chooses on a Gram."""
+    """Base class of selectors: the columns of the groups that a method chooses on a Gram."""
 
     model_: Any
 
@@ -28,9 +28,9 @@ class GramSelector(SelectorMixin, GroupedEstimator):
 
         Parameters
         ----------
-        X : as of `AnytimeRegressor.fit`
-        y : shape (n,), numbers; a class as 0 and 1
-        sample_weight : shape (n,), >= 0; rows of weight 0 are as if they were not there
+        X : as in `AnytimeRegressor.fit`
+        y : shape (n,), numbers; two classes as 0 and 1
+        sample_weight : shape (n,), >= 0; rows of weight 0 are ignored
 
         Returns
         -------
@@ -43,12 +43,12 @@ class GramSelector(SelectorMixin, GroupedEstimator):
         X, y = validated(self, X, y)
         kept, weight = rows_that_count(X, sample_weight)
         self._choose(*self._training(X, np.asarray(y, dtype=np.float64), kept, weight))
-        held = {name for one in self.model_.columns for name in (one, one.rpartition(".")[0])}
+        held = {x for name in self.model_.columns for x in (name, name.rpartition(".")[0])}
         self.support_ = np.isin(self._names, list(held))
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the chosen columns; with ``set_output`` those of a frame of Polars as they are."""
+        """Return the chosen columns; with ``set_output`` a Polars frame keeps its types."""
         is_kept = _get_output_config("transform", self)["dense"] != "default"
         if not (is_kept and isinstance(X, pl.DataFrame)):
             return super().transform(X)
@@ -57,7 +57,7 @@ class GramSelector(SelectorMixin, GroupedEstimator):
 
     @abstractmethod
     def _choose(self, training: Training, splits: Splits | None) -> None:
-        """Keep what the method finds; only a sequence has `splits` to choose its prefix by."""
+        """Set the fitted attributes; `splits` choose the prefix of a sequence."""
 
     def _get_support_mask(self) -> npt.NDArray[np.bool_]:
         check_is_fitted(self)
@@ -66,34 +66,34 @@ class GramSelector(SelectorMixin, GroupedEstimator):
 
 @dataclass(eq=False, repr=False)
 class AnytimeSelector(GramSelector, AnytimeEstimator):
-    """Columns of the groups that a budget buys, by `dbselect.anytime_sequence`.
+    """Columns of the groups within a budget, by `dbselect.anytime_sequence`.
 
     Parameters
     ----------
-    budget, groups, costs, ridge, scale, fit_intercept, null_policy : as of `AnytimeRegressor`
-    rule, always, max_groups, cv, choice : as of `AnytimeRegressor`
+    budget, groups, costs, ridge, scale, fit_intercept, null_policy : as in `AnytimeRegressor`
+    rule, always, max_groups, cv, choice : as in `AnytimeRegressor`
 
     Attributes
     ----------
-    sequence_ : of the groups in order
+    sequence_ : sequence of groups
     model_, groups_, step_, budget_ : linear model on the columns kept, their groups, the step
-        of the sequence, and what it costs
+        of the sequence, and its cost
     support_ : shape (d,), whether a column is kept
-    cv_results_ : with `cv`, as of `AnytimeRegressor`
+    cv_results_ : with `cv`, as in `AnytimeRegressor`
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn
 
     Notes
     -----
-    A linear model chooses, as of a Gram: classes are numbers, 0 and 1. The Gram of the same rows
-    is kept, as of `AnytimeRegressor`.
+    The columns are chosen by a linear model, with two classes as 0 and 1. The Gram of the rows is
+    cached, as in `AnytimeRegressor`.
 
     Examples
     --------
     >>> import numpy as np
     >>> from dbselect.sklearn import AnytimeSelector
     >>> X = np.array([[1, 1], [2, -1], [3, -1], [4, 1]])
-    >>> found = AnytimeSelector(budget=1.0).fit(X, [3, 4, 6, 9])
-    >>> found.get_feature_names_out().tolist(), found.transform(X)[:, 0].tolist()
+    >>> selector = AnytimeSelector(budget=1.0).fit(X, [3, 4, 6, 9])
+    >>> selector.get_feature_names_out().tolist(), selector.transform(X)[:, 0].tolist()
     (['x0'], [1, 2, 3, 4])
     """
 
@@ -103,20 +103,20 @@ class AnytimeSelector(GramSelector, AnytimeEstimator):
 
 @dataclass(eq=False, repr=False)
 class FoBaSelector(GramSelector, SequenceEstimator):
-    """Columns of the groups that `dbselect.foba` holds in the end.
+    """Columns of the groups that `dbselect.foba` holds at its end.
 
     Parameters
     ----------
     epsilon : share of the target's variance that a group must gain, >= 0
-    groups, costs, ridge, scale, fit_intercept, null_policy : as of `AnytimeRegressor`
-    rule, budget, always : as of `dbselect.foba`
+    groups, costs, ridge, scale, fit_intercept, null_policy : as in `AnytimeRegressor`
+    rule, budget, always : as in `dbselect.foba`
     nu : share of a gain that a removal may lose, in (0, 1)
-    backward, max_steps : as of `dbselect.foba`
+    backward, max_steps : as in `dbselect.foba`
 
     Attributes
     ----------
-    sequence_ : of the groups as they were added and removed
-    model_, groups_, support_, n_features_in_, feature_names_in_ : as of `AnytimeSelector`
+    sequence_ : sequence of additions and removals of groups
+    model_, groups_, support_, n_features_in_, feature_names_in_ : as in `AnytimeSelector`
 
     Examples
     --------
@@ -144,19 +144,19 @@ class FoBaSelector(GramSelector, SequenceEstimator):
 
 @dataclass(eq=False, repr=False)
 class SGHTSelector(GramSelector):
-    """At most so many columns in at most so many groups, by `dbselect.sght`.
+    """At most `max_columns` columns in at most `max_groups` groups, by `dbselect.sght`.
 
     Parameters
     ----------
-    max_columns, max_groups : limits; default: half of those there are, at least 1, as RFE does
-    groups, costs, ridge, scale, fit_intercept, null_policy : as of `AnytimeRegressor`
-    variant, start, refit, polish, tol, max_iter : as of `dbselect.sght`
+    max_columns, max_groups : limits; default: half of all, at least 1, as in RFE
+    groups, costs, ridge, scale, fit_intercept, null_policy : as in `AnytimeRegressor`
+    variant, start, refit, polish, tol, max_iter : as in `dbselect.sght`
 
     Attributes
     ----------
     selected_ : the model and how it was found
     n_iter_ : steps of the descent
-    model_, groups_, support_, n_features_in_, feature_names_in_ : as of `AnytimeSelector`
+    model_, groups_, support_, n_features_in_, feature_names_in_ : as in `AnytimeSelector`
 
     Examples
     --------
@@ -199,5 +199,5 @@ class SGHTSelector(GramSelector):
 
     @property
     def groups_(self) -> list[str]:
-        """Their groups."""
+        """The groups of the columns kept."""
         return list(self.selected_.groups)

@@ -1,7 +1,7 @@
-"""The rows that an estimator is fitted to: as a Gram, which is kept, or as a frame.
+"""The rows of a fit, as a Gram, which is cached, or as a frame.
 
-GridSearchCV fits each candidate to a copy of a fold's rows. A Gram is kept by the digest of these,
-which takes less time: a grid of budgets costs one Gram a fold in each process.
+GridSearchCV fits each candidate to a copy of a fold's rows. Grams are cached by the digest of these
+rows, which takes less time: a grid of budgets costs one Gram per fold in each process.
 """
 
 import hashlib
@@ -23,36 +23,36 @@ from dbselect.record.gram import Gram, Vector
 from dbselect.sklearn.inputs import Rows, dense
 from dbselect.sources.read import gram as read_gram
 
-#: Bytes of the Grams that are kept: of 1,000 columns some 30, of 100 columns 3,000.
+#: Limit on the bytes of cached Grams: some 30 with 1,000 columns, or 3,000 with 100.
 MOST_BYTES = 256 * 1024**2
-#: Bytes of a sparse matrix that are dense at a time.
+#: Bytes of the dense parts in which a sparse matrix is read.
 PART_BYTES = 64 * 1024**2
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Rows with what is to be predicted."""
+    """Rows with targets and weights."""
 
     X: Rows  # shape (n, d), an array, a sparse matrix in CSR form, or a frame
     y: npt.NDArray[Any]  # shape (n, K)
     weight: Vector | None  # shape (n,), > 0; None = 1 each
     names: list[str]  # d names
-    null_policy: str = "indicator"  # what happens to missing values
+    null_policy: str = "indicator"  # policy for missing values
 
     @property
     def targets(self) -> list[str]:
-        """K names, which no column has."""
+        """K names of the targets, different from those of columns."""
         single = self.y.shape[1] == 1
-        return [f"{self._apart}y{'' if single else k}" for k in range(self.y.shape[1])]
+        return [f"{self._unused_start}y{'' if single else k}" for k in range(self.y.shape[1])]
 
     @property
     def weight_name(self) -> str | None:
         """Name of the weights."""
-        return None if self.weight is None else f"{self._apart}sample_weight"
+        return None if self.weight is None else f"{self._unused_start}sample_weight"
 
     @property
-    def _apart(self) -> str:
-        """The start of names that no column has."""
+    def _unused_start(self) -> str:
+        """A start of names that no column has."""
         start = ""
         while any(name.startswith((f"{start}y", f"{start}sample_weight")) for name in self.names):
             start += "_"
@@ -68,7 +68,7 @@ class Training:
         return KEPT.get(self._digest(), self._read)
 
     def means(self) -> dict[str, float]:
-        """Return the weighted mean of the values that are there, of each column of numbers."""
+        """Return the weighted mean of each column of numbers, without missing values."""
         weight = np.ones(self.X.shape[0]) if self.weight is None else self.weight
         X: Any
         if isinstance(self.X, pl.DataFrame):
@@ -82,11 +82,11 @@ class Training:
             X.data[absent.data] = 0.0
             present = weight.sum() - absent.T @ weight
         else:
-            there = np.isfinite(X)
-            present, X = there.T @ weight, np.where(there, X, 0.0)
+            is_finite = np.isfinite(X)
+            present, X = is_finite.T @ weight, np.where(is_finite, X, 0.0)
         sums = X.T @ weight
-        found = zip(names, np.asarray(sums), np.asarray(present), strict=True)
-        return {name: float(total / count) for name, total, count in found if count > 0}
+        totals = zip(names, np.asarray(sums), np.asarray(present), strict=True)
+        return {name: float(total / count) for name, total, count in totals if count > 0}
 
     def frame(self) -> pl.DataFrame:
         """Return the rows as a frame: columns, targets and the weight."""
@@ -101,7 +101,7 @@ class Training:
         return frame.with_columns(columns)
 
     def _read(self) -> Gram:
-        """Return the Gram, of a sparse matrix part by part: no more is dense at a time."""
+        """Read the Gram; of a sparse matrix by parts, so that only one part is dense at a time."""
         if not issparse(self.X):
             return self._read_part()
         step = max(1, PART_BYTES // (8 * self.X.shape[1]))
@@ -127,7 +127,7 @@ class Training:
         if issparse(self.X):
             yield from (self.X.data, self.X.indices, self.X.indptr)
         elif isinstance(self.X, pl.DataFrame):
-            yield from (one.hash().to_numpy() for one in self.X)
+            yield from (column.hash().to_numpy() for column in self.X)
         else:
             yield self.X
 
@@ -141,7 +141,7 @@ class GramCache:
         self._lock = Lock()
 
     def get(self, key: bytes, make: Callable[[], Gram]) -> Gram:
-        """Return the Gram of a key, which is made if it is not there."""
+        """Return the Gram of a key; `make` it if it is not cached."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -154,7 +154,7 @@ class GramCache:
         return gram
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all Grams."""
         with self._lock:
             self._kept.clear()
 
@@ -163,5 +163,5 @@ def _size(gram: Gram) -> int:
     return int(gram.comoment.nbytes)
 
 
-#: Of this process.
+#: The cache of this process.
 KEPT = GramCache(MOST_BYTES)

@@ -1,4 +1,4 @@
-"""Which prefix predicts best on rows held out, by scikit-learn's splits."""
+"""Choose the prefix that predicts held-out rows best, with scikit-learn's splits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,23 +18,23 @@ from dbselect.sources.rows import Index
 from dbselect.validation.scoring.evaluate import squared_errors
 from dbselect.validation.scoring.row_scores import row_scores
 
-#: Rows to fit to and rows to judge, in pairs.
+#: Pairs of rows to fit and rows to score.
 Splits = list[tuple[Index, Index]]
-#: Which candidate is taken, as of `cross_validate`.
+#: Rules of the choice, as in `cross_validate`.
 CHOICES = ("best", "one_standard_error")
-#: Shares that differ by less are equally good: the shorter prefix is taken.
+#: Shares that differ by less count as equal: the shorter prefix is chosen.
 EQUAL = 1e-6
 
 
 def splits_of(cv: Any, y: Any, kept: Index, *, classifier: bool = False) -> Splits | None:
-    """Return splits, of `cv` or as GridSearchCV has them, numbered among the rows `kept`."""
+    """Return the splits of `cv`, as in GridSearchCV, as positions among the rows `kept`."""
     if cv is None:
         return None
     number = np.full(len(y), -1)
     number[kept] = np.arange(len(kept))
-    found = check_cv(cv, y, classifier=classifier).split(np.empty((len(y), 1)), y)
-    both = [(number[fitted], number[judged]) for fitted, judged in found]
-    return [(fitted[fitted >= 0], judged[judged >= 0]) for fitted, judged in both]
+    splits = check_cv(cv, y, classifier=classifier).split(np.empty((len(y), 1)), y)
+    numbered = [(number[fitted], number[judged]) for fitted, judged in splits]
+    return [(fitted[fitted >= 0], judged[judged >= 0]) for fitted, judged in numbered]
 
 
 def chosen_step(
@@ -44,11 +44,11 @@ def chosen_step(
     search: Callable[[Training], AnySequence],
     choice: str,
 ) -> tuple[int, pl.DataFrame]:
-    """Return the step whose budget is best on the rows held out, and what each scored.
+    """Return the step whose budget is best on held-out rows, and the scores of all steps.
 
-    ``"one_standard_error"`` takes the cheapest within a standard error of it. The frame has step,
-    spent, mean and std_error of the share explained: of what there is in all rows, as a fold may
-    have one value only. ArgumentError for another choice, or fewer than two splits.
+    ``"one_standard_error"`` takes the cheapest within one standard error of it. The frame has step,
+    spent, mean and std_error of the share explained: of the variation in all rows, because a fold
+    may have a single value. ArgumentError for another choice, or fewer than two splits.
     """
     one_of(CHOICES).check("choice", choice)
     if len(splits) < 2:
@@ -57,7 +57,7 @@ def chosen_step(
         _errors(search, training.of(fitted), training.of(judged), sequence)
         for fitted, judged in splits
     ]
-    scores = 1.0 - np.array(errors) / _to_explain(sequence, training)
+    scores = 1.0 - np.array(errors) / _null_error(sequence, training)
     mean = scores.mean(axis=0)
     error = scores.std(axis=0, ddof=1) / np.sqrt(len(splits))
     best = int(np.flatnonzero(mean >= mean.max() - EQUAL)[0])
@@ -75,23 +75,23 @@ def _errors(
     judged: Training,
     whole: AnySequence,
 ) -> Vector:
-    """Return the error of each budget's prefix on rows that the search has not seen."""
+    """Return the error on held-out rows for each budget of the sequence on all rows, `whole`."""
     budgets = whole.spent
     if not isinstance(whole, GlmSequence) and (fitted.y == fitted.y[0]).all():
-        # Nothing is searched where nothing varies: the mean is the model at any budget.
+        # A constant target has nothing to search for: its mean is the model at any budget.
         squares = np.square(judged.y - fitted.y[0]).mean(axis=1)
         return np.full(len(budgets), np.average(squares, weights=judged.weight))
-    found = search(fitted)
-    steps = [longest_within(found.spent, float(budget)) for budget in budgets]
-    if isinstance(found, GlmSequence):
-        return np.asarray(row_scores(found, judged.frame(), judged.weight_name).deviance[steps])
-    responses = list(found.responses.values()) if isinstance(found, JointSequence) else [found]
+    seq = search(fitted)
+    steps = [longest_within(seq.spent, float(budget)) for budget in budgets]
+    if isinstance(seq, GlmSequence):
+        return np.asarray(row_scores(seq, judged.frame(), judged.weight_name).deviance[steps])
+    responses = list(seq.responses.values()) if isinstance(seq, JointSequence) else [seq]
     gram = judged.gram()
-    return np.asarray(np.mean([squared_errors(own, gram)[0] for own in responses], axis=0)[steps])
+    return np.asarray(np.mean([squared_errors(r, gram)[0] for r in responses], axis=0)[steps])
 
 
-def _to_explain(sequence: AnySequence, training: Training) -> float:
-    """Return the error of the model without columns, on the rows of the search."""
+def _null_error(sequence: AnySequence, training: Training) -> float:
+    """Return the error of the model without columns on the rows of the search."""
     weight = len(training.y) if training.weight is None else training.weight.sum()
     if isinstance(sequence, GlmSequence):
         return float(sequence.deviance[0] / weight)

@@ -13,7 +13,7 @@ from test_results import COSTS, FAMILIES, GROUPS, found, table
 
 import dbselect as ds
 from dbselect.pages.cost import CostAxis
-from dbselect.pages.style import COLOURS, PAGE, TEXT, told_apart
+from dbselect.pages.style import COLOURS, PAGE, TEXT, line_encodings
 
 vl_convert = pytest.importorskip("vl_convert", reason="vl-convert-python draws the pictures")
 families = pytest.mark.parametrize("family", list(FAMILIES))
@@ -232,7 +232,7 @@ def test_what_is_too_much_is_thinned_and_said():
 
 def test_lines_differ_in_grey_and_beyond_the_colours():
     names = [str(number) for number in range(30)]
-    apart = told_apart("name", names)
+    apart = line_encodings("name", names)
     colours, dashes = (
         apart[one].to_dict(context={"data": pl.DataFrame()})["scale"]["range"]
         for one in ("color", "strokeDash")
