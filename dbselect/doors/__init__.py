@@ -1,1 +1,1 @@
-"""The ways in from outside: DuckDB, Polars and the command line."""
+"""Entry points besides Python functions: DuckDB, Polars and the command line."""

@@ -1,4 +1,4 @@
-"""The compiled library as a DuckDB extension: a copy with DuckDB's footer in a cache folder."""
+"""The compiled library as a DuckDB extension: a copy in a cache folder, with DuckDB's footer."""
 
 import hashlib
 import os
@@ -17,25 +17,25 @@ from dbselect._native import library_path
 from dbselect.errors import ArgumentError, EngineError
 from dbselect.record.writing import replacing
 
-#: The stable C API that is requested: every DuckDB that offers it loads the extension.
+#: Version of the stable C API; every DuckDB that offers it loads the extension.
 C_API = "v1.2.0"
-#: DuckDB takes the name of the entry point from the file name.
+#: File name, from which DuckDB derives the name of the entry point.
 FILE_NAME = "dbselect.duckdb_extension"
-#: Mode of the folder: what is in it becomes a part of the process that loads it.
+#: Mode of the folder: private, as its files are loaded as code.
 OWN = 0o700
-#: What the folders of builds are called, by release and content.
+#: Names of the folders of builds: release and content.
 _BUILD = re.compile(r"\d[\w.+]*-[0-9a-f]{12}")
-#: Number of most recently used builds that are always kept, and how long others are kept, in
-#: seconds; a process loads a build right after it has requested it.
+#: Number of most recently used builds that are always kept, and the time in seconds that others
+#: are kept; a process loads a build right after it has requested it.
 KEPT, KEPT_SECONDS = 4, 7 * 86_400
-#: What DuckDB calls processors, by the names that systems have for them.
+#: Processor name of the system -> its name in DuckDB.
 _PROCESSORS = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
-#: Older ones offer the C API and break in it.
+#: Oldest supported DuckDB; older ones offer the C API, but it fails.
 LOWEST_DUCKDB = "1.3"
 
 
 def extension_path(platform: str) -> Path:
-    """Return the extension for a ``PRAGMA platform``, placed whole on first use."""
+    """Return the path of the extension for a ``PRAGMA platform``, written on first use."""
     library = library_path().read_bytes()
     release = version("dbselect")
     content = library + _footer(platform, f"v{release}")
@@ -43,21 +43,21 @@ def extension_path(platform: str) -> Path:
     folder = user_cache_path("dbselect") / f"{release}-{digest}"
     if _placed(content, folder / FILE_NAME):
         _remove_builds(folder)
-    with suppress(OSError):  # of root's folder
+    with suppress(OSError):  # a folder that belongs to root
         os.utime(folder)
     return folder / FILE_NAME
 
 
 def lasting_path(platform: str) -> Path:
-    """Return a copy of the extension at a path that scripts keep when dbselect is upgraded.
+    """Return a copy of the extension at a path that does not change when dbselect is upgraded.
 
     ArgumentError for the platform of another system or processor than the library's.
     """
-    own = _library_platform()
-    if platform != own and not platform.startswith(f"{own}_gcc"):
+    native = _library_platform()
+    if platform != native and not platform.startswith(f"{native}_gcc"):
         raise ArgumentError(
-            f"--platform is '{platform}', and the library that is installed here is for {own}; the "
-            "wheel of dbselect for that system has the extension for it"
+            f"--platform is '{platform}', and the library that is installed here is for {native}; "
+            "the wheel of dbselect for that system has the extension for it"
         )
     path = user_cache_path("dbselect") / "extension" / platform / FILE_NAME
     _placed(extension_path(platform).read_bytes(), path)
@@ -65,7 +65,7 @@ def lasting_path(platform: str) -> Path:
 
 
 def _placed(content: bytes, path: Path) -> bool:
-    """Write a file into the cache unless it is there, and return whether it was written."""
+    """Write a file into the cache if it differs; return whether it was written."""
     try:
         path.parent.mkdir(mode=OWN, parents=True, exist_ok=True)
         _close(path.parent.parent)
@@ -85,12 +85,12 @@ def _placed(content: bytes, path: Path) -> bool:
     return is_new
 
 
-def _remove_builds(own: Path) -> None:
-    """Remove earlier builds, but those that another process loads or removes."""
+def _remove_builds(current: Path) -> None:
+    """Remove old builds, except those that another process uses or removes."""
     used = {}
-    for folder in own.parent.iterdir():
+    for folder in current.parent.iterdir():
         with suppress(OSError):
-            if _BUILD.fullmatch(folder.name) and folder != own and not folder.is_symlink():
+            if _BUILD.fullmatch(folder.name) and folder != current and not folder.is_symlink():
                 used[folder] = folder.stat().st_mtime
     limit = time.time() - KEPT_SECONDS
     for folder in sorted(used, key=lambda folder: -used[folder])[KEPT - 1 :]:
@@ -101,17 +101,17 @@ def _remove_builds(own: Path) -> None:
 
 
 def _close(path: Path) -> None:
-    """Deny other users write access to a path; on Windows the cache is private already."""
+    """Make a path private to the user; on Windows the cache is private already."""
     if not hasattr(os, "geteuid"):
         return
-    found, user = path.stat(), os.geteuid()
-    if found.st_uid not in {user, 0}:
+    status, user = path.stat(), os.geteuid()
+    if status.st_uid not in {user, 0}:
         raise EngineError(
-            f"'{path}' belongs to user {found.st_uid}, who could change what is loaded; set "
+            f"'{path}' belongs to user {status.st_uid}, who could change what is loaded; set "
             "XDG_CACHE_HOME to a folder of your own"
         )
-    if stat.S_IMODE(found.st_mode) & ~OWN and found.st_uid == user:
-        path.chmod(OWN & stat.S_IMODE(found.st_mode))
+    if stat.S_IMODE(status.st_mode) & ~OWN and status.st_uid == user:
+        path.chmod(OWN & stat.S_IMODE(status.st_mode))
 
 
 def _footer(platform: str, release: str) -> bytes:
@@ -121,14 +121,14 @@ def _footer(platform: str, release: str) -> bytes:
 
 
 def _library_platform() -> str:
-    """Return what DuckDB calls the system and processor that the library was compiled for."""
+    """Return the DuckDB platform of the installed library."""
     system = {"linux": "linux", "darwin": "osx", "win32": "windows"}.get(sys.platform, sys.platform)
     machine = machines.machine().lower()
     return f"{system}_{_PROCESSORS.get(machine, machine)}"
 
 
 def platform_of_this_machine() -> str:
-    """Return what DuckDB calls the platform that this process runs on."""
+    """Return the DuckDB platform of this process."""
     import duckdb
 
     with duckdb.connect() as con:
@@ -137,7 +137,7 @@ def platform_of_this_machine() -> str:
 
 
 def copied(extension: Path, target: Path) -> Path:
-    """Copy the extension to a place of the caller's, and return where it is then."""
+    """Copy the extension to a file or folder; return its absolute path."""
     if target.is_dir():
         target /= FILE_NAME
     if target.name != FILE_NAME:
@@ -151,7 +151,7 @@ def copied(extension: Path, target: Path) -> Path:
 
 
 def loading(path: Path) -> dict[str, list[str]]:
-    """Return what to write to load the extension in each client of DuckDB."""
+    """Return the code that loads the extension in each DuckDB client."""
     file = "'" + str(path).replace("'", "''") + "'"
     load = f"LOAD {file};"
     return {

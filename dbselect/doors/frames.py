@@ -1,4 +1,4 @@
-"""The door to Polars: ``lf.dbselect``, ``df.dbselect`` and ``pl.col(...).dbselect``."""
+"""Polars namespaces: ``lf.dbselect``, ``df.dbselect`` and ``pl.col(...).dbselect``."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -57,7 +57,7 @@ class LazyFrameNamespace:
         max_levels: int = MAX_LEVELS,
         terms: Terms | None = None,
     ) -> pl.LazyFrame:
-        """Return a LazyFrame of one row, column ``gram``: the record of the columns.
+        """Return a LazyFrame with one row and the column ``gram``, the Gram record.
 
         Parameters
         ----------
@@ -65,14 +65,14 @@ class LazyFrameNamespace:
             text
         weight : column of row weights, >= 0
         null_policy : how to treat missing values, as in `dbselect.gram`
-        categories, basis, max_levels, terms : as in `dbselect.gram`; what has to be
-            learnt of the table is read at once, `terms` read nothing
+        categories, basis, max_levels, terms : as in `dbselect.gram`; levels and curves to learn
+            are read from the table at once, with `terms` nothing is read
 
         Notes
         -----
         Runs out of core: one record for each batch of the streaming engine, merged
-        at the end. NULL if there are no rows. `dbselect.gram` needs less memory for
-        more than some thousand columns.
+        at the end. NULL if there are no rows. For more than some thousand columns
+        `dbselect.gram` needs less memory.
 
         Examples
         --------
@@ -82,45 +82,45 @@ class LazyFrameNamespace:
         [4.0, 2.0]
         """
         table = LazyTable(self._frame)
-        wanted = list(columns) or None
+        names = list(columns) or None
         request, texts = prepared(
-            table, wanted, weight, null_policy, categories, basis, max_levels, terms
+            table, names, weight, null_policy, categories, basis, max_levels, terms
         )
         if not request.is_plain:
-            # Fills differ from batch to batch, and which indicators there are is known
-            # at the end: one reader takes them all.
+            # Fill values differ between batches, and the set of indicators is complete only
+            # at the end, so that one reader must read all batches.
             return pl.defer(
                 lambda: _record(gram_of(table, request, texts)), schema={"gram": RECORD_DTYPE}
             )
 
-        def record(batch: pl.DataFrame) -> pl.DataFrame:
+        def batch_record(batch: pl.DataFrame) -> pl.DataFrame:
             if batch.is_empty():
                 return pl.DataFrame(schema={"gram": RECORD_DTYPE})
             with reader_of(request) as reader:
                 reader.add(request.terms.expand(batch))
                 return pl.DataFrame(pa.table({"gram": reader.finish()}))
 
-        def told(merged: pl.DataFrame) -> pl.DataFrame:
+        def with_warnings(merged: pl.DataFrame) -> pl.DataFrame:
             record = merged["gram"].to_arrow()[0]
             if not record.is_valid:
                 return merged
-            found = Gram.from_struct(record)
-            tell_skipped(found, request)
-            left = seen(found, texts)
-            return merged if left is found else _record(left)
+            gram = Gram.from_struct(record)
+            tell_skipped(gram, request)
+            seen_gram = seen(gram, texts)
+            return merged if seen_gram is gram else _record(seen_gram)
 
         records = table.selected(request.fields).map_batches(
-            record, schema={"gram": RECORD_DTYPE}, streamable=True
+            batch_record, schema={"gram": RECORD_DTYPE}, streamable=True
         )
         merged = records.select(pl.col("gram").dbselect.merge())  # type: ignore[attr-defined]
-        return merged.map_batches(told, schema={"gram": RECORD_DTYPE})
+        return merged.map_batches(with_warnings, schema={"gram": RECORD_DTYPE})
 
     def key_sums(
         self, key: str | Sequence[str], *columns: str, weight: str | None = None
     ) -> pl.LazyFrame:
-        """Return a LazyFrame of the key and ``gram``: a record for each key.
+        """Return a LazyFrame of the key and ``gram``, one Gram record per key.
 
-        It is what ``pl.col("gram").dbselect.extend`` takes, once it is collected.
+        Collected, it is the first argument of ``pl.col("gram").dbselect.extend``.
 
         Parameters
         ----------
@@ -130,8 +130,8 @@ class LazyFrameNamespace:
 
         Notes
         -----
-        The records of `dbselect.gram_by`, d^2 / 2 doubles a key; `dbselect.key_sums` of the
-        frame holds d.
+        The records of `dbselect.gram_by`, d^2 / 2 doubles per key; `dbselect.key_sums` of the
+        frame needs d.
 
         Examples
         --------
@@ -153,24 +153,24 @@ class LazyFrameNamespace:
         )
 
 
-def _asked_of_frame(name: str) -> Callable[..., Any]:
-    """Return a method of a problem as a method of a frame, which is its source."""
+def _frame_method(name: str) -> Callable[..., Any]:
+    """Return a method of a problem as a method of a frame, with the frame as source."""
     call = calls.of_name(name)
     signature = inspect.signature(call)
-    _, *others = signature.parameters.values()
+    _, *parameters = signature.parameters.values()
 
-    def asked(self: LazyFrameNamespace, *given: Any, **options: Any) -> Any:
-        return call(self._frame, *given, **options)
+    def method(self: LazyFrameNamespace, *values: Any, **options: Any) -> Any:
+        return call(self._frame, *values, **options)
 
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    setattr(asked, "__signature__", signature.replace(parameters=[own, *others]))  # noqa: B010
-    asked.__name__, asked.__qualname__ = name, f"LazyFrameNamespace.{name}"
-    asked.__doc__ = calls.without_source(call)
-    return asked
+    self_ = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    setattr(method, "__signature__", signature.replace(parameters=[self_, *parameters]))  # noqa: B010
+    method.__name__, method.__qualname__ = name, f"LazyFrameNamespace.{name}"
+    method.__doc__ = calls.without_source(call)
+    return method
 
 
 for _name in METHODS:
-    setattr(LazyFrameNamespace, _name, _asked_of_frame(_name))
+    setattr(LazyFrameNamespace, _name, _frame_method(_name))
 
 
 class FrameNamespace(LazyFrameNamespace):
@@ -180,7 +180,7 @@ class FrameNamespace(LazyFrameNamespace):
         super().__init__(frame.lazy())
 
     def gram(self, *columns: str, **options: Any) -> pl.DataFrame:  # type: ignore[override]
-        """Return a frame of one row, column ``gram``: the record of the columns.
+        """Return a frame with one row and the column ``gram``, the Gram record.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class FrameNamespace(LazyFrameNamespace):
     def key_sums(  # type: ignore[override]
         self, key: str | Sequence[str], *columns: str, **options: Any
     ) -> pl.DataFrame:
-        """Return a frame of the key and ``gram``: a record for each key.
+        """Return a frame of the key and ``gram``, one Gram record per key.
 
         Parameters
         ----------
@@ -215,23 +215,23 @@ class ExprNamespace(Searching):
         """Return the Gram record of a struct; NULL if there are no rows.
 
         Numbers, booleans, dates (as days) and timestamps (as seconds since 1970) are
-        columns; text, Categorical and Enum become a column of 0 and 1 for each level.
+        columns; text, Categorical and Enum become one column of 0 and 1 per level.
 
         Parameters
         ----------
         weight : column, expression or number; row weights >= 0
-        null_policy : of all columns: ``"skip"``, ``"error"``, ``"mean"`` or
+        null_policy : for all columns: ``"skip"``, ``"error"``, ``"mean"`` or
             ``"indicator"``, as in `dbselect.gram`, but with an indicator for every column,
-            so that the columns of a record do not depend on the data; a row without a
-            text is always left out
-        max_levels : most levels of a text that have a column each; the others become one,
-            ``<name>.other``; default: more than 1,000 are an error
+            so that the columns of a record do not depend on the data; rows with a missing
+            text are always skipped
+        max_levels : largest number of levels with a column each; the others become one,
+            ``<name>.other``; default: more than 1,000 levels are an error
 
         Notes
         -----
-        Polars gathers the input of a plugin in memory. For tables that do not fit
-        use ``lf.dbselect.gram`` or `dbselect.gram`, and DuckDB for 10,000 groups or
-        more.
+        Polars gathers the input of a plugin in memory. For larger tables
+        use ``lf.dbselect.gram`` or `dbselect.gram`; for 10,000 groups or more use
+        DuckDB.
 
         Examples
         --------
@@ -245,24 +245,24 @@ class ExprNamespace(Searching):
         if max_levels is not None:
             check_max_levels(max_levels)
         weights = [] if weight is None else [_number(weight)]
-        told = pl.lit(f"{null_policy[0]}{max_levels or ''}")
-        return _plugin("gram", [self._expr, told, *weights], returns_scalar=True)
+        settings = pl.lit(f"{null_policy[0]}{max_levels or ''}")
+        return _plugin("gram", [self._expr, settings, *weights], returns_scalar=True)
 
     def impute_mean(self) -> pl.Expr:
-        """Return each record with the mean where values were missing, without indicators.
+        """Impute the mean for missing values in each record, and drop the indicators.
 
-        For records with columns ``<name>.missing``, as ``gram`` makes them with
-        ``null_policy="indicator"``, merged or not.
+        For records with columns ``<name>.missing``, as ``gram`` with
+        ``null_policy="indicator"`` returns them, merged or not.
         """
         return _plugin("impute", [self._expr.cast(RECORD_DTYPE)], is_elementwise=True)
 
     def fold(self, k: int, seed: int = 0) -> pl.Expr:
-        """Return the fold, 0 to k - 1, of each row, decided by its value.
+        """Return the fold, 0 to k - 1, of each row, by a hash of its value.
 
         Parameters
         ----------
         k : number of folds, >= 2
-        seed : of the hash that decides, 0 to 2^63 - 1
+        seed : of the hash, 0 to 2^63 - 1
 
         Notes
         -----
@@ -279,8 +279,8 @@ class ExprNamespace(Searching):
         """
         check_folds("k", k)
         check_seed(seed)
-        whole = [pl.lit(int(number), pl.Int64) for number in (k, seed)]
-        return _plugin("fold", [self._expr, *whole], is_elementwise=True)
+        arguments = [pl.lit(int(number), pl.Int64) for number in (k, seed)]
+        return _plugin("fold", [self._expr, *arguments], is_elementwise=True)
 
     def merge(self) -> pl.Expr:
         """Return the record of all rows of several records; NULL if there are none."""
@@ -293,27 +293,26 @@ class ExprNamespace(Searching):
         key: Key | None = None,
         **options: Any,
     ) -> pl.Expr:
-        """Return each record with the columns of a table that is looked up by a key.
+        """Extend each record by the columns of a table that is joined by a key.
 
         Parameters
         ----------
-        sums : what `dbselect.key_sums` returns of the facts of the records, or the collected
+        sums : result of `dbselect.key_sums` on the facts of the records, or the collected
             frame of ``lf.dbselect.key_sums``
         table, key, options : as in `KeySums.extend`
         """
-        known = sums if isinstance(sums, KeySums) else KeySums.from_records(sums)
+        facts = sums if isinstance(sums, KeySums) else KeySums.from_records(sums)
         LookUp(**options)
 
-        def records(grams: pl.Series) -> pl.Series:
-            found = [
-                None if one is None else Gram.from_struct(one).extend(known, table, key, **options)
-                for one in grams
+        def extend_all(grams: pl.Series) -> pl.Series:
+            extended = [
+                None if r is None else Gram.from_struct(r).extend(facts, table, key, **options)
+                for r in grams
             ]
-            return pl.Series(
-                [None if one is None else one.to_struct() for one in found], dtype=RECORD_DTYPE
-            )
+            records = [None if gram is None else gram.to_struct() for gram in extended]
+            return pl.Series(records, dtype=RECORD_DTYPE)
 
-        return self._expr.map_batches(records, return_dtype=RECORD_DTYPE, is_elementwise=True)
+        return self._expr.map_batches(extend_all, return_dtype=RECORD_DTYPE, is_elementwise=True)
 
     def predict(
         self,
@@ -325,32 +324,32 @@ class ExprNamespace(Searching):
     ) -> pl.Expr:
         """Return struct(prediction, step, spent, next_group) for each row.
 
-        The prediction is that of the longest prefix of the sequence within the budget whose
-        columns are all available in the row: a NULL or NaN is not, unless the fit filled it.
+        Predicts by the longest prefix of the sequence within the budget whose columns are all
+        available in the row: not NULL or NaN, unless the fit filled missing values.
         The row is one of the raw table, as it was read for the fit: text as text, dates as
-        dates; columns that were made already are taken too.
+        dates; columns that are already encoded are accepted too.
 
         Parameters
         ----------
         row : struct of the columns
         budget : number, column or expression, in the unit of the costs; None = no limit
-        handle_unknown : how to treat a level that the fit has not seen and no column ``other``
-            takes: ``"unavailable"`` uses a prefix without its group; ``"error"`` raises;
-            ``"mean"`` adds what the levels add on average over the rows of the fit
+        handle_unknown : how to treat a level that was not in the fit, without a column ``other``:
+            ``"unavailable"`` uses a prefix without its group; ``"error"`` raises;
+            ``"mean"`` adds the mean effect of the levels over the rows of the fit
         missing_columns : how to treat a column that the struct lacks, if a prefix within the
             budget reads it: ``"error"`` raises, ``"unavailable"`` uses a prefix without it
 
         Raises
         ------
-        ArgumentError : another `handle_unknown` or `missing_columns`
-        ComputeError : of Polars, once rows are read: text where the fit has read a number, a
-            column that the struct lacks, a level not seen, or ``"mean"`` of a sequence that was
+        ArgumentError : unknown `handle_unknown` or `missing_columns`
+        ComputeError : of Polars, when rows are read: text instead of a number, a
+            column that the struct lacks, an unknown level, or ``"mean"`` for a sequence that was
             stored without the shares of its levels
         """
         check_unknown(handle_unknown)
         check_missing_columns(missing_columns)
-        told = [pl.lit(handle_unknown), pl.lit(missing_columns)]
-        arguments = [_sequence(self._expr), row, _number(budget), *told]
+        policies = [pl.lit(handle_unknown), pl.lit(missing_columns)]
+        arguments = [_sequence(self._expr), row, _number(budget), *policies]
         return _plugin("predict", arguments, is_elementwise=True)
 
     def predict_available(
@@ -368,19 +367,19 @@ class ExprNamespace(Searching):
         ridge: float = 0.0,
         scale: bool = True,
     ) -> pl.Expr:
-        """Return a struct for each row: its prediction from all groups that it has.
+        """Predict each row from all groups that it has; return a struct.
 
         The fields are the columns of `AnytimePredictor.predict`, with lower and upper, which
-        are null without `level`; null where a record cannot be used.
+        are null without `level`; null for an unusable record.
 
         Parameters
         ----------
         target : column to predict
         row : struct of the columns
         groups, costs : as in Python
-        budget : what may still be bought: number, column or expression; None = no limit
-        level, handle_unknown, missing_columns : as of `AnytimePredictor.predict`
-        intercept, ridge, scale : as of `dbselect.Problem`
+        budget : limit on further purchases: number, column or expression; None = no limit
+        level, handle_unknown, missing_columns : as in `AnytimePredictor.predict`
+        intercept, ridge, scale : as in `dbselect.Problem`
 
         Raises
         ------
@@ -392,28 +391,28 @@ class ExprNamespace(Searching):
         fields: Any = {"intercept": intercept, "ridge": ridge, "scale": scale}
         require_single_target(target)
         problem = Problem(None, target, groups, costs, **fields)
-        prices = None if costs is None else costs_by_name(costs, list(groups or ()))
-        told = {"target": target, "groups": groups, "costs": prices, **problem.changed()}
-        told |= {
+        by_name = None if costs is None else costs_by_name(costs, list(groups or ()))
+        options = {"target": target, "groups": groups, "costs": by_name, **problem.changed()}
+        options |= {
             "level": level, "handle_unknown": handle_unknown, "missing_columns": missing_columns,
         }  # fmt: skip
-        return available_expr(self._expr.cast(RECORD_DTYPE), row, _number(budget), told)
+        return available_expr(self._expr.cast(RECORD_DTYPE), row, _number(budget), options)
 
     def a_optimal(
         self, k: int, *, beta2: float = 1.0, sigma2: float = 1.0, scale_rows: bool = False
     ) -> pl.Expr:
-        """Return the place 1, 2, ..., k of each row in an A-optimal design, null for others.
+        """Return the rank 1, 2, ..., k of each row in an A-optimal design, null for the others.
 
         Parameters
         ----------
         k, beta2, sigma2, scale_rows : as in `dbselect.a_optimal`; if there are fewer than k
-            candidates, all have a place
+            candidates, all have a rank
 
         Notes
         -----
         A struct of numbers; a row with a null or NaN is no candidate. Works in ``select``,
-        ``over`` and ``group_by().agg``. Polars gathers all rows of a group in memory, which
-        takes up to 50 bytes a value. For more use `dbselect.a_optimal`.
+        ``over`` and ``group_by().agg``. Polars gathers all rows of a group in memory, up to
+        50 bytes per value. For larger groups use `dbselect.a_optimal`.
 
         Examples
         --------
@@ -425,12 +424,12 @@ class ExprNamespace(Searching):
         options = {"beta2": beta2, "sigma2": sigma2, "scale_rows": scale_rows}
         COUNT.check("k", k)
         checked_options(DesignOptions, "a_optimal", options)
-        given = [pl.lit(k, pl.Int64), *(pl.lit(float(one)) for one in options.values())]
-        return _plugin("a_optimal", [self._expr, *given])
+        arguments = [pl.lit(k, pl.Int64), *(pl.lit(float(value)) for value in options.values())]
+        return _plugin("a_optimal", [self._expr, *arguments])
 
 
 def _record(gram: Gram) -> pl.DataFrame:
-    """Return a frame of the record, NULL if there were no rows."""
+    """Return a frame with the record, NULL if there were no rows."""
     record = gram.to_struct() if gram.rows or gram.skipped else None
     return pl.DataFrame({"gram": [record]}, schema={"gram": RECORD_DTYPE})
 
@@ -444,14 +443,14 @@ def _number(value: str | pl.Expr | float | None) -> pl.Expr:
 
 
 def _sequence(expr: pl.Expr) -> pl.Expr:
-    """Return sequences; a literal of one row as a scalar, which is not copied to each row."""
+    """Cast to sequences; a literal of one row becomes a scalar, so that rows share it."""
     sequences = expr.cast(SEQUENCE_DTYPE)
     if not expr.meta.is_literal(allow_aliasing=True):
         return sequences
-    found = pl.select(sequences).to_series()
-    if len(found) != 1:
+    series = pl.select(sequences).to_series()
+    if len(series) != 1:
         return sequences
-    return pl.lit(found.to_list()[0], dtype=SEQUENCE_DTYPE).alias(found.name)
+    return pl.lit(series.to_list()[0], dtype=SEQUENCE_DTYPE).alias(series.name)
 
 
 def _plugin(name: str, arguments: Sequence[pl.Expr], **flags: Any) -> pl.Expr:

@@ -1,4 +1,4 @@
-"""The SQL macros made from options: named arguments for what the extension answers."""
+"""SQL macros made from options: named arguments for the functions of the extension."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,56 +18,56 @@ _SQL_TYPES = {
     pa.bool_(): "BOOLEAN",
 }
 _GROUPS = ("groups", "costs")
-#: Words of SQL that are no name of a parameter.
+#: Reserved words of SQL -> names of their parameters.
 RESERVED = {"offset": "offset_column"}
 
 
 @dataclass(frozen=True)
 class Macro:
-    """A macro: its parameters, and the function that it calls."""
+    """An SQL macro: its parameters, and the function that it calls."""
 
     name: str
     first: tuple[str, ...]  # parameters without a default
-    placed: tuple[str, ...]  # those with a default that come next
-    named: tuple[str, ...]  # those that are passed by name, and go into one STRUCT
+    placed: tuple[str, ...]  # positional parameters with a default
+    named: tuple[str, ...]  # parameters passed by name, collected in one STRUCT
     call: str  # the function, with arguments before those of the macro
-    direct: int  # how many parameters the function takes as they are; the others go into the STRUCT
+    direct: int  # number of parameters passed directly; the others go into the STRUCT
 
     @property
     def parameters(self) -> dict[str, str]:
-        """What the function calls each parameter, by the name that it has in the macro."""
-        return {RESERVED.get(one, one): one for one in (*self.first, *self.placed, *self.named)}
+        """Name of each parameter in the macro -> its name in the function."""
+        return {RESERVED.get(name, name): name for name in (*self.first, *self.placed, *self.named)}
 
     @property
     def head(self) -> str:
-        """Its name with the parameters and their defaults."""
+        """The name of the macro with its parameters and defaults."""
         defaults = ["", " := NULL"]
         parameters = [
-            one + defaults[name not in self.first] for one, name in self.parameters.items()
+            key + defaults[name not in self.first] for key, name in self.parameters.items()
         ]
         return f"{self.name}({', '.join(parameters)})"
 
     @property
     def statement(self) -> str:
-        """The statement that makes it."""
-        each = list(self.parameters)
-        fields = [f"'{name}': {one}" for one, name in self.parameters.items()][self.direct :]
-        given = [*each[: self.direct], f"{{{', '.join(fields)}}}"]
-        return f"CREATE OR REPLACE TEMP MACRO {self.head} AS {self.call}{', '.join(given)});"
+        """The statement that creates the macro."""
+        keys = list(self.parameters)
+        fields = [f"'{name}': {key}" for key, name in self.parameters.items()][self.direct :]
+        arguments = [*keys[: self.direct], f"{{{', '.join(fields)}}}"]
+        return f"CREATE OR REPLACE TEMP MACRO {self.head} AS {self.call}{', '.join(arguments)});"
 
 
 def texts() -> dict[str, str]:
-    """Return the statement of every macro by its name; of those in ``sql/`` with their comments."""
-    found = {macro.name: macro.statement for macro in made()}
+    """Return the statement of every macro by name; those in ``sql/`` with their comments."""
+    statements = {macro.name: macro.statement for macro in made()}
     for file in resources.files("dbselect.sql").iterdir():
         if file.name.endswith(".sql"):
-            found[file.name.removesuffix(".sql")] = file.read_text()
-    return dict(sorted(found.items()))
+            statements[file.name.removesuffix(".sql")] = file.read_text()
+    return dict(sorted(statements.items()))
 
 
 def made() -> list[Macro]:
     """Return the macros that are made from options."""
-    of_rows = [one for one in options_of(ProblemOptions) if one not in ("family", "gram", "terms")]
+    of_rows = [key for key in options_of(ProblemOptions) if key not in ("family", "gram", "terms")]
     of_wide = ("weight", "scale", "ridge", "null_policy", "always", "rows", "seed")
     first = ("query_or_table", "target")
     return [
@@ -78,7 +78,7 @@ def made() -> list[Macro]:
 
 
 def sql_type(type_: pa.DataType) -> str:
-    """Return what an Arrow type is called in SQL."""
+    """Return the SQL name of an Arrow type."""
     if isinstance(type_, pa.StructType):
         fields = ", ".join(f'"{field.name}" {sql_type(field.type)}' for field in type_)
         return f"STRUCT({fields})"
@@ -90,13 +90,13 @@ def sql_type(type_: pa.DataType) -> str:
 
 
 def _of_record(name: str, method: Method) -> Macro:
-    """Return the macro of a method of a record: places first, then all options by name."""
+    """Return the macro of a method of a record: positional parameters, then options by name."""
     places = places_of(method)
-    required = [one for one in places if method.known[one].default is REQUIRED]
+    required = [place for place in places if method.known[place].default is REQUIRED]
     first = ("record", "target", *required)
-    placed = (*(one for one in places if one not in required), "options")
+    placed = (*(place for place in places if place not in required), "options")
     groups = () if "columns" in places else _GROUPS
-    options = (one for one in method.in_engines if one not in places)
+    options = (key for key in method.in_engines if key not in places)
     named = (*groups, *options, *method.fields_in_engines)
     return Macro(name, first, placed, named, f"system.main.{name}(", len(first) + len(placed))
 
@@ -104,9 +104,9 @@ def _of_record(name: str, method: Method) -> Macro:
 def _of_table(
     name: str, first: tuple[str, ...], fields: Iterable[str], without: tuple[str, ...]
 ) -> Macro:
-    """Return a macro of `anytime_sequence` of a table that is read again and again."""
-    left_out = ("callback", "resume", *options_of(LedOptions), *without)
-    own = (one for one in options_of(AnytimeOptions) if one not in left_out)
+    """Return a macro of `anytime_sequence` for a table that is read in passes."""
+    excluded = ("callback", "resume", *options_of(LedOptions), *without)
+    options = (key for key in options_of(AnytimeOptions) if key not in excluded)
     function = name.replace("anytime", "dbselect")
     call = f"{function}(getvariable('dbselect_connection'), current_setting('search_path'), "
-    return Macro(name, first, ("options",), (*_GROUPS, *own, *fields), call, len(first))
+    return Macro(name, first, ("options",), (*_GROUPS, *options, *fields), call, len(first))

@@ -1,4 +1,4 @@
-"""The name ``dbselect`` of frames and expressions; `doors.frames` is loaded at its use."""
+"""Register the Polars namespaces ``dbselect``; `doors.frames` is loaded on first use."""
 
 from functools import partial
 from typing import Any
@@ -7,7 +7,7 @@ import polars as pl
 
 from dbselect._lazy import load
 
-#: What has the name in Polars -> its methods.
+#: Kind of Polars object -> class of its methods.
 _OWNERS = {
     "lazyframe": "LazyFrameNamespace", "dataframe": "FrameNamespace", "expr": "ExprNamespace",
 }  # fmt: skip

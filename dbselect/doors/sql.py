@@ -1,4 +1,4 @@
-"""The door to DuckDB: native aggregates, selection as functions, and macros of named arguments."""
+"""DuckDB: native aggregates, functions for selection, and macros with named arguments."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,10 +27,10 @@ from dbselect.results.store import write_sequences
 from dbselect.sources.joins.key_sums import KeySums
 from dbselect.spec.options import AnytimeOptions
 
-#: What a table is asked about its data.
+#: Arguments that are fields of the problem.
 _FIELDS = ("groups", "costs", *PROBLEM_FIELDS)
 
-#: The registered connections; a function that kept one would keep its database open.
+#: The registered connections, weakly: a reference in a function would keep the database open.
 _CONNECTIONS: WeakValueDictionary[int, duckdb.DuckDBPyConnection] = WeakValueDictionary()
 _NUMBERS = count(1)
 
@@ -40,14 +40,14 @@ def connect(
     read_only: bool = False,
     config: Mapping[str, Any] | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """Open a DuckDB database that takes the extension, with all functions registered.
+    """Open a DuckDB database with the extension loaded and all functions registered.
 
     Parameters
     ----------
     database : path of the database, or ``":memory:"``
     read_only : whether to open it for reading only
-    config : DuckDB settings, such as ``{"threads": 4}``. A new file is one that the oldest DuckDB
-        with the extension reads, 1.3, unless ``storage_compatibility_version`` is given
+    config : DuckDB settings, such as ``{"threads": 4}``. A new file has the storage version of
+        DuckDB 1.3, the oldest with the extension, unless ``storage_compatibility_version`` is set
 
     Returns
     -------
@@ -55,7 +55,7 @@ def connect(
 
     Raises
     ------
-    EngineError : the database is open already with other settings
+    EngineError : the database is already open with other settings
 
     Examples
     --------
@@ -81,11 +81,11 @@ def connect(
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
-    """Add the SQL functions to a connection; a second call is harmless.
+    """Register the SQL functions on a connection; a second call has no effect.
 
-    The aggregates and functions hold for the whole database. The macros that give
-    them named arguments are temporary objects of this connection, so nothing is
-    written to the database; a cursor that uses them is registered, too.
+    The aggregates and functions are registered for the whole database. The macros with
+    named arguments are temporary objects of this connection, so nothing is
+    written to the database; register a cursor, too, to use them on it.
 
     Parameters
     ----------
@@ -108,15 +108,15 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     rows = connection.execute(
         f"SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_name IN ({names})"
     ).fetchall()
-    known = {name for (name,) in rows}
-    if "gram_merge" not in known:
+    registered = {name for (name,) in rows}
+    if "gram_merge" not in registered:
         _load(connection)
     as_arrow: Any = {"type": "arrow", "null_handling": "special"}
     for name, (function, returns) in _FUNCTIONS.items():
-        if name not in known:
-            reads = name in _READING
+        if name not in registered:
+            reads_tables = name in _READING
             connection.create_function(
-                name, function, None, returns, side_effects=reads, **as_arrow
+                name, function, None, returns, side_effects=reads_tables, **as_arrow
             )
     connection.execute(f"SET VARIABLE dbselect_connection = {_number_of(connection)}")
     for text in macros.texts().values():
@@ -141,41 +141,41 @@ def _load(connection: duckdb.DuckDBPyConnection) -> None:
         ) from None
 
 
-def _spread(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was given by name, and in a STRUCT as the native functions take it."""
-    named = dict(given)
-    options = named.pop("options", {})
-    for name, value in given.items():
-        # In the place of a list of columns it is the options.
+def _merged_options(method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge arguments given by name with those in a STRUCT of options."""
+    by_name = dict(arguments)
+    options = by_name.pop("options", {})
+    for name, value in arguments.items():
+        # A STRUCT in place of the list of columns is the options.
         if name in ("columns", "tested") and isinstance(value, dict):
-            options = named.pop(name)
+            options = by_name.pop(name)
     if not isinstance(options, dict):
         raise ArgumentError(f"options is {shown(options)}; it must be a STRUCT of options by name")
-    # Names of a STRUCT have no case.
+    # Field names of a STRUCT are case-insensitive.
     options = {name.lower(): value for name, value in options.items() if value is not None}
-    for name in named:
+    for name in by_name:
         if name in options:
             raise ArgumentError(f"{method} is given {name} twice")
-    return named | options
+    return by_name | options
 
 
 def _glm_sequences(*chunks: pa.ChunkedArray) -> pa.StructArray:
-    """Answer `dbselect_sequence_glm(connection, path, table, target, family, options)`."""
-    found = _of_tables(
+    """Implement `dbselect_sequence_glm(connection, path, table, target, family, options)`."""
+    records = _of_tables(
         "anytime_sequence_glm", chunks,
-        lambda problem, given: to_scalar(sequence_in_passes(problem, **given).to_struct()),
+        lambda problem, options: to_scalar(sequence_in_passes(problem, **options).to_struct()),
         lambda family: {"family": family},
     )  # fmt: skip
-    return pa.array(found, GLM_TYPE)
+    return pa.array(records, GLM_TYPE)
 
 
 def _wide_sequences(*chunks: pa.ChunkedArray) -> pa.ListArray:
-    """Answer `dbselect_sequence_wide(connection, path, table, target, options)`."""
-    found = _of_tables(
+    """Implement `dbselect_sequence_wide(connection, path, table, target, options)`."""
+    sequences = _of_tables(
         "anytime_sequence_wide", chunks,
-        lambda problem, given: problem.anytime_sequence(**given), lambda: {"gram": "lazy"},
+        lambda problem, options: problem.anytime_sequence(**options), lambda: {"gram": "lazy"},
     )  # fmt: skip
-    return write_sequences(found)
+    return write_sequences(sequences)
 
 
 def _of_tables(
@@ -184,27 +184,27 @@ def _of_tables(
     answer: Callable[[Problem, dict[str, Any]], Any],
     fields: Callable[..., dict[str, Any]],
 ) -> list[Any]:
-    """Return an answer for each row, found once for rows alike; None without a table."""
-    *given, options = map(_flat, chunks)
-    found: list[Any] = []
-    for start, end in _runs(*given, *options.flatten()):
-        number, path, table, target, *others = (column[start].as_py() for column in given)
-        one = None
+    """Return one answer per row, computed once for equal rows; None without a table."""
+    *columns, options_column = map(_combined, chunks)
+    answers: list[Any] = []
+    for start, end in _runs(*columns, *options_column.flatten()):
+        number, path, table, target, *rest = (column[start].as_py() for column in columns)
+        result = None
         if table is not None:
-            asked = _spread(method, _given(options[start])) | fields(*others)
-            own = {name: value for name, value in asked.items() if name not in _FIELDS}
-            # What no table could make right is refused before one is read.
-            check_options(AnytimeOptions, "anytime_sequence", own)
-            asked_of = {name: value for name, value in asked.items() if name in _FIELDS}
-            problem = Problem(None, target, **asked_of)
+            arguments = _merged_options(method, _options_of(options_column[start])) | fields(*rest)
+            options = {name: value for name, value in arguments.items() if name not in _FIELDS}
+            # Refuse invalid options before reading a table.
+            check_options(AnytimeOptions, "anytime_sequence", options)
+            problem_fields = {name: value for name, value in arguments.items() if name in _FIELDS}
+            problem = Problem(None, target, **problem_fields)
             with _reading(number, path, table) as relation:
-                one = answer(problem.on(relation), own)
-        found += [one] * (end - start)
-    return found
+                result = answer(problem.on(relation), options)
+        answers += [result] * (end - start)
+    return answers
 
 
 def _number_of(connection: duckdb.DuckDBPyConnection) -> int:
-    """Return a number by which functions find a connection for as long as it lives."""
+    """Return a number by which functions find a connection while it exists."""
     number = next(_NUMBERS)
     _CONNECTIONS[number] = connection
     return number
@@ -212,7 +212,7 @@ def _number_of(connection: duckdb.DuckDBPyConnection) -> int:
 
 @contextmanager
 def _reading(number: int | None, path: str, source: str) -> Iterator[duckdb.DuckDBPyRelation]:
-    """Open what a connection has committed, on a cursor with a search path, while a query runs."""
+    """Open a committed table or query on a cursor with the search path of the calling query."""
     connection = None if number is None else _CONNECTIONS.get(number)
     if connection is None:
         raise EngineError(
@@ -220,10 +220,10 @@ def _reading(number: int | None, path: str, source: str) -> Iterator[duckdb.Duck
             "while queries run"
         )
     with connection.cursor() as cursor:
-        # Names are those of the database, not of variables that happen to be in Python.
+        # Names must be those of the database, not of Python variables.
         cursor.execute("SET python_enable_replacements = false")
         cursor.execute("SET search_path = ?", [path])
-        # The query that calls may show one.
+        # The calling query may show its own progress bar.
         cursor.execute("SET enable_progress_bar = false")
         cursor.execute("BEGIN TRANSACTION READ ONLY")
         query = _query(cursor, source)
@@ -249,7 +249,7 @@ def _query(cursor: duckdb.DuckDBPyConnection, source: str) -> str:
             statements = cursor.extract_statements(text)
         except duckdb.ParserException:
             continue
-        if [one.type for one in statements] == [duckdb.StatementType.SELECT]:
+        if [statement.type for statement in statements] == [duckdb.StatementType.SELECT]:
             return text
         break
     raise SourceError(
@@ -258,9 +258,9 @@ def _query(cursor: duckdb.DuckDBPyConnection, source: str) -> str:
 
 
 def _runs(*arguments: pa.Array) -> list[tuple[int, int]]:
-    """Return where rows of the same arguments begin and end, one run after the other."""
+    """Return the start and end of each run of rows with equal arguments."""
     rows = len(arguments[0])
-    # DuckDB fills a column with what is usually one constant.
+    # DuckDB passes constants as full columns.
     varied = [column for column in arguments if not column[1:].equals(column[:-1])]
     starts = [
         row for row in range(rows)
@@ -269,35 +269,35 @@ def _runs(*arguments: pa.Array) -> list[tuple[int, int]]:
     return list(pairwise([*starts, rows]))
 
 
-def _given(options: pa.StructScalar) -> dict[str, Any]:
+def _options_of(options: pa.StructScalar) -> dict[str, Any]:
     """Return the options of a row; NULL means the default."""
     values = {name: _python_value(value) for name, value in options.as_py().items()}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _extended(*arguments: pa.ChunkedArray) -> pa.StructArray:
-    """Answer `dbselect_extend(record, sums, table, options)`; sums and table are lists."""
-    records, sums, tables, options = (_flat(argument) for argument in arguments)
-    found = [
-        _with_table(records[row], sums[row], tables[row], _given(options[row]))
+    """Implement `dbselect_extend(record, sums, table, options)`; sums and table are lists."""
+    records, sums, tables, options = (_combined(argument) for argument in arguments)
+    extended = [
+        _with_table(records[row], sums[row], tables[row], _options_of(options[row]))
         for row in range(len(records))
     ]
-    return pa.array(found, PLAIN_RECORD)
+    return pa.array(extended, PLAIN_RECORD)
 
 
 def _with_table(
-    record: pa.StructScalar, sums: pa.ListScalar, rows: pa.ListScalar, given: Mapping[str, Any]
+    record: pa.StructScalar, sums: pa.ListScalar, rows: pa.ListScalar, options: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return a record with the columns of a table, whose rows are a list; None if one is NULL."""
+    """Extend a record by a table, given as a list of rows; None if an argument is NULL."""
     if not (record.is_valid and sums.is_valid and rows.is_valid):
         return None
-    keyed = sums.type.value_type
+    type_ = sums.type.value_type
     if not (
-        pa.types.is_struct(keyed)
-        and keyed.names == ["key", "gram"]
-        and pa.types.is_struct(keyed.field("key").type)
+        pa.types.is_struct(type_)
+        and type_.names == ["key", "gram"]
+        and pa.types.is_struct(type_.field("key").type)
     ):
-        raise ArgumentError(f"sums is a list of {keyed}; it must be key_sums({{'k': k}}, gram)")
+        raise ArgumentError(f"sums is a list of {type_}; it must be key_sums({{'k': k}}, gram)")
     if not pa.types.is_struct(rows.type.value_type):
         raise ArgumentError(
             f"table is a list of {rows.type.value_type}; it must list rows: (SELECT list(t) FROM t)"
@@ -305,9 +305,9 @@ def _with_table(
     parts = sums.values.flatten()
     keys = pl.DataFrame(pa.Table.from_struct_array(parts[0]))
     table = keys.with_columns(pl.Series("gram", pl.from_arrow(parts[1])))
-    found = pa.Table.from_struct_array(rows.values)
+    joined = pa.Table.from_struct_array(rows.values)
     gram = Gram.from_struct(record)
-    return gram.extend(KeySums.from_records(table), found, **given).to_struct()
+    return gram.extend(KeySums.from_records(table), joined, **options).to_struct()
 
 
 def _python_value(value: Any) -> Any:
@@ -320,18 +320,18 @@ def _python_value(value: Any) -> Any:
     return value
 
 
-def _flat(column: pa.ChunkedArray) -> pa.Array:
+def _combined(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _plain(type_: pa.DataType) -> pa.DataType:
-    """Return a type with the lists and texts of DuckDB."""
+    """Replace large lists and texts in a type by the types of DuckDB."""
     if pa.types.is_large_list(type_):
         return pa.list_(_plain(type_.value_type))
     return pa.string() if pa.types.is_large_string(type_) else type_
 
 
-#: The record as DuckDB has it.
+#: Type of a record in DuckDB.
 PLAIN_RECORD = pa.struct([(field.name, _plain(field.type)) for field in RECORD_TYPE])
 
 
@@ -340,5 +340,5 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "dbselect_sequence_wide": (_wide_sequences, sql_type(pa.list_(STEP_TYPE))),
     "dbselect_extend": (_extended, sql_type(PLAIN_RECORD)),
 }
-#: Those that read tables: what they return is more than what they are given.
+#: Functions that read tables, so that their results depend on more than their arguments.
 _READING = {"dbselect_sequence_glm", "dbselect_sequence_wide"}

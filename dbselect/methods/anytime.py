@@ -1,4 +1,4 @@
-"""The main method: groups in the order in which they buy prediction for their cost."""
+"""The main method: order groups by gain per cost."""
 
 from collections.abc import Mapping
 from typing import Any, Unpack, cast
@@ -26,25 +26,25 @@ from dbselect.spec.spec import Spec
 
 @shows(AnytimeOptions)
 def anytime_sequence(problem: Spec, **options: Unpack[AnytimeOptions]) -> AnySequence:
-    """Order groups of columns by how much prediction each buys for its cost.
+    """Order groups of columns by their gain in prediction per cost.
 
     Each step takes the group with the largest ``criterion(g | S) / cost(g)``; the
-    objective is F(S) = 1/2 c_S' C_SS^-1 c_S, C = G + ridge I, of several responses the sum
-    over them. Of another family it is the deviance of a generalised linear model, for which
-    the table is read again and again.
+    objective is F(S) = 1/2 c_S' C_SS^-1 c_S, C = G + ridge I, for several responses the sum
+    over them. With another family it is the deviance of a generalised linear model, which
+    takes many passes over the table.
 
     Returns
     -------
-    Sequence with at most J + 1 steps; WideSequence where the Gram is lazy; JointSequence of a
-    list of responses, each of unit variance; GlmSequence of another family
+    Sequence with at most J + 1 steps; WideSequence if the Gram is lazy; JointSequence for a
+    list of responses, each of unit variance; GlmSequence for another family
 
     Raises
     ------
     ColumnError : an unknown column
-    GroupError : a group is empty, or shares columns with another where the table is read in
-        passes; a cost is missing, surplus or not > 0
+    GroupError : a group is empty, or with a family shares columns with another; a cost is
+        missing, surplus or not > 0
     ArgumentError : an option or a field of the problem is out of range
-    SourceError : a family or a lazy Gram, and a stream that can be read only once
+    SourceError : a family or a lazy Gram with a stream that can be read only once
     DataError : no usable rows, or a target that is constant, that is 0 where it is missing,
         or that the family does not allow
 
@@ -52,7 +52,7 @@ def anytime_sequence(problem: Spec, **options: Unpack[AnytimeOptions]) -> AnySeq
     -----
     ConditionWarning : the selected columns are so nearly dependent that their
         coefficients keep fewer than six digits
-    SeparationWarning : of a family, from some step on the columns determine the target of some
+    SeparationWarning : with a family, from some step on the columns determine the target of some
         rows
     SkippedRowsWarning : more than a tenth of the rows of the table is left out
     WideWarning : the table has so many columns that its Gram is lazy
@@ -60,18 +60,18 @@ def anytime_sequence(problem: Spec, **options: Unpack[AnytimeOptions]) -> AnySeq
     Notes
     -----
     O(D^3) for a full sequence over D columns, for every rule; about 40 D^2 bytes. Further
-    responses add O(D^2) each, and J D doubles for the coefficients of their models. Groups of
-    one Gram may share columns: what is held explains its part, so that a group gains by its
-    other columns only, and costs what it costs. Where no group may double the cost, rule
+    responses add O(D^2) each, and J D doubles for the coefficients of their models. On a
+    Gram groups may share columns: a group gains only by the columns that the model does not
+    have yet, but you pay its whole cost. If no group fits the doubling limit, rule
     ``doubling`` takes the cheapest and ``doubling_capable`` of the result is False.
 
     A family reads the table once for the start (as in `fit`), then once for each Newton step
-    of a refit but the last, mostly two or three a step: a pass at the coefficients of the
-    groups held gives the gradient and the information of all columns. Rule ``fr`` refits with
-    all groups within the budget in the same passes, gives up those that can no longer gain
-    most for their cost, and makes one more pass a step; a pass computes up to J Grams of the
-    groups held and one more, and takes J D^2 doubles. Steps begin at the coefficients of the
-    step before, and end at a looser tolerance than a fit.
+    of a refit but the last, mostly two or three passes per step: a pass at the current
+    coefficients gives the gradient and the information of all columns. Rule ``fr`` refits with
+    all groups within the budget in the same passes, drops those that can no longer have the
+    largest gain per cost, and makes one more pass per step; a pass computes up to J Grams of the
+    selected groups and one more, and takes J D^2 doubles. Steps start at the coefficients of the
+    previous step, and stop at a looser tolerance than a fit.
 
     Ctrl-C returns the sequence so far.
 
@@ -91,63 +91,63 @@ def anytime_sequence(problem: Spec, **options: Unpack[AnytimeOptions]) -> AnySeq
     {'a': 2.0}
     """
     of_objective = is_objective(problem.source)
-    asks_lazy = options.get("resume") is not None or options.get("screen") is not None
-    if asks_lazy and not of_objective:
+    needs_lazy = options.get("resume") is not None or options.get("screen") is not None
+    if needs_lazy and not of_objective:
         problem = problem if problem.gram == "full" else problem.replace(gram="lazy")
-    known, call = asked(problem, "anytime_sequence", AnytimeOptions, options)
+    checked, call = asked(problem, "anytime_sequence", AnytimeOptions, options)
     if not (problem.is_linear or of_objective):
-        return _walked(_passes(problem, call, known), known)
-    _check(problem, known, passes=False)
+        return _walked(_passes(problem, call, checked), checked)
+    _check(problem, checked, passes=False)
     search = open_search(
-        problem, call, known, lazy=True, several=True, sharing=True, adds_only=True
+        problem, call, checked, lazy=True, several=True, sharing=True, adds_only=True
     )
-    check_first(search.groups, search.first, known["budget"], known["max_groups"])
+    check_first(search.groups, search.first, checked["budget"], checked["max_groups"])
     if isinstance(search, LazySearch):
-        if known["resume"] is not None:
-            search = resumed(search, known["resume"], known["budget"], known["max_groups"])
-        if known["screen"] is not None:
-            search = screened(search, known["screen"])
-    return _walked(search, known)
+        if checked["resume"] is not None:
+            search = resumed(search, checked["resume"], checked["budget"], checked["max_groups"])
+        if checked["screen"] is not None:
+            search = screened(search, checked["screen"])
+    return _walked(search, checked)
 
 
 def sequence_in_passes(problem: Spec, **options: Unpack[AnytimeOptions]) -> GlmSequence:
-    """Return the sequence of a family by passes over the rows, of the linear model as well."""
-    known, call = asked(problem, "anytime_sequence", AnytimeOptions, options)
-    found: Any = _walked(_passes(problem, call, known), known)
-    return cast(GlmSequence, found)
+    """Compute the sequence by passes over the rows, for any family including gaussian."""
+    checked, call = asked(problem, "anytime_sequence", AnytimeOptions, options)
+    sequence: Any = _walked(_passes(problem, call, checked), checked)
+    return cast(GlmSequence, sequence)
 
 
-def _passes(problem: Spec, call: Call, known: AnytimeOptions) -> PassSearch:
-    """Return a search that reads the table again and again."""
-    _check(problem, known, passes=True)
+def _passes(problem: Spec, call: Call, options: AnytimeOptions) -> PassSearch:
+    """Open a search that reads the table in passes."""
+    _check(problem, options, passes=True)
     return pass_search(
-        problem, call, budget=known["budget"], most=known["max_groups"], tol=known["tol"],
-        max_iter=known["max_iter"],
+        problem, call, budget=options["budget"], most=options["max_groups"], tol=options["tol"],
+        max_iter=options["max_iter"],
     )  # fmt: skip
 
 
-def _walked(search: Search, known: AnytimeOptions) -> AnySequence:
-    rule, budget, most = known["rule"], known["budget"], known["max_groups"]
-    check_first(search.groups, search.first, budget, most)
-    # All groups of a table too wide are hardly ever taken.
+def _walked(search: Search, options: AnytimeOptions) -> AnySequence:
+    rule, budget, max_groups = options["rule"], options["budget"], options["max_groups"]
+    check_first(search.groups, search.first, budget, max_groups)
+    # The progress bar of a lazy Gram has no total: all groups are hardly ever taken.
     is_lazy = isinstance(search, LazySearch)
-    total = most or (len(search.first) or None if is_lazy else len(search.groups.costs))
+    total = max_groups or (len(search.first) or None if is_lazy else len(search.groups.costs))
 
-    limit = doubling(search.groups.costs, known["c_min"]) if RULES[rule].doubling else None
+    limit = doubling(search.groups.costs, options["c_min"]) if RULES[rule].doubling else None
 
     def walk(record: Record) -> Stop:
         _, stop = greedy_search(
             search.state, search.groups, search.criterion(rule, budget),
-            cost_limit=limit, budget=budget, max_groups=most,
+            cost_limit=limit, budget=budget, max_groups=max_groups,
             always=search.first, record=record,
         )  # fmt: skip
         return stop
 
-    return search.run(rule, walk, known["callback"], total=total, unit="groups")
+    return search.run(rule, walk, options["callback"], total=total, unit="groups")
 
 
-def _check(problem: Spec, known: AnytimeOptions, *, passes: bool) -> None:
-    rule, c_min, options = known["rule"], known["c_min"], cast("Mapping[str, Any]", known)
+def _check(problem: Spec, checked: AnytimeOptions, *, passes: bool) -> None:
+    rule, c_min, options = checked["rule"], checked["c_min"], cast("Mapping[str, Any]", checked)
     is_score = isinstance(problem.source, Score)
     is_linear = not passes and not is_objective(problem.source)
     if not is_linear and not is_score:
@@ -161,12 +161,12 @@ def _check(problem: Spec, known: AnytimeOptions, *, passes: bool) -> None:
         resumes = is_score and name == "resume"
         if value is not None and not resumes and (problem.gram == "full" or not is_linear):
             raise ArgumentError(f"{name} is {shown(value)}; it needs gram='lazy'")
-    why = "the linear model needs no iterations" if is_linear else "it is for tables"
+    reason = "the linear model needs no iterations" if is_linear else "it is for tables"
     for name in ("tol", "max_iter"):
         if options[name] is not None and not passes:
-            raise ArgumentError(f"{name} is {options[name]!r}; {why}")
-    if is_linear and not isinstance(known["resume"], WideSequence | None):
+            raise ArgumentError(f"{name} is {options[name]!r}; {reason}")
+    if is_linear and not isinstance(checked["resume"], WideSequence | None):
         raise ArgumentError(
-            f"resume is {shown(known['resume'])}; it must be the result of "
+            f"resume is {shown(checked['resume'])}; it must be the result of "
             "anytime_sequence(..., gram='lazy')"
         )

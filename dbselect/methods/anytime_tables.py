@@ -1,4 +1,4 @@
-"""In which order to buy tables that might be joined to facts, from sums by their keys."""
+"""Order candidate tables for a join to facts by gain per cost, from sums by key."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -39,7 +39,7 @@ from dbselect.sources.target import check_numeric
 from dbselect.spec.options import TablesOptions
 from dbselect.spec.spec import Spec
 
-#: Bytes of the values of candidates that are kept from step to step; others are read again.
+#: Bytes of candidates' values to keep between steps; the others are read again.
 MEMORY = 2**30
 
 
@@ -47,21 +47,21 @@ MEMORY = 2**30
 def anytime_tables(
     problem: Spec, candidates: Candidates, **options: Unpack[TablesOptions]
 ) -> AnytimeSequence:
-    """Order tables by how much prediction each buys for its cost, without joining any.
+    """Order tables by their gain in prediction per cost, without joining them.
 
     Each step takes the table, or the group of the facts' own columns, with the largest exact
-    gain per cost given all that is held: the order of `anytime_sequence` on the join of
-    all tables, in which every table is a group.
+    gain per cost given the model so far. The order is that of `anytime_sequence` on the join of
+    all tables, where every table is a group.
 
     Returns
     -------
     Sequence, whose models predict from facts joined with the tables, each a STRUCT of its
-    name; `unused` has the tables that were not bought
+    name; `unused` has the tables that were not selected
 
     Raises
     ------
     ArgumentError, ColumnError, GroupError, DataError : as `anytime_sequence`; as
-        `KeySums.extend`, and the error then names the candidate
+        `KeySums.extend`, with the name of the candidate
     SourceError : facts that can be read only once
 
     Warns
@@ -71,16 +71,16 @@ def anytime_tables(
 
     Notes
     -----
-    Reads the facts once for their Gram and once a key; then once for each pair of keys of
-    which tables are bought, while others by the other key are left, unless one key has all
-    fields of the other; this keeps 16 bytes for each row, or each pair if these are far
-    fewer. Reads each table within the budget once, and again in each later
-    step but for values of up to 1 GB that are kept. In a step, a table that could not win if
-    it explained all that is left is not looked at. O(K p (d + p)) a table and step: p its
-    columns, d those that the last step added, all of them in the first.
+    Reads the facts once for their Gram and once per key; then once for each pair of a key of a
+    selected table and a key of tables not yet selected, unless one key has all fields of the
+    other; this keeps 16 bytes per row, or per pair of values if these are far fewer. Reads each
+    table within the budget once, and again in each later step unless its values are among the
+    1 GB that are kept. A step skips tables that could not win even by explaining all of the
+    residual. O(K p (d + p)) per table and step: p its columns, d those that the last step added,
+    all of them in the first step.
 
-    Ends where no table gains more than `epsilon`, nor more than rounding. An interrupt
-    (Ctrl-C) ends the search with the tables bought so far.
+    Stops when no table gains at least `epsilon` and more than rounding. An interrupt
+    (Ctrl-C) stops the search with the tables selected so far.
 
     Examples
     --------
@@ -94,11 +94,11 @@ def anytime_tables(
     >>> seq.steps["group"].to_list(), seq.steps["r2"].round(3).to_list()
     ([None, 'days', 'shops'], [0.0, 0.563, 0.977])
     """
-    known, call = asked(problem, "anytime_tables", TablesOptions, options)
-    named = candidates_of(candidates)
-    both = [name for name in problem.groups or () if name in named]
-    if both:
-        raise GroupError(f"'{both[0]}' is a candidate and a group of the facts; rename one")
+    checked, call = asked(problem, "anytime_tables", TablesOptions, options)
+    by_name = candidates_of(candidates)
+    clashes = [name for name in problem.groups or () if name in by_name]
+    if clashes:
+        raise GroupError(f"'{clashes[0]}' is a candidate and a group of the facts; rename one")
     if problem.costs is not None and not problem.groups:
         raise GroupError(
             "costs are those of the groups of the facts, and there are none; give the cost of a "
@@ -106,29 +106,29 @@ def anytime_tables(
         )
     table = open_table(problem.source, None)
     check_numeric(table, problem.targets)
-    own = [problem.targets[0], *(referenced_columns(problem) or ())]
-    there = Facts(table, list(dict.fromkeys(own)), problem.weight)
-    offered = [candidate_of(name, one, there, known["unmatched"]) for name, one in named.items()]
-    search = _Search(there, problem, call, offered, known)
+    columns = [problem.targets[0], *(referenced_columns(problem) or ())]
+    facts = Facts(table, list(dict.fromkeys(columns)), problem.weight)
+    offers = [candidate_of(n, one, facts, checked["unmatched"]) for n, one in by_name.items()]
+    search = _Search(facts, problem, call, offers, checked)
     search.skip_incomplete()
     stop = search.run()
     return search.sequence(stop)
 
 
 class _Search:
-    """The tables bought so far, and what every other one, an offer, would gain."""
+    """The tables bought so far, and the gains of the others, the offers."""
 
     def __init__(
         self,
         facts: Facts,
         problem: Spec,
         call: Call,
-        offered: Sequence[CandidateTable],
+        offers: Sequence[CandidateTable],
         options: TablesOptions,
     ) -> None:
         self._facts, self._problem, self._call, self._options = facts, problem, call, options
         self._target = problem.targets[0]
-        self._offers = {offer.name: offer for offer in offered}
+        self._offers = {offer.name: offer for offer in offers}
         features = [name for name in facts.own.columns if name != self._target]
         if problem.groups:
             terms = facts.own.terms
@@ -137,14 +137,13 @@ class _Search:
             self._own = Groups({}, np.zeros(0))
         self._columns = dict(self._own.columns)
         self._costs = dict(zip(self._own.names, self._own.costs.tolist(), strict=True))
-        self._costs |= {offer.name: float(offer.candidate.cost) for offer in offered}
+        self._costs |= {offer.name: float(offer.candidate.cost) for offer in offers}
         self._order: list[str] = []
         self._choices: list[Choice] = []
         self._forced = list(problem.always)
-        every = Groups({name: [] for name in self._costs}, np.array([*self._costs.values()]))
-        check_first(
-            every, numbers_of(self._forced, every), options["budget"], options["max_groups"]
-        )
+        groups = Groups({name: [] for name in self._costs}, np.array([*self._costs.values()]))
+        first = numbers_of(self._forced, groups)
+        check_first(groups, first, options["budget"], options["max_groups"])
 
     def skip_incomplete(self) -> None:
         if self._options["unmatched"] != "skip":
@@ -159,7 +158,7 @@ class _Search:
         self._facts.read_again()
 
     def run(self) -> Stop:
-        """Buy until nothing fits or gains enough; return why there is no more."""
+        """Buy until no table fits or gains enough; return the reason to stop."""
         reason = unusable(self._moments(self._facts.gram), self._target)
         if reason is not None:
             raise DataError(reason)
@@ -173,11 +172,11 @@ class _Search:
 
     def _step(self) -> Stop | None:
         limit, spent = self._options["max_groups"], sum(self._costs[name] for name in self._order)
-        waiting = [name for name in self._costs if name not in self._order]
+        remaining = [name for name in self._costs if name not in self._order]
         fitting = [
-            name for name in waiting if fits(spent + self._costs[name], self._options["budget"])
+            name for name in remaining if fits(spent + self._costs[name], self._options["budget"])
         ]
-        if not waiting:
+        if not remaining:
             return Stop.EXHAUSTED
         if limit is not None and len(self._order) >= limit:
             return Stop.MAX_GROUPS
@@ -193,31 +192,31 @@ class _Search:
                 return Stop.THRESHOLD
             best = first_of_the_best(scores, enough)
             name = fitting[best]
-            choice = Choice.FREE if len(fitting) == len(waiting) else Choice.LIMITED
-        self._take(name, [each for each in fitting if each != name])
+            choice = Choice.FREE if len(fitting) == len(remaining) else Choice.LIMITED
+        self._take(name, [other for other in fitting if other != name])
         self._order.append(name)
         self._choices.append(choice)
         return None
 
     def _is_enough(self, gain: float) -> bool:
-        """Whether a table that gains this may be bought, however little it costs."""
+        """Whether a gain is large enough to buy a table, whatever its cost."""
         return is_useful(gain) and gain >= self._options["epsilon"]
 
-    def _take(self, name: str, left: Sequence[str]) -> None:
-        """Hold a group; the columns of a table join those of the facts."""
+    def _take(self, name: str, fitting: Sequence[str]) -> None:
+        """Add a group to the model; add the columns of a table to those of the facts."""
         if name not in self._offers:
             return
         offer = self._offers[name]
         offer.read(self._facts, MEMORY)
         assert offer.own is not None
-        keys = {self._offers[each].key for each in left if each in self._offers} - {offer.key}
+        keys = {self._offers[other].key for other in fitting if other in self._offers} - {offer.key}
         centred = offer.values(self._facts)
         self._facts.add(offer.key, offer.own, offer.cross, centred, keys)
         self._columns[name] = offer.own.columns
         offer.centred = None
 
     def _gains(self, fitting: Sequence[str]) -> Vector:
-        """Return what each group gains; 0 of those that cannot be the best that gains enough."""
+        """Return the gain of each group; 0 for groups that cannot be the best one."""
         explained, gains = self._of_columns()
         best = max(
             (gains[name] / self._costs[name] for name in fitting
@@ -225,24 +224,24 @@ class _Search:
         )  # fmt: skip
         held = [name for group in self._order for name in self._columns[group]]
         gram = self._facts.gram.select([self._target, *held])
-        at = [self._facts.gram.columns.index(name) for name in gram.columns]
+        positions = [self._facts.gram.columns.index(name) for name in gram.columns]
         tables = [self._offers[name] for name in fitting if name in self._offers]
-        # The best of the last step first: they leave the least room for the others.
+        # Start with the best tables of the last step, so that more of the others can be skipped.
         tables.sort(key=lambda offer: -offer.score)
-        room = MEMORY - sum(one.centred.nbytes for one in tables if one.centred is not None)
+        room = MEMORY - sum(offer.centred.nbytes for offer in tables if offer.centred is not None)
         for offer in tqdm(tables, unit=" tables", delay=PROGRESS_DELAY, disable=None, leave=False):
             cost = self._costs[offer.name]
             if (1.0 - explained) / cost < best * (1.0 - TIE_SHARE):
                 continue
             room = offer.read(self._facts, room)
-            gains[offer.name] = self._gain_of(offer, gram, at)
+            gains[offer.name] = self._gain_of(offer, gram, positions)
             offer.score = gains[offer.name] / cost
             if self._is_enough(gains[offer.name]):
                 best = max(best, offer.score)
         return np.array([gains.get(name, 0.0) for name in fitting])
 
     def _of_columns(self) -> tuple[float, dict[str, float]]:
-        """Return what is explained, and what each group of columns that are there gains."""
+        """Return the explained share, and the gain of each group of columns in the facts' Gram."""
         if not self._columns:
             return 0.0, {}
         groups = Groups(self._columns, np.ones(len(self._columns)))
@@ -253,14 +252,14 @@ class _Search:
         gains = RULES["fr"].criterion(state)(state)
         return state.explained, dict(zip(names, gains.tolist(), strict=True))
 
-    def _gain_of(self, offer: CandidateTable, gram: Gram, at: Sequence[int]) -> float:
+    def _gain_of(self, offer: CandidateTable, gram: Gram, positions: Sequence[int]) -> float:
         assert offer.own is not None
-        both = side_by_side(gram, offer.own, offer.cross[at])
+        joined = side_by_side(gram, offer.own, offer.cross[positions])
         groups = {"held": gram.columns[1:], "table": offer.own.columns}
         groups = {name: columns for name, columns in groups.items() if columns}
         if "table" not in groups:
             return 0.0
-        state = self._state(both, Groups(groups, np.ones(len(groups))))
+        state = self._state(joined, Groups(groups, np.ones(len(groups))))
         if len(groups) > 1:
             state.add(0)
         return float(RULES["fr"].criterion(state)(state)[-1])
@@ -275,7 +274,7 @@ class _Search:
         return gram if self._problem.intercept else through_origin(gram)
 
     def sequence(self, stop: Stop) -> AnytimeSequence:
-        """Return the sequence of what was bought, which is searched once more on its Gram."""
+        """Build the sequence of the bought tables by one more search on their joint Gram."""
         columns = {name: self._columns[name] for name in self._costs if name in self._columns}
         if not columns:
             raise self._nothing(stop)
@@ -289,17 +288,17 @@ class _Search:
         choices = iter(self._choices)
 
         def walk(record: Record) -> Stop:
-            def chosen(step: Step) -> None:
+            def record_choice(step: Step) -> None:
                 record(replace(step, choice=next(choices)))
 
             greedy_search(
                 search.state, search.groups, search.criterion("fr"),
-                max_groups=len(self._order), always=search.first, record=chosen,
+                max_groups=len(self._order), always=search.first, record=record_choice,
             )  # fmt: skip
             return stop
 
-        found: Any = search.run("fr", walk, None)
-        return cast(AnytimeSequence, found)
+        sequence: Any = search.run("fr", walk, None)
+        return cast(AnytimeSequence, sequence)
 
     def _nothing(self, stop: Stop) -> Exception:
         if stop is Stop.BUDGET:

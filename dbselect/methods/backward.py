@@ -16,19 +16,19 @@ from dbselect.spec.spec import Spec
 
 @shows(BackwardOptions)
 def backward(problem: Spec, **options: Unpack[BackwardOptions]) -> AnySequence:
-    """Start from all groups and remove the least useful one, again and again.
+    """Start from all groups and repeatedly remove the least useful one.
 
     Returns
     -------
     Sequence whose steps add every group, in the order given, and then remove them;
-    ``at(size=k)`` is the model of k groups; after a whole elimination ``at(budget)`` is
-    the largest that the budget buys, otherwise the last
+    ``at(size=k)`` is the model of k groups; after a complete elimination ``at(budget)`` is
+    the largest model within the budget, otherwise the last
 
     Raises
     ------
     ArgumentError, ColumnError, GroupError, SourceError : as `anytime_sequence`
-    DataError : no usable rows, or a constant target; by ``"coefficient"`` columns that
-        depend linearly on others, as the levels of a category do, and no ridge
+    DataError : no usable rows, or a constant target; with ``"coefficient"`` columns that
+        depend linearly on others, as the levels of a category do, without a ridge
 
     Warns
     -----
@@ -36,9 +36,9 @@ def backward(problem: Spec, **options: Unpack[BackwardOptions]) -> AnySequence:
 
     Notes
     -----
-    O(D |S|) a step, and O(D |S|^2) at most for the state: O(D^3 J) in all. A group whose
-    columns depend on those of others loses nothing and is removed first; of several the
-    dearest, then the one named first.
+    O(D |S|) per step, and O(D |S|^2) at most for the state: O(D^3 J) in all. A group whose
+    columns depend on other groups has loss 0 and is removed first; of several the most
+    expensive, then the one named first.
 
     References
     ----------
@@ -52,21 +52,21 @@ def backward(problem: Spec, **options: Unpack[BackwardOptions]) -> AnySequence:
     >>> ds.backward(table, "y").steps.filter(action="remove")["group"].to_list()
     ['b', 'a']
     """
-    known, call = asked(problem, "backward", BackwardOptions, options)
-    search = open_search(problem, call, known)
-    check_first(search.groups, search.first, known["budget"])
-    rest = [group for group in range(len(search.groups.costs)) if group not in search.first]
+    checked, call = asked(problem, "backward", BackwardOptions, options)
+    search = open_search(problem, call, checked)
+    check_first(search.groups, search.first, checked["budget"])
+    others = [group for group in range(len(search.groups.costs)) if group not in search.first]
 
     def walk(record: Record) -> Stop:
         state = search.state
-        order = [*search.first, *rest]
+        order = [*search.first, *others]
         ask_sets(state, [order[:end] for end in range(1, len(order) + 1)])
         for group in order:
             gain = state.add(group)
             score = gain / search.groups.costs[group]
             record(Step("add", group, float(score), gain, state.value, Choice.FORCED))
-        # The loss of dependent columns is known; the coefficient of one is not.
-        names = search.dependent() if known["backward"] == "coefficient" else []
+        # Dependent columns have a well-defined loss, but no unique coefficients.
+        names = search.dependent() if checked["backward"] == "coefficient" else []
         if names and not problem.ridge:
             raise DataError(
                 f"columns {names} depend linearly on others, so that coefficients are not certain; "
@@ -74,8 +74,8 @@ def backward(problem: Spec, **options: Unpack[BackwardOptions]) -> AnySequence:
             )
         search.check_held()
         return backward_search(
-            state, search.groups, search.usefulness(known["backward"]), record,
-            budget=known["budget"], max_steps=known["max_steps"], always=search.first,
+            state, search.groups, search.usefulness(checked["backward"]), record,
+            budget=checked["budget"], max_steps=checked["max_steps"], always=search.first,
         )  # fmt: skip
 
-    return search.run("backward", walk, known["callback"])
+    return search.run("backward", walk, checked["callback"])

@@ -1,4 +1,4 @@
-"""The best groups for a budget, with proof or with the gap that the time left."""
+"""The best groups within a budget, with a proof of optimality or the remaining gap."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,18 +32,18 @@ from dbselect.spec.spec import Spec
 def best_within(
     problem: Spec, budget: float, **options: Unpack[BestWithinOptions]
 ) -> Selected[Model]:
-    """Return the model on the groups that explain most for a budget, with proof.
+    """Find the groups that explain most within a budget, with a proof of optimality.
 
-    The largest F(S) = 1/2 c_S' C_SS^-1 c_S of all S whose summed cost is at most the budget,
-    by branch and bound. A prefix ``seq.at(budget)`` of a sequence only is what the order of
-    the sequence leaves for a budget; below the first group's cost it is empty.
+    Maximises F(S) = 1/2 c_S' C_SS^-1 c_S over all S whose summed cost is at most the budget,
+    by branch and bound. A prefix ``seq.at(budget)`` is limited by the order of the sequence; if
+    the budget is below the first group's cost, it is empty.
 
-    Of a `Score`, which has no bounds, the best that greedy steps, exchanges and removals find.
+    A `Score` has no bounds: greedy steps, exchanges and removals, without proof.
 
     Returns
     -------
-    Selected, whose ``how`` says whether the set is proven to be the best; otherwise what
-    none can exceed, and the gap. Its groups are those of `always`, then in their order
+    Selected, whose ``how`` says whether the set is proven to be the best; otherwise an upper
+    bound and the gap. Its groups are those of `always`, then the others in their order
 
     Raises
     ------
@@ -58,13 +58,12 @@ def best_within(
     Notes
     -----
     Sets that explain the same up to 1e-10 of the target's variance are ties: the cheapest
-    is taken, if time is left to prove that, too, and exchanges of single groups prefer those
-    named first. The search starts from the greedy sequence within the budget and from the group
-    that is best alone, both improved by exchanges. It takes O(D^3) a node and 2^J nodes at
-    worst; some tens of 30 groups, some thousands where columns are nearly dependent. Where
-    they depend on each other, or there are more columns than rows, bounds are weak. What a
-    search finds that is stopped depends on the machine; the root of the tree, once it is
-    begun, is always finished.
+    is returned if there is time to prove it, and exchanges of single groups prefer those
+    named first. The search starts from the greedy sequence within the budget and from the best
+    single group, both improved by exchanges. It takes O(D^3) per node and 2^J nodes at
+    worst; some tens for 30 groups, some thousands if columns are nearly dependent. If columns
+    are linearly dependent, or outnumber the rows, bounds are weak. The result of a stopped
+    search depends on the machine; the root of the tree, once begun, is always finished.
 
     References
     ----------
@@ -79,23 +78,23 @@ def best_within(
     >>> costs = {"a": 5.0, "b": 1.0}
     >>> ds.anytime_sequence(table, "y", costs=costs).at(4.0).groups  # a is first
     []
-    >>> found = ds.best_within(table, "y", 4.0, costs=costs)
-    >>> found
+    >>> best = ds.best_within(table, "y", 4.0, costs=costs)
+    >>> best
     Selected(best_within: b; explained 0.0476, spent 1; proven; 4 rows)
-    >>> found.how.proven, found.how.gap
+    >>> best.how.proven, best.how.gap
     (True, 0.0)
     """
     check_budget(budget)
-    known, call = asked(problem, "best_within", BestWithinOptions, options)
+    checked, call = asked(problem, "best_within", BestWithinOptions, options)
     call = replace(call, options={"budget": budget, **call.options})
     if isinstance(problem.source, Score):
-        return _without_proof(problem, call, budget, known)
+        return _without_proof(problem, call, budget, checked)
     search = cast(GramSearch, open_search(problem, call))
     check_first(search.groups, search.first, budget)
-    begin = perf_counter()
-    with turns(None, "questions", known["callback"]) as turn:
-        chosen, (nodes, is_sure, bound, proven) = compiled_choice(search, turn)
-    if not is_sure:
+    start = perf_counter()
+    with turns(None, "questions", checked["callback"]) as turn:
+        chosen, (nodes, is_certain, bound, proven) = compiled_choice(search, turn)
+    if not is_certain:
         warn_caller(
             "columns are so nearly dependent that doubles do not tell what every set of them "
             "explains: no set is proven to be the best; leave columns out, or take the difference "
@@ -105,42 +104,43 @@ def best_within(
     state = search.state
     if chosen:
         state.add_all(chosen)
-    how = Proof(
+    proof = Proof(
         explained=state.explained,
         bound=state.explained if proven else max(bound, state.explained),
         proven=bool(proven),
         nodes=int(nodes),
-        seconds=perf_counter() - begin,
+        seconds=perf_counter() - start,
     )
-    return Selected(search.model(state), tuple(chosen), call.method, how, call=call)
+    return Selected(search.model(state), tuple(chosen), call.method, proof, call=call)
 
 
 def _without_proof(
-    problem: Spec, call: Call, budget: float, known: BestWithinOptions
+    problem: Spec, call: Call, budget: float, options: BestWithinOptions
 ) -> Selected[Any]:
-    """Return the best groups that greedy steps and exchanges find, of a score without bounds."""
-    begin = perf_counter()
+    """Search by greedy steps and exchanges, for a score without bounds."""
+    start = perf_counter()
     source: Any = problem.source
-    # The default is that of a search which asks nothing.
+    # The default time limit is for Grams, not for scores.
     own = {"time_limit": call.options.get("time_limit"), "budget": budget}
-    named: dict[str, Any] = {**known, **own, "k": source.size, "diversity": None}
+    of_choice: dict[str, Any] = {**options, **own, "k": source.size, "diversity": None}
 
     def best(objective: Any, limits: Limits) -> Run[Any]:
         def open_to(held: Sequence[int]) -> Mask:
             return limits.fitting(held, source.size)
 
-        begun = with_added(objective, limits.first)
-        prices = [np.ones(source.size), np.asarray(limits.costs)]
-        ends = [climbed(begun.copy(), open_to, limits.first, each) for each in prices]
-        return Run(max(ends, key=lambda end: end.value), [], 0)
+        state = with_added(objective, limits.first)
+        weights = [np.ones(source.size), np.asarray(limits.costs)]
+        results = [climbed(state.copy(), open_to, limits.first, divisors) for divisors in weights]
+        return Run(max(results, key=lambda result: result.value), [], 0)
 
-    found = choice_of(problem, call, named, best)
-    how, seconds = found.diagnostics, perf_counter() - begin
-    return replace(found, how=Proof(found.explained, None, False, how.queries, seconds, how.stop))
+    selected = choice_of(problem, call, of_choice, best)
+    how, seconds = selected.diagnostics, perf_counter() - start
+    proof = Proof(selected.explained, None, False, how.queries, seconds, how.stop)
+    return replace(selected, how=proof)
 
 
 def check_budget(budget: Any) -> None:
-    """Refuse what is no limit on the summed cost."""
+    """Refuse an invalid limit on the summed cost."""
     if isinstance(budget, Mapping):
         raise ArgumentError(
             f"budget is {shown(budget)}; it must be a number >= 0: groups and costs are given by "

@@ -1,4 +1,4 @@
-"""Tables that might be bought: what each is, and what is known of it so far."""
+"""Candidate tables for a join to facts, and their sums so far."""
 
 import math
 import numbers
@@ -25,13 +25,13 @@ from dbselect.sources.types import TableSource
 
 @dataclass(frozen=True)
 class Candidate:
-    """A table that might be bought.
+    """A table that may be joined to the facts.
 
     Parameters
     ----------
-    table : of any engine, with one row a key
+    table : of any engine, with one row per key
     key : field, list of fields, or mapping of the facts' names to the table's
-    cost : > 0, in the unit of all costs
+    cost : > 0, in the same unit as all costs
     columns, many, order, max_levels : as in `KeySums.extend`
 
     Examples
@@ -58,7 +58,7 @@ class Candidate:
         self.look_up("", "indicator")
 
     def look_up(self, name: str, unmatched: UnmatchedName) -> LookUp:
-        """Return how the table is looked up."""
+        """Return the look-up of the table."""
         return LookUp(
             columns=self.columns, name=name, unmatched=unmatched, many=self.many,
             order=self.order, max_levels=self.max_levels,
@@ -71,60 +71,60 @@ Candidates: TypeAlias = Mapping[str, Candidate | tuple[TableSource, Key, float]]
 
 @dataclass(eq=False)
 class CandidateTable:
-    """A candidate, and what is known of its columns so far."""
+    """A candidate, and the sums of its columns so far."""
 
     name: str
     candidate: Candidate
     table: Any
     key: Fields
     unmatched: UnmatchedName
-    # Gram of its p columns alone, over the rows of the facts; None until it is read
+    # Gram of its p columns, over the rows of the facts; None until the table is read
     own: Gram | None = None
-    # shape (d, p), comoments of the first d columns of the facts' Gram with them
+    # shape (d, p), comoments with the first d columns of the facts' Gram
     cross: Matrix = field(default_factory=lambda: np.zeros((0, 0)))
-    # shape (K, p), its values for each key less their means; None if they are not kept in memory
+    # shape (K, p), centred values for each key; None if they are not kept in memory
     centred: Matrix | None = None
-    score: float = math.inf  # gain per cost when it was looked at last
+    score: float = math.inf  # gain per cost when last computed
 
     def complete(self, facts: Facts) -> Mask:
-        """Read the table and return the keys of the facts that it has all values of."""
+        """Read the table; return a mask of the facts' keys for which it has all values."""
         with naming(self.name):
             return self._look_up(facts).complete
 
     def read(self, facts: Facts, room: int) -> int:
-        """Add the products with the facts' present columns; return what is left of `room`."""
-        known = len(self.cross)
-        if self.own is not None and known == len(facts.gram.columns):
+        """Add the products with new columns of the facts; return the bytes left of `room`."""
+        n_read = len(self.cross)
+        if self.own is not None and n_read == len(facts.gram.columns):
             return room
         is_kept, centred = self.centred is not None, self.values(facts)
-        more = facts.by(self.key).sums[:, known:].T @ centred
-        self.cross = np.vstack([self.cross.reshape(known, centred.shape[1]), more])
+        products = facts.by(self.key).sums[:, n_read:].T @ centred
+        self.cross = np.vstack([self.cross.reshape(n_read, centred.shape[1]), products])
         if is_kept or (centred.nbytes > room and self.table.again):
             return room
         self.centred = centred
         return room - centred.nbytes
 
     def values(self, facts: Facts) -> Matrix:
-        """Return the values of its columns for each key, less their means."""
+        """Return the centred values of its columns for each key."""
         if self.centred is not None:
             return self.centred
         with naming(self.name):
-            sums, found = facts.by(self.key), self._look_up(facts)
+            sums, looked_up = facts.by(self.key), self._look_up(facts)
             if self.unmatched != "indicator":
-                sums.check_complete(found, self.unmatched)
-            self.own, centred = weighed(found, sums.rows, sums.weight, facts.own)
+                sums.check_complete(looked_up, self.unmatched)
+            self.own, centred = weighed(looked_up, sums.rows, sums.weight, facts.own)
         return centred
 
     def _look_up(self, facts: Facts) -> LookedUp:
-        ours, theirs = fields_of(self.candidate.key)
-        named = dict(zip(ours, theirs, strict=True))
-        given = self.candidate.look_up(self.name, self.unmatched)
-        return facts.by(self.key).look_up(self.table, named, given)
+        fact_fields, table_fields = fields_of(self.candidate.key)
+        key_fields = dict(zip(fact_fields, table_fields, strict=True))
+        look_up = self.candidate.look_up(self.name, self.unmatched)
+        return facts.by(self.key).look_up(self.table, key_fields, look_up)
 
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Say of which candidate an error is."""
+    """Prefix errors with the name of the candidate."""
     try:
         yield
     except DbselectError as error:
@@ -140,31 +140,31 @@ def candidates_of(candidates: Any) -> dict[str, Candidate]:
     for name in candidates:
         if not isinstance(name, str) or not name:
             raise ArgumentError(f"candidates has {name!r}; names are text")
-    return {name: _candidate(name, given) for name, given in candidates.items()}
+    return {name: _candidate(name, candidate) for name, candidate in candidates.items()}
 
 
-def _candidate(name: Any, given: Any) -> Candidate:
+def _candidate(name: Any, value: Any) -> Candidate:
     with naming(name):
-        if isinstance(given, Candidate):
-            found = given
-        elif isinstance(given, tuple) and len(given) == 3:
-            found = Candidate(*given)
+        if isinstance(value, Candidate):
+            candidate = value
+        elif isinstance(value, tuple) and len(value) == 3:
+            candidate = Candidate(*value)
         else:
             raise ArgumentError(
-                f"it is a {type(given).__name__}; it must be (table, key, cost) or a Candidate"
+                f"it is a {type(value).__name__}; it must be (table, key, cost) or a Candidate"
             )
-        found.look_up(name, "indicator")
-    return found
+        candidate.look_up(name, "indicator")
+    return candidate
 
 
 def candidate_of(
     name: str, candidate: Candidate, facts: Facts, unmatched: UnmatchedName
 ) -> CandidateTable:
-    """Open a candidate; no row is read. ColumnError for a field of its key that does not fit."""
-    ours, theirs = fields_of(candidate.key)
+    """Open a candidate without reading rows; ColumnError for key fields of another type."""
+    fact_fields, table_fields = fields_of(candidate.key)
     with naming(name):
         table = open_table(candidate.table, None)
-        kinds = check_keys(ours, facts.schema, "the facts")
-        others = check_keys(theirs, dict(lazy(table).collect_schema()), "the table")
-        check_alike(ours, kinds, theirs, others)
-    return CandidateTable(name, candidate, table, tuple(sorted(ours)), unmatched)
+        fact_types = check_keys(fact_fields, facts.schema, "the facts")
+        table_types = check_keys(table_fields, dict(lazy(table).collect_schema()), "the table")
+        check_alike(fact_fields, fact_types, table_fields, table_types)
+    return CandidateTable(name, candidate, table, tuple(sorted(fact_fields)), unmatched)

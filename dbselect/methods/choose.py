@@ -1,4 +1,4 @@
-"""Choosing k candidates: the frame of DASH, exchange and the greedy baselines."""
+"""Choose k candidates: the common frame of DASH, exchange and the greedy baselines."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,14 +21,14 @@ from dbselect.search.score import OF_SCORES
 from dbselect.selection.dash import Limits, Run
 from dbselect.spec.spec import Spec
 
-#: Names, costs and numbers to take first -> the limits of a choice.
+#: Groups, and numbers of those to take first -> the limits of a choice.
 LimitsOf = Callable[[Groups, list[int]], Limits]
 
 
 def choice_of(
     problem: Spec,
     call: Call,
-    known: Any,
+    options: Any,
     run: Callable[[Any, Limits], Run[Any]],
     limits_of: LimitsOf | None = None,
     *,
@@ -36,29 +36,29 @@ def choice_of(
     lazy: bool = False,
     sharing: bool = False,
 ) -> Selected[Any]:
-    """Return what a search for k candidates chose: `in_library` of a record alone, else `run`."""
+    """Search for k candidates: by `in_library` on a Gram without diversity, else by `run`."""
     search: Search | None = None
     source = problem.source
     if is_objective(source) and not isinstance(source, GlmObjective | Score):
         check_unselected("objective", source)
-        _check_nameless(problem, known)
+        _check_nameless(problem, options)
         start: Any = source
     else:
-        search = open_search(problem, call, known, lazy=lazy, sharing=sharing)
+        search = open_search(problem, call, options, lazy=lazy, sharing=sharing)
         start = search.state
-    is_apart = not isinstance(start, Score) and any(known.get(one) is not None for one in OF_SCORES)
-    if is_apart:
-        start = set_by_set(start, known)
+    by_sets = not isinstance(start, Score) and any(options.get(n) is not None for n in OF_SCORES)
+    if by_sets:
+        start = set_by_set(start, options)
     slow = start if isinstance(start, Score) else None
-    k = known["k"]
+    k = options["k"]
     if k > start.size:
         raise ArgumentError(f"k is {k!r}; it must be a whole number from 1 to {start.size}")
     limits = (
         Limits(k)
         if search is None
-        else (limits_of or limits_within(known))(search.groups, search.first)
+        else (limits_of or limits_within(options))(search.groups, search.first)
     )
-    diversity = known["diversity"]
+    diversity = options["diversity"]
     if diversity is not None:
         _check_diversity(diversity, start)
         if isinstance(search, LazySearch):
@@ -75,10 +75,10 @@ def choice_of(
             raise
         stop = ended.stop if isinstance(ended, Ended) else Stop.INTERRUPTED
         best = slow.best_known(limits.first, limits.k, limits.budget)
-        beside = None if diversity is None else Sum(best, with_added(diversity, best.held))
-        result = Run(beside or best, [], 0, stop=stop)
+        total = None if diversity is None else Sum(best, with_added(diversity, best.held))
+        result = Run(total or best, [], 0, stop=stop)
     state = result.objective if diversity is None else result.objective.first
-    if is_apart and search is not None:
+    if by_sets and search is not None:
         state = with_added(search.state, result.objective.held)
     how = Diagnostics.of(result)
     if slow is not None:
@@ -90,25 +90,25 @@ def choice_of(
     return Selected(model, chosen, call.method, how, call=None if search is None else search.call)
 
 
-def limits_within(known: Any) -> LimitsOf:
-    """Return the limits of a choice one by one: k, a budget, and groups to take first."""
+def limits_within(options: Any) -> LimitsOf:
+    """Return the limits of a choice: k, a budget, and groups to take first."""
 
     def limits(groups: Groups, first: list[int]) -> Limits:
-        check_first(groups, first, known["budget"])
-        if len(first) > known["k"]:
-            raise ArgumentError(f"always names {len(first)} groups; k allows {known['k']}")
-        return Limits(known["k"], tuple(first), known["budget"], groups.costs)
+        check_first(groups, first, options["budget"])
+        if len(first) > options["k"]:
+            raise ArgumentError(f"always names {len(first)} groups; k allows {options['k']}")
+        return Limits(options["k"], tuple(first), options["budget"], groups.costs)
 
     return limits
 
 
-def _check_nameless(problem: Spec, known: Any) -> None:
-    """Refuse what needs groups with names, where candidates are numbers."""
-    asked = {
-        "costs": problem.costs, "always": problem.always or None, "budget": known.get("budget"),
-        "start": known.get("start") or None,
+def _check_nameless(problem: Spec, options: Any) -> None:
+    """Refuse options that need names, for an objective whose candidates are numbers."""
+    needs_names = {
+        "costs": problem.costs, "always": problem.always or None, "budget": options.get("budget"),
+        "start": options.get("start") or None,
     }  # fmt: skip
-    for name, value in asked.items():
+    for name, value in needs_names.items():
         if value is not None:
             raise ArgumentError(
                 f"{name} is {shown(value)}; it is for groups, and a "

@@ -1,4 +1,4 @@
-"""k groups: DASH in few adaptive rounds, greedily, by their own worth, or at random."""
+"""Choose k groups: by DASH, greedily, by their single gains, or at random."""
 
 import math
 from functools import partial
@@ -34,11 +34,11 @@ from dbselect.spec.spec import Spec
 
 @shows(DashOptions)
 def dash(problem: Spec, **options: Unpack[DashOptions]) -> Selected[Any]:
-    """Choose k groups in few adaptive rounds, random sets of good ones at a time.
+    """Choose k groups in few adaptive rounds, each of which adds a random set of good groups.
 
     Returns
     -------
-    Selected, with the Model on the groups, of a family a GlmModel, of
+    Selected, with the Model on the groups; with a family a GlmModel, for
     other objectives None; its `diagnostics` describe the run
 
     Raises
@@ -54,13 +54,13 @@ def dash(problem: Spec, **options: Unpack[DashOptions]) -> Selected[Any]:
 
     Notes
     -----
-    Some ``2 rounds`` adaptive rounds, never more than k unless `rounds` or `literal` are given.
-    Guesses of `opt` and `alpha` run side by side: `rounds` of the diagnostics are those of the
-    longest, `queries` those of all, equal ones once, each `samples` times O(D |S| k / rounds)
-    and all gains. On a ready Gram the exact greedy search is cheap as well; DASH
-    pays where an answer of the objective is slow and many can be asked side by side. There
-    is neither a budget nor a group to take first: the thresholds and the guarantee are those
-    of any k candidates. A seed draws the same sets in SQL, Polars and Python.
+    About ``2 rounds`` adaptive rounds, never more than k unless `rounds` or `literal` are given.
+    Guesses of `opt` and `alpha` run in parallel: in the diagnostics `rounds` is the longest
+    guess, `queries` counts the distinct queries over all guesses, each `samples` times
+    O(D |S| k / rounds) and all gains. On a Gram the exact greedy search is cheap as well; use
+    DASH if evaluations of the objective are slow and can run in parallel. There
+    is no budget: the thresholds and the guarantee hold for any k candidates. A seed draws the
+    same sets in SQL, Polars and Python.
 
     References
     ----------
@@ -75,8 +75,8 @@ def dash(problem: Spec, **options: Unpack[DashOptions]) -> Selected[Any]:
     >>> model.groups, round(model.r2, 3)
     (['a'], 0.952)
     """
-    known, call = asked(problem, "dash", DashOptions, options)
-    k, rounds = known["k"], known["rounds"]
+    checked, call = asked(problem, "dash", DashOptions, options)
+    k, rounds = checked["k"], checked["rounds"]
     if rounds is not None and rounds > k:
         raise ArgumentError(f"rounds is {rounds!r}; there are only k = {k} to choose")
 
@@ -85,12 +85,12 @@ def dash(problem: Spec, **options: Unpack[DashOptions]) -> Selected[Any]:
             raise ArgumentError(f"always names {len(first)} groups; k allows {k}")
         return Limits(k, tuple(first))
 
-    with turns(None, "rounds", known["callback"]) as turn:
+    with turns(None, "rounds", checked["callback"]) as turn:
 
         def run(start: Objective, limits: Limits) -> Run[Any]:
             ask = DashSettings(
-                k, rounds, known["samples"], known["epsilon"], known["opt"], known["alpha"],
-                problem.seed, LITERAL if known["literal"] else PRACTICE,
+                k, rounds, checked["samples"], checked["epsilon"], checked["opt"], checked["alpha"],
+                problem.seed, LITERAL if checked["literal"] else PRACTICE,
             )  # fmt: skip
             first = with_added(start, limits.first)
             return best_guess(first, ask, lambda value: turn(None, value))
@@ -103,16 +103,16 @@ def dash(problem: Spec, **options: Unpack[DashOptions]) -> Selected[Any]:
                 int(stalled), int(completed), None if math.isnan(bound) else bound,
             )  # fmt: skip
 
-        return choice_of(problem, call, known, run, limits, in_library=in_library, lazy=True)
+        return choice_of(problem, call, checked, run, limits, in_library=in_library, lazy=True)
 
 
 @shows(GreedyOptions)
 def greedy(problem: Spec, **options: Unpack[GreedyOptions]) -> Selected[Any]:
-    """Choose k groups, the largest gain each time: k adaptive rounds.
+    """Choose k groups greedily, by the largest gain each time: k adaptive rounds.
 
     Returns
     -------
-    Selected, as of `dash`
+    Selected, as `dash`
 
     Examples
     --------
@@ -122,15 +122,15 @@ def greedy(problem: Spec, **options: Unpack[GreedyOptions]) -> Selected[Any]:
     >>> ds.greedy(table, "y", k=1).groups
     ['a']
     """
-    known, call = asked(problem, "greedy", GreedyOptions, options)
-    with turns(known["k"], "rounds", known["callback"]) as turn:
+    checked, call = asked(problem, "greedy", GreedyOptions, options)
+    with turns(checked["k"], "rounds", checked["callback"]) as turn:
         run = partial(greedy_choice, report=lambda value: turn(None, value))
-        return choice_of(problem, call, known, run, lazy=True, sharing=True)
+        return choice_of(problem, call, checked, run, lazy=True, sharing=True)
 
 
 @shows(BaselineOptions)
 def top_k(problem: Spec, **options: Unpack[BaselineOptions]) -> Selected[Any]:
-    """Choose the k groups that are best alone: one adaptive round.
+    """Choose the k groups with the largest single gains: one adaptive round.
 
     Returns
     -------
@@ -144,8 +144,8 @@ def top_k(problem: Spec, **options: Unpack[BaselineOptions]) -> Selected[Any]:
     >>> ds.reference.top_k(table, "y", k=1).groups
     ['a']
     """
-    known, call = asked(problem, "top_k", BaselineOptions, options)
-    return choice_of(problem, call, known, top_k_choice, sharing=True)
+    checked, call = asked(problem, "top_k", BaselineOptions, options)
+    return choice_of(problem, call, checked, top_k_choice, sharing=True)
 
 
 @shows(BaselineOptions)
@@ -164,16 +164,16 @@ def random_k(problem: Spec, **options: Unpack[BaselineOptions]) -> Selected[Any]
     >>> len(ds.reference.random_k(table, "y", k=1).groups)
     1
     """
-    known, call = asked(problem, "random_k", BaselineOptions, options)
+    checked, call = asked(problem, "random_k", BaselineOptions, options)
     run = partial(random_choice, rng=np.random.default_rng(problem.seed))
-    return choice_of(problem, call, known, run, sharing=True)
+    return choice_of(problem, call, checked, run, sharing=True)
 
 
 @shows(CoverageOptions)
 def coverage(problem: Spec, **options: Unpack[CoverageOptions]) -> Coverage:
-    """Reward groups that cover many clusters of correlated columns.
+    """Reward groups by the clusters of correlated columns that they cover.
 
-    d(S) = weight times the share of clusters with a column of S. Clusters come from
+    d(S) = reward times the share of clusters with a column of S. Clusters come from
     average linkage of the absolute correlations, from the Gram alone.
 
     Returns
@@ -182,7 +182,7 @@ def coverage(problem: Spec, **options: Unpack[CoverageOptions]) -> Coverage:
 
     Raises
     ------
-    ArgumentError : similarity or weight out of range
+    ArgumentError : similarity or reward out of range
 
     Examples
     --------
@@ -192,8 +192,8 @@ def coverage(problem: Spec, **options: Unpack[CoverageOptions]) -> Coverage:
     >>> ds.objectives.coverage(table, "y", reward=1.0).gains().tolist()  # a and b are one cluster
     [0.5, 0.5, 0.5]
     """
-    known, call = asked(problem, "coverage", CoverageOptions, options)
+    checked, call = asked(problem, "coverage", CoverageOptions, options)
     search = gram_search(problem, call)
     return coverage_of(
-        search.linear.G, search.groups.positions, known["similarity"], known["reward"]
+        search.linear.G, search.groups.positions, checked["similarity"], checked["reward"]
     )

@@ -1,4 +1,4 @@
-"""The descent of SGHT (Xiang, Yang, Ye 2014) on a Gram or of a family, and its model."""
+"""The descent of SGHT (Xiang, Yang, Ye 2014), linear or with a family, and its model."""
 
 import math
 import numbers
@@ -48,18 +48,18 @@ from dbselect.selection.projection import project
 from dbselect.selection.ties import levelled
 from dbselect.spec.options import DescentOptions
 
-#: Share of the null deviance that a step of the intercept may explain without being taken:
-#: what is then counted errs by less than the power 3/2 of that.
+#: Stop when the next step of the intercept would lower the deviance by less than this share of
+#: the null deviance: the error of the predicted decrease is of the power 3/2 of it.
 SETTLED = 1e-9
-#: Steps of the intercept, halved ones included, before it is taken as it is.
+#: Largest number of steps of the intercept, including halved ones.
 INTERCEPT_STEPS = 50
-#: How much larger a curvature may become than at the model without columns: that of a
-#: count grows with its mean.
+#: Limit on the curvature, relative to the null model: the curvature of a count grows with its
+#: mean.
 STEEPER = 1e6
 
 
 class Deviance:
-    """The deviance of a family with P free predictors, which `refits` compute."""
+    """The deviance of a family with P free predictors, computed by `refits`."""
 
     def __init__(self, refits: InMemory, null: GlmFit) -> None:
         self._refits = refits
@@ -77,11 +77,11 @@ class Deviance:
         objective = slope.deviance - problem.weight * slope.settled + problem.penalty(point)
         gradient = slope.gradient - problem.ridge[:, None] * point.coef
         value = 0.5 * (objective / problem.null_deviance - 1.0)
-        own = -gradient.T * (self.unit / problem.scale**2)
-        return Point(x, value, lambda: own)
+        scaled = -gradient.T * (self.unit / problem.scale**2)
+        return Point(x, value, lambda: scaled)
 
     def bregman(self, u: Point, after: Point) -> float:
-        """Return the Bregman divergence: how far f at a point lies above its tangent at u."""
+        """Return the Bregman divergence: f at a point minus its tangent at u."""
         return float(after.value - u.value - np.vdot(u.gradient, after.x - u.x))
 
     def point(self, x: Vector) -> tuple[Coefficients, float]:
@@ -91,7 +91,7 @@ class Deviance:
         return Coefficients(point.intercept + slope.start, point.coef), deviance
 
     def _settled(self, coef: Matrix) -> tuple[Coefficients, Slope]:
-        """Return the point with the best intercept, and what is known there."""
+        """Return the point with the best intercept, and the slope there."""
         problem, refits = self._problem, self._refits
         intercept, step = self._intercept, np.zeros(problem.free)
         slope = refits.rows.slope(Coefficients(intercept, coef))
@@ -99,9 +99,9 @@ class Deviance:
             if slope.settled * problem.weight <= SETTLED * problem.null_deviance:
                 break
             step = slope.start if not step.any() else step
-            after = refits.rows.slope(Coefficients(intercept + step, coef))
-            if after.deviance <= slope.deviance:
-                intercept, slope, step = intercept + step, after, np.zeros(problem.free)
+            next_slope = refits.rows.slope(Coefficients(intercept + step, coef))
+            if next_slope.deviance <= slope.deviance:
+                intercept, slope, step = intercept + step, next_slope, np.zeros(problem.free)
             else:
                 step = 0.5 * step
         self._intercept = intercept
@@ -109,38 +109,38 @@ class Deviance:
 
 
 def check_start(start: Any) -> None:
-    """Refuse what no descent can start from."""
+    """Refuse an invalid start."""
     if not isinstance(start, Mapping):
         one_of(StartName).check("start", start)
 
 
-def descent_of(task: "DescentTask", limits: tuple[int, int], known: DescentOptions) -> Descent:
-    """Descend within two limits, and polish by exchanges where that is cheap."""
-    best = task.descend(limits, known)
-    if not best.is_settled:
+def descent_of(task: "DescentTask", limits: tuple[int, int], options: DescentOptions) -> Descent:
+    """Descend within two limits; warn if the descent has not converged."""
+    descent = task.descend(limits, options)
+    if not descent.is_settled:
         warn_caller(
             f"the descent within {limits} had not converged after max_iter = "
-            f"{known['max_iter']} steps; raise max_iter",
+            f"{options['max_iter']} steps; raise max_iter",
             ConvergenceWarning,
         )
-    return best
+    return descent
 
 
-def _of_record(search: GramSearch, limits: tuple[int, int], known: DescentOptions) -> Descent:
-    options = {name: one for name, one in known.items() if name in options_of(DescentOptions)}
-    if not isinstance(start := known["start"], str):
+def _of_record(search: GramSearch, limits: tuple[int, int], options: DescentOptions) -> Descent:
+    passed = {name: v for name, v in options.items() if name in options_of(DescentOptions)}
+    if not isinstance(start := options["start"], str):
         if search.is_joint:
             raise ArgumentError("start is a mapping; of several responses it must be a name")
         x = _own_start(search.groups.members, start)
-        options["start"] = {str(j): x[j] for j in np.flatnonzero(x)}
-    return compiled_descent(search, limits, options)
+        passed["start"] = {str(j): x[j] for j in np.flatnonzero(x)}
+    return compiled_descent(search, limits, passed)
 
 
 def _of_family(
-    objective: GlmObjective, deviance: Deviance, limits: tuple[int, int], known: DescentOptions
+    objective: GlmObjective, deviance: Deviance, limits: tuple[int, int], options: DescentOptions
 ) -> Descent:
-    settings = Settings(VARIANTS[known["variant"]], float(known["tol"]), int(known["max_iter"]))
-    start = known["start"]
+    start, tol, max_iter = options["start"], float(options["tol"]), int(options["max_iter"])
+    settings = Settings(VARIANTS[options["variant"]], tol, max_iter)
     sizes = [len(members) for members in objective.about.columns.values()]
     layout = Layout(None, np.cumsum([0, *sizes]))
     if isinstance(start, str):
@@ -148,17 +148,17 @@ def _of_family(
         starts = STARTS[name](deviance)
     else:
         name, starts = OWN_START, [_start_of_family(objective, deviance, start)]
-    within = [restricted(x, project(levelled(lengths(x)), layout, *limits)) for x in starts]
-    descents = [descend(deviance, layout, x, limits, settings) for x in within]
+    projected = [restricted(x, project(levelled(lengths(x)), layout, *limits)) for x in starts]
+    descents = [descend(deviance, layout, x, limits, settings) for x in projected]
     least = min(descent.objective for descent in descents)
-    # Of those that differ by rounding the first.
-    lowest = next(each for each in descents if each.objective <= least + LEAST_RISE)
-    return replace(lowest, start=name)
+    # Among descents that differ only by rounding, take the first.
+    best = next(descent for descent in descents if descent.objective <= least + LEAST_RISE)
+    return replace(best, start=name)
 
 
 @dataclass(frozen=True)
 class DescentTask:
-    """The groups of some columns, how to descend, and who makes the model of a descent."""
+    """The groups, the function that descends, and the one that builds the model."""
 
     groups: Groups
     descend: Callable[[tuple[int, int], DescentOptions], Descent]
@@ -166,8 +166,8 @@ class DescentTask:
 
 
 def task_of(search: GramSearch | RowSearch, refit: bool) -> DescentTask:
-    """Return how to descend for a search that is set up, and how its models are made."""
-    # Partial functions have no frame, which a warning would point to.
+    """Return the descent and model functions of an open search."""
+    # Partial functions have no frame of their own, so that warnings point to the caller.
     if isinstance(search, RowSearch):
         objective = search.state
         if objective.whole is not None and not refit:
@@ -189,30 +189,30 @@ def task_of(search: GramSearch | RowSearch, refit: bool) -> DescentTask:
 
 
 def _start_of_family(
-    objective: GlmObjective, deviance: Deviance, given: Mapping[str, float]
+    objective: GlmObjective, deviance: Deviance, start: Mapping[str, float]
 ) -> Vector:
-    """Return coefficients of columns as they are in the units of the descent."""
+    """Convert start coefficients of the columns to the units of the descent."""
     if objective.refits.problem.free > 1:
         raise ArgumentError("start is a mapping; with several classes it must be a name")
-    x = _own_start(objective.about.members, given)
+    x = _own_start(objective.about.members, start)
     return np.asarray(x * objective.data.spread / deviance.unit)[None]
 
 
-def _own_start(columns: Sequence[str], given: Mapping[str, float]) -> Vector:
-    """Return a start that is given by name as a vector of all columns."""
+def _own_start(columns: Sequence[str], start: Mapping[str, float]) -> Vector:
+    """Return the start, given by name, as a vector over all columns."""
     x = np.zeros(len(columns))
-    place = {column: j for j, column in enumerate(columns)}
-    for column, value in given.items():
-        if column not in place:
+    position = {column: j for j, column in enumerate(columns)}
+    for column, value in start.items():
+        if column not in position:
             raise ArgumentError(f"start has '{column}', which is in no group")
         if not (isinstance(value, numbers.Real) and math.isfinite(value)):
             raise ArgumentError(f"start of '{column}' is {value!r}; it must be a finite number")
-        x[place[column]] = value
+        x[position[column]] = value
     return x
 
 
 def groups_held(groups: Groups, columns: Iterable[str]) -> list[int]:
-    """Return the numbers of the groups with a column that is kept."""
+    """Return the numbers of the groups with a kept column."""
     kept = set(columns)
     return [i for i, members in enumerate(groups.columns.values()) if kept.intersection(members)]
 
@@ -220,12 +220,12 @@ def groups_held(groups: Groups, columns: Iterable[str]) -> list[int]:
 def _glm_model(
     objective: GlmObjective, deviance: Deviance, refit: bool, descent: Descent
 ) -> GlmModel:
-    at = np.flatnonzero(lengths(descent.x))
+    kept = np.flatnonzero(lengths(descent.x))
     groups, data, searched = objective.about, objective.data, None
-    problem = replace(objective.refits.problem, members=[at])
+    problem = replace(objective.refits.problem, members=[kept])
     null = start_fit(problem, objective.fit.point, objective.fit.model)
     if refit and objective.whole is not None:
-        (fit,), data, problem = refitted(objective.whole, groups, [[0]], [at])
+        (fit,), data, problem = refitted(objective.whole, groups, [[0]], [kept])
         searched = objective.whole.searched
         warn_of_fit(data, fit)
     elif refit:
@@ -235,36 +235,36 @@ def _glm_model(
         point, value = deviance.point(descent.x)
         explained = 1.0 - (value + problem.penalty(point)) / problem.null_deviance
         fit = replace(null, groups=[0], point=point, deviance=value, explained=explained)
-    columns = [groups.members[j] for j in at]
-    held = groups_held(groups, columns)
+    columns = [groups.members[j] for j in kept]
+    numbers = groups_held(groups, columns)
     return model_of(
-        data, problem, fit, columns, objective.call, groups=[groups.names[i] for i in held],
-        spent=float(groups.costs[held].sum()), rows_searched=searched,
+        data, problem, fit, columns, objective.call, groups=[groups.names[i] for i in numbers],
+        spent=float(groups.costs[numbers].sum()), rows_searched=searched,
     )  # fmt: skip
 
 
 def _model(search: GramSearch, refit: bool, descent: Descent) -> Model:
-    """Return the model of one response, which the library answered."""
-    if (found := descent.chosen) is None:
+    """Build the model of one response from the library's descent."""
+    if (chosen := descent.chosen) is None:
         raise TypeError("a descent of one response has a model")
     groups, members = search.groups, search.groups.members
     if refit:
-        warn_of(found.condition)
-        # Of columns that are not kept, too.
-        state = LinearState(search.linear, [np.array(list(found.coefficients), np.intp)])
+        warn_of(chosen.condition)
+        # Warn of columns that were not kept, too.
+        state = LinearState(search.linear, [np.array(list(chosen.coefficients), np.intp)])
         state.add(0)
         warn_of_dropped(state, members)
-    coefficients = {members[j]: value for j, value in found.coefficients.items()}
+    coefficients = {members[j]: value for j, value in chosen.coefficients.items()}
     is_choice = refit and 0 < len(coefficients) < len(members)
     return Model(
         target=search.target,
-        intercept=found.intercept,
+        intercept=chosen.intercept,
         coefficients=coefficients,
-        groups=[groups.names[g] for g in found.groups],
-        spent=groups.spent(found.groups),
-        explained=float(clip_share(found.explained)),
-        r2=float(clip_share(found.r2)),
-        aliased=tuple(members[j] for j in found.aliased),
+        groups=[groups.names[g] for g in chosen.groups],
+        spent=groups.spent(chosen.groups),
+        explained=float(clip_share(chosen.explained)),
+        r2=float(clip_share(chosen.r2)),
+        aliased=tuple(members[j] for j in chosen.aliased),
         rows=search.gram.rows,
         skipped=search.gram.skipped,
         terms=search.gram.terms.of(coefficients).with_shares(shares_of(search.gram)),
@@ -282,15 +282,15 @@ def _joint(search: GramSearch, refit: bool, descent: Descent) -> JointModel:
         state.add(0)
         check_held(state, members)
         x, aliased = state.coef(), tuple(members[j] for j in state.aliased)
-    held = groups_held(search.groups, [members[j] for j in at])
+    numbers = groups_held(search.groups, [members[j] for j in at])
     fit = search.fitted_rows(0 < len(at) < len(members)) if refit else None
     x = x / np.sqrt(search.linear.share)[:, None]
     responses = {}
     for k, target in enumerate(search.call.problem.targets):
-        own, kept = search.linear.response(k), x[k, at]
-        left = own.G[np.ix_(at, at)] @ kept + own.ridge[at] * kept
-        explained = float(clip_share(kept @ (2.0 * own.c[at] - left)))
-        coef = x[k] * (own.target_spread / own.spread)
-        parts = search.parts_of(target, own, coef, at, held, explained)
+        response, coef_kept = search.linear.response(k), x[k, at]
+        product = response.G[np.ix_(at, at)] @ coef_kept + response.ridge[at] * coef_kept
+        explained = float(clip_share(coef_kept @ (2.0 * response.c[at] - product)))
+        coef = x[k] * (response.target_spread / response.spread)
+        parts = search.parts_of(target, response, coef, at, numbers, explained)
         responses[target] = Model(**parts, aliased=aliased, fit=fit)
     return JointModel(responses, search.linear.share)

@@ -1,4 +1,4 @@
-"""Which rows to observe: Bayesian A-optimal designs."""
+"""Bayesian A-optimal designs: choose rows to observe."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Unpack
@@ -18,16 +18,16 @@ from dbselect.sources.rows import TableRows
 from dbselect.sources.types import TableSource
 from dbselect.spec.options import DesignOptions
 
-#: Lines of the docstring for what has no option.
+#: Lines of the docstring for the positional parameters.
 FIRST = (
     "source : as in `dbselect.gram`; each row is a candidate",
     "columns : names and globs, nested fields by the name of the field; None: every numeric "
     "column but the key. Numbers are taken as they are, not centred",
     "k : >= 1, rows to choose; no row is chosen twice",
 )
-#: Bytes a row held: the numbers and their two products, and what goes with a row.
+#: Bytes per stored row: per column a number and its two products, and per row.
 COLUMN_BYTES, ROW_BYTES = 24, 64
-#: Bytes of the numbers read at a time: they stay in the caches while a product runs.
+#: Bytes per block of numbers, which fits into the caches.
 BLOCK_BYTES = 2**22
 
 
@@ -38,12 +38,12 @@ def a_optimal(
     k: int,
     **options: Unpack[DesignOptions],
 ) -> Design:
-    """Choose k rows to observe so that a linear model's coefficients are known best.
+    """Choose k rows to observe that minimise the variance of a linear model's coefficients.
 
-    Coefficients have the prior N(0, I / beta2), and each row x is answered by x'theta plus
-    noise of variance sigma2. Maximised is Tr(Lambda^-1) - Tr(P), Lambda = beta2 I and
-    P = (Lambda + X_S' X_S / sigma2)^-1 the posterior covariance: by how much observing the
-    rows S lowers the summed variance of the coefficients.
+    Coefficients have the prior N(0, I / beta2), and the response of row x is x'theta plus
+    noise of variance sigma2. The objective is Tr(Lambda^-1) - Tr(P), Lambda = beta2 I and
+    P = (Lambda + X_S' X_S / sigma2)^-1 the posterior covariance: the decrease of the summed
+    variance of the coefficients by observing the rows S.
 
     Returns
     -------
@@ -55,15 +55,15 @@ def a_optimal(
     ColumnError : a column is unknown, named twice or not numeric
     DataError : an infinite value, or one above 1e60
     SourceError : there is no such table; more candidates than `memory_limit` holds from a
-        source that can be read once only, or that changes from one reading to the next
+        source that can be read only once, or that changes between reads
 
     Notes
     -----
-    Time O(n d^2) to read, then O(n d) a step at most: bounds leave out rows that cannot be
-    best, so that the result is that of computing every gain. Candidates above
-    `memory_limit` cost a reading whenever the bounds do not prove that the best row is among
-    those held, at most k in all; the source must give its rows in the same order each time,
-    and Parquet is read fastest. Memory is that of the candidates held and of the blocks
+    Time O(n d^2) to read, then O(n d) per step at most: bounds exclude rows that cannot be
+    best, so that the result is the same as with all gains computed. With more candidates than
+    `memory_limit` holds, the source is read again whenever the bounds do not prove that the best
+    row is in memory, at most k times; it must return its rows in the same order each time.
+    Parquet is read fastest. Memory is that of the candidates in memory and of the blocks
     being read.
 
     References
@@ -79,19 +79,19 @@ def a_optimal(
     >>> design.rows.tolist(), design.value.round(6).tolist()
     ([1, 2], [0.9, 1.7])
     """
-    known = checked_options(DesignOptions, "a_optimal", options)
+    checked = checked_options(DesignOptions, "a_optimal", options)
     COUNT.check("k", k)
-    key, method, memory_limit = known["key"], known["method"], known["memory_limit"]
-    beta2, sigma2 = known["beta2"], known["sigma2"]
-    rows = TableRows(source, columns, key, known["scale_rows"])
+    key, method, memory_limit = checked["key"], checked["method"], checked["memory_limit"]
+    beta2, sigma2 = checked["beta2"], checked["sigma2"]
+    rows = TableRows(source, columns, key, checked["scale_rows"])
     rows.tell_left_out()
     width = len(rows.names)
     capacity = max(2, int(memory_limit) // (COLUMN_BYTES * width + ROW_BYTES))
 
-    enough = False
+    has_enough = False
 
     def read() -> Iterator[Block]:
-        nonlocal enough
+        nonlocal has_enough
         count = 0
         for block in rows.blocks(max(1, BLOCK_BYTES // (8 * width))):
             count += len(block[0])
@@ -102,16 +102,16 @@ def a_optimal(
                     f"{why}; raise the limit{'' if rows.again else ' or write it to Parquet'}"
                 )
             yield block
-        if count < k and not enough:
+        if count < k and not has_enough:
             left_out = f"; {rows.skipped} rows with NULL or NaN are none" if rows.skipped else ""
             raise ArgumentError(f"k is {k}; there are {count} candidates{left_out}")
-        enough = True
+        has_enough = True
 
     with RowDesign(width, beta2, sigma2, capacity) as search:
         if method == "greedy":
             chosen, keys, gain = lazy_greedy(search, read, k)
         else:
-            chosen, keys, gain = _sampled(search, list(read()), k, known)
+            chosen, keys, gain = _sampled(search, list(read()), k, checked)
         covariance = search.covariance()
     return Design(
         columns=rows.names,
@@ -125,13 +125,13 @@ def a_optimal(
 
 
 def _sampled(
-    search: RowDesign, blocks: list[Block], k: int, known: DesignOptions
+    search: RowDesign, blocks: list[Block], k: int, options: DesignOptions
 ) -> tuple[list[int], list[Any], Vector]:
-    """Choose by DASH; gains are those of the rows one by one, in the order taken."""
+    """Choose by DASH; the gains are of single rows, in the order of selection."""
     X = np.concatenate([X for _, X, _ in blocks])
-    rows = AOptimal(X, known["beta2"], known["sigma2"])
-    held = best_guess(rows, DashSettings(k, seed=known["seed"])).objective.held
+    rows = AOptimal(X, options["beta2"], options["sigma2"])
+    chosen = best_guess(rows, DashSettings(k, seed=options["seed"])).objective.held
     numbers = np.concatenate([numbers for numbers, _, _ in blocks])
-    keys = [key for _, _, own in blocks if own is not None for key in own]
-    gain = np.array([search.take(X[at]) for at in held])
-    return numbers[held].tolist(), [keys[at].as_py() for at in held if keys], gain
+    keys = [key for _, _, block_keys in blocks if block_keys is not None for key in block_keys]
+    gain = np.array([search.take(X[i]) for i in chosen])
+    return numbers[chosen].tolist(), [keys[i].as_py() for i in chosen if keys], gain

@@ -1,4 +1,4 @@
-"""Exchange search: k groups, of which no one can be exchanged for a better one."""
+"""Exchange search: k groups that no exchange of a single group improves."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,27 +23,27 @@ from dbselect.spec.spec import Spec
 
 @shows(ExchangeOptions)
 def exchange(problem: Spec, **options: Unpack[ExchangeOptions]) -> Selected[Any]:
-    """Choose k groups greedily, then exchange one for another until none of that helps.
+    """Choose k groups greedily, then exchange single groups until no exchange helps.
 
-    Each time the pair that gains most is exchanged. What `start` names is polished: the groups
-    of a sequence at a size or a budget, ``seq.at(size=3).groups``.
+    Each exchange takes the pair with the largest gain. `start` names groups to improve, such as
+    those of a sequence at a size or a budget, ``seq.at(size=3).groups``.
 
     Returns
     -------
-    Selected, as of `dash`
+    Selected, as `dash`
 
     Raises
     ------
-    ArgumentError : as `dash`; `start` and `always` name more than k groups, or more than the
-        budget buys
+    ArgumentError : as `dash`; `start` and `always` name more than k groups, or exceed the
+        budget
     ColumnError, GroupError, DataError : as `anytime_sequence`
 
     Notes
     -----
-    An exchange costs k removals and k times all gains: O(D k^2) on a Gram, and of a family
-    (J - k) k refits. In least squares on at most 300 columns, without `start`, exchanges also
-    begin with what backward elimination leaves, O(D^3), and the better end is taken. It is a
-    local optimum: no single exchange helps, two at a time might. `best_within` proves the best.
+    An exchange costs k removals and k times all gains: O(D k^2) on a Gram, and with a family
+    (J - k) k refits. For least squares on at most 300 columns, without `start`, a second run
+    starts from backward elimination, O(D^3), and the better result is returned. It is a
+    local optimum: no single exchange helps, two at a time might. `best_within` proves optimality.
 
     References
     ----------
@@ -61,14 +61,14 @@ def exchange(problem: Spec, **options: Unpack[ExchangeOptions]) -> Selected[Any]
     >>> ds.greedy(table, "y", k=2).groups, ds.exchange(table, "y", k=2).groups
     (['c', 'b'], ['b', 'a'])
     """
-    known, call = asked(problem, "exchange", ExchangeOptions, options)
-    with turns(None, "exchanges", known["callback"]) as turn:
+    checked, call = asked(problem, "exchange", ExchangeOptions, options)
+    with turns(None, "exchanges", checked["callback"]) as turn:
 
         def run(objective: Objective, limits: Limits) -> Run[Any]:
             return exchange_choice(objective, limits, lambda value: turn(None, value))
 
         def changed(_latest: str | None, value: float | None) -> None:
-            # What is tried between two changes is no turn; an interrupt comes there, too.
+            # The library also calls this between exchanges, without a value, for interrupts.
             if value is not None:
                 turn(None, value)
 
@@ -76,38 +76,38 @@ def exchange(problem: Spec, **options: Unpack[ExchangeOptions]) -> Selected[Any]
             chosen, (queries, *history) = compiled_choice(search, changed)
             return Run(with_added(search.state, chosen), history, int(queries))
 
-        return choice_of(problem, call, known, run, _limits(known), in_library=in_library)
+        return choice_of(problem, call, checked, run, _limits(checked), in_library=in_library)
 
 
-def _limits(known: ExchangeOptions) -> Any:
-    within = limits_within(known)
+def _limits(options: ExchangeOptions) -> Any:
+    within, k = limits_within(options), options["k"]
 
     def limits(groups: Groups, first: list[int]) -> Limits:
-        found = within(groups, first)
-        start = [groups.number(name, "start") for name in known["start"]]
-        begin = [one for one in dict.fromkeys(start) if one not in found.first]
-        every = (*found.first, *begin)
-        if len(every) > known["k"]:
-            raise ArgumentError(f"start and always name {len(every)} groups; k allows {known['k']}")
-        for at, group in enumerate(every):
-            if not found.fitting(every[:at], len(groups.costs))[group]:
+        result = within(groups, first)
+        start = [groups.number(name, "start") for name in options["start"]]
+        more = [number for number in dict.fromkeys(start) if number not in result.first]
+        named = (*result.first, *more)
+        if len(named) > k:
+            raise ArgumentError(f"start and always name {len(named)} groups; k allows {k}")
+        for i, group in enumerate(named):
+            if not result.fitting(named[:i], len(groups.costs))[group]:
                 raise ArgumentError(
-                    f"start has '{groups.names[group]}', which the budget {known['budget']:g} does "
-                    "not buy beside those before it"
+                    f"start has '{groups.names[group]}', which the budget {options['budget']:g} "
+                    "does not buy beside those before it"
                 )
-        return replace(found, start=every)
+        return replace(result, start=named)
 
     return limits
 
 
 def exchange_choice(start: Objective, limits: Limits, report: Report = lambda _: None) -> Run[Any]:
-    """Choose greedily from the start in `limits`, and exchange until nothing improves."""
-    begun = greedy_choice(start, replace(limits, first=limits.start or limits.first), report)
-    state = begun.objective
+    """Choose greedily from the start in `limits`, then exchange until nothing improves."""
+    greedy = greedy_choice(start, replace(limits, first=limits.start or limits.first), report)
+    state = greedy.objective
 
     def open_to(held: Sequence[int]) -> Mask:
         return limits.fitting(held, state.size)
 
     history = improved(state, open_to, limits.first, report)
     queries = len(history) * len(state.held) * (state.size - len(state.held))
-    return replace(begun, history=[*begun.history, *history], queries=begun.queries + queries)
+    return replace(greedy, history=[*greedy.history, *history], queries=greedy.queries + queries)

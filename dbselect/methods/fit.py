@@ -1,4 +1,4 @@
-"""Fits of columns that the caller names: least squares, exact or not, and other families."""
+"""Fit a model on given columns: least squares, exact or not, and generalised linear models."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,9 +49,9 @@ from dbselect.spec.spec import Spec, answer_of
 if TYPE_CHECKING:
     from dbselect.results.glm.model import GlmModel
 
-#: The column of weights of a projected Gram, which no table has.
+#: Name of the weight column of a projected Gram; no table has it.
 _WEIGHT = "__dbselect_weight"
-#: Of the linear predictor, for the slope of its mean: half of the digits are enough of a weight.
+#: Step of the linear predictor for the slope of its mean; half of the digits suffice for a weight.
 SLOPE_STEP = 1e-5
 
 
@@ -59,11 +59,11 @@ SLOPE_STEP = 1e-5
 def fit(
     problem: Spec, columns: Sequence[str] | None = None, **options: Unpack[FitOptions]
 ) -> Model | GlmModel:
-    """Fit a model on some columns, all of them: least squares, or another family.
+    """Fit a model on all of the given columns: least squares, or another family.
 
-    Minimises ``sum w (y - b0 - x'b)^2 / sum w + ridge |b|^2`` on unit-variance columns, of
-    another family the deviance in the place of the squares. As nothing is chosen, `summary` has
-    standard errors and p-values that hold.
+    Minimises ``sum w (y - b0 - x'b)^2 / sum w + ridge |b|^2`` on unit-variance columns; with
+    another family the deviance replaces the squares. As nothing is selected, the standard
+    errors and p-values of `summary` are valid.
 
     Returns
     -------
@@ -75,35 +75,35 @@ def fit(
     ArgumentError : `exact` with a Gram, a ridge or a family; an option or a field out of range
     SourceError : a family and a Gram, or a stream that can be read only once
     DataError : no usable rows; a target that is constant, that is 0 where it is missing, or that
-        the family does not allow; an offset that alone gives some rows no mean
+        the family does not allow; an offset for which some rows have no mean
 
     Warns
     -----
     ConditionWarning : the columns are so nearly dependent that their coefficients keep
         fewer than six digits; never with `exact`
-    DependenceWarning : a column is left out that depends on others but for a trace, by which
-        it may explain much of the target; never with `exact`
-    SeparationWarning : of a family, some columns determine the target of some rows: there are no
-        best coefficients
+    DependenceWarning : a column is dropped that depends on others except for a small residual,
+        which may explain much of the target; never with `exact`
+    SeparationWarning : with a family, some columns determine the target of some rows, so that
+        the coefficients diverge
     SkippedRowsWarning : more than a tenth of the rows of the table is left out
 
     Notes
     -----
     A Gram holds comoments of 16 digits, of which the coefficients of nearly dependent
-    columns keep 16 - log10(condition of their correlations); no solver can bring back
-    more. The exact mode has no such limit. It too takes one pass, at ten times the cost of
-    `gram` for whole numbers and some thirty times for arbitrary doubles, and solves in
+    columns keep 16 - log10(condition of their correlations); no solver can recover
+    more. The exact mode has no such limit. It also takes one pass, at ten times the cost of
+    `gram` for whole numbers and about thirty times for arbitrary doubles, and solves in
     O(D^4.6): 3 ms for 10 columns, 2 s for 50, 40 s for 100. It takes the doubles of the
-    table as they are: columns that depend on others but for their own rounding are not
-    aliased, and what is fitted is that rounding. Values must be 0 or 1e-240 to 1e60.
+    table as exact: columns that depend on others except for rounding are not
+    aliased, and the fit uses that rounding. Values must be 0 or 1e-240 to 1e60.
 
-    A family takes one pass for means and the model without columns (two with an offset, one
+    A family takes one pass for means and the null model (two with an offset, one
     more over the target for classes), then one for each Newton step but the last: about six in
-    all. Links that are not the canonical one take some more, by Fisher's scoring. O(n D^2) a
-    pass, for K classes times K (K - 1) / 2; memory O(D^2) a thread, for K classes O(D^2 K^2).
-    The most likely dispersion of ``"negative_binomial"`` takes some twenty passes before, as in
-    MASS's ``glm.nb``; `summary` takes it as known, as that does. The columns of a NumPy array
-    are named by `columns`, all of them, the target among them.
+    all. Non-canonical links take some more, by Fisher scoring. O(n D^2) per pass, for K
+    classes times K (K - 1) / 2; memory O(D^2) per thread, for K classes O(D^2 K^2).
+    The maximum-likelihood dispersion of ``"negative_binomial"`` takes about twenty passes first,
+    as in MASS's ``glm.nb``; `summary` treats it as known, as MASS does. For a NumPy array
+    `columns` names all columns, including the target.
 
     References
     ----------
@@ -128,44 +128,44 @@ def fit(
     [2.0, 2.0, 6.0, 6.0]
     """
     columns = columns_read(columns)
-    known, call = asked(problem, "fit", FitOptions, options)
+    checked, call = asked(problem, "fit", FitOptions, options)
     call = call if columns is None else replace(
         call, options={"columns": columns, **call.options}
     )  # fmt: skip
     if columns is not None and problem.groups is not None:
-        # Columns need not be whole groups, which have a cost.
+        # Columns need not be whole groups, and only groups have costs.
         problem = problem.replace(groups=None, costs=None, always=())
-    if not isinstance(problem.source, np.ndarray):  # of which all columns are named
+    if not isinstance(problem.source, np.ndarray):  # there `columns` includes the target
         names = ("weight", "offset", "exposure")
         roles = {"target": problem.targets[0], **{name: getattr(problem, name) for name in names}}
         check_roles(columns, roles)
     if not problem.is_linear:
-        if known["exact"]:
+        if checked["exact"]:
             raise ArgumentError(
                 f"exact is True; fits of family '{problem.family}' are iterations, and never exact"
             )
-        read = _read_columns(problem, columns)
+        columns_to_read = _read_columns(problem, columns)
         return fitted_in_passes(
-            problem, call, read, lambda passes: _groups_in(problem, passes, columns),
-            tol=known["tol"], max_iter=known["max_iter"],
+            problem, call, columns_to_read, lambda passes: _groups_in(problem, passes, columns),
+            tol=checked["tol"], max_iter=checked["max_iter"],
         )  # fmt: skip
     for name in ("tol", "max_iter"):
-        if known[name] is not None:
-            raise ArgumentError(f"{name} is {known[name]!r}; the linear model needs no iterations")
-    return _exact(problem, columns, call) if known["exact"] else _linear(problem, columns, call)
+        if (value := checked[name]) is not None:
+            raise ArgumentError(f"{name} is {value!r}; the linear model needs no iterations")
+    return _exact(problem, columns, call) if checked["exact"] else _linear(problem, columns, call)
 
 
 def columns_read(columns: Any) -> list[str] | None:
-    """Return names and globs as a list; refuse what is none."""
+    """Return names and globs as a list; refuse anything else."""
     if isinstance(columns, Mapping):
         raise ArgumentError(
             f"columns is {shown(columns)}; it must list column names and globs: groups and costs "
             "are given by name, as fit(source, target, groups={...}, costs={...})"
         )
-    listed = isinstance(columns, Iterable) and not isinstance(columns, str)
-    named: list[str] | None = list(columns) if listed else columns
-    COLUMNS.or_none().check("columns", named)
-    return named
+    is_list = isinstance(columns, Iterable) and not isinstance(columns, str)
+    names: list[str] | None = list(columns) if is_list else columns
+    COLUMNS.or_none().check("columns", names)
+    return names
 
 
 def _read_columns(problem: Spec, columns: list[str] | None) -> list[str] | None:
@@ -173,7 +173,7 @@ def _read_columns(problem: Spec, columns: list[str] | None) -> list[str] | None:
         return columns
     if problem.groups is None:
         return None
-    return list(dict.fromkeys(one for means in problem.groups.values() for one in means))
+    return list(dict.fromkeys(name for members in problem.groups.values() for name in members))
 
 
 def _groups_in(problem: Spec, passes: Passes, columns: list[str] | None) -> Groups:
@@ -183,8 +183,8 @@ def _groups_in(problem: Spec, passes: Passes, columns: list[str] | None) -> Grou
         )
     if columns is None or isinstance(problem.source, np.ndarray):
         return _groups(problem, passes.names, passes.terms)
-    named = match(columns, passes.names, "columns")
-    return _groups(problem, with_indicators(named, passes.names, named), passes.terms)
+    names = match(columns, passes.names, "columns")
+    return _groups(problem, with_indicators(names, passes.names, names), passes.terms)
 
 
 def _groups(problem: Spec, features: list[str], terms: Any) -> Groups:
@@ -199,18 +199,18 @@ def _linear(problem: Spec, columns: Sequence[str] | None, call: Call) -> Model:
         name for name in features_of(gram.columns, target, gram.terms) if name != problem.weight
     ]
     if columns is not None:
-        named = match(columns, gram.columns, "columns")
-        own = [name for name in named if name in features]
-        features = with_indicators(own, features, named)
+        names = match(columns, gram.columns, "columns")
+        named_features = [name for name in names if name in features]
+        features = with_indicators(named_features, features, names)
     if not features:
         raise ColumnError("columns is empty; at least one column besides the target is needed")
     check_filled(gram, [target])
     groups = _groups(problem, features, gram.terms)
-    used = gram.select([target, *groups.members])
-    moments = used if problem.intercept else through_origin(used)
+    fitted = gram.select([target, *groups.members])
+    moments = fitted if problem.intercept else through_origin(fitted)
     check_usable(moments, [target])
-    found = least_squares(
-        used, target, groups.members,
+    result = least_squares(
+        fitted, target, groups.members,
         ridge=problem.ridge, scale=problem.scale, intercept=problem.intercept,
     )  # fmt: skip
     warn_of_leak(moments, groups, target)
@@ -219,12 +219,12 @@ def _linear(problem: Spec, columns: Sequence[str] | None, call: Call) -> Model:
     kept = set(found.kept)
     return Model(
         target=target,
-        intercept=found.intercept,
-        coefficients=found.coefficients,
+        intercept=result.intercept,
+        coefficients=result.coefficients,
         groups=groups.names,
         spent=groups.spent(range(len(groups.names))),
-        explained=found.explained,
-        r2=found.r2,
+        explained=result.explained,
+        r2=result.r2,
         aliased=tuple(name for name in groups.members if name not in kept),
         rows=gram.rows,
         skipped=gram.skipped,
@@ -235,20 +235,20 @@ def _linear(problem: Spec, columns: Sequence[str] | None, call: Call) -> Model:
 
 
 def _gram(problem: Spec, columns: Sequence[str] | None) -> Gram:
-    """Return the Gram of the columns that are fitted; those of an array are named by place."""
+    """Return the Gram of the columns to fit; `columns` names the columns of an array."""
     if columns is None:
         return gram_of_problem(problem)[0]
-    given = gram_given(problem)
-    if given is not None:
-        return given
+    gram = gram_given(problem)
+    if gram is not None:
+        return gram
     target = problem.targets[0]
     if isinstance(problem.source, np.ndarray):
         return read_gram(open_table(problem.source, columns), columns, problem.weight)
-    wanted = list(dict.fromkeys([target, *columns]))
-    table = table_of(problem, wanted)
+    names = list(dict.fromkeys([target, *columns]))
+    table = table_of(problem, names)
     check_numeric(table, [target])
     policy = policy_but_for([target], problem.null_policy)
-    return read_gram(table, wanted, problem.weight, null_policy=policy, terms=problem.terms)
+    return read_gram(table, names, problem.weight, null_policy=policy, terms=problem.terms)
 
 
 def _exact(problem: Spec, columns: list[str] | None, call: Call) -> Model:
@@ -256,28 +256,28 @@ def _exact(problem: Spec, columns: list[str] | None, call: Call) -> Model:
         raise ArgumentError(f"ridge is {problem.ridge!r}; exact fits are at ridge 0")
     if gram_given(problem) is not None:
         raise ArgumentError("exact is True; a Gram is rounded, so source must be a table")
-    asked = {"null_policy": problem.null_policy != "skip", "terms": problem.terms is not None}
-    for name, given in asked.items():
-        if given:
+    extras = {"null_policy": problem.null_policy != "skip", "terms": problem.terms is not None}
+    for name, is_given in extras.items():
+        if is_given:
             raise ArgumentError(
                 f"{name} is given; exact fits take the values of the table as they are"
             )
     table = table_of(problem, columns) if problem.rows is not None else problem.source
-    read = _read_columns(problem, columns)
-    sums: ExactSums = exact_sums(table, problem.targets[0], read, problem.weight)
+    names = _read_columns(problem, columns)
+    sums: ExactSums = exact_sums(table, problem.targets[0], names, problem.weight)
     intercept = problem.intercept
     first = 0 if intercept else 1
-    found = exact_least_squares(
+    result = exact_least_squares(
         sums.products[first:, first:], sums.exponent[first:], sums.scale, intercept,
         sums.per_one[first:],
     )  # fmt: skip
     *features, target = sums.columns
-    if found.total == 0:
+    if result.total == 0:
         raise DataError(constant_target(target, sums.rows, sums.skipped))
     terms = [INTERCEPT, *features] if intercept else features
-    coefficients = dict(zip(terms, found.coef, strict=True))
+    coefficients = dict(zip(terms, result.coef, strict=True))
     groups = _groups(problem, features, sums.terms)
-    share = 1.0 - found.left / found.total
+    share = 1.0 - result.left / result.total
     return Model(
         target=target,
         intercept=coefficients.pop(INTERCEPT, 0.0),
@@ -286,21 +286,21 @@ def _exact(problem: Spec, columns: list[str] | None, call: Call) -> Model:
         spent=float(groups.costs.sum()),
         explained=share,
         r2=share,
-        aliased=tuple(terms[j] for j in found.aliased),
+        aliased=tuple(terms[j] for j in result.aliased),
         rows=sums.rows,
         skipped=sums.skipped,
-        fit=FittedRows(None, intercept=intercept, known=_deviations(found, terms, sums.rows)),
+        fit=FittedRows(None, intercept=intercept, known=_deviations(result, terms, sums.rows)),
         terms=sums.terms,
         call=call,
     )
 
 
-def _deviations(found: ExactFit, terms: list[str], rows: int) -> Deviations:
+def _deviations(fit: ExactFit, terms: list[str], rows: int) -> Deviations:
     """Return the standard errors of the terms that are not aliased."""
-    kept = [j for j in range(len(terms)) if j not in found.aliased]
+    kept = [j for j in range(len(terms)) if j not in fit.aliased]
     free = rows - len(kept)
-    variance = found.left / free if free > 0 else math.nan
-    return Deviations({terms[j]: math.sqrt(variance * found.variance[j]) for j in kept}, free)
+    variance = fit.left / free if free > 0 else math.nan
+    return Deviations({terms[j]: math.sqrt(variance * fit.variance[j]) for j in kept}, free)
 
 
 def projected_gram(problem: Spec) -> Gram:
@@ -321,13 +321,13 @@ def projected_gram(problem: Spec) -> Gram:
     inputs = inputs_of(full.columns, full.terms)
     eta = full._predictors[0].formula(inputs, "unavailable")
     above, below = (family_of(full.family).means([eta + h])[0] for h in (SLOPE_STEP, -SLOPE_STEP))
-    slope, value = (translate(one, formulas.polars()) for one in (above - below, eta))
+    slope, value = (translate(formula, formulas.polars()) for formula in (above - below, eta))
     w = (slope / (2 * SLOPE_STEP)).abs().sqrt()
     if problem.weight is not None:
         w = w * pl.col(problem.weight)
     table = table_of(problem, patterns_read(problem))
     frame = brought_here(table, table.schema.names)
-    fields = dict.fromkeys(str(one.path[0]) for one in inputs)
-    known = frame.filter(pl.col(target).is_not_null())
-    rows = known.select(*fields, value.alias(target), w.alias(_WEIGHT))
+    fields = dict.fromkeys(str(formula.path[0]) for formula in inputs)
+    usable = frame.filter(pl.col(target).is_not_null())
+    rows = usable.select(*fields, value.alias(target), w.alias(_WEIGHT))
     return read_gram(rows, weight=_WEIGHT, null_policy=problem.null_policy, terms=problem.terms)

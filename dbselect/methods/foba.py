@@ -1,4 +1,4 @@
-"""FoBa and floating search: forward steps, and backward steps that give groups back."""
+"""FoBa and floating search: forward steps, and backward steps that remove groups."""
 
 from typing import Unpack
 
@@ -15,11 +15,11 @@ from dbselect.spec.spec import Spec
 
 @shows(FobaOptions)
 def foba(problem: Spec, **options: Unpack[FobaOptions]) -> AnySequence:
-    """Add groups greedily, and give back those that later ones made dispensable.
+    """Add groups greedily, and remove those that later groups make superfluous.
 
-    Forward: the group with the largest gain (or gradient) per cost. Backward: while the
-    least useful group's loss is at most nu times the gain of the last step to the
-    present number of groups, it is removed.
+    Forward: add the group with the largest gain (or gradient) per cost. Backward: remove the
+    least useful group while its loss is at most nu times the gain of the last step to the
+    present number of groups.
 
     Returns
     -------
@@ -31,13 +31,13 @@ def foba(problem: Spec, **options: Unpack[FobaOptions]) -> AnySequence:
 
     Warns
     -----
-    SampleWarning : of a family, the rows do not fit into memory, and some are searched
+    SampleWarning : with a family, the rows do not fit into memory, and a sample is searched
     WideWarning : as `anytime_sequence`
 
     Notes
     -----
-    Beside ``always`` at most 1 / ((1 - nu) epsilon) additions. O(D |S|) a step, and O(D |S|^2)
-    at most for the state. Of a family every gain and loss is an exact refit on rows in memory,
+    Beside ``always`` at most 1 / ((1 - nu) epsilon) additions. O(D |S|) per step, and O(D |S|^2)
+    at most for the state. With a family every gain and loss is an exact refit on rows in memory,
     8 n D bytes. Ctrl-C returns the sequence so far.
 
     References
@@ -52,32 +52,32 @@ def foba(problem: Spec, **options: Unpack[FobaOptions]) -> AnySequence:
     >>> ds.foba(table, "y").steps["group"].to_list()
     [None, 'a', 'b']
     """
-    known, call = asked(problem, "foba", FobaOptions, options)
-    search = open_search(problem, call, known, lazy=True)
-    check_first(search.groups, search.first, known["budget"])
+    checked, call = asked(problem, "foba", FobaOptions, options)
+    search = open_search(problem, call, checked, lazy=True)
+    check_first(search.groups, search.first, checked["budget"])
 
     def walk(record: Record) -> Stop:
         return foba_search(
-            search.state, search.groups, search.criterion(known["rule"]),
-            search.usefulness(known["backward"]), record, epsilon=float(known["epsilon"]),
-            allowance=Share(float(known["nu"])), budget=known["budget"],
-            max_steps=known["max_steps"], always=search.first,
+            search.state, search.groups, search.criterion(checked["rule"]),
+            search.usefulness(checked["backward"]), record, epsilon=float(checked["epsilon"]),
+            allowance=Share(float(checked["nu"])), budget=checked["budget"],
+            max_steps=checked["max_steps"], always=search.first,
         )  # fmt: skip
 
-    return search.run(f"foba-{known['rule']}", walk, known["callback"])
+    return search.run(f"foba-{checked['rule']}", walk, checked["callback"])
 
 
 @shows(FloatingOptions)
 def floating(problem: Spec, **options: Unpack[FloatingOptions]) -> AnySequence:
-    """Add groups greedily, and go back to fewer where these explain more than ever for the cost.
+    """Add groups greedily, and remove groups while that beats all earlier sets of the same cost.
 
-    After every addition the least useful group is removed, as long as what is left explains more
-    than every set before it that cost no more: at costs of 1, than the best set of its size. That
+    After every addition the least useful group is removed, as long as the rest explains more
+    than every earlier set that cost no more: at costs of 1, than the best set of its size. This
     is sequential floating forward selection (SFFS).
 
     Returns
     -------
-    Sequence whose steps add and remove; ``at(size=k)`` is the best model of k groups; of
+    Sequence whose steps add and remove; ``at(size=k)`` is the best model of k groups; with
     another family a GlmSequence
 
     Raises
@@ -87,12 +87,12 @@ def floating(problem: Spec, **options: Unpack[FloatingOptions]) -> AnySequence:
 
     Notes
     -----
-    `foba` with `nu` near 1 is nearly the same: it gives a group back that loses less than the
-    last step to the present size gained, and so forgets what smaller sets reached on other ways.
-    mlxtend's ``SequentialFeatureSelector(floating=True)`` also asks that a smaller set explain
-    more than the present one, which none does on the rows of the fit: there it is forward
-    selection, and this search is at least as good. `exchange` and `best_within` go further.
-    A step costs O(D |S|) once the state is updated; in Python, one record at a time.
+    `foba` with `nu` near 1 is nearly the same: it removes a group whose loss is below the gain
+    of the last step to the present size, and ignores better sets of that size found earlier.
+    mlxtend's ``SequentialFeatureSelector(floating=True)`` also requires that a smaller set
+    explain more than the present one, which is impossible on the rows of the fit: it is forward
+    selection, and this search is at least as good. `exchange` and `best_within` search further.
+    A step costs O(D |S|) after the update of the state; in Python, one record at a time.
 
     References
     ----------
@@ -114,16 +114,16 @@ def floating(problem: Spec, **options: Unpack[FloatingOptions]) -> AnySequence:
     >>> seq.at(size=2).groups
     ['b', 'a']
     """
-    known, call = asked(problem, "floating", FloatingOptions, options)
-    search = open_search(problem, call, known, lazy=True)
-    check_first(search.groups, search.first, known["budget"], known["max_groups"])
+    checked, call = asked(problem, "floating", FloatingOptions, options)
+    search = open_search(problem, call, checked, lazy=True)
+    check_first(search.groups, search.first, checked["budget"], checked["max_groups"])
 
     def walk(record: Record) -> Stop:
         return foba_search(
-            search.state, search.groups, search.criterion(known["rule"]),
+            search.state, search.groups, search.criterion(checked["rule"]),
             search.usefulness("loss"), record, epsilon=0.0,
-            allowance=Beaten(search.groups.costs), budget=known["budget"],
-            max_groups=known["max_groups"], max_steps=known["max_steps"], always=search.first,
+            allowance=Beaten(search.groups.costs), budget=checked["budget"],
+            max_groups=checked["max_groups"], max_steps=checked["max_steps"], always=search.first,
         )  # fmt: skip
 
-    return search.run(f"floating-{known['rule']}", walk, known["callback"])
+    return search.run(f"floating-{checked['rule']}", walk, checked["callback"])

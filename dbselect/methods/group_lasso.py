@@ -1,8 +1,8 @@
-"""The cost-weighted group lasso: its path, its model at one penalty, and its order of groups."""
+"""The cost-weighted group lasso: path, model at one penalty, and order of groups."""
 
 from typing import Any, Unpack
 
-from dbselect.methods.penalties import found_path, selected
+from dbselect.methods.penalties import path_of, selected
 from dbselect.options.option import shows
 from dbselect.record.steps import Choice, Record, Step, Stop, fits
 from dbselect.results.joint import AnySequence
@@ -18,11 +18,11 @@ from dbselect.spec.spec import Spec
 
 @shows(GroupLassoPathOptions)
 def group_lasso_path(problem: Spec, **options: Unpack[GroupLassoPathOptions]) -> GroupLassoPath:
-    """Fit the cost-weighted group lasso, or the sparse group lasso, over falling penalties.
+    """Fit the cost-weighted group lasso, or the sparse group lasso, over decreasing penalties.
 
     Minimise ``1/2 - c'w + 1/2 w'Gw + penalty ((1 - l1_ratio) sum_g f_g cost(g) ||w_g|| +
-    l1_ratio sum_j f_j |w_j|)`` on columns and a target of unit variance, which is
-    ``RSS / 2n`` and a penalty, from the least penalty at which every group is 0 downwards.
+    l1_ratio sum_j f_j |w_j|)`` on columns and a target of unit variance, that is
+    ``RSS / 2n`` plus a penalty. The path starts at the least penalty at which all groups are 0.
 
     Returns
     -------
@@ -32,19 +32,19 @@ def group_lasso_path(problem: Spec, **options: Unpack[GroupLassoPathOptions]) ->
     ------
     ColumnError, GroupError, DataError : as `anytime_sequence`
     ArgumentError : an option out of range; `penalty_factors` that are all 0, or of a column
-        where only groups are penalised
+        if only groups are penalised
     RecordError : a record that no rows can have
 
     Warns
     -----
-    ConvergenceWarning : rounding kept a point from its optimality conditions
+    ConvergenceWarning : rounding prevents a point from meeting its optimality conditions
 
     Notes
     -----
-    The optimality conditions hold to 1e-8 at every penalty, on correlations. Some six
-    factorisations a penalty, O(|S|^3 / 3) each for |S| columns that are not 0; 16 D^2
-    bytes, with ``scale=False`` 24, with `adaptive` 48. Where columns depend linearly on each
-    other, the coefficients may not be the only ones at the minimum; r2 and gap are. `lambdas`
+    The optimality conditions hold to 1e-8 at every penalty, on correlations. About six
+    factorisations per penalty, O(|S|^3 / 3) each for |S| nonzero columns; 16 D^2
+    bytes, with ``scale=False`` 24, with `adaptive` 48. If columns are linearly dependent, the
+    coefficients at the minimum may not be unique; r2 and gap are. `lambdas`
     are the penalties in the target's unit, as in `lasso_path`.
 
     References
@@ -66,8 +66,8 @@ def group_lasso_path(problem: Spec, **options: Unpack[GroupLassoPathOptions]) ->
     >>> path.scaled_coef[:, 0].round(3).tolist()
     [0.0, 0.667, 0.878]
     """
-    known, call = asked(problem, "group_lasso_path", GroupLassoPathOptions, options)
-    return _path(gram_search(problem, call), known)[0]
+    checked, call = asked(problem, "group_lasso_path", GroupLassoPathOptions, options)
+    return _path(gram_search(problem, call), checked)[0]
 
 
 @shows(SparseGroupLassoOptions)
@@ -76,12 +76,12 @@ def sparse_group_lasso(
 ) -> Selected[Model]:
     """Return the model of the sparse group lasso at one penalty.
 
-    That of `group_lasso_path` at `penalty`, or at the penalty of its grid that a criterion
-    prefers. It leaves groups out, and columns of those that it takes.
+    The point of `group_lasso_path` at `penalty`, or at the penalty with the best criterion. It
+    drops groups, and columns within the selected groups.
 
     Returns
     -------
-    Selected, with a Model on the columns that are not 0, as the penalty shrank them; its
+    Selected, with a Model on the nonzero columns, whose coefficients are shrunk; its
     `shrinkage` has the penalty, df, gap and violation
 
     Raises
@@ -91,13 +91,13 @@ def sparse_group_lasso(
 
     Notes
     -----
-    The cost of `group_lasso_path`; with a `penalty` of some ten factorisations. It goes into
+    Takes as long as `group_lasso_path`; with a `penalty` about ten factorisations. Works in
     `cross_validate` by its name, with penalties as the grid.
 
     References
     ----------
     Simon, Friedman, Hastie, Tibshirani (2013), Journal of Computational and Graphical
-    Statistics 22, whose 0.95 is the default of l1_ratio; Vaiter, Deledalle, Fadili, Peyre,
+    Statistics 22, the source of the default l1_ratio of 0.95; Vaiter, Deledalle, Fadili, Peyre,
     Dossal (2017) for degrees of freedom.
 
     Examples
@@ -108,26 +108,26 @@ def sparse_group_lasso(
     >>> y = [3 * i + 2 * j + k for i, j, k in zip(a, b, c)]
     >>> table = pl.DataFrame({"a": a, "b": b, "c": c, "y": y})
     >>> groups = {"u": ["a", "c"], "v": ["b"]}
-    >>> found = ds.reference.sparse_group_lasso(table, "y", groups, penalty=0.4, l1_ratio=0.8)
-    >>> found.groups, found.columns
+    >>> result = ds.reference.sparse_group_lasso(table, "y", groups, penalty=0.4, l1_ratio=0.8)
+    >>> result.groups, result.columns
     (['u', 'v'], ['a', 'b'])
     """
-    known, call = asked(problem, "sparse_group_lasso", SparseGroupLassoOptions, options)
-    return selected(*_path(gram_search(problem, call), known), known)
+    checked, call = asked(problem, "sparse_group_lasso", SparseGroupLassoOptions, options)
+    return selected(*_path(gram_search(problem, call), checked), checked)
 
 
 @shows(GroupLassoOptions)
 def group_lasso(problem: Spec, **options: Unpack[GroupLassoOptions]) -> AnySequence:
-    """Order groups as they enter the path of the cost-weighted group lasso.
+    """Order groups by their entry into the path of the cost-weighted group lasso.
 
-    Each prefix is fitted anew without the penalty, as in `anytime_sequence`. Groups that
-    enter at the same penalty are ordered by ``||b_g|| / cost(g)`` at the penalty before,
+    Each prefix is refitted without the penalty, as in `anytime_sequence`. Groups that
+    enter at the same penalty are ordered by ``||b_g|| / cost(g)`` at the previous penalty,
     the largest first, b the gradient; ties go to the group named first.
 
     Returns
     -------
-    Sequence with the groups that enter; ``score`` is the penalty at which each did, 0 of one
-    of `always` that never does
+    Sequence with the groups that enter; ``score`` is the penalty at entry, 0 for a group of
+    `always` that never enters
 
     Raises
     ------
@@ -140,8 +140,8 @@ def group_lasso(problem: Spec, **options: Unpack[GroupLassoOptions]) -> AnySeque
 
     Notes
     -----
-    The cost of `group_lasso_path`, and O(D^3) for the fits. There is no `family`: the path is
-    that of a quadratic objective, and every penalty of another would be passes over the rows.
+    Takes as long as `group_lasso_path`, and O(D^3) for the fits. There is no `family`: every
+    penalty of an objective that is not quadratic would take passes over the rows.
 
     References
     ----------
@@ -158,17 +158,17 @@ def group_lasso(problem: Spec, **options: Unpack[GroupLassoOptions]) -> AnySeque
     >>> ds.reference.group_lasso(gram, "y", lambda_min_ratio=0.5)
     Sequence(y ~ a; r2 0.9524, spent 1; 4 rows; no other group enters the path)
     """
-    known, call = asked(problem, "group_lasso", GroupLassoOptions, options)
+    checked, call = asked(problem, "group_lasso", GroupLassoOptions, options)
     search = gram_search(problem, call, adds_only=True)
-    check_first(search.groups, search.first, known["budget"])
-    found, _ = found_path(search, "group_lasso_path", known)
-    entered = dict(zip(found.entered, found.penalties[found.entered_at].tolist(), strict=True))
+    check_first(search.groups, search.first, checked["budget"])
+    path, _ = path_of(search, "group_lasso_path", checked)
+    entered = dict(zip(path.entered, path.penalties[path.entered_at].tolist(), strict=True))
     state, costs = search.state, search.groups.costs
 
     def walk(record: Record) -> Stop:
         stop = Stop.PATH
-        for group in [*search.first, *(one for one in entered if one not in search.first)]:
-            if not fits(costs[[*state.held, group]].sum(), known["budget"]):
+        for group in [*search.first, *(group for group in entered if group not in search.first)]:
+            if not fits(costs[[*state.held, group]].sum(), checked["budget"]):
                 stop = Stop.BUDGET
                 continue
             choice = Choice.FORCED if group in search.first else Choice.FREE
@@ -180,6 +180,6 @@ def group_lasso(problem: Spec, **options: Unpack[GroupLassoOptions]) -> AnySeque
     return sequence
 
 
-def _path(search: GramSearch, known: Any) -> tuple[GroupLassoPath, int | None]:
-    found, preferred = found_path(search, "group_lasso_path", known)
-    return GroupLassoPath(search.call, search.groups, search.gram, search.linear, found), preferred
+def _path(search: GramSearch, options: Any) -> tuple[GroupLassoPath, int | None]:
+    path, preferred = path_of(search, "group_lasso_path", options)
+    return GroupLassoPath(search.call, search.groups, search.gram, search.linear, path), preferred

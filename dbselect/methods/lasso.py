@@ -1,9 +1,9 @@
-"""The lasso and the elastic net on a Gram: paths over the penalty, and the model at one."""
+"""The lasso and the elastic net on a Gram: path over the penalty, and model at one penalty."""
 
 from typing import Any, Unpack
 
 from dbselect.errors import ArgumentError
-from dbselect.methods.penalties import found_path, selected
+from dbselect.methods.penalties import path_of, selected
 from dbselect.options.option import shows
 from dbselect.results.call import Call
 from dbselect.results.model import Model
@@ -17,12 +17,12 @@ from dbselect.spec.spec import Spec
 
 @shows(LassoPathOptions)
 def lasso_path(problem: Spec, **options: Unpack[LassoPathOptions]) -> LassoPath:
-    """Fit the lasso, or the elastic net, over falling penalties.
+    """Fit the lasso, or the elastic net, over decreasing penalties.
 
     Minimise ``RSS / 2n + penalty sum_j f_j (l1_ratio |w_j| + (1 - l1_ratio) w_j^2 / 2)`` on
-    columns and a target of unit variance, rows counted by their weights; the intercept is not
-    penalised. f_j is the factor of a column, with `adaptive` over ``|b_j|^adaptive`` before
-    ``|w_j|``.
+    columns and a target of unit variance, with weighted rows; the intercept is not
+    penalised. f_j is the factor of a column; with `adaptive`, ``|w_j|`` is also divided by
+    ``|b_j|^adaptive``.
 
     Returns
     -------
@@ -36,23 +36,23 @@ def lasso_path(problem: Spec, **options: Unpack[LassoPathOptions]) -> LassoPath:
 
     Warns
     -----
-    ConvergenceWarning : rounding kept a point from its optimality conditions
+    ConvergenceWarning : rounding prevents a point from meeting its optimality conditions
 
     Notes
     -----
     `LassoPath.lambdas`, the penalties times the target's standard deviation (over n, not
     n - 1), are glmnet's lambda at every l1_ratio (its alpha), and for the lasso scikit-learn's
-    alpha on rows of unit-variance columns; scikit-learn's elastic net is the same where the
-    target has unit variance, too. Factors are taken as given, where glmnet scales them to mean
-    1. With ``scale=False`` they are those of ``standardize=False`` and of plain rows.
+    alpha on rows of unit-variance columns; scikit-learn's elastic net is the same if the
+    target has unit variance, too. Factors are used as given, while glmnet scales them to mean
+    1. With ``scale=False`` the penalties match ``standardize=False`` and unscaled rows.
 
     The optimality conditions hold to 1e-8 at every penalty, on correlations; `violation` and
-    `gap` measure this. Some two to six factorisations a penalty, O(|S|^3 / 3) each for |S|
-    columns that are not 0: 100 penalties of 50, 500 and 2,000 columns take 0.003, 0.08 and
+    `gap` measure this. Two to six factorisations per penalty, O(|S|^3 / 3) each for |S|
+    nonzero columns: 100 penalties of 50, 500 and 2,000 columns take 0.003, 0.08 and
     1.4 s. 16 D^2 bytes, with ``scale=False`` 24, with `adaptive` 48.
-    Where columns depend linearly on each other, the coefficients of the lasso may not be the
-    only ones at the minimum; r2 and gap are. For weights of a ridge in place of least squares
-    take `penalty_factors`, which is what to do where columns are nearly dependent.
+    If columns are linearly dependent, the coefficients of the lasso at the minimum may not be
+    unique; r2 and gap are. If columns are nearly dependent, compute adaptive weights from a
+    ridge instead of least squares, and pass them as `penalty_factors`.
 
     References
     ----------
@@ -73,19 +73,19 @@ def lasso_path(problem: Spec, **options: Unpack[LassoPathOptions]) -> LassoPath:
     >>> free.points["columns"].to_list()
     [['a', 'b']]
     """
-    known, call = asked(problem, "lasso_path", LassoPathOptions, options)
-    return _path(problem, call, known)[0]
+    checked, call = asked(problem, "lasso_path", LassoPathOptions, options)
+    return _path(problem, call, checked)[0]
 
 
 @shows(LassoOptions)
 def lasso(problem: Spec, **options: Unpack[LassoOptions]) -> Selected[Model]:
     """Return the model of the lasso, or the elastic net, at one penalty.
 
-    That of `lasso_path` at `penalty`, or at the penalty of its grid that a criterion prefers.
+    The point of `lasso_path` at `penalty`, or at the penalty with the best criterion.
 
     Returns
     -------
-    Selected, with a Model on the columns that are not 0, as the penalty shrank them; its
+    Selected, with a Model on the nonzero columns, whose coefficients are shrunk; its
     `shrinkage` has the penalty, df, gap and violation
 
     Raises
@@ -95,9 +95,9 @@ def lasso(problem: Spec, **options: Unpack[LassoOptions]) -> Selected[Model]:
 
     Notes
     -----
-    The cost of `lasso_path`; with a `penalty` of some ten factorisations.
-    ``cross_validate(folds, target, "lasso", {"penalty": path.penalties})`` chooses by rows that
-    the fit has not seen.
+    Takes as long as `lasso_path`; with a `penalty` about ten factorisations.
+    ``cross_validate(folds, target, "lasso", {"penalty": path.penalties})`` chooses the penalty
+    on held-out rows.
 
     References
     ----------
@@ -108,22 +108,22 @@ def lasso(problem: Spec, **options: Unpack[LassoOptions]) -> Selected[Model]:
     >>> import dbselect as ds
     >>> import polars as pl
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
-    >>> found = ds.reference.lasso(table, "y", penalty=0.5)
-    >>> found
+    >>> result = ds.reference.lasso(table, "y", penalty=0.5)
+    >>> result
     Selected(lasso: a; explained 0.7024, spent 1; penalty 0.5; 4 rows)
-    >>> found.shrinkage.df
+    >>> result.shrinkage.df
     1.0
     """
-    known, call = asked(problem, "lasso", LassoOptions, options)
-    return selected(*_path(problem, call, known), known)
+    checked, call = asked(problem, "lasso", LassoOptions, options)
+    return selected(*_path(problem, call, checked), checked)
 
 
-def _path(problem: Spec, call: Call, known: Any) -> tuple[LassoPath, int | None]:
-    if not known["l1_ratio"]:
+def _path(problem: Spec, call: Call, options: Any) -> tuple[LassoPath, int | None]:
+    if not options["l1_ratio"]:
         raise ArgumentError(
-            f"l1_ratio is {known['l1_ratio']!r}; it must be a number above 0 and at most 1, as a "
+            f"l1_ratio is {options['l1_ratio']!r}; it must be a number above 0 and at most 1, as a "
             "ridge alone takes no column out"
         )
     search = gram_search(problem, call)
-    found, preferred = found_path(search, "lasso_path", known)
-    return LassoPath(call, search.groups, search.gram, search.linear, found), preferred
+    path, preferred = path_of(search, "lasso_path", options)
+    return LassoPath(call, search.groups, search.gram, search.linear, path), preferred

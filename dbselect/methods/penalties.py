@@ -1,4 +1,4 @@
-"""What the penalised paths have in common: penalties, their factors, and the result."""
+"""Common steps of the penalised paths: penalty factors, the path and the selected model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,27 +14,27 @@ from dbselect.search.compiled import compiled_path
 from dbselect.search.gram import GramSearch
 from dbselect.sources.progress import progress
 
-#: What the optimality conditions are promised to hold to, in correlations.
+#: Documented tolerance of the optimality conditions, in correlations.
 PROMISED = 1e-8
-#: Options that the library takes as they are.
+#: Options that are passed to the library unchanged.
 _OF_LIBRARY = (
     "penalties", "penalty", "criterion", "n_lambda", "l1_ratio", "lambda_min_ratio", "adaptive",
 )  # fmt: skip
 
 
-def found_path(search: GramSearch, method: str, known: Any) -> tuple[Path, int | None]:
-    """Return the path of a method, and the number of the penalty that `criterion` prefers."""
-    penalties, groups = known.get("penalties"), search.groups
-    options = {name: known[name] for name in _OF_LIBRARY if known.get(name) is not None}
-    factors = known["penalty_factors"] or {}
-    options["penalty_factors"] = factors_of(groups, factors, float(known["l1_ratio"]))
-    count = 1 if known.get("penalty") is not None else int(known["n_lambda"])
+def path_of(search: GramSearch, method: str, options: Any) -> tuple[Path, int | None]:
+    """Compute the path of a method; return it and the index of the penalty with best criterion."""
+    penalties, groups = options.get("penalties"), search.groups
+    of_library = {name: options[name] for name in _OF_LIBRARY if options.get(name) is not None}
+    factors = options["penalty_factors"] or {}
+    of_library["penalty_factors"] = factors_of(groups, factors, float(options["l1_ratio"]))
+    count = 1 if options.get("penalty") is not None else int(options["n_lambda"])
     count = count if penalties is None else len(penalties)
     with progress(count, "penalties") as bar:
-        values, condition = compiled_path(search, method, options, lambda *_: bar.update())
+        values, condition = compiled_path(search, method, of_library, lambda *_: bar.update())
     unit = values["unit"]
     w = values["w"].reshape(-1, len(unit))
-    found = Path(
+    path = Path(
         penalties=values["penalties"],
         coef=w * unit,
         spread=values["spread"],
@@ -48,27 +48,27 @@ def found_path(search: GramSearch, method: str, known: Any) -> tuple[Path, int |
         entered_at=values["entered_at"].astype(int).tolist(),
         condition=condition,
     )
-    _warn_of(found)
-    return found, values["preferred"]
+    _warn_of(path)
+    return path, values["preferred"]
 
 
-def factors_of(groups: Groups, given: Mapping[str, float], ratio: float) -> dict[str, float]:
-    """Return factors by ``"g0"``, a group's number, and ``"0"``, a column's, these last.
+def factors_of(groups: Groups, factors: Mapping[str, float], ratio: float) -> dict[str, float]:
+    """Return penalty factors by key: ``"g0"`` for group 0, ``"0"`` for column 0.
 
-    A column's name goes before a glob or a field, that before its group.
+    The factor of a column name overrides that of a glob or field, and that of its group.
     """
-    place = {name: j for j, name in enumerate(groups.members)}
-    of_groups: dict[str, float] = {}
-    of_columns: dict[str, float] = {}
-    for name, factor in given.items():
+    position_of = {name: j for j, name in enumerate(groups.members)}
+    group_factors: dict[str, float] = {}
+    column_factors: dict[str, float] = {}
+    for name, factor in factors.items():
         if name in groups.columns:
-            if name in place and groups.columns[name] != [name]:
+            if name in position_of and groups.columns[name] != [name]:
                 raise ArgumentError(
                     f"penalty_factors names '{name}', which is a group and a column of another"
                 )
-            of_groups[f"g{groups.number(name, 'penalty_factors')}"] = factor
-    rest = [name for name in given if name not in groups.columns]
-    for name in sorted(rest, key=place.__contains__):  # those named themselves last
+            group_factors[f"g{groups.number(name, 'penalty_factors')}"] = factor
+    other_names = [name for name in factors if name not in groups.columns]
+    for name in sorted(other_names, key=position_of.__contains__):  # exact names last, to override
         try:
             columns = match([name], groups.members, "penalty_factors")
         except ColumnError:
@@ -80,18 +80,18 @@ def factors_of(groups: Groups, given: Mapping[str, float], ratio: float) -> dict
                 f"penalty_factors names column '{columns[0]}'; without l1_ratio only groups are "
                 "penalised"
             )
-        of_columns |= {str(place[column]): given[name] for column in columns}
-    return of_groups | of_columns
+        column_factors |= {str(position_of[column]): factors[name] for column in columns}
+    return group_factors | column_factors
 
 
-def _warn_of(found: Path) -> None:
-    """Warn of digits that are lost, and of a point short of its minimum."""
-    warn_of(found.condition)
-    if (worst := float(found.violation.max())) > PROMISED:
+def _warn_of(path: Path) -> None:
+    """Warn of lost digits, and of points that have not converged."""
+    warn_of(path.condition)
+    if (worst := float(path.violation.max())) > PROMISED:
         reason = (
             "the columns keep too few digits for penalties as small; raise lambda_min_ratio, or "
             "leave columns out"
-            if found.condition > CONDITION_LIMIT
+            if path.condition > CONDITION_LIMIT
             else "it takes too many steps; give fewer penalties, or leave columns out"
         )
         warn_caller(
@@ -100,18 +100,18 @@ def _warn_of(found: Path) -> None:
         )
 
 
-def selected(found: PenaltyPath, preferred: int | None, known: Any) -> Selected[Model]:
-    """Return the model of the only penalty of a path, or the one that the criterion prefers."""
-    point = 0 if known["penalty"] is not None else preferred
+def selected(path: PenaltyPath, preferred: int | None, options: Any) -> Selected[Model]:
+    """Return the model at the only penalty of a path, or at the one with the best criterion."""
+    point = 0 if options["penalty"] is not None else preferred
     if point is None:
-        raise found._no_criterion(known["criterion"])
-    model = found.model(point)
-    names = found.groups.names
-    how = Shrinkage(
-        penalty=float(found.penalties[point]),
-        df=float(found.df[point]),
-        gap=float(found.gap[point]),
-        violation=float(found.violation[point]),
+        raise path._no_criterion(options["criterion"])
+    model = path.model(point)
+    names = path.groups.names
+    shrinkage = Shrinkage(
+        penalty=float(path.penalties[point]),
+        df=float(path.df[point]),
+        gap=float(path.gap[point]),
+        violation=float(path.violation[point]),
     )
     chosen = tuple(names.index(name) for name in model.groups)
-    return Selected(model, chosen, found.call.method, how, call=found.call)
+    return Selected(model, chosen, path.call.method, shrinkage, call=path.call)

@@ -1,4 +1,4 @@
-"""Answers for each of many Gram records, one segment of a table each, and why there is none."""
+"""Run methods on many Gram records, one per segment; report why a record has no result."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +30,10 @@ from dbselect.spec.methods import OF_RECORDS
 from dbselect.spec.spec import Spec
 
 Result = TypeVar("Result")
-#: Bytes of records that are searched at a time. The lists of steps are some twice as long, and
-#: no Arrow array of theirs may have more than 2 GB of text.
+#: Bytes of records per block. The lists of steps are about twice as long, and an Arrow array
+#: must not have more than 2 GB of text.
 READ_BYTES = 2**25
-#: Methods that choose groups, and are no sequence, which the compiled library has.
+#: Methods of the compiled library that choose groups without a sequence.
 CHOICES = (
     "exchange", "dash", "best_within", "sght", "lasso", "sparse_group_lasso", "knockoffs"
 )  # fmt: skip
@@ -41,64 +41,62 @@ CHOICES = (
 
 @cache
 def answer_type(method: str) -> pa.DataType:
-    """Return the type of what a method answers for a record, as the library answers no record."""
-    known = OF_RECORDS[method].known
-    required = {name: 1 for name, option in known.items() if option.default is REQUIRED}
-    none = pa.array([], RECORD_TYPE)
+    """Return the Arrow type of a method's results, from a call on an empty array."""
+    options = OF_RECORDS[method].known
+    required = {name: 1 for name, option in options.items() if option.default is REQUIRED}
+    no_records = pa.array([], RECORD_TYPE)
     if OF_RECORDS[method].returns == "sequence":
-        return _native.search(none, method, "y", required).field("sequence").type
-    return _native.answers(none, method, "y", required).field("found").type
+        return _native.search(no_records, method, "y", required).field("sequence").type
+    return _native.answers(no_records, method, "y", required).field("found").type
 
 
 def answered(
     grams: Any, name: str, dtype: Any, answer: Callable[[pa.Array], pa.StructArray]
 ) -> pl.DataFrame:
-    """Return a frame of records with the answer and the status of each in their place."""
+    """Replace the records of a frame by the answer and the status of each."""
     if not isinstance(grams, pl.DataFrame):
         raise ArgumentError(f"grams is {shown(grams)}; it must be a DataFrame as of gram_by")
     if "gram" not in grams.columns:
         raise ArgumentError("grams has no column 'gram'; it must be a DataFrame as of gram_by")
-    taken = [one for one in (name, "status") if one in grams.columns]
-    if taken:
-        raise ArgumentError(f"grams has a column '{taken[0]}'; rename it, as the result has one")
-    both = pl.Struct({name: dtype, "status": pl.String})
-    found = by_blocks(grams["gram"], answer, both).struct.unnest()
-    return grams.drop("gram").with_columns(found)
+    clashes = [column for column in (name, "status") if column in grams.columns]
+    if clashes:
+        raise ArgumentError(f"grams has a column '{clashes[0]}'; rename it, as the result has one")
+    struct = pl.Struct({name: dtype, "status": pl.String})
+    answers = by_blocks(grams["gram"], answer, struct).struct.unnest()
+    return grams.drop("gram").with_columns(answers)
 
 
 def by_blocks(records: pl.Series, answer: Callable[[pa.Array], pa.Array], dtype: Any) -> pl.Series:
-    """Return what a function of Arrow records, one value each, answers, as a Series."""
+    """Apply a function of Arrow records block by block; return a Series, one value per record."""
     share = READ_BYTES / max(records.estimated_size(), 1)
     size = max(1, int(len(records) * share))
     starts = range(0, max(len(records), 1), size)
-    # Views of text are not copied; other text would be, for every block that of all.
+    # Text views are not copied; other text types would be copied whole for every block.
     level = pl.CompatLevel.newest()
     blocks = (records.slice(start, size).to_arrow(compat_level=level) for start in starts)
     parts = [pl.Series(records.name, answer(block)).cast(dtype) for block in blocks]
     return pl.concat(parts, rechunk=False)
 
 
-def asked_of(
+def _ask(
     records: pa.Array,
     problem: Spec,
     options: Mapping[str, Any],
-    ask: Callable[[pa.Array, dict[str, Any]], pa.StructArray],
+    call: Callable[[pa.Array, dict[str, Any]], pa.StructArray],
 ) -> pa.StructArray:
-    """Ask the compiled library, each record alone where costs are in the order of its groups."""
-    own = {"groups": problem.groups, **problem.changed(), **options}
+    """Call the library; one record at a time if costs are a Series in the order of its groups."""
+    options = {"groups": problem.groups, **problem.changed(), **options}
     if problem.groups is not None or not isinstance(problem.costs, pl.Series) or not len(records):
         costs = problem.costs
-        prices = None if costs is None else costs_by_name(costs, list(problem.groups or ()))
-        return ask(records, {**own, "costs": prices})
-    prices_of = (_prices(problem, record) for record in records)
-    found = [
-        ask(records.slice(at, 1), {**own, "costs": prices}) for at, prices in enumerate(prices_of)
-    ]
-    return pa.concat_arrays(found)
+        by_name = None if costs is None else costs_by_name(costs, list(problem.groups or ()))
+        return call(records, {**options, "costs": by_name})
+    each = enumerate(_costs_of(problem, record) for record in records)
+    answers = [call(records.slice(i, 1), {**options, "costs": costs}) for i, costs in each]
+    return pa.concat_arrays(answers)
 
 
-def _prices(problem: Spec, record: pa.Scalar) -> dict[str, float] | None:
-    """Return costs without labels by the groups of a record; None of an unusable one."""
+def _costs_of(problem: Spec, record: pa.Scalar) -> dict[str, float] | None:
+    """Return the costs by name of a record's groups; None for an unusable record."""
     try:
         gram = Gram.from_struct(record) if record.is_valid else None
     except RecordError:
@@ -111,7 +109,7 @@ def _prices(problem: Spec, record: pa.Scalar) -> dict[str, float] | None:
 
 
 def result_of(run: Callable[[Gram], Result], record: pa.Scalar, target: str) -> Result | None:
-    """Return what a call on a Gram makes of one record, None if the record is unusable."""
+    """Call a function on the Gram of one record; None if the record is unusable."""
     if not record.is_valid:
         return None
     try:
@@ -128,28 +126,28 @@ def result_of(run: Callable[[Gram], Result], record: pa.Scalar, target: str) -> 
 
 
 def _is_unseen(gram: Gram, target: str) -> bool:
-    """Whether a column is that of a level which other segments may have, and this one has not."""
-    open_ones = (one.column for one in gram.terms.categories if not one.rest)
-    named = any(target.startswith(f"{column}.") for column in open_ones)
-    return named and target not in gram.columns
+    """Whether the target is the column of a level that this segment does not have."""
+    open_columns = (category.column for category in gram.terms.categories if not category.rest)
+    is_level = any(target.startswith(f"{column}.") for column in open_columns)
+    return is_level and target not in gram.columns
 
 
 def statuses(records: pa.Array, target: str) -> pa.StringArray:
-    """Return why there is no sequence for each record; NULL where there is one."""
+    """Return the reason why each record has no sequence; NULL if it has one."""
     check_type(records)
     return _native.check(records, target)
 
 
-def _warned(found: pa.StructArray) -> pa.StructArray:
-    """Return answers; warn in the same words for every block, so that they are shown once."""
-    if pc.any(pc.greater(found.field("condition"), CONDITION_LIMIT)).as_py():
+def _warned(answers: pa.StructArray) -> pa.StructArray:
+    """Warn of the answers' problems; the text is the same for every block, so shown once."""
+    if pc.any(pc.greater(answers.field("condition"), CONDITION_LIMIT)).as_py():
         warnings.warn(
             "some segments have selected columns with a condition number above "
             f"{CONDITION_LIMIT:.0e}; their coefficients keep fewer than six of 16 digits",
             ConditionWarning,
             stacklevel=2,
         )
-    columns = [name for name in pc.unique(found.field("trace")).to_pylist() if name]
+    columns = [name for name in pc.unique(answers.field("trace")).to_pylist() if name]
     if columns:
         warnings.warn(
             f"segments leave out columns {columns} as dependent on others but for a trace, by "
@@ -158,36 +156,36 @@ def _warned(found: pa.StructArray) -> pa.StructArray:
             DependenceWarning,
             stacklevel=2,
         )
-    return found
+    return answers
 
 
 def fits_of_records(
     grams: pl.DataFrame, problem: Spec, columns: Sequence[str] | None
 ) -> pl.DataFrame:
-    """Return the linear model of every segment, and why there is none where there is none.
+    """Fit the linear model of every segment; `status` says why a segment has none.
 
     Returns
     -------
-    DataFrame: the other columns of `grams`; ``fit``, a struct as of ``fit`` in SQL, null where
+    DataFrame: the other columns of `grams`; ``fit``, a struct as ``fit`` in SQL, null if
     there is none: intercept, coefficients, explained, r2, sigma (the residuals' standard
-    deviation, null with a ridge and where no row is left to estimate it), rows, skipped, the
-    aliased columns, and as note what `fit` warns of; ``status``, null, or why there is none
+    deviation, null with a ridge and without degrees of freedom), rows, skipped, the
+    aliased columns, and note, the warnings of `fit`; ``status``, null, or why there is no fit
 
     Raises
     ------
-    As `fit`, for arguments; an unusable record raises nothing
+    As `fit`, for arguments; unusable records raise nothing
 
     Warns
     -----
     ConditionWarning : a segment has columns so nearly dependent that their coefficients keep
         fewer than six digits
-    DependenceWarning : a segment leaves out a column that depends on others but for a trace, by
-        which it may explain much
+    DependenceWarning : a segment drops a column that depends on others except for a small
+        residual, which may explain much
 
     Notes
     -----
-    O(D^3) a segment, some microseconds for a few columns, on all cores; memory beside the result
-    does not grow with the number of segments. Standard errors and p-values of each:
+    O(D^3) per segment, some microseconds for a few columns, on all cores; memory beside the
+    result does not grow with the number of segments. Standard errors and p-values:
     ``pl.col("gram").dbselect.summary(target)``.
 
     References
@@ -199,16 +197,16 @@ def fits_of_records(
     >>> import dbselect as ds
     >>> import polars as pl
     >>> table = pl.DataFrame({"k": [1, 1, 1, 2], "x": [1, 2, 3, 4], "y": [3, 5, 7, 8]})
-    >>> found = ds.fit_by(ds.gram_by(table, by=["k"]), "y")
-    >>> found.select("k", pl.col("fit").struct.field("intercept", "r2").round(6), "status").rows()
+    >>> fits = ds.fit_by(ds.gram_by(table, by=["k"]), "y")
+    >>> fits.select("k", pl.col("fit").struct.field("intercept", "r2").round(6), "status").rows()
     [(1, 1.0, 1.0, None), (2, None, None, "target 'y' is constant (1 rows)")]
     """
-    named = columns_read(columns)
+    names = columns_read(columns)
 
     def answer(records: pa.Array) -> pa.StructArray:
-        found = answers_of(records, problem, "fit", {"columns": named})
+        answers = answers_of(records, problem, "fit", {"columns": names})
         return pa.StructArray.from_arrays(
-            [found.field("found"), found.field("status")], ["fit", "status"]
+            [answers.field("found"), answers.field("status")], ["fit", "status"]
         )
 
     return answered(grams, "fit", dtype_of(answer_type("fit")), answer)
@@ -217,99 +215,100 @@ def fits_of_records(
 def answers_of(
     records: pa.Array, problem: Spec, method: str, options: Mapping[str, Any]
 ) -> pa.StructArray:
-    """Ask each record, by a method of the compiled library that returns no sequence."""
+    """Run a method of the compiled library without a sequence on each record."""
     check_type(records)
     target = problem.targets[0]
     if method in CHOICES:
-        found = asked_of(
+        answers = _ask(
             records, problem, options,
-            lambda some, asked: _native.answers(some, method, target, asked),
+            lambda block, arguments: _native.answers(block, method, target, arguments),
         )  # fmt: skip
     else:
-        found = _native.answers(records, method, target, {**problem.changed(), **options})
-    return _warned(found)
+        answers = _native.answers(records, method, target, {**problem.changed(), **options})
+    return _warned(answers)
 
 
 def sequences_of(grams: pl.DataFrame, problem: Spec, options: Mapping[str, Any]) -> pl.DataFrame:
-    """Return the sequence of every segment, and why there is none where there is none.
+    """Compute the sequence of every segment; `status` says why a segment has none.
 
     Returns
     -------
     DataFrame: the other columns of `grams`; ``sequence``, a list of steps with the fields
-    of SQL, empty where there is none; ``status``, null, or why there is none, or that it has
+    of SQL, empty if there is none; ``status``, null, or why there is none, or that it has
     as many coefficients as rows, which fit any target
 
     Raises
     ------
-    As `anytime_sequence`, for arguments; none of unusable records
+    As `anytime_sequence`, for arguments; unusable records raise nothing
 
     Warns
     -----
     ConditionWarning : a segment has selected columns so nearly dependent that their
         coefficients keep fewer than six digits; `anytime_sequence` of its record says more
-    DependenceWarning : a segment leaves out a column that depends on others but for a trace, by
-        which it may explain much
+    DependenceWarning : a segment drops a column that depends on others except for a small
+        residual, which may explain much
 
     Notes
     -----
-    O(D^3) a segment for a full sequence over D columns, on all cores; memory beside the result
-    does not grow with the number of segments. A rule that only Python has takes some hundred
-    times as long.
+    O(D^3) per segment for a full sequence over D columns, on all cores; memory beside the result
+    does not grow with the number of segments. A rule that exists only in Python takes about a
+    hundred times as long.
 
     Examples
     --------
     >>> import dbselect as ds
     >>> import polars as pl
     >>> table = pl.DataFrame({"k": [1, 1, 1, 2], "x": [1, 2, 3, 4], "y": [2, 4, 6, 8]})
-    >>> found = ds.anytime_sequence_by(ds.gram_by(table, by=["k"]), "y")
-    >>> found.select("k", pl.col("sequence").list.len(), "status").rows()
+    >>> sequences = ds.anytime_sequence_by(ds.gram_by(table, by=["k"]), "y")
+    >>> sequences.select("k", pl.col("sequence").list.len(), "status").rows()
     [(1, 2, None), (2, 0, "target 'y' is constant (1 rows)")]
     """
 
     def answer(records: pa.Array) -> pa.StructArray:
-        found = searched(records, problem, "anytime_sequence", options)
-        columns = [found.field("sequence"), _status(found, records)]
+        answers = searched(records, problem, "anytime_sequence", options)
+        columns = [answers.field("sequence"), _status(answers, records)]
         return pa.StructArray.from_arrays(columns, ["sequence", "status"])
 
     return answered(grams, "sequence", SEQUENCE_DTYPE, answer)
 
 
-def _status(found: pa.StructArray, records: pa.Array) -> pa.StringArray:
-    """Return why there is no sequence for each record, or that it fits any target."""
-    status, full = found.field("status"), pc.equal(found.field("stop"), Stop.SATURATED.name)
-    if not pc.any(full).as_py():
+def _status(answers: pa.StructArray, records: pa.Array) -> pa.StringArray:
+    """Return why each record has no sequence, or that its sequence fits any target."""
+    status = answers.field("status")
+    is_saturated = pc.equal(answers.field("stop"), Stop.SATURATED.name)
+    if not pc.any(is_saturated).as_py():
         return status
-    rows = pc.cast(records.field("rows"), pa.string())
-    words = pc.binary_join_element_wise(rows, Stop.SATURATED.value, " rows: ")
-    return pc.if_else(full.fill_null(False), words.cast(pa.string()), status)
+    rows = records.field("rows").cast(pa.string())
+    messages = pc.binary_join_element_wise(rows, Stop.SATURATED.value, " rows: ")
+    return pc.if_else(is_saturated.fill_null(False), messages.cast(pa.string()), status)
 
 
 def searched(
     records: pa.Array, problem: Spec, method: str, options: Mapping[str, Any]
 ) -> pa.StructArray:
-    """Search each record; return a struct of ``sequence``, ``status`` and ``stop``, a row each."""
+    """Search each record; return structs of ``sequence``, ``status`` and ``stop``."""
     check_type(records)
     rule = RULES.get(options.get("rule", "fr"))
     if rule is None or not rule.compiled:
         return _in_python(records, problem, method, options)
     target = problem.targets[0]
-    found = asked_of(
-        records, problem, options, lambda some, asked: _native.search(some, method, target, asked)
+    answers = _ask(
+        records, problem, options, lambda part, args: _native.search(part, method, target, args)
     )
-    return _warned(found)
+    return _warned(answers)
 
 
 def _in_python(
     records: pa.Array, problem: Spec, method: str, options: Mapping[str, Any]
 ) -> pa.StructArray:
-    """Search one record after the other, by a rule that the library does not have."""
+    """Search record by record, for rules that the library does not have."""
     target = problem.targets[0]
-    found = [
+    sequences = [
         result_of(lambda gram: getattr(problem.on(gram), method)(**options), record, target)
         for record in records
     ]
-    stops = [None if sequence is None else sequence.stop.name for sequence in found]
+    stops = [None if sequence is None else sequence.stop.name for sequence in sequences]
     return pa.StructArray.from_arrays(
-        [write_sequences(found), statuses(records, target), pa.array(stops, pa.string())],
+        [write_sequences(sequences), statuses(records, target), pa.array(stops, pa.string())],
         ["sequence", "status", "stop"],
     )

@@ -1,4 +1,4 @@
-"""Bi-level selection by hard thresholding: few columns in few groups."""
+"""Bi-level selection by hard thresholding (SGHT): few columns in few groups."""
 
 from typing import Any, Unpack
 
@@ -13,16 +13,16 @@ from dbselect.spec.spec import Spec
 
 @shows(SghtOptions)
 def sght(problem: Spec, **options: Unpack[SghtOptions]) -> Selected[Any]:
-    """Return a model on at most `max_columns` columns in at most `max_groups` groups.
+    """Select at most `max_columns` columns in at most `max_groups` groups by hard thresholding.
 
-    A local minimum of 1/2 |y - Xw|^2 within both limits, on unit-variance columns; of
-    several responses, of the sum over them, each of unit variance, on the same columns; of
+    Finds a local minimum of 1/2 |y - Xw|^2 within both limits, on unit-variance columns; for
+    several responses, of the sum over them, each of unit variance, on the same columns; with
     another family, of the deviance, by the same descent.
 
     Returns
     -------
-    Selected, with a Model whose coefficients are those of the kept columns; of a list of
-    responses a JointModel, of another family a GlmModel
+    Selected, with a Model on the kept columns; for a list of responses a JointModel, with
+    another family a GlmModel
 
     Raises
     ------
@@ -41,8 +41,8 @@ def sght(problem: Spec, **options: Unpack[SghtOptions]) -> Selected[Any]:
     With D columns O(D^3) for the ridge solutions; a step costs O(D s1) and one
     projection for each step length tried. Memory 16 D^2 bytes from zero, 28 D^2 from
     the ridge solutions. The objective never rises for the two ISTA variants. There is neither a
-    budget nor a group to take first: the projection within both limits is exact
-    only where every group costs the same and may be left out.
+    budget nor `always`: the projection within both limits is exact
+    only if all groups cost the same and none is forced.
 
     References
     ----------
@@ -59,18 +59,18 @@ def sght(problem: Spec, **options: Unpack[SghtOptions]) -> Selected[Any]:
     >>> {name: round(value, 6) for name, value in model.coefficients.items()}
     {'a': 3.0, 'c': 1.0}
     """
-    known, call = asked(problem, "sght", SghtOptions, options)
-    check_start(known["start"])
+    checked, call = asked(problem, "sght", SghtOptions, options)
+    check_start(checked["start"])
     search: Any = open_search(problem, call, several=True)
-    task = task_of(search, known["refit"])
+    task = task_of(search, checked["refit"])
     limits = (
-        check_limit("max_columns", known["max_columns"], len(task.groups.members)),
-        check_limit("max_groups", known["max_groups"], len(task.groups.names)),
+        check_limit("max_columns", checked["max_columns"], len(task.groups.members)),
+        check_limit("max_groups", checked["max_groups"], len(task.groups.names)),
     )
-    descent = descent_of(task, limits, known)
+    descent = descent_of(task, limits, checked)
     model = task.model(descent)
-    how = Convergence(
+    convergence = Convergence(
         descent.history, descent.converged, descent.start, descent.exchanges, descent.projections
     )
     chosen = tuple(groups_held(task.groups, model.columns))
-    return Selected(model, chosen, call.method, how, call=search.call)
+    return Selected(model, chosen, call.method, convergence, call=search.call)

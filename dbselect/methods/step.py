@@ -1,4 +1,4 @@
-"""Stepwise search by AIC or BIC, as R's `step`."""
+"""Stepwise search by AIC or BIC, like R's `step`."""
 
 import math
 from typing import Any, Unpack
@@ -21,25 +21,25 @@ from dbselect.spec.spec import Spec
 
 @shows(StepOptions)
 def step(problem: Spec, **options: Unpack[StepOptions]) -> AnySequence:
-    """Add or remove the group that lowers AIC most, until none does: R's `step`.
+    """Add or remove the group that lowers AIC most, until no move lowers it: R's `step`.
 
     Returns
     -------
-    Sequence whose steps add and remove; the last is where no move helps, and its `score` is how
-    far each move lowers the criterion. Where no group is worth its parameters it has step 0
-    only. Of another family a GlmSequence
+    Sequence whose steps add and remove groups; `score` is the decrease of the criterion by
+    each move. If no group lowers the criterion it has only step 0. With another family a
+    GlmSequence
 
     Raises
     ------
     ColumnError, GroupError, DataError : as `anytime_sequence`
-    ArgumentError : an option out of range; the groups to begin with are over the budget; a
-        family without a likelihood to compare, or an objective with a ridge
+    ArgumentError : an option out of range; the groups to start with exceed the budget; a
+        family without a likelihood, or an objective with a ridge
 
     Notes
     -----
-    O(D |S|) a step and some trials, as of `foba`. The numbers of ``seq.criteria()`` are those of
-    R's ``AIC`` but for the parameter of the variance, 2; what R's ``step`` prints of a linear
-    model is less by n (log(2 pi) + 1). After a search standard errors are too small, as R's are.
+    O(D |S|) per step and some trials, as `foba`. ``seq.criteria()`` differs from R's ``AIC`` by
+    2, for the variance parameter; the AIC that R's ``step`` prints for a linear model is lower
+    by n (log(2 pi) + 1). Standard errors after a search are too small, as in R.
 
     References
     ----------
@@ -57,46 +57,46 @@ def step(problem: Spec, **options: Unpack[StepOptions]) -> AnySequence:
     >>> steps.select("action", "group", pl.col("score").round(1)).rows()[1:]
     [('add', 'c', -1.5), ('add', 'a', 14.0), ('add', 'b', 37.9), ('remove', 'c', 1.3)]
     """
-    known, call = asked(problem, "step", StepOptions, options)
+    checked, call = asked(problem, "step", StepOptions, options)
     search: Any = open_search(problem, call)
-    judge = _judge(search, known)
-    begin = _start(search, known)
-    held = list(dict.fromkeys([*search.first, *begin]))
-    check_first(search.groups, held, known["budget"])
-    penalty = known["penalty"]
-    name = f"step-{known['criterion']}" if penalty is None else f"step-{penalty:g}"
+    judge = _judge(search, checked)
+    start = _start(search, checked)
+    first_groups = list(dict.fromkeys([*search.first, *start]))
+    check_first(search.groups, first_groups, checked["budget"])
+    penalty = checked["penalty"]
+    name = f"step-{checked['criterion']}" if penalty is None else f"step-{penalty:g}"
 
     def walk(record: Record) -> Stop:
         return step_search(
-            search.state, search.groups, judge, record, start=begin,
-            adds=known["direction"] != "backward", removes=known["direction"] != "forward",
-            budget=known["budget"], max_steps=known["max_steps"], always=search.first,
+            search.state, search.groups, judge, record, start=start,
+            adds=checked["direction"] != "backward", removes=checked["direction"] != "forward",
+            budget=checked["budget"], max_steps=checked["max_steps"], always=search.first,
         )  # fmt: skip
 
-    found: AnySequence = search.run(name, walk, known["callback"])
-    if found.records and not held_after(found.records):
-        # A prefix that holds nothing in the end would be taken for one of `backward`, of which
-        # the longest within a budget comes right after all groups.
-        stop = found.stop
-        found = search.run(name, lambda _: stop, None)
-    return found
+    sequence: AnySequence = search.run(name, walk, checked["callback"])
+    if sequence.records and not held_after(sequence.records):
+        # A sequence that ends empty would be read as one of `backward`, whose longest prefix
+        # within a budget comes right after all groups.
+        stop = sequence.stop
+        sequence = search.run(name, lambda _: stop, None)
+    return sequence
 
 
-def _start(search: Search, known: StepOptions) -> list[int]:
-    start = known["start"]
+def _start(search: Search, options: StepOptions) -> list[int]:
+    start = options["start"]
     if start is None:
-        every = range(len(search.groups.costs))
-        return list(every) if known["direction"] == "backward" else []
+        numbers = range(len(search.groups.costs))
+        return list(numbers) if options["direction"] == "backward" else []
     return [search.groups.number(name, "start") for name in start]
 
 
-def _price(known: StepOptions, rows: int) -> float:
-    if known["penalty"] is not None:
-        return float(known["penalty"])
-    return 2.0 if known["criterion"] == "aic" else math.log(rows)
+def _penalty(options: StepOptions, rows: int) -> float:
+    if options["penalty"] is not None:
+        return float(options["penalty"])
+    return 2.0 if options["criterion"] == "aic" else math.log(rows)
 
 
-def _judge(search: GramSearch | RowSearch, known: StepOptions) -> Judge:
+def _judge(search: GramSearch | RowSearch, options: StepOptions) -> Judge:
     free, is_quadratic = 1.0, True
     if isinstance(search, RowSearch):
         _check_likelihood(search)
@@ -107,18 +107,18 @@ def _judge(search: GramSearch | RowSearch, known: StepOptions) -> Judge:
         at = search.gram.position(search.target, "target")
         rows, null = search.gram.rows, float(search.gram.comoment[at, at])
         has_intercept = search.call.problem.intercept
-    price, none = _price(known, rows), free * has_intercept
+    price, null_parameters = _penalty(options, rows), free * has_intercept
 
     def of(value: float, parameters: float) -> float:
         if rows - parameters / free <= 0:
             return math.inf
-        left = max(1.0 - value, SMALLEST_SHARE) * null
-        loss = float(gaussian_loss(rows, np.array(left))) if is_quadratic else left
+        residual = max(1.0 - value, SMALLEST_SHARE) * null
+        loss = float(gaussian_loss(rows, np.array(residual))) if is_quadratic else residual
         return loss + price * parameters
 
     def parameters(state: Any) -> float:
         linear = state.fit.state if isinstance(search, RowSearch) else state
-        return none + float(linear.degrees())
+        return null_parameters + float(linear.degrees())
 
     return Judge(of, parameters, [free * len(columns) for columns in search.groups.positions])
 

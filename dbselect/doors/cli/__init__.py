@@ -24,7 +24,7 @@ from dbselect.doors.cli.out import (
 from dbselect.errors import DbselectError, warns_once
 from dbselect.spec.methods import METHODS
 
-#: Commands beside the methods, and what each does; its module here has its name.
+#: Commands besides the methods, with their help; each has a module of the same name.
 COMMANDS = {
     "gram": "read a table once and write its Gram record",
     "report": "a sequence, as one page of HTML",
@@ -43,15 +43,15 @@ COMMANDS = {
 }
 
 
-#: Other names of commands.
+#: Aliases of commands.
 _ALSO = {"anytime_sequence": ["sequence"]}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return 0, or one of `exits` after one sentence."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    """Run a command; return its exit code, after printing an error in one sentence."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
     escape_letters()
-    options = every_command(given).parse_args(given)
+    options = every_command(words).parse_args(words)
     _log_to_stderr(options.log)
     warnings.showwarning = _show_nothing if options.quiet else _show_warning
     try:
@@ -63,8 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return PIPE_CLOSED
     except (DbselectError, OSError) as error:
         # An engine's message may span several lines.
-        told = " ".join(str(error).split())
-        print(f"{coloured('dbselect:', RED, sys.stderr)} {told}", file=sys.stderr)
+        message = " ".join(str(error).split())
+        print(f"{coloured('dbselect:', RED, sys.stderr)} {message}", file=sys.stderr)
         return exit_code(error)
     except KeyboardInterrupt:
         print("dbselect: interrupted", file=sys.stderr)
@@ -86,11 +86,11 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _show_nothing(*_: Any, **__: Any) -> None:
-    """Print no warning, as `--quiet` asks."""
+    """Suppress warnings for `--quiet`."""
 
 
-def every_command(named: Container[str] | None = None) -> Parser:
-    """Return the parser, with the arguments of commands that are named, by default of all."""
+def every_command(words: Container[str] | None = None) -> Parser:
+    """Return the parser, with the arguments of the named commands, by default of all."""
     from importlib.metadata import version
 
     parser = Parser(prog="dbselect", description=__doc__)
@@ -99,21 +99,21 @@ def every_command(named: Container[str] | None = None) -> Parser:
     )
     parser.add_argument("--log", choices=["text", "json"],
                         help="a line a minute on long work, to the error stream")  # fmt: skip
-    told_quiet = "print errors only: no result, no warnings"
-    parser.add_argument("-q", "--quiet", action="store_true", help=told_quiet)
+    quiet_help = "print errors only: no result, no warnings"
+    parser.add_argument("-q", "--quiet", action="store_true", help=quiet_help)
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for name, told in {**COMMANDS, **{name: one.about for name, one in METHODS.items()}}.items():
+    for name, text in (COMMANDS | {name: one.about for name, one in METHODS.items()}).items():
         names = [name, *_ALSO.get(name, [])]
-        added = commands.add_parser(name, help=told, description=told, aliases=names[1:])
-        if named is None or any(one in named for one in names):
+        subparser = commands.add_parser(name, help=text, description=text, aliases=names[1:])
+        if words is None or any(alias in words for alias in names):
             command: Command
             if name in METHODS:
                 command = command_of(name)
             else:
                 command = import_module(f"{__name__}.{name}").COMMAND
-            command.add(added)
-            added.add_argument(
-                "-q", "--quiet", action="store_true", default=SUPPRESS, help=told_quiet
+            command.add(subparser)
+            subparser.add_argument(
+                "-q", "--quiet", action="store_true", default=SUPPRESS, help=quiet_help
             )
-            added.set_defaults(run=command.run, parser=added)
+            subparser.set_defaults(run=command.run, parser=subparser)
     return parser

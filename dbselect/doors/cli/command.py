@@ -1,4 +1,4 @@
-"""A command, the parser that all of them share, and the options that it reads."""
+"""A command of the command line, the common parser, and the parsed options."""
 
 import argparse
 import difflib
@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dbselect.doors.cli.out import (
+    HELP,
     MISTAKE,
     RED,
     SKIPPED,
     STDOUT,
-    TOLD,
     TooManySkippedError,
     check_ending,
     coloured,
@@ -29,13 +29,13 @@ from dbselect.options.option import REQUIRED, Option, options_of
 if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
 
-#: Of an option without a default: where nothing is given, the table of options has one.
+#: Default of options that are not given; their defaults are in the tables of options.
 UNSET = argparse.SUPPRESS
-#: Settings of an option that takes several values, at once or one after the other.
+#: Settings of an option with several values, given at once or repeatedly.
 SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend"}
-#: What a table can be.
+#: Forms of a table.
 SOURCE = "file, folder or glob of Parquet, CSV, TSV, NDJSON or Arrow, or Delta or Iceberg table"
-#: Options read from a JSON file, and the content of that file.
+#: Options that are read from a JSON file, with the content of the file.
 _JSON = {
     "groups": "name -> list of columns or globs",
     "costs": "name -> cost > 0",
@@ -45,27 +45,27 @@ _JSON = {
 
 
 class Options(argparse.Namespace):
-    """The options of a command, and what every command does with them."""
+    """The parsed options of a command, and common steps of all commands."""
 
     def given(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return those of some options that were given, by the names of Python."""
-        found = {}
+        """Return the options among `names` that were given, by their Python names."""
+        values = {}
         for name in names:
             if name in _JSON:
                 value = self.from_file(name)
                 if value is not None:
-                    found[name] = value
+                    values[name] = value
             elif name in self:
-                found[name] = getattr(self, name)
-        if "null_policy" in found:
-            pairs = [text.rpartition("=") for text in found["null_policy"]]
+                values[name] = getattr(self, name)
+        if "null_policy" in values:
+            pairs = [text.rpartition("=") for text in values["null_policy"]]
             policies = {columns if equals else "*": policy for columns, equals, policy in pairs}
-            # A stored Gram takes no policy but the plain one.
-            found["null_policy"] = policies["*"] if list(policies) == ["*"] else policies
-        return found
+            # A stored Gram accepts only a policy for all columns.
+            values["null_policy"] = policies["*"] if list(policies) == ["*"] else policies
+        return values
 
     def from_file(self, name: str) -> Any:
-        """Return what the JSON file of an option holds, None if none was given."""
+        """Return the content of an option's JSON file, None if no file was given."""
         path, option = getattr(self, name, None), _flag(name)
         if path is None:
             return None
@@ -79,24 +79,24 @@ class Options(argparse.Namespace):
             raise ArgumentError(f"{option}: '{path}' is not JSON: {error}") from None
 
     def fields(self) -> dict[str, Any]:
-        """Return what was given of a problem: target, groups, costs and fields."""
+        """Return the given arguments of a problem: target, groups, costs and fields."""
         from dbselect.options.names import PROBLEM_FIELDS
 
         target = self.target[0] if len(self.target) == 1 else self.target
         return {"target": target, **self.given(("groups", "costs", *PROBLEM_FIELDS))}
 
     def problem(self, source: Any) -> "Problem":
-        """Return the problem that the arguments are about."""
+        """Return the problem of the arguments on a source."""
         from dbselect.problem.problem import Problem
 
         return Problem(source, **self.fields())
 
     def check(self) -> None:
-        """Refuse a result that could not be written, or a limit that is none, before reading."""
+        """Refuse an output that cannot be written and an invalid limit, before reading."""
         from dbselect.record.writing import check_place
 
         if getattr(self, "max_skipped", None) is not None:
-            _most(self.max_skipped, 0)
+            _skip_limit(self.max_skipped, 0)
         out = self.out
         if out is None:
             return
@@ -115,15 +115,15 @@ class Options(argparse.Namespace):
         check_ending(out, self.endings)
 
     def check_skipped(self, rows: Any, skipped: Any) -> None:
-        """Refuse a result that left out more rows than ``--max-skipped`` allows."""
+        """Refuse a result that skipped more rows than ``--max-skipped`` allows."""
         limit = self.max_skipped
-        if limit is not None and skipped > _most(limit, rows + skipped):
+        if limit is not None and skipped > _skip_limit(limit, rows + skipped):
             raise TooManySkippedError(
                 f"{skipped:,} of {rows + skipped:,} rows are left out; --max-skipped is {limit}"
             )
 
     def tell(self, lines: Iterable[str], facts: Mapping[str, Any]) -> None:
-        """Print lines, or the facts as JSON; nothing if standard output has the result itself."""
+        """Print lines, or the facts as JSON; nothing if the result goes to standard output."""
         if self.quiet:
             return
         if self.json:
@@ -138,46 +138,46 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         # An abbreviation could match another option in a later release and break scripts.
-        super().__init__(**{"allow_abbrev": False, "epilog": TOLD, **settings})
+        super().__init__(**{"allow_abbrev": False, "epilog": HELP, **settings})
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse what is known, and remember all for an error."""
+        """Parse known arguments; keep all for the error message."""
         self._given = [] if args is None else list(args)
         return super().parse_known_args(args, namespace)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse all arguments; for an unknown one, suggest the nearest."""
+        """Parse all arguments; suggest the nearest for an unknown one."""
         options, unknown = self.parse_known_args(args, namespace or Options())
         if unknown:
-            used: Parser = getattr(options, "parser", self)
-            known = list(used._option_string_actions)
-            used.error(f"unknown {_nearest(unknown[0], known)}")
+            command: Parser = getattr(options, "parser", self)
+            flags = list(command._option_string_actions)
+            command.error(f"unknown {_nearest(unknown[0], flags)}")
         return options
 
     def error(self, message: str) -> NoReturn:
-        """Print an error and exit with its code."""
-        given = [one for one in getattr(self, "_given", []) if one.startswith("--")]
+        """Print an error and exit with code 2."""
+        flags_given = [text for text in getattr(self, "_given", []) if text.startswith("--")]
         known = list(self._option_string_actions)
-        misspelt = [one for one in given if one.partition("=")[0] not in known]
+        misspelt = [text for text in flags_given if text.partition("=")[0] not in known]
         if misspelt and message.startswith("the following arguments are required"):
             message = f"unknown {_nearest(misspelt[0], known)}"
         choice = re.fullmatch(r"(.*: invalid choice: )'(.*)' \(choose from (.*)\)", message)
         if choice:
             start, wrong, choices = choice.groups()
-            known = [one.strip(" '") for one in choices.split(",")]
+            known = [text.strip(" '") for text in choices.split(",")]
             message = f"{start}{_nearest(wrong, known)}; it must be one of {', '.join(known)}"
         print(f"{coloured('dbselect:', RED, sys.stderr)} {message}; see '{self.prog} --help'",
               file=sys.stderr)  # fmt: skip
         sys.exit(MISTAKE)
 
     def add_source(self) -> None:
-        """Add a table or a Gram."""
+        """Add the source: a table or a Gram."""
         self.add_argument(
             "source", help=f"{SOURCE}; or what 'gram' wrote; - for a table or a Gram from a pipe"
         )
 
     def add_problem(self, *, fields: Iterable[str] | None = None, needed: bool = True) -> None:
-        """Add the options of a problem; `fields` names those that make sense, by default all."""
+        """Add the options of a problem, with the given fields, by default all."""
         from dbselect.spec.fields import ProblemOptions
 
         self.add_argument(
@@ -187,18 +187,18 @@ class Parser(argparse.ArgumentParser):
             default=None if needed else [],
             help="column to predict; given twice, two responses that share the groups",
         )
-        known = options_of(ProblemOptions)
-        names = ["groups", "costs", *(known if fields is None else fields)]
+        all_fields = options_of(ProblemOptions)
+        names = ["groups", "costs", *(all_fields if fields is None else fields)]
         for name in names:
             if name == "null_policy":
                 self.add_null_policy()
             elif name in _JSON:
                 self._add_json(name)
             else:
-                self.add_option(name, known[name])
+                self.add_option(name, all_fields[name])
 
     def add_option(self, name: str, option: Option) -> None:
-        """Add an option of a method as a flag, if it can be parsed from text."""
+        """Add a flag for an option of a method, if it can be parsed from text."""
         kind = option.kind
         if name in _JSON:
             self._add_json(name)
@@ -214,39 +214,39 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(_flag(name), required=option.default is REQUIRED, **settings)
 
     def add_flags(self, texts: Mapping[str, str], **settings: Any) -> None:
-        """Add options by name with their help; those that are not given are left to Python."""
-        for name, told in texts.items():
-            self.add_argument(_flag(name), default=UNSET, help=told, **settings)
+        """Add options by name with their help; Python sets the defaults."""
+        for name, text in texts.items():
+            self.add_argument(_flag(name), default=UNSET, help=text, **settings)
 
     def _add_json(self, name: str) -> None:
         self.add_argument(_flag(name), metavar="FILE", help=f"JSON file: {_JSON[name]}")
 
     def add_null_policy(self) -> None:
-        """Add what happens to missing values."""
-        told = (
+        """Add the policy for missing values."""
+        text = (
             "missing values: skip their row, error, mean, or indicator (0 and a column of 0 and "
             "1); COLUMNS is a name or a glob, and the last that means a column holds"
         )
-        self.add_flags({"null-policy": told}, nargs="+", metavar="[COLUMNS=]POLICY")
+        self.add_flags({"null-policy": text}, nargs="+", metavar="[COLUMNS=]POLICY")
 
     def add_prediction(self) -> None:
-        """Add a sequence, or a model, and what it may spend."""
+        """Add the arguments of a prediction: a sequence or a model, and the budget."""
         self.add_argument(
             "sequence", help="file that 'sequence --out' wrote, or of a stored model; - from a pipe"
         )
         self.add_flags({"budget": "the longest prefix within it predicts"}, type=float)
-        told = "levels that the fit has not seen: unavailable, error or mean"
-        self.add_flags({"handle-unknown": told})
+        text = "levels that the fit has not seen: unavailable, error or mean"
+        self.add_flags({"handle-unknown": text})
 
-    def add_out(self, what: str, endings: Iterable[str], *, required: bool = False) -> None:
-        """Add ``--out``, whose name has one of the endings if there are some, and ``--json``."""
-        told = f" ({', '.join(endings)}), or - for standard output" if endings else ""
-        self.add_argument("--out", required=required, metavar="FILE", help=f"file for {what}{told}")
+    def add_out(self, item: str, endings: Iterable[str], *, required: bool = False) -> None:
+        """Add ``--out``, with one of the endings if given, and ``--json``."""
+        form = f" ({', '.join(endings)}), or - for standard output" if endings else ""
+        self.add_argument("--out", required=required, metavar="FILE", help=f"file for {item}{form}")
         self.add_argument("--json", action="store_true", help="print JSON, for other programs")
         self.set_defaults(endings=tuple(endings))
 
     def add_max_skipped(self) -> None:
-        """Add the limit on rows that are left out."""
+        """Add the limit on skipped rows."""
         self.add_argument(
             "--max-skipped",
             metavar="ROWS|SHARE%",
@@ -256,17 +256,17 @@ class Parser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Command:
-    """What a module of a command has; libraries are loaded by `run`, not by its module."""
+    """The two functions of a command; libraries are imported in `run`, not by its module."""
 
     # adds the arguments to the parser of the command
     add: Callable[[Parser], None]
     run: Callable[[Options], None]  # executes the command
 
 
-def _nearest(wrong: str, known: list[str]) -> str:
-    """Return a misspelt word, and what it may mean."""
-    near = difflib.get_close_matches(wrong.partition("=")[0], known, 1)
-    return f"'{wrong}'" + "".join(f"; did you mean '{one}'?" for one in near)
+def _nearest(wrong: str, words: list[str]) -> str:
+    """Return a misspelt word, with the nearest match."""
+    matches = difflib.get_close_matches(wrong.partition("=")[0], words, 1)
+    return f"'{wrong}'" + "".join(f"; did you mean '{match}'?" for match in matches)
 
 
 def _flag(name: str) -> str:
@@ -274,7 +274,7 @@ def _flag(name: str) -> str:
 
 
 def _help(option: Option) -> str:
-    """Return the text of an option for a terminal, where no quotes set names off."""
+    """Return the text of an option for a terminal, without the quotes of markup."""
     text = re.sub("^False", "no:", option.text)
     return text.replace('``"', "").replace('"``', "").replace("`", "").replace("%", "%%")
 
@@ -283,18 +283,18 @@ def _parsed(kind: Kind, parse: Callable[[str], Any], text: str) -> Any:
     try:
         return parse(text)
     except ValueError:
-        wanted = "be yes or no" if kind.sql == "BOOLEAN" else kind.words or "be a number"
-        raise argparse.ArgumentTypeError(f"'{text}' must {wanted}") from None
+        requirement = "be yes or no" if kind.sql == "BOOLEAN" else kind.words or "be a number"
+        raise argparse.ArgumentTypeError(f"'{text}' must {requirement}") from None
 
 
-def _most(limit: str, rows: int) -> float:
+def _skip_limit(limit: str, rows: int) -> float:
     number, percent = limit.removesuffix("%"), limit.endswith("%")
     try:
-        found = float(number) if percent else int(number)
+        value = float(number) if percent else int(number)
     except ValueError:
-        found = math.nan
-    if not (0 <= found <= 100 if percent else found >= 0):
+        value = math.nan
+    if not (0 <= value <= 100 if percent else value >= 0):
         raise ArgumentError(
             f"--max-skipped is '{limit}'; it must be a number of rows, or a share from 0% to 100%"
         )
-    return found / 100 * rows if percent else found
+    return value / 100 * rows if percent else value

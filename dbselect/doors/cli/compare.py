@@ -1,4 +1,4 @@
-"""``dbselect compare``: how early several sequences explain."""
+"""``dbselect compare``: compare the timeliness of several sequences."""
 
 from pathlib import Path
 
@@ -31,18 +31,18 @@ def _run(options: Options) -> None:
 
     paths: dict[str, str] = {}
     for text in options.sequences:
-        # A file may have such a sign in its name.
+        # A file name may contain "=".
         name, equals, path = text.partition("=")
         if not equals or Path(text).exists():
             name, path = Path(text).stem, text
         if name in paths:
             raise ArgumentError(f"two sequences are called '{name}'; give names: a={text}")
         paths[name] = path
-    asked = options.given(("reference", "fraction", "data", "weight"))
-    found = compare({name: stored_sequence(path) for name, path in paths.items()}, **asked)
-    write_frame(found.table, options.out)
-    lines = [table_text(found.table), f"Cut at cost {found.cut:g}."]
-    options.tell(lines, {"cut": found.cut, "sequences": plain_rows(found.table)})
+    arguments = options.given(("reference", "fraction", "data", "weight"))
+    comparison = compare({name: stored_sequence(path) for name, path in paths.items()}, **arguments)
+    write_frame(comparison.table, options.out)
+    lines = [table_text(comparison.table), f"Cut at cost {comparison.cut:g}."]
+    options.tell(lines, {"cut": comparison.cut, "sequences": plain_rows(comparison.table)})
 
 
 COMMAND = Command(_add, _run)

@@ -1,4 +1,4 @@
-"""``dbselect completion``: what a shell needs to complete commands, options and files."""
+"""``dbselect completion``: print a shell script that completes commands, options and files."""
 
 import argparse
 from typing import Any
@@ -30,7 +30,7 @@ def _run(options: Options) -> None:
 
 
 def _complete_files(parser: Parser, file: Any) -> None:
-    """Have files completed where an argument is free text; `shtab` reads it of the action."""
+    """Complete file names for free-text arguments; `shtab` reads `action.complete`."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():

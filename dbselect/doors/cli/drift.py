@@ -1,11 +1,11 @@
-"""``dbselect drift``: what has changed between two sets of rows."""
+"""``dbselect drift``: compare two sets of rows."""
 
 from dbselect.doors.cli.command import SOURCE, Command, Options, Parser
 from dbselect.doors.cli.method import add_method
 from dbselect.doors.cli.out import TABLES, write_frame
 from dbselect.errors import ArgumentError
 
-#: The tables of a `Drift`, by the option that chooses one.
+#: The tables of a `Drift`, values of ``--table``.
 _TABLES = ("worth", "columns", "correlations", "groups", "sequence", "coefficients")
 
 
@@ -30,18 +30,18 @@ def _run(options: Options) -> None:
     from dbselect.problem.several import drift
     from dbselect.results.prefixes import Prefixes
 
-    which = options.given(("table",)).get("table", _TABLES[0])
-    one_of(_TABLES).check("--table", which)
+    name = options.given(("table",)).get("table", _TABLES[0])
+    one_of(_TABLES).check("--table", name)
     before = sequence_or_source(options.before)
     fields = options.fields()
     if not isinstance(before, Prefixes) and not fields["target"]:
         raise ArgumentError("--target is missing; only a sequence has one of its own")
     fields = {name: value for name, value in fields.items() if value}
-    asked = method_options("anytime_sequence", options)
-    found = drift(before, sequence_or_source(options.after), **fields, **asked)
-    table = getattr(found, which)
+    search_options = method_options("anytime_sequence", options)
+    result = drift(before, sequence_or_source(options.after), **fields, **search_options)
+    table = getattr(result, name)
     write_frame(table, options.out)
-    options.tell([table_text(table), f"{found!r}."], {which: plain_rows(table)})
+    options.tell([table_text(table), f"{result!r}."], {name: plain_rows(table)})
 
 
 COMMAND = Command(_add, _run)

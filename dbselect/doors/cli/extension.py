@@ -1,4 +1,4 @@
-"""``dbselect extension``: where the DuckDB extension lies, and how each client loads it."""
+"""``dbselect extension``: the path of the DuckDB extension, and how clients load it."""
 
 from pathlib import Path
 
@@ -29,10 +29,10 @@ def _run(options: Options) -> None:
     if options.out is not None:
         path = copied(path, Path(options.out))
     clients = loading(path)
-    told = [f"The DuckDB extension for {platform}, DuckDB {LOWEST_DUCKDB} or newer:\n{path}\n"]
-    told += [f"{client}\n    " + "\n    ".join(lines) for client, lines in clients.items()]
+    lines = [f"The DuckDB extension for {platform}, DuckDB {LOWEST_DUCKDB} or newer:\n{path}\n"]
+    lines += [f"{client}\n    " + "\n    ".join(code) for client, code in clients.items()]
     facts = {"path": path, "platform": platform, "lowest_duckdb": LOWEST_DUCKDB}
-    options.tell(told, {**facts, "loading": clients})
+    options.tell(lines, {**facts, "loading": clients})
 
 
 COMMAND = Command(_add, _run)

@@ -1,4 +1,4 @@
-"""``dbselect gram``: read a table once and write its record, or one for each group of rows."""
+"""``dbselect gram``: read a table once and write its record, or one record per group of rows."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from dbselect.record.gram import Gram
 
-#: What `gram` and `gram_by` take, and what only the second does.
-_EVERY = ("columns", "weight", "null_policy", "categories", "max_levels")
+#: Options of `gram` and `gram_by`, and those of `gram_by` only.
+_COMMON = ("columns", "weight", "null_policy", "categories", "max_levels")
 _GROUPS = ("by", "fold", "key", "seed")
 
 
@@ -43,44 +43,43 @@ def _run(options: Options) -> None:
     from dbselect.sources.read import gram, gram_by
 
     check_ending(options.out, NESTED if options.given(_GROUPS) else RECORDS)
-    asked = options.given(_EVERY) | {"basis": _basis(options)}
+    reading = options.given(_COMMON) | {"basis": _basis(options)}
     groups = options.given(_GROUPS)
     if groups:
-        give_records(options, gram_by(options.source, **asked, **groups))
+        give_records(options, gram_by(options.source, **reading, **groups))
         return
-    give_gram(options, gram(source_of(options.source), **asked))
+    give_gram(options, gram(source_of(options.source), **reading))
 
 
-def give_gram(options: Options, found: "Gram") -> None:
-    """Check and write a Gram, and print what it has."""
-    options.check_skipped(found.rows, found.skipped)
-    write_record(found, options.out)
+def give_gram(options: Options, gram: "Gram") -> None:
+    """Check and write a Gram, and print its summary."""
+    options.check_skipped(gram.rows, gram.skipped)
+    write_record(gram, options.out)
     lines = [
-        f"{options.out}: {len(found.columns)} columns, {found.rows:,} rows, "
-        f"{found.skipped:,} skipped",
-        *(f"{name}: missing in {rows:,} rows" for name, rows in found.missing.items()),
+        f"{options.out}: {len(gram.columns)} columns, {gram.rows:,} rows, {gram.skipped:,} skipped",
+        *(f"{name}: missing in {rows:,} rows" for name, rows in gram.missing.items()),
     ]
-    facts = {"rows": found.rows, "skipped": found.skipped, "columns": found.columns}
-    options.tell(lines, {**facts, "missing": dict(found.missing)})
+    facts = {"rows": gram.rows, "skipped": gram.skipped, "columns": gram.columns}
+    options.tell(lines, {**facts, "missing": dict(gram.missing)})
 
 
-def give_records(options: Options, found: "pl.DataFrame") -> None:
-    """Check and write a table of records, and print what it has."""
-    records = found["gram"].struct
+def give_records(options: Options, frame: "pl.DataFrame") -> None:
+    """Check and write a table of records, and print its summary."""
+    records = frame["gram"].struct
     rows, skipped = records.field("rows").sum(), records.field("skipped").sum()
     options.check_skipped(rows, skipped)
-    write_frame(found, options.out)
-    line = f"{options.out}: {found.height:,} records, {rows:,} rows, {skipped:,} skipped"
-    options.tell([line], {"records": found.height, "rows": rows, "skipped": skipped})
+    write_frame(frame, options.out)
+    line = f"{options.out}: {frame.height:,} records, {rows:,} rows, {skipped:,} skipped"
+    options.tell([line], {"records": frame.height, "rows": rows, "skipped": skipped})
 
 
 def _basis(options: Options) -> Any:
-    told = options.from_file("basis")
-    if told is None:
+    mapping = options.from_file("basis")
+    if mapping is None:
         return None
-    if not isinstance(told, dict) or not all(isinstance(one, list) for one in told.values()):
+    if not isinstance(mapping, dict) or not all(isinstance(v, list) for v in mapping.values()):
         raise ArgumentError(f"--basis: '{options.basis}' must map columns to [kind, size]")
-    return {name: tuple(one) for name, one in told.items()}
+    return {name: tuple(value) for name, value in mapping.items()}
 
 
 COMMAND = Command(_add, _run)

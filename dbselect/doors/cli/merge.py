@@ -1,4 +1,4 @@
-"""``dbselect merge``: the record of all rows of some records."""
+"""``dbselect merge``: merge Gram records."""
 
 from typing import TYPE_CHECKING
 
@@ -29,10 +29,10 @@ def _run(options: Options) -> None:
     for path in options.records:
         if path != "-" and stored_gram(path) is None:
             raise RecordError(f"'{path}' has no Gram records, which 'dbselect gram' writes")
-    found = stored_gram([source_of(path) for path in options.records])
-    if found is None:
+    gram = stored_gram([source_of(path) for path in options.records])
+    if gram is None:
         raise RecordError(f"{options.records} have no Gram records")
-    give_gram(options, found)
+    give_gram(options, gram)
 
 
 def _merge_by(options: Options) -> None:
@@ -40,13 +40,13 @@ def _merge_by(options: Options) -> None:
 
     check_ending(options.out, NESTED)
     frames = [_records_of(path, options.by) for path in options.records]
-    found = (
+    merged = (
         pl.concat(frames, how="vertical_relaxed")
         .group_by(options.by, maintain_order=True)
         .agg(pl.col("gram").dbselect.merge())  # type: ignore[attr-defined]
         .sort(options.by, nulls_last=True)
     )
-    give_records(options, found)
+    give_records(options, merged)
 
 
 def _records_of(path: str, by: list[str]) -> "pl.DataFrame":

@@ -1,4 +1,4 @@
-"""``dbselect <method>``: a method of a problem, with its options and the fields as flags."""
+"""``dbselect <method>``: a method of a problem, with its options and fields as flags."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dbselect.problem.problem import Problem
     from dbselect.validation.cross_validation import CrossValidation
 
-#: Methods that run another one, whose options they also take.
+#: Methods that run another method, and accept its options.
 _OF_OTHERS = ("cross_validate", "stability")
 
 
@@ -38,34 +38,33 @@ def command_of(name: str) -> Command:
 
 
 def add_method(parser: Parser, name: str, *, judged: bool = True) -> None:
-    """Add the options of a method; those that judge it only where that is possible."""
-    for option, one in _known(name).items():
-        parser.add_option(option, one)
+    """Add the options of a method; with `judged` also --resume and --cv."""
+    for key, option in _options_of(name).items():
+        parser.add_option(key, option)
     if name == "anytime_sequence" and judged:
-        told = "go on from what a search with --gram lazy wrote"
-        parser.add_flags({"resume": told}, metavar="FILE")
+        text = "go on from what a search with --gram lazy wrote"
+        parser.add_flags({"resume": text}, metavar="FILE")
     if name in _OF_OTHERS:
         parser.add_argument("--method", default="anytime_sequence", help="method that is judged")
     if name in JUDGED and judged:
-        told = "cut the table into so many folds, or by a column, for r2 on held-out rows"
-        parser.add_flags({"cv": told}, type=SPLITS.parse, metavar="FOLDS")
+        text = "cut the table into so many folds, or by a column, for r2 on held-out rows"
+        parser.add_flags({"cv": text}, type=SPLITS.parse, metavar="FOLDS")
 
 
-def _known(name: str) -> Mapping[str, Option]:
-    others = [METHODS[one].known for one in CHOOSING if name in _OF_OTHERS]
-    own = METHODS[name].known
-    every = {option: one for known in others for option, one in known.items()}
-    # An option of one method is none of another, so none has to be given.
-    given = {option: Option(None, one.kind, one.text) for option, one in every.items()}
-    return {**given, **own}
+def _options_of(name: str) -> Mapping[str, Option]:
+    tables = [METHODS[method].known for method in CHOOSING if name in _OF_OTHERS]
+    of_others = {key: option for table in tables for key, option in table.items()}
+    # The options of other methods are optional, as each belongs to some methods only.
+    optional = {key: Option(None, one.kind, one.text) for key, one in of_others.items()}
+    return {**optional, **METHODS[name].known}
 
 
-def answer_asked(problem: "Problem", name: str, options: Options) -> Any:
-    """Return what a method answers to the arguments."""
-    own = method_options(name, options)
+def run_method(problem: "Problem", name: str, options: Options) -> Any:
+    """Run a method with the options of the command line."""
+    arguments = method_options(name, options)
     if name in _OF_OTHERS:
-        own["method"] = options.method
-    return getattr(problem, name)(**own)
+        arguments["method"] = options.method
+    return getattr(problem, name)(**arguments)
 
 
 def cross_validated(problem: "Problem", name: str, options: Options) -> "CrossValidation | None":
@@ -82,10 +81,10 @@ def cross_validated(problem: "Problem", name: str, options: Options) -> "CrossVa
 
 
 def method_options(name: str, options: Options) -> dict[str, Any]:
-    """Return the options of a method that were given."""
+    """Return the given options of a method."""
     from dbselect.doors.cli.stored import stored_sequence
 
-    given = options.given([*_known(name), "grid"])
+    given = options.given([*_options_of(name), "grid"])
     if "resume" in given:
         try:
             given["resume"] = stored_sequence(given["resume"])
@@ -101,11 +100,11 @@ def _run(name: str, options: Options) -> None:
     problem = options.problem(source_of(options.source))
     held_out = cross_validated(problem, name, options)
     scores = None if held_out is None else _scores(held_out)
-    found = answer_asked(problem, name, options)
+    result = run_method(problem, name, options)
     if METHODS[name].returns == "sequence":
-        show(options, found, "In no group", scores)
+        show(options, result, "In no group", scores)
     else:
-        _show(options, found, scores)
+        _show(options, result, scores)
 
 
 def _scores(held_out: "CrossValidation") -> "pl.DataFrame":
@@ -114,18 +113,18 @@ def _scores(held_out: "CrossValidation") -> "pl.DataFrame":
     return held_out.table.select(*kept, "best", "one_standard_error")
 
 
-def _show(options: Options, found: Any, scores: "pl.DataFrame | None") -> None:
-    """Check, write and print a result that is no sequence: a line, and its table."""
+def _show(options: Options, result: Any, scores: "pl.DataFrame | None") -> None:
+    """Check, write and print a result without a sequence: a line, and its table."""
     from dbselect.doors.cli.printing import plain_rows, table_text
     from dbselect.results.selected import model_in
 
-    judged = model_in(found)
-    if hasattr(judged, "skipped"):
-        options.check_skipped(judged.rows, judged.skipped)
-    table = found._glance.table
+    model = model_in(result)
+    if hasattr(model, "skipped"):
+        options.check_skipped(model.rows, model.skipped)
+    table = result._glance.table
     write_frame(table, options.out)
-    lines = [table_text(table), f"{found!r}."]
-    facts: dict[str, Any] = {"result": repr(found), "rows": plain_rows(table)}
+    lines = [table_text(table), f"{result!r}."]
+    facts: dict[str, Any] = {"result": repr(result), "rows": plain_rows(table)}
     if scores is not None:
         lines += ["On held-out rows:", table_text(scores)]
         facts["held_out"] = plain_rows(scores)

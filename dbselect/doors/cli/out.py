@@ -23,8 +23,8 @@ from typing import TextIO
 from dbselect.errors import BusyError, DataError
 
 STDOUT = "-"
-#: Endings of a stored record, of a table with records in it, of any table, and of either of the
-#: first two. A name without one is Parquet.
+#: Endings of files: a record, a table with records, any table, and a record or table with records.
+#: A name without an ending is Parquet.
 RECORDS = (".parquet", ".json")
 NESTED = (".parquet", ".ndjson", ".jsonl", ".arrow", ".feather")
 TABLES = (*NESTED, ".csv", ".tsv")
@@ -34,7 +34,7 @@ ANY: tuple[str, ...] = ()
 
 
 def check_ending(out: str, endings: tuple[str, ...]) -> None:
-    """Refuse a name with an ending of another kind; one without is Parquet."""
+    """Refuse a file name with another ending; a name without an ending is Parquet."""
     ending = Path(out).suffix
     if out != STDOUT and ending and endings and ending not in endings:
         raise ArgumentError(
@@ -55,7 +55,7 @@ def write_record(record: "Gram | Prefixes[Any]", out: str | None) -> None:
 
 
 def write_frame(frame: "pl.DataFrame", out: str | None) -> None:
-    """Write a table by the ending of its name; Parquet with a digest."""
+    """Write a table in the format of its ending; Parquet with a digest."""
     from dbselect.record.files import write_parquet
 
     if out is None:
@@ -69,7 +69,7 @@ def write_frame(frame: "pl.DataFrame", out: str | None) -> None:
 
 @contextmanager
 def writing_rows(out: str) -> Iterator[Callable[["pl.DataFrame"], None]]:
-    """Give what writes batches of a table; on standard output CSV, or JSON if nested."""
+    """Yield a function that writes batches of a table; to standard output CSV or NDJSON."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -83,16 +83,16 @@ def writing_rows(out: str) -> Iterator[Callable[["pl.DataFrame"], None]]:
         nested = any(dtype.is_nested() for dtype in batch.dtypes)
         if nested and ending in (".csv", ".tsv"):
             raise ArgumentError(f"--out ends in {ending}, a format without nested columns")
-        # The text is written here: an engine has errors of its own for a pipe that is closed.
+        # Write the text here: engines raise other errors for a closed pipe.
         if nested or ending in (".ndjson", ".jsonl"):
             text = batch.write_ndjson()
         else:
             separator = "\t" if ending == ".tsv" else ","
             text = batch.write_csv(include_header=not opened, separator=separator)
         opened.append(None)
-        left = memoryview(text.encode())
-        while left:  # without a buffer (PYTHONUNBUFFERED) a pipe takes what it takes
-            left = left[file.write(left) :]
+        remaining = memoryview(text.encode())
+        while remaining:  # an unbuffered pipe (PYTHONUNBUFFERED) may write only a part
+            remaining = remaining[file.write(remaining) :]
 
     def write_arrow(batch: "pl.DataFrame") -> None:
         import polars as pl
@@ -115,20 +115,20 @@ def writing_rows(out: str) -> Iterator[Callable[["pl.DataFrame"], None]]:
                     writer.close()
 
 
-#: Codes of ANSI.
+#: ANSI escape codes.
 RED, YELLOW, _PLAIN = "\x1b[1;31m", "\x1b[33m", "\x1b[0m"
 
 
 def escape_letters() -> None:
-    """Have letters that a stream cannot show escaped, where they would end the command."""
+    """Escape letters that a stream cannot encode, instead of raising an error."""
     for stream in (sys.stdout, sys.stderr):
-        # Streams of tests and notebooks have no such method.
+        # Streams of tests and notebooks have no `reconfigure`.
         with suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
 def has_borders() -> bool:
-    """Whether lines of boxes can be printed: not in ASCII, the C locale or a dumb terminal."""
+    """Whether box-drawing characters can be printed: not in ASCII, C locale, dumb terminal."""
     locale = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG")
     if locale in ("C", "POSIX") or os.environ.get("TERM") == "dumb":
         return False
@@ -140,13 +140,13 @@ def has_borders() -> bool:
 
 
 def coloured(text: str, code: str, stream: TextIO) -> str:
-    """Return a text in a colour on terminals, unless ``NO_COLOR`` is set (no-color.org)."""
+    """Colour a text on terminals, unless ``NO_COLOR`` is set (no-color.org)."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return text if plain or not stream.isatty() else f"{code}{text}{_PLAIN}"
 
 
 def leave_pipe() -> None:
-    """Have nothing more written to a pipe that is closed, at the end of the process neither."""
+    """Discard further output to a closed pipe, also at the end of the process."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     with suppress(OSError, ValueError):
         os.dup2(nowhere, sys.stdout.fileno())
@@ -155,7 +155,7 @@ def leave_pipe() -> None:
 
 #: An error in the command, the files or the data, reported in one sentence.
 MISTAKE = 2
-#: More rows are left out than ``--max-skipped`` allows; nothing is written (EX_DATAERR).
+#: More rows are skipped than ``--max-skipped`` allows; nothing is written (EX_DATAERR).
 SKIPPED = 65
 #: A server does not answer (EX_UNAVAILABLE).
 UNREACHED = 69
@@ -169,7 +169,7 @@ INTERRUPTED = 130
 PIPE_CLOSED = 141
 
 #: Printed below the help of every command.
-TOLD = (
+HELP = (
     f"Exit codes: 0 done; {MISTAKE} an error, reported in one sentence; {SKIPPED} more rows left "
     f"out than --max-skipped; {UNREACHED} a server does not answer; {DISK} the disk is full or "
     f"fails; {TRY_AGAIN} another process is writing, try again later; {RIGHTS} a file may "
@@ -177,7 +177,7 @@ TOLD = (
 )
 
 
-#: What errors of the system, and engines that only have its words for them, mean.
+#: Exit code -> error numbers of the system, and words in the messages of engines.
 _meanings = {
     DISK: ((errno.ENOSPC, errno.EDQUOT, errno.EIO), "no space left|disk quota|input/output error"),
     UNREACHED: (
@@ -189,19 +189,19 @@ _meanings = {
 
 
 def exit_code(error: BaseException | None) -> int:
-    """Return the exit code of an error, by what has led to it."""
-    told = error
-    while told is not None:
-        if isinstance(told, TooManySkippedError):
+    """Return the exit code of an error, from its chain of causes."""
+    cause = error
+    while cause is not None:
+        if isinstance(cause, TooManySkippedError):
             return SKIPPED
-        if isinstance(told, BusyError):
+        if isinstance(cause, BusyError):
             return TRY_AGAIN
         for code, (numbers, words) in _meanings.items():
-            if getattr(told, "errno", None) in numbers or re.search(words, str(told), re.I):
+            if getattr(cause, "errno", None) in numbers or re.search(words, str(cause), re.I):
                 return code
-        told = told.__cause__ or told.__context__
+        cause = cause.__cause__ or cause.__context__
     return MISTAKE
 
 
 class TooManySkippedError(DataError):
-    """More rows are left out than the command line allows."""
+    """More rows are skipped than ``--max-skipped`` allows."""

@@ -1,4 +1,4 @@
-"""``dbselect predict``: the rows of a table with what a sequence or a model predicts."""
+"""``dbselect predict``: the rows of a table with the predictions of a sequence or a model."""
 
 from collections.abc import Callable, Generator
 from contextlib import closing
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
     from dbselect.sources.request import Table
 
-    #: Rows and options -> their predictions, and how many have less than the best.
+    #: Rows and options -> predictions, and the number of rows with a reduced model.
     Answer = Callable[[pl.DataFrame, dict[str, Any]], tuple[pl.DataFrame, int]]
 
-#: Of the column that is added; several responses or classes have one each, ``prediction.<name>``.
+#: Name of the added column; several responses or classes have one each, ``prediction.<name>``.
 NAME = "prediction"
 
 
 def _add(parser: Parser) -> None:
     parser.add_prediction()
-    told = "columns that the source lacks: error, or unavailable for a prefix without them"
-    parser.add_flags({"missing-columns": told})
+    text = "columns that the source lacks: error, or unavailable for a prefix without them"
+    parser.add_flags({"missing-columns": text})
     parser.add_argument(
         "--available",
         action="store_true",
@@ -51,11 +51,11 @@ def _run(options: Options) -> None:
     given = options.given(("budget", "handle_unknown", "missing_columns", "level"))
     BUDGET.check("budget", given.get("budget"))
     if options.available:
-        answer, told = _by_groups(stored_predictor(options.sequence), options.out), "some groups"
+        answer, why = _by_groups(stored_predictor(options.sequence), options.out), "some groups"
     elif "level" in given:
         raise ArgumentError("--level is for --available, which predicts with intervals")
     else:
-        answer, told = _by_stored(options.sequence, given), "a shorter prefix"
+        answer, why = _by_stored(options.sequence, given), "a shorter prefix"
     if options.source == STDOUT == options.sequence:
         raise ArgumentError(
             "the sequence and the source are both '-'; one of them can come from a pipe"
@@ -65,19 +65,19 @@ def _run(options: Options) -> None:
     rows = shorter = missing = 0
     batches = _predicted(answer, table, kept, given)
     with writing_rows(options.out) as write, closing(batches):
-        for batch, fewer, without in batches:
+        for batch, n_shorter, n_missing in batches:
             rows += batch.height
-            shorter += fewer
-            missing += without
+            shorter += n_shorter
+            missing += n_missing
             write(batch)
-        # Within: what is refused leaves no file.
+        # Check before the file is in place, so that a refused result leaves no file.
         options.check_skipped(rows - missing, missing)
-    line = f"{options.out}: {rows:,} rows, {shorter:,} by {told}, {missing:,} without a prediction"
+    line = f"{options.out}: {rows:,} rows, {shorter:,} by {why}, {missing:,} without a prediction"
     options.tell([line], {"rows": rows, "shorter": shorter, "missing": missing})
 
 
 def _by_stored(path: str, given: dict[str, Any]) -> "Answer":
-    """Return what predicts rows by a stored model, or by prefixes of a stored sequence."""
+    """Return a function that predicts rows by a stored model or sequence."""
     import polars as pl
 
     from dbselect.doors.cli.stored import stored_model
@@ -88,16 +88,16 @@ def _by_stored(path: str, given: dict[str, Any]) -> "Answer":
         return _by_prefix(model, given.get("budget"))
 
     def answer(batch: "pl.DataFrame", given: dict[str, Any]) -> "tuple[pl.DataFrame, int]":
-        found = model.predict(batch, **given)
-        several = getattr(model, "classes", ()) or getattr(model, "responses", ())
-        names = [NAME] if found.ndim == 1 else [f"{NAME}.{each}" for each in several]
-        return pl.DataFrame(found.reshape(-1, len(names)), names, orient="row").fill_nan(None), 0
+        values = model.predict(batch, **given)
+        outputs = getattr(model, "classes", ()) or getattr(model, "responses", ())
+        names = [NAME] if values.ndim == 1 else [f"{NAME}.{output}" for output in outputs]
+        return pl.DataFrame(values.reshape(-1, len(names)), names, orient="row").fill_nan(None), 0
 
     return answer
 
 
 def _by_prefix(sequence: Any, budget: float | None) -> "Answer":
-    """Return what predicts rows by their prefixes, and counts those of shorter ones."""
+    """Return a function that predicts rows by prefixes, and counts shorter prefixes."""
     import polars as pl
 
     from dbselect.record.steps import longest_within
@@ -106,26 +106,26 @@ def _by_prefix(sequence: Any, budget: float | None) -> "Answer":
 
     def answer(batch: "pl.DataFrame", given: dict[str, Any]) -> "tuple[pl.DataFrame, int]":
         answers = sequence.anytime_predict(batch, **given)
-        found = answers.select(NAME)
-        if isinstance(found.schema[NAME], pl.Struct):
-            found = found[NAME].struct.unnest().select(pl.all().name.prefix(f"{NAME}."))
-        return found, int((answers["step"] != longest).sum())
+        predictions = answers.select(NAME)
+        if isinstance(predictions.schema[NAME], pl.Struct):
+            predictions = predictions[NAME].struct.unnest().select(pl.all().name.prefix(f"{NAME}."))
+        return predictions, int((answers["step"] != longest).sum())
 
     return answer
 
 
 def _by_groups(predictor: Any, out: str) -> "Answer":
-    """Return what predicts rows by the groups that they have, and counts those without some."""
+    """Return a function that predicts rows by their groups, and counts rows without some."""
     import polars as pl
 
     is_flat = out == STDOUT or Path(out).suffix in (".csv", ".tsv")
 
     def answer(batch: "pl.DataFrame", given: dict[str, Any]) -> "tuple[pl.DataFrame, int]":
-        found = predictor.predict(batch, **given)
-        fewer = (found["groups"].list.len() < len(predictor.costs)).sum()
-        # A text has no lists.
-        shown = found.with_columns(pl.col("groups").list.join(", ")) if is_flat else found
-        return shown, int(fewer)
+        frame = predictor.predict(batch, **given)
+        n_fewer = (frame["groups"].list.len() < len(predictor.costs)).sum()
+        # Text formats have no lists.
+        frame = frame.with_columns(pl.col("groups").list.join(", ")) if is_flat else frame
+        return frame, int(n_fewer)
 
     return answer
 
@@ -147,26 +147,26 @@ def _kept(table: "Table", options: Options) -> list[str]:
 def _predicted(
     answer: "Answer", table: "Table", kept: list[str], given: dict[str, Any]
 ) -> "Generator[tuple[pl.DataFrame, int, int]]":
-    """Yield rows with predictions, how many have fewer groups, and how many none."""
+    """Yield rows with predictions, and the numbers of reduced models and of missing ones."""
     import polars as pl
 
     def predicted(batch: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
-        found, fewer = answer(batch, given)
-        own = [name for name in found.columns if name.split(".")[0] == NAME]
-        without = found.select(pl.any_horizontal(pl.col(own).is_null()).sum()).item()
-        taken = [name for name in found.columns if name in kept]
-        if taken:
+        answers, n_fewer = answer(batch, given)
+        columns = [name for name in answers.columns if name.split(".")[0] == NAME]
+        n_missing = answers.select(pl.any_horizontal(pl.col(columns).is_null()).sum()).item()
+        clashes = [name for name in answers.columns if name in kept]
+        if clashes:
             raise ColumnError(
-                f"the table has a column '{taken[0]}' already; choose columns with --keep"
+                f"the table has a column '{clashes[0]}' already; choose columns with --keep"
             )
-        return pl.concat([batch.select(kept), found], how="horizontal"), fewer, int(without)
+        return pl.concat([batch.select(kept), answers], how="horizontal"), n_fewer, int(n_missing)
 
-    came = False
+    has_batches = False
     with closing(table.batches(table.schema.names)) as batches:
         for batch in batches:
-            came = True
+            has_batches = True
             yield predicted(pl.DataFrame(batch))
-    if not came:
+    if not has_batches:
         yield predicted(pl.DataFrame(empty_table(table.schema)))
 
 

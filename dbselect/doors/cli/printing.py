@@ -1,4 +1,4 @@
-"""What commands print of a sequence: its steps, why there are no more, and what was left."""
+"""Print a sequence: its steps, the reason to stop, and the unused columns."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,17 +12,17 @@ from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.wide import WIDE_FIELDS, WideSequence
 
-#: Columns of the steps that fit beside each other.
+#: Columns of the steps to print, which fit into a terminal.
 _SHOWN = ("step", "action", "group", "cost", "spent", "gain", "r2", "useful")
 
 
 def show(
     options: Options,
     sequence: Prefixes[Any],
-    left: str,
+    unused_label: str,
     held_out: pl.DataFrame | None = None,
 ) -> None:
-    """Check, write and print a sequence; `left` is what to call what was left."""
+    """Check, write and print a sequence; `unused_label` introduces the unused names."""
     start: Any = sequence.model(0)
     options.check_skipped(start.rows, start.skipped)
     write_record(sequence, options.out)
@@ -40,11 +40,11 @@ def show(
         facts |= {name: getattr(sequence, name) for name in WIDE_FIELDS}
     if held_out is not None:
         facts["held_out"] = plain_rows(held_out)
-    options.tell(_lines(sequence, start, left, held_out), facts)
+    options.tell(_lines(sequence, start, unused_label, held_out), facts)
 
 
 def _lines(
-    sequence: Prefixes[Any], start: Any, left: str, held_out: pl.DataFrame | None
+    sequence: Prefixes[Any], start: Any, unused_label: str, held_out: pl.DataFrame | None
 ) -> Iterator[str]:
     yield table_text(sequence.steps.select(_SHOWN))
     yield f"{sequence.stop.value}."
@@ -59,14 +59,14 @@ def _lines(
     if sequence.aliased:
         yield f"Linearly dependent, coefficient 0: {', '.join(sequence.aliased)}."
     if sequence.unused:
-        yield f"{left}: {', '.join(sequence.unused)}."
+        yield f"{unused_label}: {', '.join(sequence.unused)}."
     if held_out is not None:
         yield "On held-out rows:"
         yield table_text(held_out)
 
 
 def plain_rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return rows as JSON has them, in which NaN and infinity are missing."""
+    """Return rows for JSON, with null for NaN and infinity."""
     floats = pl.selectors.float()
     finite = frame.with_columns(pl.when(floats.is_finite()).then(floats))
     return finite.to_dicts()

@@ -1,4 +1,4 @@
-"""``dbselect refit``: a stored sequence or model, fitted to other rows."""
+"""``dbselect refit``: fit a stored sequence or model to other rows."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """``dbselect report``: a sequence as one page of HTML."""
 
 from dbselect.doors.cli.command import Command, Options, Parser
-from dbselect.doors.cli.method import add_method, answer_asked, cross_validated
+from dbselect.doors.cli.method import add_method, cross_validated, run_method
 from dbselect.doors.cli.out import ANY
 
 _METHOD = "anytime_sequence"
@@ -27,7 +27,7 @@ def _run(options: Options) -> None:
     table = None if stored_gram(source) is not None else source
     problem = options.problem(source)
     held_out = cross_validated(problem, _METHOD, options)
-    sequence = answer_asked(problem, _METHOD, options)
+    sequence = run_method(problem, _METHOD, options)
     start = sequence.model(0)
     options.check_skipped(start.rows, start.skipped)
     sequence.report(

@@ -16,8 +16,8 @@ def _run(options: Options) -> None:
     from dbselect.doors.cli.stored import stored_model
     from dbselect.record.writing import replacing
 
-    given = options.given(("budget", "dialect", "handle_unknown", "booleans"))
-    text = stored_model(options.sequence, given).sql(**given)
+    arguments = options.given(("budget", "dialect", "handle_unknown", "booleans"))
+    text = stored_model(options.sequence, arguments).sql(**arguments)
     if options.out in (None, STDOUT):
         print(text)
         return

@@ -1,4 +1,4 @@
-"""What commands read that commands wrote: Grams and sequences, from files or a pipe."""
+"""Read the output of other commands: Grams, sequences and tables, from files or a pipe."""
 
 import json
 import sys
@@ -22,10 +22,10 @@ from dbselect.spec.spec import answer_of
 
 
 def source_of(source: str) -> Any:
-    """Return a source as it was given, or the Gram or table that comes through a pipe.
+    """Return a source unchanged, or the Gram or table from a pipe.
 
-    The first bytes say which: Parquet, Arrow (file or stream), JSON of a Gram, NDJSON, else CSV,
-    or text with tabs. A table from a pipe is held in memory.
+    The first bytes determine the format: Parquet, Arrow (file or stream), JSON of a Gram, NDJSON,
+    else CSV, or text with tabs. A table from a pipe is held in memory.
     """
     if source != STDOUT:
         return source
@@ -42,30 +42,30 @@ def source_of(source: str) -> Any:
 
 
 def sequence_or_source(source: str) -> Any:
-    """Return a stored sequence where a file holds one, else the source as it was given."""
+    """Return the stored sequence if the file contains one, else the source unchanged."""
     if source != STDOUT and Path(source).suffix in RECORDS and Path(source).is_file():
         try:
-            found = read(source)
+            result = read(source)
         except (RecordError, SourceError):
             return source
-        return found if isinstance(found, Prefixes) else source
+        return result if isinstance(result, Prefixes) else source
     return source_of(source)
 
 
 def _one_record(content: bytes) -> Any:
-    """Return JSON that is one value, None for rows of NDJSON or what is no JSON."""
+    """Return the JSON of a single record, None for rows of NDJSON or other content."""
     try:
         record = json.loads(content)
     except (ValueError, RecursionError):
         return None
     is_record = isinstance(record, Mapping) and any(
-        isinstance(v, list | dict) for v in record.values()
+        isinstance(value, list | dict) for value in record.values()
     )
     return record if is_record else None
 
 
 def _table(content: bytes, start: bytes) -> Any:
-    """Return a table, of the format that its bytes begin as."""
+    """Return a table, with the format determined by its first bytes."""
     if content.startswith(b"PAR1"):
         return pl.read_parquet(content)
     if content.startswith(b"ARROW1"):
@@ -81,41 +81,41 @@ def _table(content: bytes, start: bytes) -> Any:
 
 def stored_sequence(path: str) -> Any:
     """Read a sequence of any kind, from Parquet, JSON, or a pipe."""
-    found = _stored(path)
-    if not isinstance(found, Prefixes):
+    result = _stored(path)
+    if not isinstance(result, Prefixes):
         raise SourceError(f"'{path}' is no sequence, which 'dbselect sequence --out' writes")
-    return found
+    return result
 
 
-def stored_model(path: str, given: Mapping[str, Any]) -> Any:
-    """Read a sequence of any kind, or a model, which takes no budget."""
-    found = _stored(path)
-    if isinstance(found, AnytimePredictor):
+def stored_model(path: str, options: Mapping[str, Any]) -> Any:
+    """Read a sequence of any kind, or a model; ArgumentError for a model with a budget."""
+    result = _stored(path)
+    if isinstance(result, AnytimePredictor):
         raise ArgumentError(f"'{path}' is a predictor from any groups; predict with --available")
-    if not isinstance(found, Prefixes | Predicting):
+    if not isinstance(result, Prefixes | Predicting):
         raise SourceError(f"'{path}' is no sequence and no model")
-    if "budget" in given and not isinstance(found, Prefixes):
+    if "budget" in options and not isinstance(result, Prefixes):
         raise ArgumentError(f"--budget is for a sequence, and '{path}' is one model")
-    return found
+    return result
 
 
 def stored_predictor(path: str) -> AnytimePredictor:
-    """Read a predictor, or make it of the Gram of a linear sequence; else SourceError."""
-    found = _stored(path)
-    if isinstance(found, Sequence):
-        found = answer_of(found.problem.on_gram(found.gram), "predictor")
-    if not isinstance(found, AnytimePredictor):
+    """Read a predictor, or build it from the Gram of a linear sequence; else SourceError."""
+    result = _stored(path)
+    if isinstance(result, Sequence):
+        result = answer_of(result.problem.on_gram(result.gram), "predictor")
+    if not isinstance(result, AnytimePredictor):
         raise SourceError(f"'{path}' is neither a predictor nor a sequence of one linear model")
-    return found
+    return result
 
 
 def _stored(path: str) -> Any:
     return of_record(_piped("a sequence"), path) if path == STDOUT else read(path)
 
 
-def _piped(what: str) -> Any:
+def _piped(content: str) -> Any:
     try:
         record = json.loads(sys.stdin.read())
     except (ValueError, RecursionError) as error:
-        raise SourceError(f"cannot read {what} as JSON from standard input: {error}") from None
+        raise SourceError(f"cannot read {content} as JSON from standard input: {error}") from None
     return files.unsealed(record, STDOUT)

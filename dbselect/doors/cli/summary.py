@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from dbselect.results.model import Model
     from dbselect.validation.robust import RobustErrors
 
-#: Of the table what is printed: as wide as a terminal.
+#: Columns to print, which fit into a terminal.
 _SHOWN = ("term", "estimate", "std_error", "p_value", "low", "high", "standardized", "vif")
-#: Options of the fit; those of `robust_errors` besides the weight.
+#: Fields of the problem, and options of `robust_errors`.
 _FIELDS = ("weight", "intercept", "null_policy", "rows", "seed")
 _ROBUST = ("cov_type", "cluster", "time", "maxlags")
 
@@ -30,8 +30,8 @@ def _add(parser: Parser) -> None:
         "time": "column of the order of rows, for HAC",
     }
     parser.add_flags(texts)
-    told = "column whose values are clusters, or two, by one more pass"
-    parser.add_flags({"cluster": told}, nargs="+")
+    text = "column whose values are clusters, or two, by one more pass"
+    parser.add_flags({"cluster": text}, nargs="+")
     parser.add_flags({"maxlags": "times back that count for HAC"}, type=int)
     parser.add_max_skipped()
     parser.add_out("the table of terms", TABLES)
@@ -55,7 +55,7 @@ def _run(options: Options) -> None:
         errors = model.robust_errors(source, **robust)
     table = _terms(model, errors, options.level)
     write_frame(table, options.out)
-    # The F test rests on errors of equal variance, of which robust errors do without.
+    # The F test assumes errors of equal variance, which robust errors do not.
     test = model.f_test() if errors is None else None
     facts = {
         "rows": model.rows,
@@ -71,18 +71,18 @@ def _run(options: Options) -> None:
 
 
 def _terms(model: "Model", errors: "RobustErrors | None", level: float) -> "pl.DataFrame":
-    """Return a row a term: how sure it is, and how far its column depends on the others."""
-    own: Any = model if errors is None else errors
+    """Return one row per term: estimate, errors, interval, and dependence on other columns."""
+    result: Any = model if errors is None else errors
     columns = model.vif().join(model.partial_correlations(), on="column")
-    beside = (
-        own.intervals(level).select("term", "low", "high"),
+    frames = (
+        result.intervals(level).select("term", "low", "high"),
         model.summary().select("term", "standardized"),
         columns.select("vif", "partial", term="column"),
     )
-    table: pl.DataFrame = own.summary().select(
+    table: pl.DataFrame = result.summary().select(
         "term", "estimate", "std_error", "statistic", "p_value"
     )
-    for frame in beside:
+    for frame in frames:
         table = table.join(frame, on="term", how="left", maintain_order="left")
     return table
 
@@ -90,11 +90,11 @@ def _terms(model: "Model", errors: "RobustErrors | None", level: float) -> "pl.D
 def _lines(
     model: "Model", errors: "RobustErrors | None", test: "pl.DataFrame | None"
 ) -> Iterator[str]:
-    told = ""
+    f_test = ""
     if test is not None and test["statistic"][0] is not None:
         df, free, statistic, p_value = test.row(0)
-        told = f", F({df}, {free:,}) {test_text(statistic, p_value)}"
-    yield f"r2 {model.r2:.4f}{told}; condition number {model.condition_number:,.4g}."
+        f_test = f", F({df}, {free:,}) {test_text(statistic, p_value)}"
+    yield f"r2 {model.r2:.4f}{f_test}; condition number {model.condition_number:,.4g}."
     if errors is not None:
         clusters = "" if errors.clusters is None else f", {errors.clusters:,} clusters"
         yield f"Standard errors: {errors.cov_type}{clusters}."

@@ -1,4 +1,4 @@
-"""``dbselect svmlight``: files of learning to rank, written as a Parquet file."""
+"""``dbselect svmlight``: convert files of learning to rank to Parquet."""
 
 from dbselect.doors.cli.command import Command, Options, Parser
 from dbselect.doors.cli.out import STDOUT
@@ -11,8 +11,8 @@ def _add(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for other programs")
     parser.set_defaults(endings=(".parquet",))
     parser.add_flags({"features": "largest number of a feature; default: found"}, type=int)
-    told = "one field of entries for all features, as sequence --gram lazy reads it"
-    parser.add_flags({"entries": told}, metavar="FIELD")
+    text = "one field of entries for all features, as sequence --gram lazy reads it"
+    parser.add_flags({"entries": text}, metavar="FIELD")
 
 
 def _run(options: Options) -> None:
@@ -24,16 +24,16 @@ def _run(options: Options) -> None:
         raise ArgumentError(
             "--out is '-'; a Parquet file cannot be written to standard output: give a file name"
         )
-    given = options.given(("features", "entries"))
-    svmlight_to_parquet(options.source, options.out, **given)
+    arguments = options.given(("features", "entries"))
+    svmlight_to_parquet(options.source, options.out, **arguments)
     schema, rows = pq.read_schema(options.out), pq.read_metadata(options.out).num_rows
-    told: dict[str, int | str] = {"features": len(schema) - 2}
-    what = f"{len(schema) - 2:,} features"
-    if "entries" in given:
-        told = {"entries": given["entries"]}
-        what = f"features in field '{given['entries']}'"
-    line = f"{options.out}: {rows:,} documents, {what}, query and relevance"
-    options.tell([line], {"path": options.out, "rows": rows, **told})
+    contents: dict[str, int | str] = {"features": len(schema) - 2}
+    description = f"{len(schema) - 2:,} features"
+    if "entries" in arguments:
+        contents = {"entries": arguments["entries"]}
+        description = f"features in field '{arguments['entries']}'"
+    line = f"{options.out}: {rows:,} documents, {description}, query and relevance"
+    options.tell([line], {"path": options.out, "rows": rows, **contents})
 
 
 COMMAND = Command(_add, _run)

@@ -1,4 +1,4 @@
-"""``dbselect tables``: which tables to buy, from a JSON file of candidates."""
+"""``dbselect tables``: order candidate tables, from a JSON file, by gain per cost."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -37,28 +37,28 @@ def _run(options: Options) -> None:
         raise ArgumentError(f"--candidates: '{options.candidates}' must map names to candidates")
     sequence = anytime_tables(
         options.source,
-        candidates={name: _candidate(name, each) for name, each in candidates.items()},
+        candidates={name: _candidate(name, candidate) for name, candidate in candidates.items()},
         **options.fields(),
         **options.given(options_of(TablesOptions)),
     )
     show(options, sequence, "Not bought")
 
 
-def _candidate(name: str, told: Any) -> "Candidate":
+def _candidate(name: str, fields_given: Any) -> "Candidate":
     from dbselect.methods.candidates import Candidate, naming
 
     names = [field.name for field in fields(Candidate)]
     needed = [field.name for field in fields(Candidate) if field.default is MISSING]
-    if not isinstance(told, Mapping):
-        raise ArgumentError(f"candidate '{name}' is {told!r}; it must have {needed}")
-    for option in told:
+    if not isinstance(fields_given, Mapping):
+        raise ArgumentError(f"candidate '{name}' is {fields_given!r}; it must have {needed}")
+    for option in fields_given:
         if option not in names:
             raise ArgumentError(f"candidate '{name}' has {unknown('option', option, names)}")
-    lacking = [option for option in needed if option not in told]
-    if lacking:
-        raise ArgumentError(f"candidate '{name}' lacks {lacking}")
+    missing = [option for option in needed if option not in fields_given]
+    if missing:
+        raise ArgumentError(f"candidate '{name}' lacks {missing}")
     with naming(name):
-        return Candidate(**told)
+        return Candidate(**fields_given)
 
 
 COMMAND = Command(_add, _run)
