@@ -214,9 +214,9 @@ def _linear(problem: Spec, columns: Sequence[str] | None, call: Call) -> Model:
         ridge=problem.ridge, scale=problem.scale, intercept=problem.intercept,
     )  # fmt: skip
     warn_of_leak(moments, groups, target)
-    warn_of_dependence(found)
-    terms = used.terms.of(groups.members).with_shares(shares_of(moments))
-    kept = set(found.kept)
+    warn_of_dependence(result)
+    terms = fitted.terms.of(groups.members).with_shares(shares_of(moments))
+    kept = set(result.kept)
     return Model(
         target=target,
         intercept=result.intercept,

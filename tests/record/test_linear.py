@@ -226,6 +226,7 @@ def test_last_indicator_is_aliased_however_rare_its_category(rows, categories, r
         assert abs(first["gain"]) < 1e-12
 
 
+@pytest.mark.filterwarnings("ignore::dbselect.errors.LeakageWarning")
 @pytest.mark.parametrize("apart", [1e-2, 1e-3, 1e-4])
 def test_difference_of_nearly_equal_columns_is_aliased_and_they_are_not(apart):
     rng = np.random.default_rng(3)
