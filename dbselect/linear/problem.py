@@ -122,7 +122,8 @@ def unusable(gram: Gram, target: str) -> str | None:
     """Say why no sequence can be computed for a target; None if one can."""
     at = gram.position(target, "target")
     if gram.rows == 0:
-        return no_rows(gram.skipped)
+        is_weight = gram.skipped > 0 and not any(gram.missing.values())
+        return no_rows(gram.skipped) + f", {NO_CAUSE}" * is_weight
     if (filled := _filled(gram, target)) is not None:
         return filled
     deviation = np.sqrt(gram.comoment[at, at] / gram.weight)
@@ -147,6 +148,10 @@ def check_filled(gram: Gram, targets: Sequence[str]) -> None:
     for name in targets:
         if (filled := _filled(gram, name)) is not None:
             raise DataError(filled)
+
+
+#: Why rows are skipped in which no column is missing.
+NO_CAUSE = "as the weight is missing or 0, or a text has no level"
 
 
 def no_rows(skipped: int) -> str:

@@ -101,7 +101,13 @@ def scorer_of(estimator: Any, X: Any, y: Any, cv: Any, scoring: Any) -> CrossVal
     if is_whole(cv) or isinstance(cv, str):
         FOLDS_OF_SKLEARN.check("cv", cv)
     splitter = check_cv(cv, y, classifier=is_classifier(estimator))
-    folds = list(splitter.split(np.zeros((len(y), 1)), y))
+    try:
+        folds = list(splitter.split(np.zeros((len(y), 1)), y))
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"cv is {shown(cv)}, which cannot split the rows: {error} A splitter that needs groups "
+            "gives pairs of row numbers: cv=list(splitter.split(X, y, groups))"
+        ) from error
     key = fingerprint(estimator, scoring, X, y, folds)
     name = None if key is None else f"{type(estimator).__name__}-{key}"
     return CrossValidated(estimator, X, y, folds, scoring, columns, name)

@@ -8,17 +8,18 @@ from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator
 
-from dbselect.errors import ArgumentError
-from dbselect.options.kinds import is_whole, one_of
+from dbselect.errors import ArgumentError, LeftOutWarning, warn_caller
+from dbselect.options.kinds import COUNT, is_whole, one_of
 from dbselect.pages.html import listed
 from dbselect.problem.problem import Problem
 from dbselect.record.steps import longest_within, uninterrupted
 from dbselect.results.glm.sequence import GlmSequence, Precision
 from dbselect.results.joint import AnySequence, JointSequence
 from dbselect.results.sequence import Sequence
-from dbselect.sklearn.inputs import column_names
+from dbselect.sklearn.inputs import column_names, texts_of_many_levels
 from dbselect.sklearn.training import Training
 from dbselect.sklearn.tuning import CHOICES, Splits, chosen_step, splits_of
+from dbselect.sources.partial.learn import MAX_LEVELS
 from dbselect.sources.rows import Index
 
 #: Fields of the precision that are pickled.
@@ -36,13 +37,20 @@ class GroupedEstimator(BaseEstimator):
     scale: bool = True
     fit_intercept: bool = True
     null_policy: str = "indicator"
+    max_levels: int = MAX_LEVELS
 
     def _training(
         self, X: Any, y: Any, kept: Index, weight: Any, *, classifier: bool = False
     ) -> tuple[Training, Splits | None]:
         """Return the rows of weight > 0 and their splits by `cv`."""
+        COUNT.check("max_levels", self.max_levels)
         y = y[:, None] if y.ndim == 1 else y
-        training = Training(X[kept], y[kept], weight, self._names, self.null_policy)
+        names, levels = self._names, int(self.max_levels)
+        many = texts_of_many_levels(X, levels)
+        if many:
+            self._check_left_out(many)
+            X, names = X.drop(many), [name for name in names if name not in many]
+        training = Training(X[kept], y[kept], weight, names, self.null_policy, levels)
         cv = getattr(self, "cv", None)
         return training, splits_of(cv, y, kept, classifier=classifier)
 
@@ -62,7 +70,19 @@ class GroupedEstimator(BaseEstimator):
             ridge=self.ridge,
             scale=self.scale,
             always=getattr(self, "always", None) or (),
+            terms=None if is_linear else training.terms(),
         )
+
+    def _check_left_out(self, many: list[str]) -> None:
+        """Warn that texts of very many levels are left out; refuse them where a group names one."""
+        why = f"more than max_levels={self.max_levels} levels of text"
+        for group, columns in columns_of_groups(self.groups, self._names).items():
+            named = [name for name in many if name in columns]
+            if named and self.groups is not None and self.groups != PREFIX:
+                raise ArgumentError(
+                    f"group '{group}' has column '{named[0]}' of {why}; raise it, or leave it out"
+                )
+        warn_caller(f"columns left out: {listed(many)} ({why})", LeftOutWarning)
 
     @property
     def _names(self) -> list[str]:

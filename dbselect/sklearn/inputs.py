@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import polars.selectors as cs
 from scipy.sparse import issparse
 from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
 
@@ -70,6 +71,14 @@ def has_text(X: Any) -> bool:
     if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
         return False
     return any(getattr(dtype, "kind", "O") not in "biuf" for dtype in X.dtypes)
+
+
+def texts_of_many_levels(X: Rows, most: int) -> list[str]:
+    """Return the columns of text of a frame that have more levels than a category may have."""
+    if not isinstance(X, pl.DataFrame):
+        return []
+    counts = X.select((cs.string() | cs.categorical()).drop_nulls().n_unique())
+    return [name for name in counts.columns if counts[name].item() > most]
 
 
 def as_polars(X: Any) -> pl.DataFrame:

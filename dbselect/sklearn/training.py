@@ -20,7 +20,10 @@ import polars.selectors as cs
 from scipy.sparse import issparse
 
 from dbselect.record.gram import Gram, Vector
+from dbselect.record.terms import Terms
 from dbselect.sklearn.inputs import Rows, dense
+from dbselect.sources.partial.learn import MAX_LEVELS
+from dbselect.sources.partial.learn import terms as learn_terms
 from dbselect.sources.read import gram as read_gram
 
 #: Limit on the bytes of cached Grams: some 30 with 1,000 columns, or 3,000 with 100.
@@ -38,6 +41,7 @@ class Training:
     weight: Vector | None  # shape (n,), > 0; None = 1 each
     names: list[str]  # d names
     null_policy: str = "indicator"  # policy for missing values
+    max_levels: int = MAX_LEVELS  # most levels of a text
 
     @property
     def targets(self) -> list[str]:
@@ -88,6 +92,13 @@ class Training:
         totals = zip(names, np.asarray(sums), np.asarray(present), strict=True)
         return {name: float(total / count) for name, total, count in totals if count > 0}
 
+    def terms(self) -> Terms | None:
+        """Return the terms of texts that have more levels than a problem takes by itself."""
+        if self.max_levels == MAX_LEVELS or not isinstance(self.X, pl.DataFrame):
+            return None
+        texts = self.X.select(cs.string() | cs.categorical()).columns
+        return learn_terms(self.X, texts, max_levels=self.max_levels) if texts else None
+
     def frame(self) -> pl.DataFrame:
         """Return the rows as a frame: columns, targets and the weight."""
         if isinstance(self.X, pl.DataFrame):
@@ -110,10 +121,17 @@ class Training:
         return reduce(add, (part._read_part() for part in parts))
 
     def _read_part(self) -> Gram:
-        return read_gram(self.frame(), weight=self.weight_name, null_policy=self.null_policy)
+        return read_gram(
+            self.frame(),
+            weight=self.weight_name,
+            null_policy=self.null_policy,
+            max_levels=self.max_levels,
+        )
 
     def _digest(self) -> bytes:
-        digest = hashlib.blake2b(repr((self.names, self.null_policy)).encode(), digest_size=16)
+        digest = hashlib.blake2b(
+            repr((self.names, self.null_policy, self.max_levels)).encode(), digest_size=16
+        )
         for part in (*self._parts(), self.y, self.weight):
             if part is not None:
                 is_turned = part.flags.f_contiguous and not part.flags.c_contiguous
