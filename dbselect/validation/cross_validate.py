@@ -136,8 +136,8 @@ def cross_validate(
         refuse(problem, method)
     if cv is not None and folds is not None:
         raise ArgumentError(f"cv is {cv!r} and folds is {folds!r}; they mean the same, give one")
-    name, asked = ("folds", folds) if cv is None else ("cv", cv)
-    problem, folding = split_of(problem, name, asked, key, time, kept=metric is not None)
+    name, splits = ("folds", folds) if cv is None else ("cv", cv)
+    problem, folding = split_of(problem, name, splits, key, time, kept=metric is not None)
     judge = None if metric is None else MetricJudge(metric, key, problem.weight)
     measures = Measures() if judge is None else judge.measures
     if judge is not None and folding is None:

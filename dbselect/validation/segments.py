@@ -68,7 +68,7 @@ class Segment(ABC):
         """Score a result on the rows of a fold."""
 
     def judged(self, fold: Any) -> tuple[Any, Any]:
-        """Return rows in folds, and the number of those by which a metric judges a fold."""
+        """Return the folded rows and the number of the fold on which a metric is computed."""
         return self.rows, fold
 
     def outcomes(
@@ -207,29 +207,29 @@ class OnWide(Segment):
 
 @dataclass(frozen=True, eq=False)
 class OnSplits(Segment):
-    """Rows in memory whose folds fit and judge any rows, as those in the order of time do."""
+    """Rows in memory with arbitrary training and held-out rows for each fold."""
 
     problem: Spec
     splits: RowSplits
-    named: list[str] | None  # columns that are read; None for all
+    named: list[str] | None  # columns to read; None for all
 
     @cached_property
     def whole(self) -> Any:
-        """All rows: their Gram, of a family the table."""
+        """The Gram of all rows, or with a family the table."""
         table = open_table(self.splits.frame, None)
         return self._gram(table, self.problem.terms) if self.problem.is_linear else table
 
     def folds(self) -> tuple[list[Any], int]:
-        """Return the number of each fold, and how many there are."""
+        """Return the fold numbers, and their count."""
         count = len(self.splits.pairs)
         return [*range(count)], count
 
     def training(self, folds: Sequence[Any]) -> dict[Any, Any]:
-        """Return the rows that fit, for each fold."""
+        """Return the training rows of each fold."""
         return {fold: self._rows(fold, held_out=False) for fold in folds}
 
     def held_out(self, fold: Any, result: Any) -> HeldOut:
-        """Score a result on the rows that judge."""
+        """Score a result on the held-out rows of a fold."""
         rows = self._rows(fold, held_out=True)
         if not self.problem.is_linear:
             return on_rows(result, rows, self.problem.weight)
@@ -239,7 +239,7 @@ class OnSplits(Segment):
         return on_gram(result, rows, scales=scales)
 
     def judged(self, fold: Any) -> tuple[Any, Any]:
-        """Return rows in folds, and the number of those by which a metric judges a fold."""
+        """Return the folded rows and the number of the fold on which a metric is computed."""
         return self._of_fold(fold), 1
 
     def _rows(self, fold: int, *, held_out: bool) -> Any:
@@ -251,7 +251,7 @@ class OnSplits(Segment):
         return RowFolds(open_table(frame, None), folding, [NUMBER])
 
     def _gram(self, table: Any, terms: Terms | None) -> Gram:
-        """Return the Gram of some rows, with the levels and curves of all."""
+        """Return the Gram of some rows, with the levels and curves of all rows."""
         problem = self.problem
         policy = policy_but_for(problem.targets, problem.null_policy)
         gram, _ = read_columns(table, self.named, problem.weight, policy, terms)

@@ -1,7 +1,7 @@
-"""How rows are split into those that fit and those that judge.
+"""Split rows into training and held-out rows.
 
-A number of folds, a column whose values are the folds, pairs of row numbers, or a splitter of
-scikit-learn. Folds that part the rows are read in one pass; others row by row, in memory.
+By a number of folds, a column of folds, pairs of row numbers, or a splitter of scikit-learn.
+Disjoint folds that cover all rows are read in one pass; other splits are held in memory.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,24 +21,24 @@ from dbselect.sources.partial.grouping import in_arrow, moments_of
 from dbselect.sources.request import FOLD, Folding, Table, check_field, folding_of
 from dbselect.spec.spec import Spec
 
-#: Numbers of rows, from 0.
+#: Row numbers, from 0.
 Rows = npt.NDArray[np.intp]
-#: Column of the number of a row's fold, in a table made here.
+#: Name of the column of fold numbers that is added to a table.
 NUMBER = "__dbselect_fold_number"
-#: Most values of a column of folds.
+#: Largest number of values of a column of folds.
 MOST_FOLDS = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class RowSplits:
-    """Rows in memory, and for each fold those that fit and those that judge."""
+    """Rows in memory, with the training and held-out row numbers of each fold."""
 
     frame: pl.DataFrame
     pairs: Sequence[tuple[Rows, Rows]]
 
     @property
     def are_parts(self) -> bool:
-        """Whether every row judges once, and fits all other folds."""
+        """Whether every row is held out once, and is a training row of all other folds."""
         judged = np.concatenate([test for _, test in self.pairs])
         height = self.frame.height
         return len(judged) == height and all(
@@ -47,7 +47,7 @@ class RowSplits:
         ) and len(np.unique(judged)) == height  # fmt: skip
 
     def numbered(self) -> tuple[pl.DataFrame, Folding]:
-        """Return the rows with a column of their folds, which part them."""
+        """Return the rows with a column of their fold numbers; for `are_parts`."""
         number = np.empty(self.frame.height, np.int64)
         for fold, (_, test) in enumerate(self.pairs):
             number[test] = fold
@@ -55,7 +55,7 @@ class RowSplits:
         return self.frame.with_columns(pl.Series(NUMBER, number)), folding
 
     def fold(self, fold: int) -> tuple[pl.DataFrame, Folding]:
-        """Return the rows of one fold: 0 in `NUMBER` for those that fit, 1 for those that judge."""
+        """Return the rows of one fold: `NUMBER` is 0 for training rows, 1 for held-out rows."""
         train, test = self.pairs[fold]
         rows = self.frame[np.concatenate([train, test])]
         marks = np.repeat([0, 1], [len(train), len(test)])
@@ -65,9 +65,9 @@ class RowSplits:
 def split_of(
     problem: Spec, name: str, folds: Any, key: str | None, time: str | None, *, kept: bool = False
 ) -> tuple[Spec, Folding | RowSplits | None]:
-    """Return how a table is split, and the problem on the rows that are; None for records.
+    """Return the problem on the rows to split, and their split; None for records of folds.
 
-    The key of a splitter's groups is no column that explains; `kept` keeps it for a metric.
+    The key of a splitter's groups is not a feature; `kept` keeps the column for a metric.
     """
     if folds is None or is_whole(folds):
         return problem, _by_number(problem, name, folds, key, time)
@@ -109,9 +109,9 @@ def _by_number(
 
 
 def column_folding(table: Table, column: str, name: str) -> Folding:
-    """Return the folds that the values of a column are; one pass.
+    """Return one fold per value of a column; one pass.
 
-    DataError for missing values, one value only, or more than `MOST_FOLDS`.
+    DataError for missing values, a single value, or more than `MOST_FOLDS`.
     """
     check_field(column, name, table.schema)
     if not table.again:
@@ -132,7 +132,7 @@ def column_folding(table: Table, column: str, name: str) -> Folding:
 
 
 def _row_splits(problem: Spec, name: str, folds: Any, key: str | None) -> RowSplits:
-    """Return the splits of the rows of a table, which is brought into memory."""
+    """Read a table into memory and split its rows."""
     if not (hasattr(folds, "split") or _are_pairs(folds)):
         raise ArgumentError(
             f"{name} is {shown(folds)}; it must be a whole number >= 2, a column whose values are "
@@ -146,10 +146,10 @@ def _row_splits(problem: Spec, name: str, folds: Any, key: str | None) -> RowSpl
     if key is not None:
         check_field(key, "key", table.schema)
     pairs = folds if not hasattr(folds, "split") else _split(folds, frame, problem, name, key)
-    numbered = [tuple(_checked(part, frame.height, name) for part in pair) for pair in pairs]
-    if len(numbered) < 2:
-        raise ArgumentError(f"{name} has {len(numbered)} fold; at least 2 are needed")
-    return RowSplits(frame, [(train, test) for train, test in numbered])
+    checked = [tuple(_checked(part, frame.height, name) for part in pair) for pair in pairs]
+    if len(checked) < 2:
+        raise ArgumentError(f"{name} has {len(checked)} fold; at least 2 are needed")
+    return RowSplits(frame, [(train, test) for train, test in checked])
 
 
 def _are_pairs(folds: Any) -> bool:
@@ -170,17 +170,17 @@ def _split(
 
 
 def _checked(rows: Any, height: int, name: str) -> Rows:
-    """Return row numbers as an array; a mask of all rows is numbered."""
-    found = np.asarray(rows)
-    if found.dtype == np.bool_ and found.shape == (height,):
-        return np.flatnonzero(found)
-    if found.ndim != 1 or found.dtype.kind not in "iu" or not found.size:
+    """Return checked row numbers as an array; convert a mask of all rows."""
+    numbers = np.asarray(rows)
+    if numbers.dtype == np.bool_ and numbers.shape == (height,):
+        return np.flatnonzero(numbers)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not numbers.size:
         raise ArgumentError(f"{name} has rows {shown(rows)}; they must be numbers of rows, from 0")
-    if found.min() < 0 or found.max() >= height:
+    if numbers.min() < 0 or numbers.max() >= height:
         raise ArgumentError(
-            f"{name} has row {found.max()}, and the table has {height} rows, numbered from 0"
+            f"{name} has row {numbers.max()}, and the table has {height} rows, numbered from 0"
         )
-    return found.astype(np.intp)
+    return numbers.astype(np.intp)
 
 
 def time_folding(table: Table, time: str, k: int) -> Folding:
