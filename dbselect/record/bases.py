@@ -1,4 +1,4 @@
-"""Bases: columns that let a linear model follow a curve in one number.
+"""Bases: columns by which a linear model fits a curve in one number.
 
 Polynomials are Legendre's on [-1, 1], which are orthogonal where the number is
 spread evenly and far better conditioned than powers elsewhere. Splines are
@@ -33,7 +33,7 @@ class Poly:
 
     column: str  # a number field
     degree: int  # >= 1
-    # center, scale: middle and half of the range of the values that were read
+    # center, scale: midpoint and half of the range of the values read
     center: float
     scale: float
 
@@ -49,7 +49,7 @@ class Poly:
 
 @dataclass(frozen=True)
 class Spline:
-    """Cubic B-splines without the last: with an intercept, it follows from the others."""
+    """Cubic B-splines without the last, which is redundant with an intercept."""
 
     column: str  # a number field
     knots: tuple[float, ...]  # at least two, ascending
@@ -64,7 +64,7 @@ class Spline:
         first, last = self.knots[0], self.knots[-1]
         missing = np.isnan(x)
         inside = np.clip(np.where(missing, first, x), first, last)
-        from scipy.interpolate import BSpline  # which takes as long to import as dbselect
+        from scipy.interpolate import BSpline  # imported here because it is slow
 
         columns = BSpline.design_matrix(inside, self.extended(), CUBIC).toarray()[:, :-1]
         columns[missing] = np.nan
@@ -81,7 +81,7 @@ class Spline:
 
 @dataclass(frozen=True)
 class Log:
-    """The natural logarithm of a number above 0, as an exposure has it."""
+    """The natural logarithm of a number above 0, for an exposure."""
 
     column: str  # a number field
 
@@ -99,7 +99,7 @@ Basis = Poly | Spline | Log
 
 
 def numbers(values: pl.Series) -> npt.NDArray[np.float64]:
-    """Return numbers of any type as doubles, NaN for NULL."""
+    """Convert numbers of any type to doubles, NaN for NULL."""
     return values.cast(pl.Float64).to_numpy()
 
 
@@ -109,19 +109,19 @@ def infinite(column: str) -> str:
 
 
 def expressions(basis: Basis, marked: bool = False) -> list[pl.Expr]:
-    """Return the columns of a basis, NULL where the number is missing; or 0, with an indicator."""
+    """Return the columns of a basis, NULL for NULL; if `marked`, 0 and an indicator."""
 
     def column(j: int) -> pl.Expr:
         def values(x: pl.Series) -> pl.Series:
             return pl.Series(x.name, basis.values(numbers(x))[:, j], nan_to_null=True)
 
-        found = pl.col(basis.column).map_batches(
+        expr = pl.col(basis.column).map_batches(
             values, return_dtype=pl.Float64, is_elementwise=True
         )
-        return found.alias(basis.names[j])
+        return expr.alias(basis.names[j])
 
-    found = [column(j) for j in range(len(basis.names))]
+    columns = [column(j) for j in range(len(basis.names))]
     if not marked:
-        return found
-    missing = found[0].is_null().cast(pl.Float64).alias(basis.names[0] + SUFFIX)
-    return [*(each.fill_null(0.0) for each in found), missing]
+        return columns
+    missing = columns[0].is_null().cast(pl.Float64).alias(basis.names[0] + SUFFIX)
+    return [*(expr.fill_null(0.0) for expr in columns), missing]

@@ -1,4 +1,4 @@
-"""A column of categories: its levels, and the number of each row's level."""
+"""Categories: columns whose levels become columns of 0 and 1."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,23 +13,23 @@ Level = str | int | bool
 
 @dataclass(frozen=True)
 class Category:
-    """A column whose levels become columns of 0 and 1."""
+    """A categorical column with its levels."""
 
     column: str  # a field of text, ENUM, Categorical, boolean or integer type
-    levels: tuple[Level, ...]  # values that have a column each, in the order of these
-    # whether one more column, the last, is 1 for all other values; without it they are 0 in every
+    levels: tuple[Level, ...]  # values with a column each, in this order
+    # whether a last column ``other`` is 1 for all other values; without it they are 0 in every
     # column
     rest: bool
     null_policy: str = "skip"  # how a NULL is treated: ``"skip"``, ``"mean"`` or ``"indicator"``
-    # of models: the mean of each column of `marked_names` over the rows of the fit; None if it is
-    # not known, as in Gram records. Categories are equal whatever these are
+    # for models, the mean of each column of `marked_names` over the rows of the fit; None if
+    # unknown, as in Gram records; not compared by ==
     shares: tuple[float, ...] | None = field(default=None, compare=False, repr=False)
-    # level whose column is in no model, so that the others are compared with it
+    # baseline level, whose column is in no model
     reference: Level | None = None
 
     @property
     def kind(self) -> str | None:
-        """The kind of the levels: text, boolean or integer; None if there is none."""
+        """The kind of the levels: text, boolean or integer; None without levels."""
         return kind_of_levels(self.levels)
 
     @property
@@ -45,15 +45,15 @@ class Category:
 
     @property
     def marked_names(self) -> list[str]:
-        """The columns, and last that of what is missing, whether or not there is one."""
+        """The columns, and last the indicator of missing values, whether or not it is used."""
         return [*self.names, self.missing]
 
     def mean_effect(self, coefficients: Mapping[str, float]) -> float | None:
-        """Return what the levels add in the mean over the rows of the fit; None without shares."""
+        """Return the mean contribution of the levels in the fit; None without shares."""
         if self.shares is None:
             return None
-        both = zip(self.marked_names, self.shares, strict=True)
-        return sum(share * coefficients.get(name, 0.0) for name, share in both)
+        pairs = zip(self.marked_names, self.shares, strict=True)
+        return sum(share * coefficients.get(name, 0.0) for name, share in pairs)
 
     def name_of(self, level: Level) -> str:
         """Return the column of a level."""
@@ -61,17 +61,17 @@ class Category:
 
     @property
     def missing(self) -> str:
-        """The column of what is missing, where that is one more level."""
+        """The indicator of missing values, used with policy ``"indicator"``."""
         return f"{self.column}.{self._apart('missing')}"
 
     def _apart(self, name: str) -> str:
-        """Make a name that is no level's."""
+        """Append underscores until the name differs from every level."""
         while name in self.texts:
             name += "_"
         return name
 
     def indicators(self, marked: bool = False) -> list[pl.Expr]:
-        """Return the columns of 0 and 1, NULL for NULL; or 0, with one more of what is missing."""
+        """Return the columns of 0 and 1, NULL for NULL; if `marked`, 0 and an indicator."""
         column = pl.col(self.column)
         levels = pl.Series(self.levels, dtype=self._dtype())
         codes = column.cast(levels.dtype, strict=False).replace_strict(
@@ -81,11 +81,11 @@ class Category:
             return_dtype=pl.UInt32,
         )
         codes = pl.when(column.is_not_null()).then(codes)
-        found = [(codes == j).cast(pl.Float64).alias(name) for j, name in enumerate(self.names)]
+        columns = [(codes == j).cast(pl.Float64).alias(name) for j, name in enumerate(self.names)]
         if not marked:
-            return found
+            return columns
         missing = column.is_null().cast(pl.Float64).alias(self.missing)
-        return [*(each.fill_null(0.0) for each in found), missing]
+        return [*(indicator.fill_null(0.0) for indicator in columns), missing]
 
     def _dtype(self) -> pl.DataType:
         if self.kind == "text":
@@ -95,7 +95,7 @@ class Category:
 
 
 def kind_of(type_: pa.DataType) -> str | None:
-    """Return which kind of categories a type holds: text, boolean or integer; None for others."""
+    """Return the kind of categories of a type: text, boolean or integer; None for others."""
     if types.is_dictionary(type_):
         return kind_of(type_.value_type)
     if types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_):
@@ -106,14 +106,14 @@ def kind_of(type_: pa.DataType) -> str | None:
 
 
 def kind_of_levels(levels: Iterable[object]) -> str | None:
-    """Return the kind that all levels have; None if there is none, or more than one."""
+    """Return the common kind of the levels; None if there is none."""
     kinds = {bool: "boolean", int: "integer", str: "text"}
-    found = {kinds.get(type(level)) for level in levels}
-    return found.pop() if len(found) == 1 else None
+    present = {kinds.get(type(level)) for level in levels}
+    return present.pop() if len(present) == 1 else None
 
 
 def text_of(level: Level) -> str:
-    """Return the name of a level."""
+    """Return a level as text; booleans in lower case."""
     return str(level).lower() if isinstance(level, bool) else str(level)
 
 

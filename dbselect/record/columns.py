@@ -1,4 +1,4 @@
-"""Column names: the leaves of a table, and which of them a pattern means.
+"""Column names: the flattened columns of a table, and patterns of them.
 
 A table's fields are flattened to columns: a number field ``x`` is ``x``, a
 child of a STRUCT field is ``demo.age``, an element of a fixed-size ARRAY field
@@ -17,9 +17,9 @@ from pyarrow import types
 from dbselect.errors import ArgumentError, ColumnError, unknown
 from dbselect.record.categories import kind_of
 
-#: What the name of an indicator of missing values adds to that of its column.
+#: Suffix of the indicator of missing values of a column.
 SUFFIX = ".missing"
-#: Name of the intercept among the terms of a model; no column that explains is called so.
+#: Name of the intercept among the terms of a model; no feature may have it.
 INTERCEPT = "(intercept)"
 
 
@@ -28,7 +28,7 @@ class Leaf:
     """One flattened column."""
 
     name: str  # flattened name
-    # the top-level field, then names of children and numbers of elements
+    # the top-level field, then child names and element numbers
     path: tuple[str | int, ...]
     type: pa.DataType  # Arrow type
 
@@ -56,12 +56,12 @@ class Leaf:
 
     @property
     def looks_nested(self) -> bool:
-        """Whether a plain field has the name of a child or an element of another."""
+        """Whether a plain field has a name like that of a child or an element."""
         return len(self.path) == 1 and field_of(self.name) != self.name
 
     @property
     def unit(self) -> str | None:
-        """What a date or a timestamp counts since 1970: ``"days"`` or ``"seconds"``."""
+        """Unit of a date or a timestamp since 1970: ``"days"`` or ``"seconds"``."""
         if types.is_date(self.type):
             return "days"
         return "seconds" if types.is_timestamp(self.type) else None
@@ -91,58 +91,58 @@ def field_of(column: str) -> str:
 def with_indicators(
     columns: Sequence[str], names: Collection[str], named: Collection[str]
 ) -> list[str]:
-    """Return columns, each with its indicator ``x.missing`` after it unless that is `named`."""
-    found: list[str] = []
+    """Return columns, each followed by its indicator ``x.missing`` unless that is in `named`."""
+    extended: list[str] = []
     for column in columns:
-        found.append(column)
+        extended.append(column)
         if (mark := column + SUFFIX) in names and mark not in named:
-            found.append(mark)
-    return found
+            extended.append(mark)
+    return extended
 
 
 def match(
     patterns: Sequence[str], names: Sequence[str], what: str, exact_only: Sequence[str] = ()
 ) -> list[str]:
-    """Return the columns, of `names`, that some patterns mean, in the order of the patterns.
+    """Return the columns among `names` that match patterns, in the order of the patterns.
 
-    A pattern is a column, a nested field at any depth, or a glob of ``*`` and ``?``; only their own
-    names mean the columns `exact_only`. ArgumentError, by the argument `what`, if patterns are no
-    list of texts; ColumnError if one means no column, or a column is named twice.
+    A pattern is a column, a nested field at any depth, or a glob of ``*`` and ``?``; columns in
+    `exact_only` match only their full name. ArgumentError, which names the argument `what`, if
+    patterns is not a list of strings; ColumnError if a pattern matches no column or repeats one.
     """
     if isinstance(patterns, str) or not all(isinstance(pattern, str) for pattern in patterns):
         raise ArgumentError(f"{what} is {patterns!r}; it must be a list of column names and globs")
-    known = dict.fromkeys([*names, *exact_only])
-    found: dict[str, None] = {}
+    allowed = dict.fromkeys([*names, *exact_only])
+    matched: dict[str, None] = {}
     exact: set[str] = set()
     for pattern in patterns:
-        if pattern in known:
+        if pattern in allowed:
             if pattern in exact:
                 raise ColumnError(f"{what} names column '{pattern}' twice")
             exact.add(pattern)
-            found[pattern] = None
+            matched[pattern] = None
             continue
-        means = [name for name in names if name.startswith((f"{pattern}.", f"{pattern}["))]
-        if not means and set(pattern) & set("*?"):
+        matching = [name for name in names if name.startswith((f"{pattern}.", f"{pattern}["))]
+        if not matching and set(pattern) & set("*?"):
             glob = re.compile(
                 "".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in pattern),
                 re.DOTALL,
             )
-            means = [name for name in names if glob.fullmatch(name)]
-        if not means:
-            raise ColumnError(f"{what} names {unknown('column', pattern, list(known))}")
-        found.update(dict.fromkeys(means))
-    return list(found)
+            matching = [name for name in names if glob.fullmatch(name)]
+        if not matching:
+            raise ColumnError(f"{what} names {unknown('column', pattern, list(allowed))}")
+        matched.update(dict.fromkeys(matching))
+    return list(matched)
 
 
 def check_roles(columns: Sequence[str] | None, roles: Mapping[str, str | None]) -> None:
-    """Raise ColumnError for columns requested by name that have another role already."""
+    """Raise ColumnError if `columns` names a column that has another role."""
     for role, name in roles.items():
         if columns is not None and name is not None and name in columns:
             raise ColumnError(f"columns names '{name}', which is the {role}; leave one of both out")
 
 
 def position(column: str, names: Sequence[str], what: str) -> int:
-    """Return the index of a column among the columns there are; ColumnError if it is not."""
+    """Return the index of a column in `names`; ColumnError if it is not there."""
     if not isinstance(column, str):
         raise ColumnError(f"{what} is {column!r}; it must be the name of a column")
     if column in names:
@@ -157,24 +157,24 @@ def position(column: str, names: Sequence[str], what: str) -> int:
     raise ColumnError(f"{what} names {unknown('column', column, names)}")
 
 
-def leaf_of(name: Any, known: Mapping[str, Leaf], what: str) -> Leaf:
-    """Return the column that an argument names; an error for no text and for no column."""
+def leaf_of(name: Any, table: Mapping[str, Leaf], what: str) -> Leaf:
+    """Return the column that an argument names; ArgumentError or ColumnError for another value."""
     if not isinstance(name, str):
         raise ArgumentError(f"{what} is {name!r}; it must be the name of a column")
-    if name not in known:
-        raise ColumnError(f"{what} names {unknown('column', name, list(known))}")
-    return known[name]
+    if name not in table:
+        raise ColumnError(f"{what} names {unknown('column', name, list(table))}")
+    return table[name]
 
 
 def lacking(columns: Sequence[str], names: Sequence[str]) -> str:
-    """Describe columns that a table lacks, with near names of those that it has."""
+    """Return the message for columns that a table lacks, with close matches."""
     shown = list(columns)[:10]
     more = f" and {len(columns) - len(shown)} more" if len(columns) > len(shown) else ""
     near = [difflib.get_close_matches(str(name), names, n=1) for name in shown]
-    likely = list(dict.fromkeys(name for own in near for name in own))[:3]
-    there = f"; there is {_quoted(likely)}" if likely else ""
+    likely = list(dict.fromkeys(name for matches in near for name in matches))[:3]
+    hint = f"; there is {_quoted(likely)}" if likely else ""
     noun = "column" if len(columns) == 1 else "columns"
-    return f"the rows lack {noun} {_quoted(shown)}{more}, which the prediction reads{there}"
+    return f"the rows lack {noun} {_quoted(shown)}{more}, which the prediction reads{hint}"
 
 
 def _quoted(names: Sequence[str]) -> str:

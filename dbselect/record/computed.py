@@ -1,9 +1,9 @@
-"""Columns that are computed of several fields: products, transforms, curves, levels.
+"""Columns computed from several fields: products, transforms, curves, levels.
 
-A term is a product of factors, as a formula has it (Wilkinson and Rogers 1973): each factor gives
-columns, and the term the product of every column of one with every column of the others. A factor
-is levels of a category, or expressions: nested tuples of an operation and its parts, plain data
-that becomes a `Formula`.
+A term is a product of factors, as in a formula (Wilkinson and Rogers 1973): its columns are the
+products of every column of one factor with every column of the others. A factor is the levels of
+a category, or expressions: nested tuples of an operation and its parts, plain data that becomes a
+`Formula`.
 """
 
 import math
@@ -45,7 +45,7 @@ _ARITHMETIC = ("+", "-", "*", "/")
 _FUNCTIONS: dict[str, Callable[[Formula], Formula]] = {
     "exp": exp,
     "abs": absolute,
-    # What has no logarithm or root is missing, in every engine.
+    # NULL outside the domain, in every engine.
     "log": lambda x: choose(x, log(choose(x, x, 1.0)), nothing()),
     "sqrt": lambda x: choose(x, sqrt(choose(x, x, 1.0)), choose(x * -1.0, nothing(), x)),
 }
@@ -56,13 +56,13 @@ class LevelFactor:
     """Columns of 0 and 1 for some levels of a category."""
 
     path: Path
-    levels: tuple[Any, ...]  # all that the fit has seen
-    kept: tuple[Any, ...]  # those that have a column
-    rest: bool = False  # whether other values are known, too, as level ``other``
+    levels: tuple[Any, ...]  # all levels of the fit
+    kept: tuple[Any, ...]  # levels that have a column
+    rest: bool = False  # whether all other values are the level ``other``
 
     @property
     def paths(self) -> dict[Path, bool]:
-        """The columns that are read, and whether each is a category."""
+        """Columns of the table, and whether each is a category."""
         return {self.path: True}
 
     @property
@@ -73,10 +73,10 @@ class LevelFactor:
     def lookup(
         self, numbers: Mapping[Any, float], other: float | None, refuses: bool = False
     ) -> Lookup:
-        """Return a number for each level, 0 for those not named; `other` for unseen levels."""
-        found = tuple(numbers.get(level, 0.0) for level in self.levels)
+        """Return a lookup of levels; 0 for those not in `numbers`, `other` for unseen levels."""
+        values = tuple(numbers.get(level, 0.0) for level in self.levels)
         other = 0.0 if self.rest else other
-        return Lookup(self.path, self.levels, found, other, None, refuses and not self.rest)
+        return Lookup(self.path, self.levels, values, other, None, refuses and not self.rest)
 
     def formulas(self) -> list[Formula]:
         """Return the columns."""
@@ -95,8 +95,8 @@ class NumberFactor:
 
     @property
     def paths(self) -> dict[Path, bool]:
-        """The columns that are read, and whether each is a category."""
-        return dict.fromkeys((path for one in self.expressions for path in _paths(one)), False)
+        """Columns of the table, and whether each is a category."""
+        return dict.fromkeys((path for x in self.expressions for path in _paths(x)), False)
 
     @property
     def size(self) -> int:
@@ -105,8 +105,8 @@ class NumberFactor:
 
     def formulas(self) -> list[Formula]:
         """Return the columns."""
-        known: dict[Expression, Formula] = {}
-        return [formula_of(one, known) for one in self.expressions]
+        formulas: dict[Expression, Formula] = {}
+        return [formula_of(expression, formulas) for expression in self.expressions]
 
     def to_list(self) -> list[Any]:
         """Return the factor as plain data."""
@@ -121,65 +121,63 @@ class Computed:
     """A term whose columns are products of columns of its factors."""
 
     group: str  # name of the term, and of its default group
-    names: tuple[str, ...]  # its columns, those of the first factor changing fastest
+    names: tuple[str, ...]  # its columns; the index of the first factor changes fastest
     factors: tuple[Factor, ...]
 
     @property
     def paths(self) -> dict[Path, bool]:
-        """The columns that are read, and whether each is a category."""
-        return {path: is_level for one in self.factors for path, is_level in one.paths.items()}
+        """Columns of the table, and whether each is a category."""
+        return dict(pair for factor in self.factors for pair in factor.paths.items())
 
     @property
     def of(self) -> list[str]:
-        """The columns of the table that are read, by their flattened names."""
+        """Columns of the table that are read, by flattened name."""
         return list(map(flat_name, self.paths))
 
     @property
     def categories(self) -> list[LevelFactor]:
         """The factors that are levels."""
-        return [one for one in self.factors if isinstance(one, LevelFactor)]
+        return [factor for factor in self.factors if isinstance(factor, LevelFactor)]
 
     @cached_property
     def places(self) -> dict[str, tuple[int, ...]]:
-        """Which column of each factor every column is the product of."""
-        sizes = [range(one.size) for one in reversed(self.factors)]
-        found = (tuple(reversed(at)) for at in product(*sizes))
-        return dict(zip(self.names, found, strict=True))
+        """For each column, the index of its column in each factor."""
+        sizes = [range(factor.size) for factor in reversed(self.factors)]
+        places = (tuple(reversed(indices)) for indices in product(*sizes))
+        return dict(zip(self.names, places, strict=True))
 
     def made(self, name: str) -> Formula:
-        """Return one column; 0 for levels that the fit has not seen."""
-        parts = [
-            one.formulas()[at] for one, at in zip(self.factors, self.places[name], strict=True)
-        ]
-        return reduce(lambda one, two: one * two, parts)
+        """Return the formula of a column; 0 for levels that the fit has not seen."""
+        places = zip(self.factors, self.places[name], strict=True)
+        return reduce(operator.mul, (factor.formulas()[at] for factor, at in places))
 
     def formula(
         self, coefficients: Mapping[str, float], other: float | None, refuses: bool = False
     ) -> Formula:
-        """Return the sum of columns by coefficients; `other`, or an error, of unseen levels."""
-        # One category is looked up with its coefficients, however many levels it has.
-        sizes = [one.size if isinstance(one, LevelFactor) else 0 for one in self.factors]
+        """Return the linear combination of the columns; unseen levels give `other` or an error."""
+        # The category with most levels is one lookup of its coefficients.
+        sizes = [factor.size if isinstance(factor, LevelFactor) else 0 for factor in self.factors]
         last = sizes.index(max(sizes))
         parts: dict[tuple[int, ...], dict[int, float]] = {}
         for name, places in self.places.items():
             others = (*places[:last], *places[last + 1 :])
             parts.setdefault(others, {})[places[last]] = coefficients.get(name, 0.0)
         summed, rest = self.factors[last], [*self.factors[:last], *self.factors[last + 1 :]]
-        known = [one.formulas() for one in rest]
-        found = []
-        for others, own in parts.items():
+        columns_of = [factor.formulas() for factor in rest]
+        sums = []
+        for others, weights in parts.items():
             if isinstance(summed, LevelFactor):
-                numbers = {summed.kept[at]: coefficient for at, coefficient in own.items()}
+                numbers = {summed.kept[at]: coefficient for at, coefficient in weights.items()}
                 value = lookup(summed.lookup(numbers, other, refuses))
             else:
-                value = total([one * own[at] for at, one in enumerate(summed.formulas())])
-            columns = [each[at] for each, at in zip(known, others, strict=True)]
-            found.append(reduce(operator.mul, columns, value))
-        return total(found)
+                value = total([x * weights[at] for at, x in enumerate(summed.formulas())])
+            columns = [formulas[at] for formulas, at in zip(columns_of, others, strict=True)]
+            sums.append(reduce(operator.mul, columns, value))
+        return total(sums)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the term as plain data."""
-        factors = [one.to_list() for one in self.factors]
+        factors = [factor.to_list() for factor in self.factors]
         names = list(self.names)
         return {"group": self.group, "names": names, "of": self.of, "factors": factors}
 
@@ -190,14 +188,14 @@ class Computed:
             LevelFactor(*_frozen(rest)) if kind == "levels" else NumberFactor(_frozen(rest))
             for kind, *rest in record["factors"]
         )
-        found = cls(str(record["group"]), tuple(map(str, record["names"])), factors)
-        if not factors or math.prod(one.size for one in factors) != len(found.names):
-            raise ValueError(f"term '{found.group}' has {len(found.names)} names")
-        return found
+        term = cls(str(record["group"]), tuple(map(str, record["names"])), factors)
+        if not factors or math.prod(factor.size for factor in factors) != len(term.names):
+            raise ValueError(f"term '{term.group}' has {len(term.names)} names")
+        return term
 
 
 def flat_name(path: Path) -> str:
-    """Return the name of a column that lies somewhere in a table."""
+    """Return the flattened name of a path: ``demo.age``, ``emb[3]``."""
     field, *steps = path
     return f"{field}" + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps)
 
@@ -212,47 +210,47 @@ def _paths(expression: Expression) -> list[Path]:
     operation, *parts = expression
     if operation == "column":
         return [tuple(parts)]
-    own = parts[:1] if operation == "pieces" else parts
-    return [path for part in own for path in _paths(part)]
+    read = parts[:1] if operation == "pieces" else parts
+    return [path for part in read for path in _paths(part)]
 
 
-def formula_of(expression: Expression, known: dict[Expression, Formula]) -> Formula:
-    """Return an expression as a formula; what occurs twice is one."""
+def formula_of(expression: Expression, formulas: dict[Expression, Formula]) -> Formula:
+    """Convert an expression to a formula; equal subexpressions share one formula."""
     if not isinstance(expression, tuple):
         return number(expression)
-    if expression in known:
-        return known[expression]
+    if expression in formulas:
+        return formulas[expression]
     operation, *parts = expression
     if operation == "column":
-        found = column(tuple(parts))
+        formula = column(tuple(parts))
     elif operation == "pieces":
-        x = formula_of(parts[0], known)
+        x = formula_of(parts[0], formulas)
         knots, cubics = parts[1:]
         below = (knots[0], *knots) if knots else (0.0,)
-        each = [
-            _polynomial(x - low if knots else x, own)
-            for low, own in zip(below, cubics, strict=True)
+        pieces = [
+            _polynomial(x - low if knots else x, cubic)
+            for low, cubic in zip(below, cubics, strict=True)
         ]
-        found = given(x, _between(x, knots, each), nothing())
+        formula = given(x, _between(x, knots, pieces), nothing())
     elif operation in _ARITHMETIC or operation in _FUNCTIONS:
-        inner = [formula_of(part, known) for part in parts]
-        found = _FUNCTIONS[operation](*inner) if operation in _FUNCTIONS else Formula(
+        inner = [formula_of(part, formulas) for part in parts]
+        formula = _FUNCTIONS[operation](*inner) if operation in _FUNCTIONS else Formula(
             operation, tuple(inner)
         )  # fmt: skip
     else:
         raise RecordError(f"terms have an operation '{operation}', which this version lacks")
-    known[expression] = found
-    return found
+    formulas[expression] = formula
+    return formula
 
 
 def _polynomial(x: Formula, coefficients: Sequence[float]) -> Formula:
     """Return the sum of powers of x, by Horner's rule."""
     *lower, last = coefficients
-    return reduce(lambda found, one: found * x + one, reversed(lower), number(last))
+    return reduce(lambda value, coefficient: value * x + coefficient, reversed(lower), number(last))
 
 
 def _between(x: Formula, knots: Sequence[float], pieces: Sequence[Formula]) -> Formula:
-    """Return the piece of the interval in which x lies; there is one more than knots."""
+    """Return the piece of the interval of x by bisection; n knots have n + 1 pieces."""
     if not knots:
         return pieces[0]
     half = len(knots) // 2
@@ -282,7 +280,7 @@ def curve(x: Expression, knots: Vector, degree: int, coefficients: Matrix) -> Ex
 
 
 def of_basis(basis: Basis, path: Path, coefficients: Vector) -> Expression:
-    """Return a basis by coefficients; degree d loses 0.4 d of 16 digits, a spline none."""
+    """Return a basis times coefficients; degree d loses 0.4 d of 16 digits, a spline none."""
     x = ("column", *path)
     if isinstance(basis, Spline):
         return curve(x, basis.extended(), CUBIC, np.append(coefficients, 0.0))
@@ -293,37 +291,37 @@ def of_basis(basis: Basis, path: Path, coefficients: Vector) -> Expression:
 
 
 def orthonormal(x: Expression, basis: Poly, mean: Vector, comoment: Matrix) -> list[Expression]:
-    """Return polynomials orthonormal over rows, given mean and comoment of Legendre's there."""
+    """Return orthonormal polynomials, given mean and comoment of the Legendre polynomials."""
     z = ("/", ("-", x, basis.center), basis.scale)
     inverse = np.linalg.inv(np.linalg.cholesky(comoment))
-    powers = (leg2poly([-own @ mean, *own]).tolist() for own in inverse)
-    return [("pieces", z, (), (tuple(own),)) for own in powers]
+    powers = (leg2poly([-row @ mean, *row]).tolist() for row in inverse)
+    return [("pieces", z, (), (tuple(row),)) for row in powers]
 
 
 def computed_values(terms: Sequence[Computed], frame: pl.DataFrame) -> Matrix:
-    """Return the columns of some terms, one after the other; NaN where one is missing."""
+    """Return the columns of terms, shape (n, columns); NaN where a field is missing."""
     places: dict[Factor, list[int]] = {}
     formulas: list[Formula] = []
     for factor in (factor for term in terms for factor in term.factors):
         if factor not in places:
-            own = factor.formulas()
-            places[factor] = list(range(len(formulas), len(formulas) + len(own)))
-            formulas += own
+            formulas_of = factor.formulas()
+            places[factor] = list(range(len(formulas), len(formulas) + len(formulas_of)))
+            formulas += formulas_of
     algebra = polars()
-    made = {str(at): translate(one, algebra) for at, one in enumerate(formulas)}
+    made = {str(at): translate(formula, algebra) for at, formula in enumerate(formulas)}
     parts = frame.select(**made).cast(pl.Float64).fill_null(np.nan).to_numpy().T
-    found = np.empty((sum(len(term.names) for term in terms), frame.height))
+    columns = np.empty((sum(len(term.names) for term in terms), frame.height))
     row = 0
     for term in terms:
         for at in term.places.values():
-            first, *rest = (parts[places[one][j]] for one, j in zip(term.factors, at, strict=True))
-            found[row] = first
+            first, *rest = (parts[places[f][j]] for f, j in zip(term.factors, at, strict=True))
+            columns[row] = first
             for other in rest:
-                found[row] *= other
+                columns[row] *= other
             row += 1
-    return found.T
+    return columns.T
 
 
 def computed_names(terms: Collection[Computed]) -> list[str]:
-    """Return the columns of some terms."""
+    """Return the names of the columns of terms."""
     return [name for term in terms for name in term.names]

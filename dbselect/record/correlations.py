@@ -1,4 +1,4 @@
-"""How groups of columns correlate: the strongest pair of columns of each two groups."""
+"""Correlations between groups of columns: the strongest pair of each two groups."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,40 +14,40 @@ from dbselect.record.bases import Matrix
 from dbselect.record.groups import Groups, groups_of
 from dbselect.record.policies import row_counts
 
-#: More groups than these would be more cells than altair draws.
+#: The limit of altair: it draws at most 5,000 cells.
 MOST_GROUPS = 70
 
 
 def drawn_pairs(gram: Any, groups: Mapping[str, Iterable[str]] | None, most: int) -> Any:
-    """Return the picture of `Gram.plot`."""
+    """Return the chart of `Gram.plot`."""
     if not (is_whole(most) and 2 <= int(most) <= MOST_GROUPS):
         raise ArgumentError(f"most is {most!r}; it must be a whole number from 2 to {MOST_GROUPS}")
     grouped = groups_of(gram.columns, groups, terms=gram.terms)
     frame, order = strongest_pairs(gram, grouped, int(most))
-    told = [f"{len(grouped.names)} groups of {len(gram.columns)} columns; "
+    notes = [f"{len(grouped.names)} groups of {len(gram.columns)} columns; "
             f"{row_counts(gram.rows, gram.skipped)}.",
             "A cell is the correlation of the two columns that correlate most."]  # fmt: skip
     if len(order) < len(grouped.names):
-        told.append(f"The {len(order)} groups that correlate most with another are drawn.")
-    return between(frame, order, "How groups of columns correlate", told)
+        notes.append(f"The {len(order)} groups that correlate most with another are drawn.")
+    return between(frame, order, "How groups of columns correlate", notes)
 
 
 def strongest_pairs(gram: Any, groups: Groups, most: int) -> tuple[pl.DataFrame, list[str]]:
-    """Return the strongest correlation of each two of `most` groups, and an order by likeness."""
+    """Return the strongest correlations of `most` groups, and an order by similarity."""
     places = {name: at for at, name in enumerate(gram.columns)}
-    at = [np.array([places[name] for name in own]) for own in groups.columns.values()]
+    at = [np.array([places[name] for name in members]) for members in groups.columns.values()]
     C = np.nan_to_num(gram.correlation())
     width = len(at)
     strength = np.zeros((width, width))
     row, column = np.zeros((2, width, width), dtype=int)
-    for g, own in enumerate(at):
+    for g, members in enumerate(at):
         for h in range(g):
-            block = np.abs(C[np.ix_(own, at[h])])
+            block = np.abs(C[np.ix_(members, at[h])])
             i, j = np.unravel_index(int(block.argmax()), block.shape)
             strength[g, h] = strength[h, g] = block[i, j]
-            row[g, h], column[g, h] = own[i], at[h][j]
+            row[g, h], column[g, h] = members[i], at[h][j]
     kept = np.sort(np.argsort(-strength.max(axis=1), kind="stable")[:most])
-    order = [int(kept[leaf]) for leaf in _alike(strength[np.ix_(kept, kept)])]
+    order = [int(kept[leaf]) for leaf in _similarity_order(strength[np.ix_(kept, kept)])]
     names = groups.names
     rows = []
     for g in order:
@@ -67,8 +67,8 @@ def strongest_pairs(gram: Any, groups: Groups, most: int) -> tuple[pl.DataFrame,
     return frame, [names[g] for g in order]
 
 
-def _alike(strength: Matrix) -> list[int]:
-    """Return an order in which neighbours correlate."""
+def _similarity_order(strength: Matrix) -> list[int]:
+    """Return an order in which neighbours correlate, by hierarchical clustering."""
     if len(strength) < 3:
         return list(range(len(strength)))
     distance = np.maximum(1.0 - strength, 0.0)

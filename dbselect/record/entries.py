@@ -1,8 +1,8 @@
-"""A field that lists the entries of a row which are not 0, as columns without a dense row.
+"""Fields of entries: sparse rows, given by the numbers and values of nonzero columns.
 
-It is a MAP from whole numbers to numbers, or a LIST of STRUCTs of these two: what Parquet makes
-of a MAP, and what ``pa.MapArray.from_arrays(csr.indptr, csr.indices, csr.data)`` makes of a CSR
-matrix. Entry 17 of field ``x`` is column ``x[17]``; two entries of one number add up.
+Such a field is a MAP from whole numbers to numbers, or a LIST of STRUCTs of these two, as Parquet
+stores a MAP; ``pa.MapArray.from_arrays(csr.indptr, csr.indices, csr.data)`` makes it from a CSR
+matrix. Entry 17 of field ``x`` is column ``x[17]``; entries with the same number are added.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,35 +19,35 @@ from dbselect.errors import DataError
 
 Mask = npt.NDArray[np.bool_]
 
-#: Numbers of entries are below this: sums of a column take 40 bytes, whether or not it is met.
+#: Numbers of entries are below this: sums take 40 bytes per number, also for absent ones.
 MOST_COLUMNS = 100_000_000
 
 
 @dataclass(frozen=True)
 class Entries:
-    """A field of entries, as a fit met it."""
+    """A field of entries, as seen in a fit."""
 
     column: str  # the field
-    # its columns are those of the numbers below this, 0 where a row has none; a number from here on
-    # is one that the fit has not seen
+    # numbers below this have columns, 0 where a row has no entry; the fit has not seen numbers from
+    # here on
     width: int
-    # names of number and value in the STRUCTs of a LIST; empty of a MAP
+    # names of number and value in the STRUCTs of a LIST; empty for a MAP
     children: tuple[str, ...] = ()
 
     def name(self, at: int) -> str:
-        """Return the column of a number."""
+        """Return the column of an entry number."""
         return f"{self.column}[{at}]"
 
     def numbers(self, columns: Collection[str]) -> dict[str, int]:
-        """Return the numbers of those of some columns that are of this field."""
+        """Return column -> entry number, for the columns of this field."""
         start = len(self.column) + 1
-        asked = [name for name in columns if name.startswith(f"{self.column}[")]
-        found = {name: int(text) for name in asked if (text := name[start:-1]).isdecimal()}
-        return {name: at for name, at in found.items() if self.name(at) == name}
+        candidates = [name for name in columns if name.startswith(f"{self.column}[")]
+        numbers = {name: int(text) for name in candidates if (text := name[start:-1]).isdecimal()}
+        return {name: at for name, at in numbers.items() if self.name(at) == name}
 
 
 def is_entries(type_: pa.DataType) -> bool:
-    """Whether a type is that of a field of entries."""
+    """Whether an Arrow type is a field of entries."""
     if pa.types.is_map(type_):
         return pa.types.is_integer(type_.key_type) and _is_number(type_.item_type)
     if not (pa.types.is_list(type_) or pa.types.is_large_list(type_)):
@@ -71,19 +71,19 @@ def _is_number(type_: pa.DataType) -> bool:
 
 
 def children_of(type_: pa.DataType) -> tuple[str, ...]:
-    """Return how a type names number and value; empty of a MAP."""
+    """Return the names of number and value in a type; empty for a MAP."""
     return () if pa.types.is_map(type_) else tuple(child.name for child in type_.value_type)
 
 
 @dataclass(frozen=True)
 class Listed:
-    """Entries of rows, one after the other."""
+    """Entries of all rows, concatenated."""
 
-    # at, value: number and value of each, NaN for one that is missing
+    # at, value: number and value of each entry, NaN for a missing value
     at: npt.NDArray[np.int64]
     value: npt.NDArray[np.float64]
-    ends: npt.NDArray[np.int64]  # shape (n + 1,), where the entries of each row begin and end
-    there: Mask  # shape (n,), which rows have a field, possibly an empty one
+    ends: npt.NDArray[np.int64]  # shape (n + 1,), offsets of the rows
+    there: Mask  # shape (n,), rows where the field is not NULL
 
     @property
     def row(self) -> npt.NDArray[np.intp]:
@@ -92,7 +92,7 @@ class Listed:
 
 
 def entries_in(name: str, field: pa.Array) -> Listed:
-    """Return the entries of a field; DataError for one without a number or a negative one."""
+    """Return the entries of a field; DataError for a missing or negative number."""
     ends = to_numpy(field.offsets).astype(np.int64)
     if pa.types.is_map(field.type):
         keys, items = field.keys, field.items
@@ -108,29 +108,29 @@ def entries_in(name: str, field: pa.Array) -> Listed:
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """What the entries of a row add up to, each times the coefficient of its column."""
+    """Sum of the entries of a row, each times the coefficient of its column."""
 
-    field: Entries  # as the fit met it
-    # number -> coefficient; of another number below `field.width` it is 0
+    field: Entries  # as seen in the fit
+    # number -> coefficient; 0 for other numbers below `field.width`
     coefficients: Mapping[int, float]
-    # what an entry counts that the fit has not seen: 0, or None where the sum is missing
+    # value of an unseen entry: 0, or None to make the sum missing
     other: float | None = None
     refuses: bool = False  # whether such an entry is an error
 
     def refusal(self, shown: str) -> str:
-        """Return what is wrong with an entry that the fit has not seen."""
+        """Return the error message for an entry that the fit has not seen."""
         return (
             f"field '{self.field.column}' has entry {shown}, which the fit has not seen: its "
             f"numbers were below {self.field.width}"
         )
 
     def values(self, field: pa.Array) -> npt.NDArray[np.float64]:
-        """Return the sums of rows, NaN where one is missing; DataError for an entry refused."""
+        """Return the sum of each row, NaN if missing; DataError for a refused entry."""
         rows = entries_in(self.field.column, field)
-        known = np.array(sorted(self.coefficients), dtype=np.int64)
-        weights = np.array([self.coefficients[at] for at in known.tolist()])
-        place = np.minimum(np.searchsorted(known, rows.at), len(known) - 1)
-        row, is_known = rows.row, known[place] == rows.at
+        numbers = np.array(sorted(self.coefficients), dtype=np.int64)
+        weights = np.array([self.coefficients[at] for at in numbers.tolist()])
+        place = np.minimum(np.searchsorted(numbers, rows.at), len(numbers) - 1)
+        row, is_known = rows.row, numbers[place] == rows.at
         sums = np.zeros(len(rows.there))
         np.add.at(sums, row[is_known], weights[place[is_known]] * rows.value[is_known])
         new = rows.at >= self.field.width
@@ -143,9 +143,9 @@ class Weighed:
 
 
 def as_map(X: Any) -> pa.ChunkedArray:
-    """Return a sparse matrix as a field of entries; of a CSR matrix nothing is copied."""
+    """Convert a sparse matrix to a field of entries; a CSR matrix is not copied."""
     X = X.tocsr()
-    # An array of Arrow counts its entries with 31 bits.
+    # Offsets of an Arrow MAP have 31 bits, so larger matrices become several chunks.
     most, bounds = np.iinfo(np.int32).max, [0]
     while bounds[-1] < X.shape[0]:
         within = np.searchsorted(X.indptr, int(X.indptr[bounds[-1]]) + most, side="right") - 1

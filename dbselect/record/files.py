@@ -1,8 +1,8 @@
-"""Records in files, one each, as Parquet or as JSON, with a digest of what was written.
+"""Files of one record, as Parquet or JSON, with a digest of their content.
 
-Checksums of Parquet's pages leave out the names, counts and lengths elsewhere in a
-file. The seal is a digest of all other bytes; it lies before the footer, where no reader looks,
-and does not travel into what is made of the file.
+Parquet's page checksums do not cover names, counts and lengths elsewhere in a file. The seal is a
+digest of all other bytes; it lies before the footer, where readers ignore it, and is not copied
+into files derived from this one.
 """
 
 import hashlib
@@ -18,13 +18,13 @@ import pyarrow as pa
 from dbselect.errors import RecordError, SourceError
 from dbselect.record.writing import replacing
 
-#: The version of what is stored, and its name in every file.
+#: Name and value of the format version in every file.
 FORMAT, VERSION = "format", 1
-#: The same name in the metadata of Parquet.
+#: Key of the version in Parquet metadata.
 _NAME = b"dbselect." + FORMAT.encode()
-#: Where a JSON file has its digest: the last field of the record.
+#: Field of the digest in a JSON file, the last one.
 FIELD = "digest"
-#: What a seal begins with.
+#: First bytes of a seal.
 _MARK = b"dbselect sha256 "
 _SEAL = len(_MARK) + hashlib.sha256().digest_size
 #: A Parquet file ends with the length of its footer and a mark of four bytes.
@@ -32,7 +32,7 @@ _FOOTER_END = 8
 
 
 def check_version(version: Any, what: str) -> None:
-    """Raise RecordError for what a newer release has written."""
+    """Raise RecordError for a format version of a newer release."""
     if version != VERSION:
         raise RecordError(
             f"{what} has format {version!r}, and this release of dbselect reads format {VERSION}; "
@@ -41,12 +41,12 @@ def check_version(version: Any, what: str) -> None:
 
 
 def of_json(record: Mapping[str, Any]) -> str:
-    """Return the digest of plain data; doubles count by all their digits."""
+    """Return the digest of plain data, with doubles in full precision."""
     return hashlib.sha256(json.dumps(record).encode()).hexdigest()
 
 
 def seal(path: Path) -> None:
-    """Put a digest of its bytes into a Parquet file."""
+    """Insert a digest of its bytes into a Parquet file."""
     content = path.read_bytes()
     footer = len(content) - _footer_size(content)
     digest = hashlib.sha256(content).digest()
@@ -54,7 +54,7 @@ def seal(path: Path) -> None:
 
 
 def is_sealed(path: Path) -> bool:
-    """Whether a file has a seal; reads a few bytes, however long it is."""
+    """Whether a file has a seal; reads only its last bytes."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - _FOOTER_END, 0))
@@ -66,7 +66,7 @@ def is_sealed(path: Path) -> bool:
 
 
 def is_damaged(path: Path) -> bool:
-    """Whether a file does not fit its seal; of one without nothing is known."""
+    """Whether a file does not match its seal; False without a seal."""
     if not is_sealed(path):
         return False
     content = path.read_bytes()
@@ -81,12 +81,12 @@ def _footer_size(content: bytes) -> int:
 
 
 def write_parquet(table: pa.Table, path: str | Path) -> None:
-    """Write a table, with checksums of its pages for every reader and a digest of all for ours."""
-    import pyarrow.parquet as pq  # where it is needed: it takes long
+    """Write a table with page checksums, for any reader, and a digest of the file, for ours."""
+    import pyarrow.parquet as pq  # imported here because it is slow
 
-    told = {**(table.schema.metadata or {}), _NAME: str(VERSION).encode()}
+    metadata = {**(table.schema.metadata or {}), _NAME: str(VERSION).encode()}
     with replacing(path) as temporary:
-        pq.write_table(table.replace_schema_metadata(told), temporary, write_page_checksum=True)
+        pq.write_table(table.replace_schema_metadata(metadata), temporary, write_page_checksum=True)
         seal(temporary)
 
 
@@ -105,7 +105,7 @@ def read_parquet(path: str | Path, what: str) -> pa.Table:
 
 
 def read_row(path: str | Path, columns: Sequence[str], what: str) -> dict[str, pa.Scalar]:
-    """Return a Parquet file of one row, by column; SourceError if it is none, or damaged."""
+    """Return the row of a Parquet file by column; SourceError if not one row, or damaged."""
     table = read_parquet(path, what)
     missing = [name for name in columns if name not in table.column_names]
     if missing or table.num_rows != 1:
@@ -127,9 +127,9 @@ def check_digest(path: str | Path, what: str) -> None:
 
 
 def sealed_json(record: Mapping[str, Any]) -> str:
-    """Return a record and its digest as text; doubles survive unchanged."""
-    told = {**record, FORMAT: VERSION}
-    return json.dumps({**told, FIELD: of_json(told)}, allow_nan=False)
+    """Return a record and its digest as JSON; doubles are kept exactly."""
+    fields = {**record, FORMAT: VERSION}
+    return json.dumps({**fields, FIELD: of_json(fields)}, allow_nan=False)
 
 
 def write_json(record: Mapping[str, Any], path: str | Path) -> None:
@@ -149,7 +149,7 @@ def read_json(path: str | Path) -> Any:
 
 
 def unsealed(record: Any, path: str | Path) -> Any:
-    """Return what was read of JSON without its digest, which is compared: else SourceError."""
+    """Return a record without its digest; SourceError if the digest does not match."""
     if isinstance(record, dict):
         expected = record.pop(FIELD, None)
         if expected is not None and expected != of_json(record):
@@ -175,13 +175,13 @@ class Stored(ABC):
     @classmethod
     @abstractmethod
     def from_struct(cls, record: Any) -> Self:
-        """Read what `to_struct` gave."""
+        """Read the data of `to_struct`."""
 
     def write_json(self, path: str | Path) -> None:
-        """Write `to_struct` as JSON, and a digest; every double survives unchanged."""
+        """Write `to_struct` as JSON with a digest; doubles are kept exactly."""
         write_json(self.to_struct(), path)
 
     @classmethod
     def read_json(cls, path: str | Path) -> Self:
-        """Read what `write_json` wrote; else SourceError, or RecordError of something else."""
+        """Read a file of `write_json`; SourceError, or RecordError for another record."""
         return cls.from_struct(read_json(path))

@@ -1,4 +1,4 @@
-"""Frames and series of other libraries, recognised by name; none is imported here."""
+"""Frames and series of other libraries, recognised by module name without importing them."""
 
 import numbers
 from collections.abc import Callable
@@ -14,26 +14,26 @@ from dbselect.record.categories import level_texts, with_text_levels
 
 
 class Stream(Protocol):
-    """A table of pyarrow, pandas, ibis or another library that speaks Arrow."""
+    """A table of pyarrow, pandas, ibis or another library with the Arrow C stream."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return a capsule of the rows."""
+        """Return a PyCapsule of the rows."""
 
 
 def is_of(value: Any, package: str) -> bool:
-    """Whether a value is of a class of a package, or of one derived from it."""
-    return any(one.__module__.split(".")[0] == package for one in type(value).__mro__)
+    """Whether a value is an instance of a class of a package."""
+    return any(base.__module__.split(".")[0] == package for base in type(value).__mro__)
 
 
 def native(value: Any) -> Any:
-    """Return what narwhals wraps, and pandas for Modin, which has no Arrow stream."""
+    """Unwrap narwhals, and convert Modin, which has no Arrow stream, to pandas."""
     if is_of(value, "narwhals"):
         value = value.to_native()
     return value.modin.to_pandas() if is_of(value, "modin") else value
 
 
 def is_frame(value: Any) -> bool:
-    """Whether a value names its columns, whatever their order: a frame or an Arrow table."""
+    """Whether a value is a frame or an Arrow table, with named columns."""
     value = native(value)
     return isinstance(value, pl.LazyFrame) or hasattr(value, "__arrow_c_stream__")
 
@@ -44,13 +44,13 @@ def in_memory(frame: Any) -> pl.DataFrame:
     frame = native(frame)
     if isinstance(frame, pa.Table | pa.RecordBatch):
         frame = with_text_levels(wide_decimals(frame))
-    found = frame.collect() if isinstance(frame, pl.LazyFrame) else pl.DataFrame(frame)
-    check_names(found.schema)
-    return found
+    rows = frame.collect() if isinstance(frame, pl.LazyFrame) else pl.DataFrame(frame)
+    check_names(rows.schema)
+    return rows
 
 
 def check_names(schema: pl.Schema) -> None:
-    """Raise ColumnError for names with a NUL: some libraries end the process by them."""
+    """Raise ColumnError for names with a NUL, which crash some libraries."""
     for name, dtype in schema.items():
         if "\0" in name:
             raise ColumnError(
@@ -62,9 +62,9 @@ def check_names(schema: pl.Schema) -> None:
 
 
 def rows_in_memory(frame: Any, *, texts: bool = False) -> pl.DataFrame:
-    """Return rows to predict as a DataFrame; objects of pandas have the type that they hold.
+    """Return rows to predict as a DataFrame; pandas objects get the type of their values.
 
-    With `texts` a category of pandas is text whatever its values, else where these are no levels.
+    With `texts` every pandas category becomes text; else only those whose values are no levels.
     """
     _forked.check_threads()
     frame = native(frame)
@@ -84,7 +84,7 @@ def rows_in_memory(frame: Any, *, texts: bool = False) -> pl.DataFrame:
 
 
 def _of_row(row: Any) -> pl.DataFrame:
-    """Return a row of pandas, as ``df.iloc[0]`` gives it, as a DataFrame."""
+    """Convert a row of pandas, as from ``df.iloc[0]``, to a DataFrame."""
     names = row.index.tolist()
     if not all(isinstance(name, str) for name in names):
         raise ArgumentError(
@@ -96,7 +96,7 @@ def _of_row(row: Any) -> pl.DataFrame:
 
 
 def _maker_of(dtype: Any, texts: bool) -> Callable[[Any], pl.Series] | None:
-    """Return what reads a column of pandas whose dtype says less, or other, than its values do."""
+    """Return the reader of a pandas column whose dtype does not give the type of its values."""
     levels = getattr(dtype, "categories", None)
     if str(dtype) == "object" or (levels is not None and len(levels) == 0):
         return _of_objects
@@ -106,33 +106,33 @@ def _maker_of(dtype: Any, texts: bool) -> Callable[[Any], pl.Series] | None:
 
 
 def _of_levels(column: Any) -> pl.Series:
-    """Return a category of numbers, booleans or intervals of pandas as one of text."""
+    """Convert a pandas category of numbers, booleans or intervals to text."""
     coded = pa.Array.from_pandas(column)
     texts = pa.DictionaryArray.from_arrays(coded.indices, level_texts(coded.dictionary))
     return pl.Series(str(column.name), texts.dictionary_decode())
 
 
 def _of_objects(column: Any) -> pl.Series:
-    """Return a column of objects of pandas; ArgumentError if no column has types like these."""
+    """Convert a pandas column of objects; ArgumentError if their types are mixed."""
     name, missing = str(column.name), column.isna().to_numpy()
     if missing.all():
         return pl.Series(name, [None] * len(missing), dtype=pl.Null)
     try:
         return pl.DataFrame(column.to_frame()).to_series()
     except (TypeError, ValueError, OverflowError):
-        there = column[~missing]
-        if all(isinstance(value, numbers.Real | Decimal) for value in there):
+        present = column[~missing]
+        if all(isinstance(value, numbers.Real | Decimal) for value in present):
             pairs = zip(column, missing, strict=True)
             doubles = [None if is_missing else float(value) for value, is_missing in pairs]
             return pl.Series(name, doubles, dtype=pl.Float64)
-        kinds = sorted({type(value).__name__ for value in there})
+        kinds = sorted({type(value).__name__ for value in present})
         raise ArgumentError(
             f"column '{name}' holds objects of the types {kinds}; it must be of one type"
         ) from None
 
 
 def wide_decimals(table: Any) -> Any:
-    """Return an Arrow table with decimals of 128 bits: inside structs Polars takes no others."""
+    """Cast decimals of an Arrow table to 128 bits: inside structs Polars reads no others."""
     schema = pa.schema([field.with_type(_wide(field.type)) for field in table.schema])
     return table if schema.equals(table.schema) else table.cast(schema)
 

@@ -1,9 +1,9 @@
-"""Formulas of a row, written once and computed by Polars, by DuckDB or on NumPy arrays.
+"""Formulas of a row, written once and evaluated by Polars, DuckDB or NumPy.
 
-A formula is a tree of operations on columns and numbers. An algebra says what each of
-them is in one engine; `translate` puts a tree together in it. A missing value gives a
-missing value, except in `choose`, which takes its last part there, in `given` and a `Lookup`,
-which handle it, and in `largest`, which may leave it out.
+A formula is a tree of operations on columns and numbers. An `Algebra` implements the
+operations in one engine; `translate` builds the tree in it. A missing value gives a missing
+value, except in `choose`, which returns its last part, in `given` and `Lookup`, which handle
+it, and in `largest`, which may ignore it.
 """
 
 import math
@@ -25,9 +25,9 @@ from dbselect.record.entries import Weighed, is_entries
 T = TypeVar("T")
 #: A field, then names of children and numbers of elements, counted from 1.
 Path = tuple[str | int, ...]
-#: Microseconds of what a date or a timestamp counts.
+#: Microseconds in each unit of dates and timestamps.
 UNITS = {"days": 86_400e6, "seconds": 1e6}
-#: Values that SQL looks up in a set or by their place in a list, and not one after the other.
+#: From this many values on, SQL looks values up in a set or a list, not in CASE branches.
 MANY = 100
 
 
@@ -36,7 +36,7 @@ class Formula:
     """A number for every row: an operation on other formulas."""
 
     operation: str  # its name
-    parts: tuple[Any, ...]  # formulas; for a leaf, what it names
+    parts: tuple[Any, ...]  # formulas; for a leaf, a path or a value
 
     def __add__(self, other: "Formula | float") -> "Formula":
         return _of("+", self, other)
@@ -55,7 +55,7 @@ class Formula:
 
     def fields(self) -> set[str]:
         """Return the fields of the table that the formula reads."""
-        found: set[str] = set()
+        names: set[str] = set()
         seen: set[int] = set()
         waiting = [self]
         while waiting:
@@ -64,25 +64,25 @@ class Formula:
                 continue
             seen.add(id(formula))
             if formula.operation in ("column", "equals", "date"):
-                found.add(str(formula.parts[0][0]))
+                names.add(str(formula.parts[0][0]))
             elif formula.operation == "lookup":
-                found.add(str(formula.parts[0].path[0]))
+                names.add(str(formula.parts[0].path[0]))
             elif formula.operation == "entries":
-                found.add(formula.parts[0].field.column)
+                names.add(formula.parts[0].field.column)
             else:
                 waiting += [part for part in formula.parts if isinstance(part, Formula)]
-        return found
+        return names
 
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """A number for each of some values of a column."""
+    """A table from values of a column to numbers."""
 
     path: Path
     values: tuple[Any, ...]  # all text, all whole numbers or all booleans
     numbers: tuple[float, ...]  # one a value
     other: float | None = None  # the number of all other values; None where it is missing
-    missing: float | None = None  # the number where the column is NULL; None: it is missing, too
+    missing: float | None = None  # the number where the column is NULL; None: NULL
     refuses: bool = False  # whether another value is an error
 
     @property
@@ -91,7 +91,7 @@ class Lookup:
         return all(isinstance(value, str) for value in self.values)
 
     def refusal(self, shown: str) -> str:
-        """Return what is wrong with another value."""
+        """Return the error message for a value that is not in the table."""
         name = ".".join(map(str, self.path))
         return f"column '{name}' has the level {shown}, which the fit has not seen"
 
@@ -106,14 +106,14 @@ def date(path: Path, unit: str) -> Formula:
     return Formula("date", (path, unit))
 
 
-def lookup(found: Lookup) -> Formula:
+def lookup(table: Lookup) -> Formula:
     """Return the number of a column's value."""
-    return Formula("lookup", (found,))
+    return Formula("lookup", (table,))
 
 
-def entry_sum(found: Weighed) -> Formula:
+def entry_sum(entries: Weighed) -> Formula:
     """Return the sum of a field's entries, each times its coefficient."""
-    return Formula("entries", (found,))
+    return Formula("entries", (entries,))
 
 
 def nothing() -> Formula:
@@ -135,8 +135,7 @@ def _of(operation: str, *parts: Formula | float) -> Formula:
     return Formula(operation, tuple(p if isinstance(p, Formula) else number(p) for p in parts))
 
 
-#: Of one formula: e to its power, its natural logarithm and that of 1 more, which keeps the digits
-#: of a small one, its arc tangent, its square root, and it without its sign.
+#: Functions of one formula. `log1p` is log(1 + x), accurate for small x.
 exp, log, log1p, atan, sqrt, absolute = (
     partial(_of, name) for name in ("exp", "log", "log1p", "atan", "sqrt", "absolute")
 )
@@ -153,17 +152,17 @@ def at_least(x: Formula, floor: float) -> Formula:
 
 
 def choose(x: Formula, positive: Formula | float, other: Formula | float) -> Formula:
-    """Return the one formula where x > 0, the other elsewhere."""
+    """Return `positive` where x > 0, `other` elsewhere."""
     return _of("choose", x, positive, other)
 
 
-def given(x: Formula, there: Formula | float, missing: Formula | float) -> Formula:
-    """Return the one formula where x is finite, the other where it is NULL, NaN or infinite."""
-    return _of("given", x, there, missing)
+def given(x: Formula, finite: Formula | float, missing: Formula | float) -> Formula:
+    """Return `finite` where x is finite, `missing` where it is NULL, NaN or infinite."""
+    return _of("given", x, finite, missing)
 
 
 def kept(x: Formula) -> Formula:
-    """Return x, marked to be computed once for all its uses."""
+    """Mark x as a shared subexpression, which is evaluated once."""
     return Formula("kept", (x,))
 
 
@@ -177,46 +176,46 @@ def total(formulas: Sequence[Formula]) -> Formula:
 
 @dataclass(frozen=True)
 class Algebra(Generic[T]):
-    """What the operations of formulas are in one engine."""
+    """Operations of formulas in one engine."""
 
-    operations: Mapping[str, Callable[..., T]]  # name -> what an operation makes of its parts
-    # what a formula marked by `kept` is, where it was computed before; None computes it
+    operations: Mapping[str, Callable[..., T]]  # name -> function of the parts
+    # returns the stored value of a formula marked by `kept`; None evaluates it in place
     kept: Callable[[Formula], T] | None = None
 
 
 def translate(formula: Formula, algebra: Algebra[T]) -> T:
-    """Return the formula in an engine; a formula used twice is translated once."""
+    """Translate a formula for an engine; one that is used twice is translated once."""
     return _translated(formula, algebra, {})
 
 
-def _translated(formula: Formula, algebra: Algebra[T], known: dict[int, T]) -> T:
-    if id(formula) in known:
-        return known[id(formula)]
+def _translated(formula: Formula, algebra: Algebra[T], translated: dict[int, T]) -> T:
+    if id(formula) in translated:
+        return translated[id(formula)]
     name = formula.operation
     if name == "kept":
         inner = formula.parts[0]
-        found = algebra.kept(formula) if algebra.kept else _translated(inner, algebra, known)
+        result = algebra.kept(formula) if algebra.kept else _translated(inner, algebra, translated)
     else:
         terms = (
-            _translated(part, algebra, known) if isinstance(part, Formula) else part
+            _translated(part, algebra, translated) if isinstance(part, Formula) else part
             for part in formula.parts
         )
-        found = algebra.operations[name](*terms)
-    known[id(formula)] = found
-    return found
+        result = algebra.operations[name](*terms)
+    translated[id(formula)] = result
+    return result
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Formulas in the order of their computation."""
+    """Formulas in the order of their evaluation."""
 
-    # new columns by name; a formula needs only those of layers before its own
+    # new columns by name; a formula reads only columns of earlier layers
     layers: list[dict[str, Formula]]
     names: dict[int, str]  # identity of a formula marked by `kept` -> the column that holds it
 
 
 def plan(formulas: Mapping[str, Formula], prefix: str) -> Plan:
-    """Cut formulas into layers, so that what is shared, named by a prefix, is computed once."""
+    """Cut formulas into layers; shared ones become columns with a prefix, computed once."""
     depths: dict[int, int] = {}
     shared: dict[int, Formula] = {}
     for formula in formulas.values():
@@ -224,14 +223,14 @@ def plan(formulas: Mapping[str, Formula], prefix: str) -> Plan:
     names = {identity: f"{prefix}{n}" for n, identity in enumerate(shared)}
     deepest = max((depths[identity] for identity in shared), default=0)
     inner = [
-        {names[i]: one.parts[0] for i, one in shared.items() if depths[i] == level}
+        {names[i]: formula.parts[0] for i, formula in shared.items() if depths[i] == level}
         for level in range(1, deepest + 1)
     ]
     return Plan([*inner, dict(formulas)], names)
 
 
 def _depth(formula: Formula, depths: dict[int, int], shared: dict[int, Formula]) -> int:
-    """Return how many layers it takes to have a formula, and note what is to be kept."""
+    """Return how many layers a formula needs; add formulas marked by `kept` to `shared`."""
     identity = id(formula)
     if identity not in depths:
         inside = [part for part in formula.parts if isinstance(part, Formula)]
@@ -251,7 +250,7 @@ _ARITHMETIC = {
 
 
 def polars_field(name: str) -> pl.Expr:
-    """Return the column of a name, also where Polars would take the name for a pattern."""
+    """Return a column by its name, even if Polars would read the name as a pattern."""
     return selectors.by_name(name).as_expr() if _is_pattern(name) else pl.col(name)
 
 
@@ -260,29 +259,29 @@ def _is_pattern(name: str) -> bool:
 
 
 def polars_column(path: Path) -> pl.Expr:
-    """Return a column as it is; ColumnError for a child whose name is a pattern to Polars."""
+    """Return a column unchanged; ColumnError for a child whose name is a Polars pattern."""
     field, *steps = path
-    found = polars_field(str(field))
+    expr = polars_field(str(field))
     for step in steps:
         if isinstance(step, str) and _is_pattern(step):
             raise ColumnError(
                 f"'{step}' is a child of '{field}', and Polars reads its name as a pattern; "
                 "rename it"
             )
-        found = found.arr.get(step - 1) if isinstance(step, int) else found.struct.field(step)
-    return found
+        expr = expr.arr.get(step - 1) if isinstance(step, int) else expr.struct.field(step)
+    return expr
 
 
 def _polars_number(path: Path) -> pl.Expr:
-    """Return a column as a double: a product, which Polars refuses to make of a date."""
+    """Return a column as a double; multiplied by 1, which Polars refuses for a date."""
     return polars_column(path) * pl.lit(1.0, pl.Float64)
 
 
 def _polars_date(path: Path, unit: str) -> pl.Expr:
-    """Return a date as a double; numbers, which stand for one, are as they are."""
+    """Return a date as a double; numbers are taken as dates already converted."""
 
     def counted(values: pl.Series) -> pl.Series:
-        # Only here is the type known.
+        # The dtype is only known when the batch is evaluated.
         if values.dtype in (pl.Date, pl.Datetime):
             return values.dt.timestamp("us") / UNITS[unit]
         if values.dtype.is_numeric() or values.dtype in (pl.Boolean, pl.Null):
@@ -295,47 +294,47 @@ def _polars_date(path: Path, unit: str) -> pl.Expr:
     return polars_column(path).map_batches(counted, return_dtype=pl.Float64, is_elementwise=True)
 
 
-def _polars_lookup(found: Lookup) -> pl.Expr:
-    values = value_column(found)
-    column = polars_column(found.path)
+def _polars_lookup(table: Lookup) -> pl.Expr:
+    values = value_column(table)
+    column = polars_column(table.path)
     same = column.cast(values.dtype, strict=False)
-    if found.refuses:
+    if table.refuses:
         same = same.map_batches(
-            lambda own: refuse_others(found, own), return_dtype=values.dtype, is_elementwise=True
+            lambda rows: refuse_others(table, rows), return_dtype=values.dtype, is_elementwise=True
         )
-    numbers = pl.Series(found.numbers, dtype=pl.Float64)
-    looked_up = same.replace_strict(values, numbers, default=found.other, return_dtype=pl.Float64)
-    return pl.when(column.is_null()).then(pl.lit(found.missing, pl.Float64)).otherwise(looked_up)
+    numbers = pl.Series(table.numbers, dtype=pl.Float64)
+    looked_up = same.replace_strict(values, numbers, default=table.other, return_dtype=pl.Float64)
+    return pl.when(column.is_null()).then(pl.lit(table.missing, pl.Float64)).otherwise(looked_up)
 
 
-def value_column(found: Lookup) -> pl.Series:
-    """Return the values that are looked up; booleans as 0 and 1."""
-    if found.is_text:
-        return pl.Series(found.values, dtype=pl.String)
-    small = all(-(2**63) <= value < 2**63 for value in found.values)
-    return pl.Series(map(int, found.values), dtype=pl.Int64 if small else pl.Int128)
+def value_column(table: Lookup) -> pl.Series:
+    """Return the values of a lookup as a Series; booleans as 0 and 1."""
+    if table.is_text:
+        return pl.Series(table.values, dtype=pl.String)
+    small = all(-(2**63) <= value < 2**63 for value in table.values)
+    return pl.Series(map(int, table.values), dtype=pl.Int64 if small else pl.Int128)
 
 
-def refuse_others(found: Lookup, values: pl.Series) -> pl.Series:
-    """Return values of the type of `value_column`; DataError if one cannot be looked up."""
-    others = values.filter(~values.is_in(value_column(found).implode()) & values.is_not_null())
-    if len(others):
-        raise DataError(found.refusal(repr(others[0])))
+def refuse_others(table: Lookup, values: pl.Series) -> pl.Series:
+    """Return the values unchanged; DataError if one is not in the lookup."""
+    unseen = values.filter(~values.is_in(value_column(table).implode()) & values.is_not_null())
+    if len(unseen):
+        raise DataError(table.refusal(repr(unseen[0])))
     return values
 
 
-def _polars_entries(found: Weighed) -> pl.Expr:
-    """Return a sum of entries: Arrow's own arrays, as Polars has no such sum of a MAP."""
+def _polars_entries(entries: Weighed) -> pl.Expr:
+    """Return a weighted sum of entries, computed in Arrow: Polars lacks such sums of a MAP."""
 
     def summed(rows: pl.Series) -> pl.Series:
-        return pl.Series(found.values(entries_of(rows, found.field.column))).fill_nan(None)
+        return pl.Series(entries.values(entries_of(rows, entries.field.column))).fill_nan(None)
 
-    column = polars_field(found.field.column)
+    column = polars_field(entries.field.column)
     return column.map_batches(summed, return_dtype=pl.Float64, is_elementwise=True)
 
 
 def entries_of(rows: pl.Series, name: str) -> pa.Array:
-    """Return a field of entries as Arrow has it; ArgumentError for another field."""
+    """Return a field of entries as an Arrow array; ArgumentError for another type."""
     field = rows.to_arrow()
     if not is_entries(field.type):
         raise ArgumentError(
@@ -372,11 +371,11 @@ def polars(kept: Callable[[Formula], pl.Expr] | None = None) -> Algebra[pl.Expr]
 
 def _sql_column(path: Path) -> str:
     field, *steps = path
-    # In brackets, or the field would be taken for a table of that name.
-    found = f"({quote(str(field))})" if steps else quote(str(field))
+    # Without parentheses the engine would read the field as a table name.
+    text = f"({quote(str(field))})" if steps else quote(str(field))
     for step in steps:
-        found += f"[{step}]" if isinstance(step, int) else f".{quote(step)}"
-    return found
+        text += f"[{step}]" if isinstance(step, int) else f".{quote(step)}"
+    return text
 
 
 def _sql_value(value: Any) -> str:
@@ -386,7 +385,7 @@ def _sql_value(value: Any) -> str:
 
 
 def _sql_number(value: float) -> str:
-    """Write a double: with an exponent, or an engine would take it for a decimal."""
+    """Write a double with an exponent; without one an engine would read a decimal."""
     mantissa, _, exponent = repr(value).partition("e")
     text = f"{mantissa}e{exponent or 0}"
     return f"({text})" if math.copysign(1.0, value) < 0 else text
@@ -397,73 +396,73 @@ def _sql_date(path: Path, unit: str) -> str:
     return seconds if unit == "seconds" else f"({seconds} / {_sql_number(UNITS[unit] / 1e6)})"
 
 
-def _sql_lookup(found: Lookup, duckdb: bool) -> str:
-    name = _sql_column(found.path)
-    # Of an ENUM, too, which no other text may be compared with.
-    value = f"CAST({name} AS VARCHAR)" if found.is_text else name
-    if not found.refuses:
-        other = _sql_or_null(found.other)
+def _sql_lookup(table: Lookup, duckdb: bool) -> str:
+    name = _sql_column(table.path)
+    # The cast is needed for an ENUM, which DuckDB does not compare with other text.
+    value = f"CAST({name} AS VARCHAR)" if table.is_text else name
+    if not table.refuses:
+        other = _sql_or_null(table.other)
     elif duckdb:
-        other = _sql_error(found, name)
+        other = _sql_error(table, name)
     else:
         raise ArgumentError(
             "handle_unknown is 'error', which only dialect 'duckdb' supports; use "
             "'unavailable' or 'mean'"
         )
-    is_by_place = duckdb and found.is_text and len(found.values) > MANY
-    text = (_by_place if is_by_place else _by_cases)(found, value, other)
-    if not found.refuses and found.other == found.missing:
+    is_by_place = duckdb and table.is_text and len(table.values) > MANY
+    text = (_by_place if is_by_place else _by_cases)(table, value, other)
+    if not table.refuses and table.other == table.missing:
         return text
-    return f"CASE WHEN {name} IS NULL THEN {_sql_or_null(found.missing)} ELSE {text} END"
+    return f"CASE WHEN {name} IS NULL THEN {_sql_or_null(table.missing)} ELSE {text} END"
 
 
-def _sql_error(found: Lookup | Weighed, value: str) -> str:
-    """Raise DuckDB's error for a value that the fit has not seen."""
-    before, after = (_sql_value(text) for text in found.refusal("\0").split("\0"))
+def _sql_error(source: Lookup | Weighed, value: str) -> str:
+    """Return SQL that raises an error for a value that the fit has not seen."""
+    before, after = (_sql_value(text) for text in source.refusal("\0").split("\0"))
     return f"error({before} || CAST({value} AS VARCHAR) || {after})"
 
 
-def _by_cases(found: Lookup, value: str, other: str) -> str:
-    both = list(zip(found.values, found.numbers, strict=True))
-    idle = [_sql_value(one) for one, number in both if not number]
-    if len(idle) >= MANY:
-        both = [(one, number) for one, number in both if number]
-        other = f"CASE WHEN {value} IN ({', '.join(idle)}) THEN 0e0 ELSE {other} END"
-    cases = " ".join(f"WHEN {_sql_value(one)} THEN {_sql_number(number)}" for one, number in both)
+def _by_cases(table: Lookup, value: str, other: str) -> str:
+    pairs = list(zip(table.values, table.numbers, strict=True))
+    zeros = [_sql_value(level) for level, number in pairs if not number]
+    if len(zeros) >= MANY:
+        pairs = [(level, number) for level, number in pairs if number]
+        other = f"CASE WHEN {value} IN ({', '.join(zeros)}) THEN 0e0 ELSE {other} END"
+    cases = " ".join(f"WHEN {_sql_value(level)} THEN {_sql_number(x)}" for level, x in pairs)
     return f"CASE {value} {cases} ELSE {other} END" if cases else other
 
 
-def _by_place(found: Lookup, value: str, other: str) -> str:
-    """Look a text up by its place in an ENUM: DuckDB hashes texts, and compares no cases."""
-    levels = ", ".join(map(_sql_value, found.values))
+def _by_place(table: Lookup, value: str, other: str) -> str:
+    """Look a text up by its ENUM code: DuckDB hashes the text, faster than many CASE branches."""
+    levels = ", ".join(map(_sql_value, table.values))
     place = f"CAST(enum_code(TRY_CAST({value} AS ENUM({levels}))) AS BIGINT) + 1"
-    # A list in one literal: of 100,000 of them the parser would make as many nodes.
-    number = f"(CAST('{list(map(float, found.numbers))}' AS DOUBLE[]))[{place}]"
-    return number if found.other is None and not found.refuses else f"coalesce({number}, {other})"
+    # One text literal: 100,000 numbers would become as many nodes in the parser.
+    number = f"(CAST('{list(map(float, table.numbers))}' AS DOUBLE[]))[{place}]"
+    return number if table.other is None and not table.refuses else f"coalesce({number}, {other})"
 
 
-def _sql_entries(found: Weighed, can_read: bool) -> str:
+def _sql_entries(entries: Weighed, can_read: bool) -> str:
     if not can_read:
         raise ArgumentError(
-            f"field '{found.field.column}' lists entries, which only dialect 'duckdb' reads"
+            f"field '{entries.field.column}' lists entries, which only dialect 'duckdb' reads"
         )
-    name = quote(found.field.column)
-    rows, (at, value) = name, found.field.children or ("key", "value")
-    if not found.field.children:
+    name = quote(entries.field.column)
+    rows, (at, value) = name, entries.field.children or ("key", "value")
+    if not entries.field.children:
         rows = f"map_entries({name})"
     at, nan = f"entry.{quote(at)}", "CAST('nan' AS DOUBLE)"
-    # A sum leaves out what is NULL, and not a NaN.
+    # SUM ignores NULL but not NaN, so NULL becomes NaN here.
     value = f"coalesce(CAST(entry.{quote(value)} AS DOUBLE), {nan})"
     cases = " ".join(
         f"WHEN {number} THEN {_sql_number(weight)} * {value}"
-        for number, weight in found.coefficients.items()
+        for number, weight in entries.coefficients.items()
     )
-    new = _sql_number(0.0) if found.other is not None else nan
-    if found.refuses:
-        new = _sql_error(found, at)
-    own = f"CASE {at} {cases} ELSE 0e0 END"
-    each = f"CASE WHEN {at} >= {found.field.width} THEN {new} ELSE {own} END"
-    total = f"nullif(list_sum([{each} for entry in {rows}]), {nan})"
+    new = _sql_number(0.0) if entries.other is not None else nan
+    if entries.refuses:
+        new = _sql_error(entries, at)
+    weighted = f"CASE {at} {cases} ELSE 0e0 END"
+    term = f"CASE WHEN {at} >= {entries.field.width} THEN {new} ELSE {weighted} END"
+    total = f"nullif(list_sum([{term} for entry in {rows}]), {nan})"
     return f"CASE WHEN len({rows}) = 0 THEN 0e0 ELSE {total} END"
 
 
@@ -477,7 +476,7 @@ def sql(
     duckdb: bool = True,
     booleans: Collection[Path] = (),
 ) -> Algebra[str]:
-    """Return the algebra of SQL; but for `duckdb` engines may lack NaN, errors or such casts."""
+    """Return the algebra of SQL; without `duckdb` it uses no NaN, errors or ENUM casts."""
 
     def column(path: Path) -> str:
         name = _sql_column(path)
@@ -485,9 +484,9 @@ def sql(
             name = f"CASE WHEN {name} THEN 1 WHEN NOT {name} THEN 0 END"
         return f"CAST({name} AS DOUBLE)"
 
-    def given(x: str, there: str, missing: str) -> str:
+    def given(x: str, finite: str, missing: str) -> str:
         is_odd = f" OR NOT isfinite({x})" if duckdb else ""
-        return f"CASE WHEN {x} IS NULL{is_odd} THEN {missing} ELSE {there} END"
+        return f"CASE WHEN {x} IS NULL{is_odd} THEN {missing} ELSE {finite} END"
 
     operations: dict[str, Callable[..., str]] = {
         **{sign: f"({{}} {sign} {{}})".format for sign in _ARITHMETIC},
@@ -495,15 +494,15 @@ def sql(
         "number": _sql_number,
         "equals": lambda path, value: f"CAST({_sql_column(path)} = {_sql_value(value)} AS DOUBLE)",
         "date": _sql_date,
-        "lookup": lambda found: _sql_lookup(found, duckdb),
-        "entries": lambda found: _sql_entries(found, duckdb),
+        "lookup": lambda table: _sql_lookup(table, duckdb),
+        "entries": lambda entries: _sql_entries(entries, duckdb),
         "nothing": lambda: _sql_or_null(None),
         "at_least": lambda x, floor: (
             f"CASE WHEN {x} < {_sql_number(floor)} THEN {_sql_number(floor)} ELSE {x} END"
         ),
         "exp": "exp({})".format,
         "log": "ln({})".format,
-        # There is no log1p; atanh keeps the digits of small arguments as well.
+        # SQL has no log1p; atanh is as accurate for small arguments.
         "log1p": "(2e0 * atanh({0} / (2e0 + {0})))".format,
         "atan": "atan({})".format,
         "sqrt": "sqrt({})".format,
@@ -520,7 +519,7 @@ def arrays(
     kept: Callable[[Formula], npt.NDArray[np.float64]] | None = None,
     **leaves: Callable[..., npt.NDArray[np.float64]],
 ) -> Algebra[Any]:
-    """Return the algebra of NumPy arrays, given how to find columns, and other leaves by name."""
+    """Return the algebra of NumPy arrays; `column` reads a path, `leaves` add operations."""
     operations: dict[str, Callable[..., Any]] = {
         **_ARITHMETIC,
         **leaves,

@@ -25,10 +25,10 @@ from dbselect.record.union import check_read_alike, marked, union, zeros
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 
-#: Fields without which a record is none; the others are 0 and NULL where they are not there.
+#: Required fields of a record; the others are 0 or NULL where they are absent.
 FIELDS = ("columns", "rows", "skipped", "weight", "mean", "comoment")
 
-#: Rows that a record can count: its counts have 64 bits.
+#: Largest count of rows in a record: counts have 64 bits.
 MOST_ROWS = 2**63 - 1
 
 #: The record in Arrow; frozen, as stored data depend on it.
@@ -56,7 +56,7 @@ _DTYPES = {
 
 
 def dtype_of(type_: pa.DataType) -> Any:
-    """Return an Arrow type in Polars, where a MAP is a list of its entries, as records have it."""
+    """Return the Polars type of an Arrow type; a MAP becomes a list of its entries."""
     if isinstance(type_, pa.MapType):
         entry = {"key": dtype_of(type_.key_type), "value": dtype_of(type_.item_type)}
         return pl.List(pl.Struct(entry))
@@ -77,7 +77,7 @@ def is_record(type_: pa.DataType) -> bool:
 
 
 def check_type(records: pa.Array) -> None:
-    """Raise RecordError for a column of something else than records."""
+    """Raise RecordError for a column that does not hold records."""
     if records.null_count == len(records):
         return
     if not pa.types.is_struct(records.type):
@@ -86,19 +86,19 @@ def check_type(records: pa.Array) -> None:
 
 
 def _check_fields(missing: Iterable[str]) -> None:
-    lacking = list(missing)
-    if len(lacking) == len(FIELDS):
+    absent = list(missing)
+    if len(absent) == len(FIELDS):
         raise RecordError(
             f"this is no gram record, which has the fields {list(FIELDS)}; of columns by name, "
             "polars.DataFrame(...) makes a table"
         )
-    if lacking:
-        raise RecordError(f"gram record lacks {lacking}; its fields must be {list(FIELDS)}")
+    if absent:
+        raise RecordError(f"gram record lacks {absent}; its fields must be {list(FIELDS)}")
 
 
 @dataclass(frozen=True, eq=False)
 class Gram(files.Stored, InNotebooks):
-    """Weighted count, mean and comoment of d columns: all that selection needs.
+    """Weighted count, mean and comoment of d columns: sufficient statistics of selection.
 
     Parameters
     ----------
@@ -109,10 +109,10 @@ class Gram(files.Stored, InNotebooks):
     mean : shape (d,), weighted means
     comoment : shape (d, d), symmetric: sum of w (x - mean)(x - mean)'
     missing : column of the table -> rows in which it is NULL or NaN, of all rows read;
-        columns without any are not in it
-    mean_low : shape (d,), what rounding took from `mean`, so that Grams merged a thousand
-        times keep the digits of one pass; default: nothing
-    terms : how the columns of the table became these; default: they are taken as they are
+        columns without missing values are left out
+    mean_low : shape (d,), rounding error of `mean`, so that Grams merged a thousand times are
+        as accurate as one pass; default: 0
+    terms : how the columns of the table became these; default: unchanged
 
     Raises
     ------
@@ -120,9 +120,9 @@ class Gram(files.Stored, InNotebooks):
 
     Notes
     -----
-    Grams merge that have equal `terms`, where the levels of categories may differ: a level
-    or an indicator that one of them lacks was 0 in all its rows. A sum has the columns of
-    both.
+    Grams with equal `terms` can be added; levels of categories and indicators may differ, as
+    a level or an indicator that one Gram lacks was 0 in all its rows. The sum has the columns
+    of both.
 
     Examples
     --------
@@ -147,7 +147,7 @@ class Gram(files.Stored, InNotebooks):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", list(self.columns))
-        # Counters add and subtract; a count that is not above zero is none.
+        # Unary plus drops counts that are not above zero.
         object.__setattr__(self, "missing", dict(+Counter(self.missing)))
         if not np.size(self.mean_low):
             object.__setattr__(self, "mean_low", np.zeros(len(self.columns)))
@@ -218,96 +218,96 @@ class Gram(files.Stored, InNotebooks):
         """Merge the statistics of other rows (Chan, Golub, LeVeque 1983, eq. 2.1)."""
         if not isinstance(other, Gram):
             return NotImplemented
-        one, two = aligned([self, other])
-        weight = one.weight + two.weight
-        share = two.weight / weight if weight else 0.0
-        # What is too large is found, and named, where the sum is checked.
+        first, second = aligned([self, other])
+        weight = first.weight + second.weight
+        share = second.weight / weight if weight else 0.0
+        # Overflow is reported when the result is checked.
         with np.errstate(over="ignore", invalid="ignore"):
-            distance = one._distance_to(two)
-            comoment = one.comoment + two.comoment
-            comoment += one.weight * share * np.outer(distance, distance)
-            mean, mean_low = one._moved(share * distance)
-        if not one.weight:
-            mean, mean_low = two.mean, two.mean_low
-        rows, skipped = one.rows + two.rows, one.skipped + two.skipped
-        missing = Counter(one.missing) + Counter(two.missing)
+            distance = first._distance_to(second)
+            comoment = first.comoment + second.comoment
+            comoment += first.weight * share * np.outer(distance, distance)
+            mean, mean_low = first._moved(share * distance)
+        if not first.weight:
+            mean, mean_low = second.mean, second.mean_low
+        rows, skipped = first.rows + second.rows, first.skipped + second.skipped
+        missing = Counter(first.missing) + Counter(second.missing)
         return Gram(
-            one.columns, rows, skipped, weight, mean, comoment, missing, mean_low, one.terms
+            first.columns, rows, skipped, weight, mean, comoment, missing, mean_low, first.terms
         )
 
     def __radd__(self, other: object) -> "Gram":
-        """Let ``sum`` start from 0."""
+        """Allow ``sum(grams)``, which starts from 0."""
         return self if other == 0 else NotImplemented
 
     def __sub__(self, other: Self) -> "Gram":
-        """Remove rows that are a part of these: the inverse of ``+``.
+        """Remove the rows of a part: the inverse of ``+``.
 
         Raises
         ------
-        RecordError : they are no part, or what is left of a column is rounding of what is taken
-            away, as where an outlier goes; merge the Grams of the rows that stay instead
+        RecordError : they are not a part, or only rounding error of a column is left, as after
+            removing an outlier; merge the Grams of the remaining rows instead
         """
         if not isinstance(other, Gram):
             return NotImplemented
-        one, two = aligned([self, other])
-        rows, skipped = one.rows - two.rows, one.skipped - two.skipped
-        weight = one.weight - two.weight
+        first, second = aligned([self, other])
+        rows, skipped = first.rows - second.rows, first.skipped - second.skipped
+        weight = first.weight - second.weight
         if rows < 0 or skipped < 0 or (rows > 0 and weight <= 0):
             raise RecordError(
-                f"cannot remove {two.rows} rows of weight {two.weight} from {one.rows} "
-                f"of weight {one.weight}; the second record must be a part of the first"
+                f"cannot remove {second.rows} rows of weight {second.weight} from {first.rows} "
+                f"of weight {first.weight}; the second record must be a part of the first"
             )
-        missing = Counter(one.missing) - Counter(two.missing)
+        missing = Counter(first.missing) - Counter(second.missing)
         if rows == 0:
-            weight, comoment = 0.0, np.zeros_like(one.comoment)
-            mean = mean_low = np.zeros_like(one.mean)
+            weight, comoment = 0.0, np.zeros_like(first.comoment)
+            mean = mean_low = np.zeros_like(first.mean)
         else:
-            mean, mean_low, comoment = one._without(two)
+            mean, mean_low, comoment = first._without(second)
         return Gram(
-            one.columns, rows, skipped, weight, mean, comoment, missing, mean_low, one.terms
+            first.columns, rows, skipped, weight, mean, comoment, missing, mean_low, first.terms
         )
 
     def _without(self, part: "Gram") -> tuple[Vector, Vector, Matrix]:
-        """Return mean and comoment of the rows that are left when a part is taken away."""
+        """Return mean, its low part and comoment of the rows that remain without a part."""
         share = part.weight / (self.weight - part.weight)
         distance = self._distance_to(part)
         comoment = self.comoment - part.comoment
         comoment -= self.weight * share * np.outer(distance, distance)
         before, after = self.comoment.diagonal().copy(), comoment.diagonal().copy()
-        gone = _native.without_variation(
+        constant = _native.without_variation(
             self.columns, self.rows - part.rows, self.weight, self.mean, before, after
         )
-        comoment[gone, :] = comoment[:, gone] = 0.0
+        comoment[constant, :] = comoment[:, constant] = 0.0
         return *self._moved(-share * distance), comoment
 
     def _distance_to(self, other: "Gram") -> Vector:
-        """Return the mean of the other Gram less the mean of this one."""
+        """Return the mean of the other Gram minus the mean of this one."""
         return np.asarray((other.mean - self.mean) + (other.mean_low - self.mean_low))
 
     def _moved(self, step: Vector) -> tuple[Vector, Vector]:
-        """Return the mean after a step, and what its rounding takes (Knuth 1969, 4.2.2)."""
+        """Return the mean after a step, and its rounding error (Knuth 1969, 4.2.2)."""
         low = self.mean_low + step
         mean = self.mean + low
         back = mean - self.mean
         return mean, (self.mean - (mean - back)) + (low - back)
 
     def select(self, columns: Sequence[str]) -> "Gram":
-        """Return the Gram of some columns, by name or glob, in that order."""
+        """Return the Gram of columns, by name or glob, in that order."""
         names = match(columns, self.columns, "columns")
         terms = self.terms.of(names)
         means = dict(zip(self.columns, self.mean.tolist(), strict=True))
-        idle = [name for name in self.terms.fills if not means.get(name + SUFFIX)]
-        if idle:
-            kept_means = {name: mean for name, mean in terms.means.items() if name not in idle}
+        unfilled = [name for name in self.terms.fills if not means.get(name + SUFFIX)]
+        if unfilled:
+            kept_means = {name: mean for name, mean in terms.means.items() if name not in unfilled}
             terms = replace(terms, means=kept_means)
         sources = terms.sources()
         kept = {sources.get(name, name) for name in names}
-        found = self.spread(names, terms)
+        selected = self.spread(names, terms)
         missing = {name: rows for name, rows in self.missing.items() if name in kept}
-        return replace(found, missing=missing)
+        return replace(selected, missing=missing)
 
     def spread(self, columns: Sequence[str], terms: Terms) -> "Gram":
-        """Return the Gram of some columns, 0 in every row where it has none, and their terms."""
+        """Return the Gram of columns under joint terms; a column that it lacks is 0."""
         places = {name: at for at, name in enumerate(marked(self.columns, self.terms, terms))}
         at = [places.get(name, -1) for name in columns]
         return replace(
@@ -320,14 +320,14 @@ class Gram(files.Stored, InNotebooks):
         )
 
     def extend(self, sums: Any, table: Any, key: Any | None = None, **options: Any) -> "Gram":
-        """Return the Gram with the columns of a table that is looked up by a key.
+        """Return the Gram with the columns of a table that is joined by a key.
 
-        Neither the facts are read nor is the join made; the result equals the Gram of the
-        joined rows.
+        The facts are not read again and the join is not computed; the result equals the Gram
+        of the joined rows.
 
         Parameters
         ----------
-        sums : what `dbselect.key_sums` returns of the facts of this Gram
+        sums : result of `dbselect.key_sums` for the facts of this Gram
         table, key, options : as in `KeySums.extend`
 
         Raises
@@ -367,18 +367,18 @@ class Gram(files.Stored, InNotebooks):
         return np.asarray(correlation)
 
     def plot(self, groups: Mapping[str, Iterable[str]] | None = None, *, most: int = 60) -> Any:
-        """Return a picture of how groups of columns correlate.
+        """Plot how groups of columns correlate.
 
         Parameters
         ----------
         groups : name -> columns or globs; default: every top-level field
-        most : groups that are drawn, at most 70: those that correlate most with another
+        most : number of groups in the chart, at most 70: those that correlate most with another
 
         Returns
         -------
-        Chart of altair. Its ``data`` is the DataFrame that is drawn, one row a pair of
-        groups: group, other, correlation, strength, columns. The correlation is that of the
-        two columns that correlate most; groups that do so stand beside each other
+        Chart of altair. Its ``data`` is a DataFrame with one row for each pair of groups:
+        group, other, correlation, strength, columns. The correlation is that of the two
+        columns that correlate most; groups that correlate are neighbours
 
         Raises
         ------
@@ -394,7 +394,7 @@ class Gram(files.Stored, InNotebooks):
         >>> chart.data.filter(group="x", other="y")["correlation"].round(6).to_list()
         [-1.0]
         """
-        # They build on the record.
+        # Imported here, as it imports this module.
         from dbselect.record.correlations import drawn_pairs
 
         return drawn_pairs(self, groups, most)
@@ -421,7 +421,7 @@ class Gram(files.Stored, InNotebooks):
 
     @classmethod
     def from_struct(cls, record: Any) -> "Gram":
-        """Read a record, a mapping or an Arrow struct scalar; RecordError if it is none."""
+        """Read a record, a mapping or an Arrow struct scalar; RecordError for anything else."""
         if isinstance(record, pa.Scalar):
             record = _from_arrow(record)
         if not isinstance(record, Mapping):
@@ -471,7 +471,7 @@ class Gram(files.Stored, InNotebooks):
         return pa.array([self.to_struct()], RECORD_TYPE)
 
     def write_parquet(self, path: str | Path) -> None:
-        """Write a Parquet file of one row with the record in its column ``gram``."""
+        """Write the record to column ``gram`` of a Parquet file with one row."""
         files.write_parquet(pa.table({"gram": self.to_arrow()}), path)
 
     @classmethod
@@ -481,19 +481,19 @@ class Gram(files.Stored, InNotebooks):
 
 
 def aligned(grams: Sequence[Gram]) -> list[Gram]:
-    """Return Grams with the columns of all; RecordError if more than levels and marks differ."""
+    """Return Grams with joint columns; RecordError if more than levels and indicators differ."""
     first = grams[0]
-    own = [gram.terms.means for gram in grams]
+    means = [gram.terms.means for gram in grams]
     if all(gram.columns == first.columns and gram.terms == first.terms for gram in grams[1:]):
-        return with_joint_fills(grams, own)
+        return with_joint_fills(grams, means)
     columns, terms = first.columns, first.terms
     for gram in grams[1:]:
         columns, terms = union(columns, terms, gram.columns, gram.terms)
-    return with_joint_fills([gram.spread(columns, terms) for gram in grams], own)
+    return with_joint_fills([gram.spread(columns, terms) for gram in grams], means)
 
 
 def as_fitted(gram: Gram, columns: Sequence[str], terms: Terms) -> Gram:
-    """Return a Gram for a fit's columns, 0 for lacking levels; ColumnError or RecordError."""
+    """Return a Gram with the columns of a fit; levels that it lacks are columns of 0."""
     check_read_alike(gram.terms.of(columns), terms.of(columns))
     lacking = zeros(gram.terms, terms) - set(gram.columns)
     match([name for name in columns if name not in lacking], gram.columns, "columns")
@@ -502,7 +502,7 @@ def as_fitted(gram: Gram, columns: Sequence[str], terms: Terms) -> Gram:
 
 
 def _from_arrow(record: pa.Scalar) -> Any:
-    """Take an Arrow struct apart without making a Python object of every number."""
+    """Convert an Arrow struct to a dict without a Python object for every number."""
     if not pa.types.is_struct(record.type) or not record.is_valid:
         return record.as_py()
     return {

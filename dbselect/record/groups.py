@@ -1,4 +1,4 @@
-"""Groups: which columns are bought together, and what each group costs."""
+"""Groups of columns that are bought together, and their costs."""
 
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,9 +22,9 @@ from dbselect.record.terms import Terms
 GroupColumns: TypeAlias = Mapping[str, Iterable[str]]
 #: Names of groups.
 GroupNames: TypeAlias = Sequence[str]
-#: What a group counts of which all is bought, as a share of the least cost.
+#: Cost of a group that is already paid for, as a share of the least cost.
 FREE = 1e-9
-#: Which searches take a column in several groups: those that give no group back.
+#: Searches that accept overlapping groups: those that never remove a group.
 WHO_SHARES = (
     "only anytime_sequence, greedy, top_k and random_k of one Gram take groups that share columns"
 )
@@ -39,25 +39,25 @@ class Labelled(Protocol):
         """Return labels with their values."""
 
 
-#: Name of a group -> its cost > 0: a mapping, or a series of pandas; a series without labels,
-#: of Polars, has the costs in the order of the groups.
+#: Name of a group -> its cost > 0: a mapping or a pandas series; a Polars series, without labels,
+#: has the costs in the order of the groups.
 Costs: TypeAlias = Mapping[str, float] | Labelled | pl.Series
 
 
 @dataclass(frozen=True)
 class Groups:
-    """J groups of some columns, each with a cost > 0; a column may lie in several."""
+    """J groups of columns, each with a cost > 0; a column may lie in several."""
 
     columns: dict[str, list[str]]  # name of each group -> its columns, in order
     costs: npt.NDArray[np.float64]  # shape (J,), in the caller's unit
     unused: tuple[str, ...] = ()  # columns that lie in no group
 
-    # group without a cost of its own -> the groups that it brings along, and what each costs
+    # group without its own cost -> the groups that it includes, with their costs
     brings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> list[str]:
-        """Names of the groups, in the order given; ties go to the first."""
+        """Names of the groups, in the given order; the first wins a tie."""
         return list(self.columns)
 
     @cached_property
@@ -67,16 +67,16 @@ class Groups:
 
     @cached_property
     def places(self) -> tuple[npt.NDArray[np.intp], list[int]]:
-        """Positions in `members`, group by group, and where each group begins, and the last ends.
+        """Positions in `members`, group by group, and offsets of the groups.
 
-        A column that lies in several groups comes as often.
+        A column in several groups is repeated.
         """
         starts = [0, *accumulate(map(len, self.columns.values()))]
         if starts[-1] == len(self.members):
             return np.arange(starts[-1], dtype=np.intp), starts
         number = {name: at for at, name in enumerate(self.members)}
-        each = [number[name] for columns in self.columns.values() for name in columns]
-        return np.array(each, np.intp), starts
+        positions = [number[name] for columns in self.columns.values() for name in columns]
+        return np.array(positions, np.intp), starts
 
     @cached_property
     def positions(self) -> list[npt.NDArray[np.intp]]:
@@ -85,41 +85,41 @@ class Groups:
         return [places[start:end] for start, end in pairwise(starts)]
 
     def only(self, kept: Sequence[int]) -> "Groups":
-        """Return some of the groups, in the order given."""
+        """Return a subset of the groups, in the given order."""
         columns = {self.names[group]: self.columns[self.names[group]] for group in kept}
         brings = {name: self.brings[name] for name in columns if name in self.brings}
         return Groups(columns, self.costs[list(kept)], self.unused, brings)
 
-    def left(self, held: Sequence[int]) -> npt.NDArray[np.float64]:
-        """Return what each group costs beside some that are held: what is bought costs nothing."""
+    def remaining_costs(self, held: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Return the cost of each group given those held; parts already bought are free."""
         if not self.brings:
             return self.costs
         prices, parts, ends = self.priced
         prices = prices.copy()
         for group in held:
             prices[parts[ends[group] : ends[group + 1]]] = 0.0
-        left: npt.NDArray[np.float64] = np.add.reduceat(prices[parts], ends[:-1])
-        return left
+        remaining: npt.NDArray[np.float64] = np.add.reduceat(prices[parts], ends[:-1])
+        return remaining
 
-    def counted(self, held: Sequence[int]) -> npt.NDArray[np.float64]:
-        """Return `left` with little in the place of nothing, so that what is free comes first."""
-        return np.asarray(np.maximum(self.left(held), FREE * self.costs.min()))
+    def positive_costs(self, held: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Return `remaining_costs` with a small number for 0, so that free groups rank first."""
+        return np.asarray(np.maximum(self.remaining_costs(held), FREE * self.costs.min()))
 
     @cached_property
     def priced(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Costs of all that can be bought; which of them each group brings; where these end."""
-        each = [self._parts(group) for group in range(len(self.names))]
-        prices = {part: cost for own in each for part, cost in own.items()}
-        number = {part: at for at, part in enumerate(prices)}
-        parts = np.array([number[part] for own in each for part in own], np.intp)
-        return np.array([*prices.values()]), parts, np.cumsum([0, *map(len, each)])
+        """Costs of all parts; positions of the parts of each group; offsets of the groups."""
+        parts_by_group = [self._parts(group) for group in range(len(self.names))]
+        prices = {part: cost for parts in parts_by_group for part, cost in parts.items()}
+        numbers = {part: at for at, part in enumerate(prices)}
+        parts = np.array([numbers[part] for parts in parts_by_group for part in parts], np.intp)
+        return np.array([*prices.values()]), parts, np.cumsum([0, *map(len, parts_by_group)])
 
     def _parts(self, group: int) -> Mapping[str, float]:
         name = self.names[group]
         return self.brings.get(name) or {name: float(self.costs[group])}
 
     def spent(self, held: Sequence[int]) -> float:
-        """Return what some groups cost together."""
+        """Return the total cost of groups; parts that they share are paid once."""
         bought = {part: cost for group in held for part, cost in self._parts(group).items()}
         return float(sum(bought.values()))
 
@@ -141,9 +141,9 @@ def groups_of(
 ) -> Groups:
     """Match groups and costs to a table's features; GroupError, ColumnError if they do not fit.
 
-    Indicators ``x.missing`` follow the columns of a group unless a group names these; without
-    groups every top-level field is one. `sharing` lets a column lie in several, and by `nested` a
-    group without a cost brings along, and pays for, those that it contains.
+    Indicators ``x.missing`` join the group of their column unless a group names them; by default
+    every top-level field is a group. `sharing` allows a column in several groups; with `nested` a
+    group without a cost includes, and pays for, the groups that it contains.
     """
     targets = [target] if isinstance(target, str) else target
     if groups is None:
@@ -154,21 +154,21 @@ def groups_of(
     else:
         patterns = patterns_by_name(groups)
         for name, means in patterns.items():
-            taken = [each for each in targets if each in means]
-            if taken:
+            overlap = [column for column in targets if column in means]
+            if overlap:
                 raise GroupError(
-                    f"group '{name}' names the target '{taken[0]}'; a target belongs to no group"
+                    f"group '{name}' names the target '{overlap[0]}'; a target belongs to no group"
                 )
-        known = set(features)
+        in_table = set(features)
         columns = {
-            # Of many columns, to match each by itself would look at all again and again.
-            name: means if known.issuperset(means) and len(set(means)) == len(means)
+            # Exact names need no matching, which would scan all features for each name.
+            name: means if in_table.issuperset(means) and len(set(means)) == len(means)
             else match(means, features, f"group '{name}'")
             for name, means in patterns.items()
         }  # fmt: skip
-        named = {each for members in columns.values() for each in members}
+        named = {column for members in columns.values() for column in members}
         columns = {
-            name: with_indicators(members, known, named) for name, members in columns.items()
+            name: with_indicators(members, in_table, named) for name, members in columns.items()
         }
     if not columns:
         raise GroupError("there is no group; at least one column besides the target is needed")
@@ -181,42 +181,42 @@ def groups_of(
                     f"{WHO_SHARES}"
                 )
     unused = tuple(column for column in features if column not in owner)
-    brings = _brought(columns, costs) if nested and costs is not None else {}
+    brings = _included(columns, costs) if nested and costs is not None else {}
     if brings:
-        own = dict(_mapping_of(costs, list(columns)))
-        costs = own | {name: sum(parts.values()) for name, parts in brings.items()}
+        own_costs = dict(_mapping_of(costs, list(columns)))
+        costs = own_costs | {name: sum(parts.values()) for name, parts in brings.items()}
     return Groups(columns, costs_of(list(columns), costs), unused, brings)
 
 
-def _brought(columns: Mapping[str, list[str]], costs: Any) -> dict[str, dict[str, float]]:
-    """Return the groups with costs that each group without one contains, and what they cost."""
+def _included(columns: Mapping[str, list[str]], costs: Any) -> dict[str, dict[str, float]]:
+    """Return group without a cost -> the groups with costs that it contains, and their costs."""
     named = _mapping_of(costs, list(columns))
     if all(name in named for name in columns):
         return {}
-    priced = {name: {*own} for name, own in columns.items() if name in named}
+    priced = {name: {*members} for name, members in columns.items() if name in named}
     # A group lies in another only if its first column does.
     by_first: dict[str, list[str]] = {}
     for name in priced:
         by_first.setdefault(columns[name][0], []).append(name)
-    found = {
+    parts_by_group = {
         name: {
             part: _cost(part, named[part])
-            for column in own
+            for column in members
             for part in by_first.get(column, ())
-            if priced[part].issubset(own)
+            if priced[part].issubset(members)
         }
-        for name, own in columns.items()
+        for name, members in columns.items()
         if name not in named
     }
-    return {name: parts for name, parts in found.items() if parts}
+    return {name: parts for name, parts in parts_by_group.items() if parts}
 
 
 def patterns_by_name(groups: Any) -> dict[str, list[str]]:
-    """Return the columns and globs that each group names."""
+    """Return group -> its columns and globs; GroupError for anything else."""
     if not isinstance(groups, Mapping):
         names = [groups] if isinstance(groups, str) else groups
-        are_columns = isinstance(names, list | tuple) and all(isinstance(one, str) for one in names)
-        meant = f", as { {one: [one] for one in names} }" if are_columns else ""
+        are_columns = isinstance(names, list | tuple) and all(isinstance(n, str) for n in names)
+        meant = f", as { {name: [name] for name in names} }" if are_columns else ""
         raise GroupError(f"groups is {shown(groups)}; it must map names to lists of columns{meant}")
     for name in groups:
         if not isinstance(name, str):
@@ -225,7 +225,7 @@ def patterns_by_name(groups: Any) -> dict[str, list[str]]:
 
 
 def patterns_of(name: str, means: Any) -> list[str]:
-    """Return the columns and globs that a group names."""
+    """Return the columns and globs of a group; GroupError for anything else."""
     if isinstance(means, str):
         return [means]
     if isinstance(means, Mapping | numbers.Real):
@@ -245,7 +245,7 @@ def patterns_of(name: str, means: Any) -> list[str]:
 
 
 def numbers_of(always: Iterable[str], groups: Groups) -> list[int]:
-    """Return the numbers of groups to take first; GroupError for an unknown or repeated one."""
+    """Return the numbers of the groups in `always`; GroupError if unknown or repeated."""
     named = list(always)
     first = [groups.number(name, "always") for name in named]
     if len(set(first)) < len(first):
@@ -258,9 +258,9 @@ def costs_of(names: list[str], costs: Costs | None) -> npt.NDArray[np.float64]:
     if costs is None:
         return np.ones(len(names))
     costs = _mapping_of(costs, names)
-    known = set(names)
+    allowed = set(names)
     for name in costs:
-        if name not in known:
+        if name not in allowed:
             raise GroupError(f"costs names {unknown('group', name, names)}")
     values: list[float] = []
     for name in names:
@@ -271,12 +271,12 @@ def costs_of(names: list[str], costs: Costs | None) -> npt.NDArray[np.float64]:
 
 
 def costs_by_name(costs: Costs, names: Sequence[str]) -> dict[str, float]:
-    """Return checked costs by name, whether or not a group is there; a Series in its order."""
-    given = _mapping_of(costs, names)
-    for name in given:
+    """Return checked costs by name, also of absent groups; a Series in the order of `names`."""
+    by_name = _mapping_of(costs, names)
+    for name in by_name:
         if not isinstance(name, str):
             raise GroupError(f"costs names group {name!r}; group names are text")
-    return {name: _cost(name, cost) for name, cost in given.items()}
+    return {name: _cost(name, cost) for name, cost in by_name.items()}
 
 
 def _cost(name: str, cost: Any) -> float:
@@ -286,7 +286,7 @@ def _cost(name: str, cost: Any) -> float:
 
 
 def _mapping_of(costs: Any, names: Sequence[str]) -> Mapping[str, Any]:
-    """Return costs by name; a series without labels has them in the order of the groups."""
+    """Return costs by name; a Series without labels is in the order of the groups."""
     costs = native(costs)
     if isinstance(costs, Mapping):
         return costs

@@ -1,9 +1,9 @@
-"""What a linear predictor reads of a row of the raw table, field by field.
+"""Fields of the raw table that a linear predictor reads.
 
-The columns of a model are those of a record: levels, curves, indicators. Terms map each to
-its field, so a predictor is a sum over fields: a number times its coefficient,
-a number looked up by level, a piecewise polynomial. Where a field is missing it adds what
-its columns had there in the fit, or nothing is predicted.
+The columns of a model are columns of a record: levels, curves, indicators. Terms map each to
+its field, so a predictor is a sum over fields: a number times its coefficient, a number looked
+up by level, a piecewise polynomial. Where a field is missing, its columns have the values that
+the fit gave them, or the prediction is missing.
 """
 
 import re
@@ -34,9 +34,9 @@ from dbselect.record.formulas import (
 )
 from dbselect.record.terms import Terms
 
-#: What becomes of a level, or of an entry, that the fit has not seen.
+#: How a level or an entry that the fit has not seen is handled.
 HandleUnknown = Literal["unavailable", "error", "mean"]
-#: What becomes of a column that the type of the rows lacks.
+#: How a column that the rows lack is handled.
 MissingColumns = Literal["error", "unavailable"]
 
 #: A flattened column: a field, then children ``.name`` and elements ``[number]``.
@@ -45,64 +45,64 @@ _PATH = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 @dataclass(frozen=True, eq=False)
 class Input(ABC):
-    """What a predictor reads of a row: a field, or those of a product."""
+    """A field that a predictor reads, or the fields of a product."""
 
-    source: str  # its name, which is reported if a table lacks it
-    names: tuple[str, ...]  # the columns of the model that come of it
-    path: Path  # where it lies in the table
-    # what its columns are where it is missing, column -> number; None if that is missing, too
+    source: str  # its name, for messages
+    names: tuple[str, ...]  # columns of the model made from it
+    path: Path  # its place in the table
+    # values of its columns where it is missing, column -> number; None: missing, too
     missing: Mapping[str, float] | None = None
-    mark: str | None = None  # the column that is 1 where it is missing, where there is one
+    mark: str | None = None  # its indicator of missing values, if any
 
     @abstractmethod
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
-        """Return what it adds to a predictor."""
+        """Return its part of the predictor."""
 
     def made(self, name: str) -> Formula:
-        """Return a column of the model that comes of it: 0 for what the fit has not seen."""
+        """Return a column of the model; 0 for levels that the fit has not seen."""
         return self.formula({name: 1.0}, "mean")
 
     def where_missing(self, coefficients: Mapping[str, float]) -> float:
-        """Return what it adds to a predictor where it is missing."""
+        """Return its part of the predictor where it is missing."""
         values = (self.missing or {}).items()
         return sum(value * coefficients.get(name, 0.0) for name, value in values)
 
-    def on(self, there: Collection[str]) -> "list[Input]":
-        """Return what is read of a table: the field, or, if it lacks that, columns made of it."""
+    def on(self, columns: Collection[str]) -> "list[Input]":
+        """Return what is read of a table: the field, or columns made from it."""
         names = {*self.names}
-        some = names.intersection(there) - {self.mark}
-        if names.issubset(there) or (some and self.path[0] not in there):
+        made = names.intersection(columns) - {self.mark}
+        if names.issubset(columns) or (made and self.path[0] not in columns):
             return [Number(name, (name,), (name,)) for name in self.names]
         return [self]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Number(Input):
-    """A number field, or a date, which counts from 1970."""
+    """A number field, or a date as days or seconds since 1970."""
 
-    unit: str | None = None  # of a date ``"days"`` or ``"seconds"``
+    unit: str | None = None  # for a date: ``"days"`` or ``"seconds"``
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
-        """Return what it adds to a predictor; a number is no level, so none is unknown."""
+        """Return its part of the predictor; `unknown` does not matter for a number."""
         value, name = self.value(), self.source
         if self.missing is None:
             return value * coefficients[name]
-        there = value * coefficients[name] if name in coefficients else 0.0
-        return given(value, there, self.where_missing(coefficients))
+        finite = value * coefficients[name] if name in coefficients else 0.0
+        return given(value, finite, self.where_missing(coefficients))
 
     def value(self) -> Formula:
         """Return the field as a number."""
         return column(self.path) if self.unit is None else date(self.path, self.unit)
 
-    def on(self, there: Collection[str]) -> list[Input]:
-        """Return what is read of a table of some columns, which may hold made ones."""
+    def on(self, columns: Collection[str]) -> list[Input]:
+        """Return what is read of a table, which may have indicators as columns."""
         name = self.source
-        path = (name,) if name in there else self.path
-        marks = [one for one in self.missing or () if one != name]
-        if not marks or not {*marks}.issubset(there):
+        path = (name,) if name in columns else self.path
+        marks = [mark for mark in self.missing or () if mark != name]
+        if not marks or not {*marks}.issubset(columns):
             return [replace(self, path=path)]
         plain = replace(self, path=path, names=(name,), missing=None)
-        return [plain, *(Number(one, (one,), (one,)) for one in marks)]
+        return [plain, *(Number(mark, (mark,), (mark,)) for mark in marks)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,7 +112,7 @@ class Levels(Input):
     category: Category
 
     def lookup(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Lookup:
-        """Return the number that each level adds; ArgumentError as `check_shares`."""
+        """Return the lookup of levels by coefficients; ArgumentError as in `check_shares`."""
         self.check_shares(unknown)
         other = self.category.mean_effect(coefficients) if unknown == "mean" else None
         refuses = unknown == "error" and not self.category.rest
@@ -121,7 +121,7 @@ class Levels(Input):
     def _lookup(
         self, coefficients: Mapping[str, float], other: float | None, refuses: bool = False
     ) -> Lookup:
-        """Return the number of each level; `other` is that of levels that the fit has not seen."""
+        """Return the lookup of levels; `other` is the number of an unseen level."""
         numbers = [coefficients.get(name, 0.0) for name in self.category.names]
         if self.category.rest:
             other = numbers.pop()
@@ -129,7 +129,7 @@ class Levels(Input):
         return Lookup(self.path, self.category.levels, tuple(numbers), other, missing, refuses)
 
     def check_shares(self, unknown: HandleUnknown) -> None:
-        """Refuse a category without the shares of its levels, of which there is no mean effect."""
+        """Raise ArgumentError for ``"mean"`` if the shares of the levels are not stored."""
         if unknown == "mean" and not self.category.rest and self.category.shares is None:
             raise ArgumentError(
                 "handle_unknown is 'mean', which needs the share of each level of "
@@ -138,127 +138,127 @@ class Levels(Input):
             )
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
-        """Return what it adds to a predictor."""
+        """Return its part of the predictor."""
         return lookup(self.lookup(coefficients, unknown))
 
     def made(self, name: str) -> Formula:
-        """Return a column of the model that comes of it: 0 for levels without a column."""
+        """Return a column of the model; 0 for levels without a column."""
         return lookup(self._lookup({name: 1.0}, 0.0))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curve(Input):
-    """A number field, of which polynomials, splines or its logarithm are columns."""
+    """A number field whose polynomials, splines or logarithm are columns."""
 
     basis: Basis
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
-        """Return what it adds to a predictor."""
-        own = np.array([coefficients.get(name, 0.0) for name in self.basis.names])
-        found = formula_of(of_basis(self.basis, self.path, own), {})
+        """Return its part of the predictor."""
+        weights = np.array([coefficients.get(name, 0.0) for name in self.basis.names])
+        curve = formula_of(of_basis(self.basis, self.path, weights), {})
         if self.missing is None:
-            return found
-        return given(column(self.path), found, self.where_missing(coefficients))
+            return curve
+        return given(column(self.path), curve, self.where_missing(coefficients))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Listing(Input):
-    """A field that lists the entries of a row which are not 0; rows without it are left out."""
+    """A field that lists the nonzero entries of a row; rows without it are left out."""
 
-    field: Entries  # as the fit met it
+    field: Entries  # as in the fit
 
     def weighed(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Weighed:
-        """Return the sum of the entries that is added to a predictor."""
+        """Return the weighted sum of the entries."""
         numbers = self.field.numbers(self.names)
-        own = {at: coefficients.get(name, 0.0) for name, at in numbers.items()}
-        # An entry that no row of the fit has is 0 in all of them, and so in the mean.
-        return Weighed(self.field, own, 0.0 if unknown == "mean" else None, unknown == "error")
+        weights = {at: coefficients.get(name, 0.0) for name, at in numbers.items()}
+        # An entry in no row of the fit is 0 in all of them, so its mean is 0.
+        return Weighed(self.field, weights, 0.0 if unknown == "mean" else None, unknown == "error")
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
-        """Return what it adds to a predictor."""
+        """Return its part of the predictor."""
         return entry_sum(self.weighed(coefficients, unknown))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Product(Input):
-    """Columns that are computed of several fields, of which `path` is the first."""
+    """Columns computed from several fields; `path` is the first."""
 
     term: Computed
 
     @property
     def reads(self) -> list[Input]:
         """The fields."""
-        levels = {one.path: one for one in self.term.categories}
-        found: list[Input] = []
+        levels = {factor.path: factor for factor in self.term.categories}
+        inputs: list[Input] = []
         for path, is_category in self.term.paths.items():
-            given = flat_name(path), (), path, self.missing
+            shared = flat_name(path), (), path, self.missing
             if is_category:
-                category = Category(given[0], levels[path].levels, levels[path].rest)
-                found.append(Levels(*given, category=category))
+                category = Category(shared[0], levels[path].levels, levels[path].rest)
+                inputs.append(Levels(*shared, category=category))
             else:
-                found.append(Number(*given))
-        return found
+                inputs.append(Number(*shared))
+        return inputs
 
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
-        """Return what it adds to a predictor."""
+        """Return its part of the predictor."""
         other = 0.0 if unknown == "mean" else None
-        found = self.term.formula(coefficients, other, unknown == "error")
-        return self._given(found, self.where_missing(coefficients))
+        formula = self.term.formula(coefficients, other, unknown == "error")
+        return self._if_present(formula, self.where_missing(coefficients))
 
     def made(self, name: str) -> Formula:
-        """Return a column of the model that is computed, or that of what is missing."""
-        found = self.term.made(name) if name in self.term.places else number(0.0)
-        return self._given(found, self.where_missing({name: 1.0}))
+        """Return a computed column, or its indicator of missing values."""
+        formula = self.term.made(name) if name in self.term.places else number(0.0)
+        return self._if_present(formula, self.where_missing({name: 1.0}))
 
-    def _given(self, found: Formula, missing: float) -> Formula:
+    def _if_present(self, formula: Formula, missing: float) -> Formula:
         if self.missing is None:
-            return found
-        # A level that the fit has not seen is not missing.
-        return given(self.term.formula({}, 0.0), found, missing)
+            return formula
+        # An unseen level is not missing: with coefficients 0 only missing fields give NULL.
+        return given(self.term.formula({}, 0.0), formula, missing)
 
 
 def single_fields(*inputs: Input) -> list[Input]:
-    """Return the inputs of one field each that some inputs are or are computed of."""
-    return [part for one in inputs for part in (one.reads if isinstance(one, Product) else [one])]
+    """Return inputs of one field each: products are split into their fields."""
+    return [f for field in inputs for f in (field.reads if isinstance(field, Product) else [field])]
 
 
 def check_unknown(value: Any, inputs: Iterable[Input] = ()) -> None:
-    """Refuse anything but a way to handle levels that the fit has not seen."""
+    """Refuse a bad `handle_unknown`, and ``"mean"`` for products of levels."""
     one_of(HandleUnknown).check("handle_unknown", value)
-    for one in inputs if value == "mean" else ():
-        if isinstance(one, Product) and not all(each.rest for each in one.term.categories):
+    for field in inputs if value == "mean" else ():
+        if isinstance(field, Product) and not all(factor.rest for factor in field.term.categories):
             raise ArgumentError(
-                f"handle_unknown is 'mean', and the levels of term '{one.term.group}' have no "
+                f"handle_unknown is 'mean', and the levels of term '{field.term.group}' have no "
                 "mean effect, as it depends on the row; take 'unavailable' or 'error'"
             )
 
 
 def check_missing_columns(value: Any) -> None:
-    """Refuse anything but a way to handle columns that the rows lack."""
+    """Refuse a bad `missing_columns`."""
     one_of(MissingColumns).check("missing_columns", value)
 
 
 def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) -> list[Input]:
-    """Return the fields that columns of a model come of; `nested` as in `Predicting.expr`."""
+    """Return the fields behind columns of a model; `nested` as in `Predicting.expr`."""
     if nested is False:
         return [Number(name, (name,), (name,)) for name in columns]
-    there = set(columns)
+    in_model = set(columns)
     flat = terms.flat if nested is None else ()
-    found: dict[str, Input] = {}
+    inputs: dict[str, Input] = {}
 
     def add(
         kind: Callable[..., Input],
         source: str,
-        own: Sequence[str],
+        made: Sequence[str],
         mark: str,
         path: Path,
         **more: Any,
     ) -> None:
-        """Add what several columns of a record come of, and that of what is missing."""
-        names = tuple(name for name in (*own, mark) if name in there)
-        missing = _where_missing(mark, own, there, terms)
-        one = kind(source, names, path, missing, mark, **more)
-        found.update(dict.fromkeys([*own, mark], one))
+        """Add the input behind columns of a record and their indicator `mark`."""
+        names = tuple(name for name in (*made, mark) if name in in_model)
+        missing = _where_missing(mark, made, in_model, terms)
+        field = kind(source, names, path, missing, mark, **more)
+        inputs.update(dict.fromkeys([*made, mark], field))
 
     for category in terms.categories:
         path = _path(category.column, flat)
@@ -273,46 +273,46 @@ def inputs_of(columns: Sequence[str], terms: Terms, nested: bool | None = None) 
     for field in terms.entries:
         numbers = tuple(field.numbers(columns))
         listing = Listing(field.column, numbers, (field.column,), field=field)
-        found |= dict.fromkeys(numbers, listing)
+        inputs |= dict.fromkeys(numbers, listing)
     for name in columns:
-        if name in found:
+        if name in inputs:
             continue
         base = name.removesuffix(SUFFIX)
-        follows = base in there or base in terms.indicators
-        own_name = base if base != name and follows else name
-        missing = _where_missing(own_name + SUFFIX, [own_name], there, terms)
-        names = tuple(dict.fromkeys([own_name, *(missing or ())]))
-        unit = terms.dates.get(own_name)
-        one = Number(own_name, names, _path(own_name, flat), missing, unit=unit)
-        found |= dict.fromkeys(names, one)
-    return list(dict.fromkeys(found[name] for name in columns))
+        follows = base in in_model or base in terms.indicators
+        source = base if base != name and follows else name
+        missing = _where_missing(source + SUFFIX, [source], in_model, terms)
+        names = tuple(dict.fromkeys([source, *(missing or ())]))
+        unit = terms.dates.get(source)
+        plain = Number(source, names, _path(source, flat), missing, unit=unit)
+        inputs |= dict.fromkeys(names, plain)
+    return list(dict.fromkeys(inputs[name] for name in columns))
 
 
 def inputs_as_fitted(columns: Sequence[str], terms: Terms) -> list[Input]:
-    """Return what is read of a table like that of the fit, where an indicator may be a field."""
-    return [each for one in inputs_of(columns, terms) for each in one.on(terms.flat)]
+    """Return the inputs for a table like that of the fit, where an indicator may be a field."""
+    return [part for field in inputs_of(columns, terms) for part in field.on(terms.flat)]
 
 
 def path_of(name: str) -> list[Any]:
-    """Split a flattened column: ``demo.age`` and ``emb[3]`` into field and steps."""
+    """Split a flattened name, as ``demo.age`` or ``emb[3]``, into field and steps."""
     start = _PATH.search(name)
     if start is None or field_of(name) == name:
         return [name]
     tail = name[start.start() :]
-    found = list(_PATH.finditer(tail))
-    if start.start() == 0 or "".join(part[0] for part in found) != tail:
-        return [name]  # no field's flattened name
-    return [name[: start.start()], *(int(p[2]) if p[2] else p[1] for p in found)]
+    parts = list(_PATH.finditer(tail))
+    if start.start() == 0 or "".join(step[0] for step in parts) != tail:
+        return [name]  # not a flattened name
+    return [name[: start.start()], *(int(p[2]) if p[2] else p[1] for p in parts)]
 
 
 def _path(name: str, flat: Collection[str]) -> tuple[Any, ...]:
-    """Return where a column lies in the table, unless its name only looks nested."""
+    """Return the path of a column; its plain name if that only looks nested."""
     return (name,) if name in flat else tuple(path_of(name))
 
 
 def _where_missing(
     mark: str, names: Sequence[str], columns: Collection[str], terms: Terms
 ) -> dict[str, float] | None:
-    """Return what the columns of a field are where it is missing; None if rows were left out."""
-    own = {n: terms.means[n] for n in names if n in terms.means and n in columns}
-    return {mark: 1.0, **own} if mark in columns else own or None
+    """Return the values of a field's columns where it is missing; None if rows were left out."""
+    means = {n: terms.means[n] for n in names if n in terms.means and n in columns}
+    return {mark: 1.0, **means} if mark in columns else means or None

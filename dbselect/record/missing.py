@@ -1,4 +1,4 @@
-"""Missing values in records: their indicators, and the mean in their place."""
+"""Missing values in records: indicators, and imputation of the mean."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ Index = npt.NDArray[np.intp]
 
 
 def features_of(columns: Sequence[str], target: str | Sequence[str], terms: Terms) -> list[str]:
-    """Return the columns that may explain targets: no indicator and no other level of one."""
+    """Return the features: columns except the targets, their indicators and their other levels."""
     if INTERCEPT in columns:
         raise ColumnError(f"column '{INTERCEPT}' has the name of the intercept; rename it")
     targets = [target] if isinstance(target, str) else target
@@ -40,14 +40,14 @@ def impute_mean(grams: Iterable[Any], columns: Sequence[str] | None = None) -> l
     Parameters
     ----------
     grams : Grams or records of equal columns, made with ``null_policy="indicator"``:
-        folds, months, regions, as the column ``gram`` of `gram_by`; one without
+        folds, months, regions, as in column ``gram`` of `gram_by`; a record without
         ``<name>.missing`` had no missing value there
-    columns : names and globs of columns that some record has ``<name>.missing`` of, a
-        category by the name of its column; default: every such column
+    columns : names and globs of columns with ``<name>.missing`` in some record, a category
+        by the name of its column; default: every such column
 
     Returns
     -------
-    list of as many Grams, which add up to the Gram of all rows with ``null_policy="mean"``
+    list of as many Grams; their sum is the Gram of all rows with ``null_policy="mean"``
 
     Raises
     ------
@@ -75,24 +75,24 @@ def impute_mean(grams: Iterable[Any], columns: Sequence[str] | None = None) -> l
         raise ArgumentError("grams is empty; at least one record is needed")
     grams = aligned(grams)
     marks = marks_of(grams[0])
-    filled = list(marks) if columns is None else match(columns, list(marks), "columns")
+    fields = list(marks) if columns is None else match(columns, list(marks), "columns")
     return fill_jointly(
-        grams, {name: mark for each in filled for name, mark in marks[each].items()}
+        grams, {name: mark for field in fields for name, mark in marks[field].items()}
     )
 
 
 def marks_of(gram: Gram) -> dict[str, dict[str, str]]:
-    """Return what can be filled: each column, or all levels of a category, with its indicator."""
-    found = {name: {name: name + SUFFIX} for name in gram.terms.indicators}
+    """Return field -> its columns and their indicators, for fields that can be imputed."""
+    marks = {name: {name: name + SUFFIX} for name in gram.terms.indicators}
     for category in gram.terms.categories:
         if category.missing in gram.columns:
             levels = [name for name in category.names if name in gram.columns]
-            found[category.column] = dict.fromkeys(levels, category.missing)
-    return found
+            marks[category.column] = dict.fromkeys(levels, category.missing)
+    return marks
 
 
 def fill_jointly(grams: Sequence[Gram], marks: Mapping[str, str]) -> list[Gram]:
-    """Fill by the mean that all records have together; `marks`: column -> indicator."""
+    """Impute the mean over all records; `marks`: column -> indicator."""
     names = grams[0].columns
     at = np.array([names.index(name) for name in marks], dtype=np.intp)
     on = np.array([names.index(mark) for mark in marks.values()], dtype=np.intp)
@@ -100,19 +100,19 @@ def fill_jointly(grams: Sequence[Gram], marks: Mapping[str, str]) -> list[Gram]:
 
     weight = np.array([[gram.weight] for gram in grams])
     share = np.array([gram.mean[on] for gram in grams])
-    # From one number near each mean: differences of large means lose digits.
+    # Relative to a number near each mean, as differences of large means lose digits.
     base = grams[int(np.argmax([gram.rows for gram in grams]))].mean[at]
     mean = np.array([(gram.mean[at] - base) + gram.mean_low[at] for gram in grams])
     between = np.array([gram.comoment[at, on] for gram in grams])
     present, absent = weight * (1 - share), weight * share
     present[1 - share < NO_SHARE] = 0.0
-    # From the mean of what is present to that of what stands for the others, and from
-    # each record's mean to that of all.
-    own = mean - divided(between, present)
-    to_own = np.where(present > 0, -divided(between, present) - divided(between, absent), 0.0)
-    first = own[np.argmax(present > 0, axis=0), np.arange(len(at))]
-    joint = first + divided((present * (own - first)).sum(axis=0), present.sum(axis=0))
-    steps = np.where(absent > 0, to_own + (joint - own), 0.0)
+    # A step is the distance from the imputed value to the present mean of the record, plus that
+    # from there to the joint mean.
+    present_mean = mean - divided(between, present)
+    to_present = np.where(present > 0, -divided(between, present) - divided(between, absent), 0.0)
+    first = present_mean[np.argmax(present > 0, axis=0), np.arange(len(at))]
+    joint = first + divided((present * (present_mean - first)).sum(axis=0), present.sum(axis=0))
+    steps = np.where(absent > 0, to_present + (joint - present_mean), 0.0)
     means = (base + joint).tolist()
     terms = _filled(grams[0].terms, dict(zip(marks, means, strict=True)))
     moved = (_shifted(gram, at, on, step, kept) for gram, step in zip(grams, steps, strict=True))
@@ -120,12 +120,12 @@ def fill_jointly(grams: Sequence[Gram], marks: Mapping[str, str]) -> list[Gram]:
 
 
 def _filled(terms: Terms, means: Mapping[str, float]) -> Terms:
-    """Return terms by which some columns have a number where a value is missing."""
+    """Return terms with imputed means for some columns, without their indicators."""
     return replace(
         terms,
         categories=tuple(
-            replace(each, null_policy="mean") if not means.keys().isdisjoint(each.names) else each
-            for each in terms.categories
+            c if means.keys().isdisjoint(c.names) else replace(c, null_policy="mean")
+            for c in terms.categories
         ),
         means={**terms.means, **means},
         indicators=tuple(name for name in terms.indicators if name not in means),
@@ -133,7 +133,7 @@ def _filled(terms: Terms, means: Mapping[str, float]) -> Terms:
 
 
 def fill(gram: Gram, means: Mapping[str, float], marks: Mapping[str, str]) -> Gram:
-    """Put given numbers in the place of missing values, and leave their indicators out."""
+    """Replace missing values by given numbers, and drop the indicators."""
     at, on = (
         np.array([gram.columns.index(name) for name in names], dtype=np.intp)
         for names in (means, [marks[name] for name in means])
@@ -147,7 +147,7 @@ def fill(gram: Gram, means: Mapping[str, float], marks: Mapping[str, str]) -> Gr
 
 
 def _shifted(gram: Gram, at: Index, marks: Index, step: Vector, kept: Index) -> Gram:
-    """Add `step` times its indicator to each column, and leave the indicators out."""
+    """Add `step` times its indicator to each column, and drop the indicators."""
     moved = shifted(gram, at, marks, step)
     comoment = moved.comoment[np.ix_(kept, kept)]
     names = [gram.columns[j] for j in kept]

@@ -1,4 +1,4 @@
-"""What a search writes down: the groups it took or gave back, and why it ended."""
+"""Steps of a search: groups added or removed, and why it stopped."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from dbselect.errors import ArgumentError
 from dbselect.record.gram import Vector, dtype_of
 from dbselect.record.groups import Groups
 
-#: A gain below this share of the target's variance is rounding, not explanation.
+#: A gain below this share of the target's variance is rounding error.
 ROUNDING_GAIN = 1e-14
 #: Slack for sums of costs, so that three costs of 0.1 fit a budget of 0.3.
 BUDGET_SLACK = 1e-12
 
 
 class Stop(Enum):
-    """Why a sequence ended; a model that fits any target is the end, whatever else was left."""
+    """Why a sequence ended; `SATURATED` takes precedence over the other reasons."""
 
     EXHAUSTED = "every group is in the sequence"
     BUDGET = "no other group fits the budget"
@@ -38,7 +38,7 @@ class Stop(Enum):
 
 
 class Ended(Exception):  # noqa: N818 - no error: the steps made so far stand
-    """Ends a search from within a question to its objective."""
+    """Ends a search from within an evaluation of its objective."""
 
     def __init__(self, stop: Stop) -> None:
         super().__init__(stop.value)
@@ -46,7 +46,7 @@ class Ended(Exception):  # noqa: N818 - no error: the steps made so far stand
 
 
 class Choice(Enum):
-    """Among which groups a step chose."""
+    """The candidates among which a step chose."""
 
     FREE = "all that were left"
     LIMITED = "those within the budget, or the cost limit of the rule"
@@ -56,22 +56,22 @@ class Choice(Enum):
 
 @dataclass(frozen=True)
 class Step:
-    """One group added (or removed), as the search saw it."""
+    """One group added or removed, with its score and gain."""
 
     action: str  # ``"add"`` or ``"remove"``
     group: int  # number of the group
     score: float  # what the rule maximised
     gain: float  # change of `explained`
     explained: float  # share of the target's variance explained after the step
-    choice: Choice = Choice.FREE  # among which groups it was chosen
+    choice: Choice = Choice.FREE  # the candidates
 
 
-Found = TypeVar("Found")
-#: Takes every step of a search, as soon as it is made.
+Result = TypeVar("Result")
+#: Callback for each step of a search, as soon as it is made.
 Record = Callable[[Step], None]
 
 #: A step with its model, in Arrow: the form of a sequence in SQL, Polars and files. The first
-#: step has the terms of all, as JSON: how the columns of the table became those of the models.
+#: step holds the terms of the whole sequence, as JSON.
 STEP_TYPE = pa.struct(
     [
         ("step", pa.int64()),
@@ -89,7 +89,7 @@ STEP_TYPE = pa.struct(
         ("terms", pa.string()),
     ]
 )
-#: What a step has of its model.
+#: Fields of a step that describe its model.
 MODEL_FIELDS = ("intercept", "coefficients", "terms")
 
 #: A step without its model, in Polars.
@@ -100,11 +100,11 @@ STEP_DTYPES = {
 SEQUENCE_DTYPE = dtype_of(pa.list_(STEP_TYPE))
 
 
-def uninterrupted(found: Found) -> Found:
-    """Return a sequence, or raise the interrupt (Ctrl-C) that ended its search early."""
-    if getattr(found, "stop", None) is Stop.INTERRUPTED:
+def uninterrupted(sequence: Result) -> Result:
+    """Return a sequence; raise KeyboardInterrupt if Ctrl-C ended its search early."""
+    if getattr(sequence, "stop", None) is Stop.INTERRUPTED:
         raise KeyboardInterrupt
-    return found
+    return sequence
 
 
 def held_after(steps: Iterable[Step]) -> list[int]:
@@ -119,8 +119,8 @@ def held_after(steps: Iterable[Step]) -> list[int]:
 
 
 def spent_after(steps: Sequence[Step], groups: Groups) -> Vector:
-    """Return the summed cost of the groups held after each step, that of none first."""
-    if groups.brings:  # a search among these gives nothing back
+    """Return the total cost of the groups held after each step; entry 0 is before any step."""
+    if groups.brings:  # searches with included groups never remove a group
         held = [step.group for step in steps]
         return np.array([groups.spent(held[:at]) for at in range(len(held) + 1)])
     change = np.zeros((1 + len(steps), len(groups.costs)))
@@ -128,7 +128,7 @@ def spent_after(steps: Sequence[Step], groups: Groups) -> Vector:
         row[step.group] = 1.0 if step.action == "add" else -1.0
     if (change >= 0).all():
         return np.cumsum(change @ groups.costs)
-    # Differences of sums would leave rounding where nothing is held.
+    # Differences of sums would leave rounding error where no group is held.
     return np.asarray(np.cumsum(change, axis=0) @ groups.costs)
 
 
@@ -138,37 +138,37 @@ def fits(spent: float, budget: float | None) -> bool:
 
 
 def within(spent: Vector, limit: float | None) -> npt.NDArray[np.bool_]:
-    """Return which of some costs lie within a limit, as `fits`; shape (J,)."""
+    """Return which costs lie within a limit, as `fits`; shape (J,)."""
     if limit is None:
         return np.ones(len(spent), dtype=bool)
     return np.asarray(spent <= limit * (1.0 + BUDGET_SLACK))
 
 
 def is_useful(gain: float) -> bool:
-    """Whether a change of what is explained is above rounding."""
+    """Whether a gain is above rounding error."""
     return bool(np.abs(gain) > ROUNDING_GAIN)
 
 
 def name_of(step: Step, groups: Groups) -> str:
-    """Return the group of a step, with a minus if it was given back."""
+    """Return the group of a step, with a minus if it was removed."""
     return ("" if step.action == "add" else "-") + groups.names[step.group]
 
 
 def longest_within(spent: Vector, budget: float | None) -> int:
-    """Return the longest prefix within a budget; where all is given back, after all is held."""
+    """Return the longest prefix within a budget; if all groups are removed, after the maximum."""
     steps = np.flatnonzero(within(spent, budget))
     return int(steps[-1] if spent[-1] > 0 else steps[steps >= spent.argmax()][0])
 
 
 def serving_order(spent: Vector) -> list[int]:
-    """Return the steps as they are tried for a row: longest first, else from all groups on."""
+    """Return the steps in the order to try for a row: from the largest model to the smallest."""
     if len(spent) > 1 and spent[-1] <= 0:
         return list(range(int(spent.argmax()), len(spent)))
     return list(range(len(spent) - 1, -1, -1))
 
 
 def next_group(step: int, spent: Vector, groups: Sequence[str | None]) -> str | None:
-    """Return the group to compute after a prefix: added next, or else last given back."""
+    """Return the group to compute after a prefix: the next added, or the last removed."""
     grows = np.concatenate([[False], np.diff(spent) > 0])
     order = serving_order(spent)
     if step > 0 and not grows[step] and len(order) > 1 and order[0] < order[1]:
@@ -180,11 +180,11 @@ def next_group(step: int, spent: Vector, groups: Sequence[str | None]) -> str | 
 def best_of_size(
     steps: Sequence[Step], spent: Vector, explained: Vector, budget: float | None, size: int
 ) -> int:
-    """Return the step of `size` groups within a budget that explains most; else ArgumentError."""
+    """Return the best step with `size` groups within a budget; ArgumentError if none."""
     sizes = np.cumsum([0, *(1 if step.action == "add" else -1 for step in steps)])
     within = [step for step, cost in enumerate(spent) if fits(cost, budget)]
-    found = [step for step in within if sizes[step] == size]
-    if not found:
-        there = sorted({int(sizes[step]) for step in within})
-        raise ArgumentError(f"size is {size!r}; there are models with {there} groups")
-    return max(found, key=lambda step: explained[step])
+    matching = [step for step in within if sizes[step] == size]
+    if not matching:
+        available = sorted({int(sizes[step]) for step in within})
+        raise ArgumentError(f"size is {size!r}; there are models with {available} groups")
+    return max(matching, key=lambda step: explained[step])

@@ -1,4 +1,4 @@
-"""How the columns of a table become the columns of a record, and what was learnt for that."""
+"""Terms: how the columns of a table become the columns of a record."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -37,9 +37,8 @@ Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 class Terms(files.Stored):
     """Levels of categories, and centers and knots of bases, as `dbselect.terms` finds them.
 
-    Tables that are read with the same terms give records with equal columns, which
-    merge, and of which one can judge a model of the other; only an indicator is there
-    where something is missing.
+    Tables that are read with the same terms give records with equal columns, which merge, and
+    a model of one can be evaluated on another; only indicators of missing values may differ.
 
     Parameters
     ----------
@@ -47,14 +46,14 @@ class Terms(files.Stored):
     bases : columns that become polynomials or splines of themselves
     dates : columns of dates, which count as days since 1970, and of timestamps, which
         count as seconds: column -> ``"days"`` or ``"seconds"``
-    means : columns of the record that have a number where a value was missing, a level's
-        share among them: column of the record -> that number
+    means : column of the record -> the number that replaced its missing values; for a level,
+        its share
     indicators : columns of the record beside a column ``<name>.missing`` that is 1 where a
         value was missing; they are 0 there, unless `means` has another number for them
-    flat : plain fields whose names look like those of nested columns: ``Sepal.Length``
-    entries : fields that list the entries of a row which are not 0; only a lazy Gram reads them
-    computed : products, transforms and factors of a formula, beside the columns that they are of
-    formula : that the terms were learnt for
+    flat : plain fields whose names look nested: ``Sepal.Length``
+    entries : fields that list the nonzero entries of a row; only a lazy Gram reads them
+    computed : products, transforms and factors of a formula, besides their source columns
+    formula : the formula for which the terms were found
 
     Examples
     --------
@@ -85,12 +84,12 @@ class Terms(files.Stored):
 
     @property
     def made(self) -> list[str]:
-        """The fields and the terms of which columns are made."""
-        return [*self.columns, *dict.fromkeys(one.group for one in self.computed)]
+        """Names of the fields and terms that become columns."""
+        return [*self.columns, *dict.fromkeys(term.group for term in self.computed)]
 
     @property
     def columns(self) -> dict[str, list[str]]:
-        """The columns that come of each field."""
+        """Field -> columns made from it."""
         return {term.column: term.names for term in (*self.categories, *self.bases)}
 
     @overload
@@ -104,21 +103,21 @@ class Terms(files.Stored):
     def transform(self, frame: Any, *, null_policy: str | Mapping[str, str] = "skip") -> Any:
         """Add the columns that a record of these terms has to a DataFrame or LazyFrame.
 
-        A prediction takes the table as it is; it reads these columns by their plain names
-        with ``model.expr(nested=False)``. A value that is no level is 1 in the column
-        ``other``, or 0 in every column where there is no such column.
+        Predictions do not need this; ``model.expr(nested=False)`` reads these columns by
+        their plain names. A value that is no level is 1 in the column ``other``, or 0 in
+        every column if there is no ``other``.
 
         Parameters
         ----------
         frame : with the fields of the terms; a frame of another library, or an Arrow
             table, comes back as a Polars DataFrame
         null_policy : of these fields, as in `dbselect.gram`: ``"skip"`` makes NULL of what
-            is missing, ``"indicator"`` 0 and adds the column that marks it, in every table
+            is missing, ``"indicator"`` makes 0 and always adds the indicator column
 
         Raises
         ------
         ColumnError : a field is missing, has another type, or a new column is there already
-        ArgumentError : another policy: it takes more than a row, or makes no column
+        ArgumentError : another policy, which needs more than one row or makes no column
         """
         if not is_frame(frame):
             raise ArgumentError(
@@ -138,7 +137,7 @@ class Terms(files.Stored):
         return frame.with_columns(columns)
 
     def _made(self, null_policy: str | Mapping[str, str]) -> list[pl.Expr]:
-        """Return the new columns."""
+        """Return the new columns as expressions."""
         fields = list(self.columns)
         policies = dict(zip(fields, policies_of(null_policy, fields), strict=True))
         for policy in policies.values():
@@ -148,12 +147,12 @@ class Terms(files.Stored):
                 )
         marked = {column for column in fields if policies[column] == "indicator"}
         return [
-            *(each for one in self.categories for each in one.indicators(one.column in marked)),
-            *(each for one in self.bases for each in expressions(one, one.column in marked)),
+            *(expr for c in self.categories for expr in c.indicators(c.column in marked)),
+            *(expr for basis in self.bases for expr in expressions(basis, basis.column in marked)),
             *(
-                translate(one.made(name), polars()).alias(name)
-                for one in self.computed
-                for name in one.names
+                translate(term.made(name), polars()).alias(name)
+                for term in self.computed
+                for name in term.names
             ),
         ]
 
@@ -161,7 +160,7 @@ class Terms(files.Stored):
         """Add made columns to rows of Polars or Arrow; DataError for an infinite value."""
         columns: dict[str, Any] = {}
         for basis in self.bases:
-            # Polars gets only these fields of an Arrow batch: it cannot read every slice.
+            # Only these fields go to Polars, which cannot read every slice of an Arrow batch.
             x = numbers(pl.DataFrame(batch.select([basis.column]))[basis.column])
             if np.isinf(x).any():
                 raise DataError(infinite(basis.column))
@@ -177,7 +176,7 @@ class Terms(files.Stored):
         )
 
     def computed_columns(self, batch: Any) -> dict[str, Vector]:
-        """Return the columns that are computed of rows, in Polars or Arrow; NaN where missing."""
+        """Return the computed columns of Polars or Arrow rows; NaN where missing."""
         if not self.computed:
             return {}
         made = computed_values(self.computed, pl.DataFrame(batch.select(self.computed_fields)))
@@ -190,7 +189,7 @@ class Terms(files.Stored):
         return list(dict.fromkeys(str(path[0]) for path in paths))
 
     def check(self, schema: pa.Schema) -> None:
-        """Refuse a table that these terms do not fit: ColumnError names the column and why."""
+        """Raise ColumnError if a table does not fit these terms."""
         for category in self.categories:
             kind = check_category(category.column, schema)
             if category.kind not in (kind, None):
@@ -200,73 +199,73 @@ class Terms(files.Stored):
                 )
         for basis in self.bases:
             check_number(basis.column, schema)
-        every = leaves(schema)
-        paths = {leaf.path: leaf for leaf in every}
+        leaf_columns = leaves(schema)
+        paths = {leaf.path: leaf for leaf in leaf_columns}
         for term in self.computed:
             for path, is_category in term.paths.items():
                 check_computed(term.group, paths.get(path), flat_name(path), is_category)
-        made = {leaf.name: leaf.field for leaf in every}
+        fields = {leaf.name: leaf.field for leaf in leaf_columns}
         computed = {term.group: list(term.names) for term in self.computed}
         for column, names in (*self.columns.items(), *computed.items()):
             for name in names:
-                if name in made:
+                if name in fields:
                     raise ColumnError(
                         f"column '{column}' becomes columns of which one is '{name}'; "
-                        f"there is a column of that name, of field '{made[name]}'"
+                        f"there is a column of that name, of field '{fields[name]}'"
                     )
-                made[name] = column
+                fields[name] = column
 
     def nested_groups(
         self, groups: Mapping[str, Sequence[str]] | None = None
     ) -> dict[str, list[str]]:
-        """Return groups, and one of the products of every two that brings both along.
+        """Return groups, and for products across groups a group that contains both.
 
-        `dbselect.anytime_sequence` takes them with costs of the given groups alone: strong
-        hierarchy, in which products cost what is not bought of their sources. Products within a
-        group belong to it.
+        Pass them to `dbselect.anytime_sequence` with costs of the given groups only: a product
+        costs the groups of its factors that are not bought yet (strong hierarchy). Products
+        within a group belong to it.
 
         Parameters
         ----------
-        groups : name -> columns, no globs; products of other columns are left out. Default: the
-            columns of which there are products, each a group
+        groups : name -> columns, no globs; products of other columns are left out. Default: one
+            group for each column that has products
         """
         if groups is None:
             groups = {column: [column] for term in self.computed for column in term.of}
-        owner = {column: name for name, own in groups.items() for column in own}
-        found = {name: list(own) for name, own in groups.items()}
+        owner = {column: name for name, columns in groups.items() for column in columns}
+        nested = {name: list(columns) for name, columns in groups.items()}
         for term in self.computed:
             if not all(column in owner for column in term.of):
                 continue
             parents = dict.fromkeys(owner[column] for column in term.of)
             both = [column for name in parents for column in groups[name]]
-            found.setdefault(":".join(parents), both).extend(term.names)
-        return found
+            nested.setdefault(":".join(parents), both).extend(term.names)
+        return nested
 
     def to_struct(self) -> dict[str, Any]:
-        """Return the terms as plain data, which JSON can hold."""
-        found = {
-            "categories": [_without_none(asdict(one)) for one in self.categories],
-            "bases": [asdict(one) for one in self.bases],
+        """Return the terms as plain data for JSON."""
+        record = {
+            "categories": [_without_none(asdict(category)) for category in self.categories],
+            "bases": [asdict(basis) for basis in self.bases],
             "dates": dict(self.dates),
             "means": dict(self.means),
             "indicators": self.indicators,
             "flat": self.flat,
-            # Terms without such fields are the text that they always were.
-            "entries": [asdict(one) for one in self.entries] or None,
-            "computed": [one.to_dict() for one in self.computed] or None,
+            # Absent when empty, so that stored terms without them do not change.
+            "entries": [asdict(entry) for entry in self.entries] or None,
+            "computed": [term.to_dict() for term in self.computed] or None,
             "formula": self.formula,
         }
-        return _without_none(found)
+        return _without_none(record)
 
     @classmethod
     def from_struct(cls, record: Mapping[str, Any]) -> Self:
-        """Read what `to_struct` gave; RecordError if it is something else."""
+        """Read the data of `to_struct`; RecordError if they are something else."""
         try:
             categories = tuple(map(_category, record["categories"]))
             bases = tuple(map(_basis, record["bases"]))
-            odd = [one.column for one in (*categories, *bases) if not isinstance(one.column, str)]
-            if odd:
-                raise TypeError(f"{odd[0]!r} is no name of a column")
+            for column in (term.column for term in (*categories, *bases)):
+                if not isinstance(column, str):
+                    raise TypeError(f"{column!r} is no name of a column")
             return cls(
                 categories,
                 bases,
@@ -275,8 +274,8 @@ class Terms(files.Stored):
                 tuple(map(str, record.get("indicators", ()))),
                 tuple(map(str, record.get("flat", ()))),
                 tuple(
-                    Entries(**{**one, "children": tuple(one["children"])})
-                    for one in record.get("entries", ())
+                    Entries(**{**entry, "children": tuple(entry["children"])})
+                    for entry in record.get("entries", ())
                 ),
                 tuple(map(Computed.from_dict, record.get("computed", ()))),
                 record.get("formula"),
@@ -290,7 +289,7 @@ class Terms(files.Stored):
 
     @classmethod
     def from_json(cls, text: str | None) -> Self:
-        """Read what `to_json` gave; RecordError if it is something else."""
+        """Read the text of `to_json`; RecordError if it is something else."""
         if text is None:
             return cls()
         try:
@@ -300,28 +299,28 @@ class Terms(files.Stored):
         return cls.from_struct(record)
 
     def __bool__(self) -> bool:
-        """Whether any column is not taken as it is."""
+        """Whether any column is transformed."""
         return self != Terms()
 
     def with_shares(self, means: Mapping[str, float]) -> Self:
-        """Return the terms of a model: with the mean of each column over the rows of the fit."""
+        """Return terms with the share of each level in the rows of the fit."""
         if not self.categories:
             return self
         shared = (
-            replace(one, shares=tuple(float(means.get(name, 0.0)) for name in one.marked_names))
-            for one in self.categories
+            replace(levels, shares=tuple(float(means.get(n, 0.0)) for n in levels.marked_names))
+            for levels in self.categories
         )
         return replace(self, categories=tuple(shared))
 
     def without_shares(self) -> Self:
-        """Return the terms of a record, which does not depend on what a model was fitted to."""
-        if all(one.shares is None for one in self.categories):
+        """Return terms as in a record, without the shares of a fit."""
+        if all(category.shares is None for category in self.categories):
             return self
-        plain = (replace(one, shares=None) for one in self.categories)
+        plain = (replace(category, shares=None) for category in self.categories)
         return replace(self, categories=tuple(plain))
 
     def sources(self) -> dict[str, str]:
-        """Return the column of the table that each column made of another comes from."""
+        """Return made column -> its column of the table."""
         made = {name: term.column for term in self.bases for name in term.names}
         for category in self.categories:
             made |= dict.fromkeys([*category.names, category.missing], category.column)
@@ -330,17 +329,17 @@ class Terms(files.Stored):
 
     @property
     def fills(self) -> dict[str, float]:
-        """The numbers other than 0 where a value was missing beside an indicator."""
+        """Numbers other than 0 that replace missing values of columns with an indicator."""
         return {name: self.means[name] for name in self.indicators if name in self.means}
 
     @property
     def plain_means(self) -> dict[str, float]:
-        """The numbers where a value was missing that no indicator marks."""
+        """Numbers that replace missing values of columns without an indicator."""
         return {name: mean for name, mean in self.means.items() if name not in self.indicators}
 
     def fields(self, columns: Sequence[str]) -> list[str]:
-        """Return the top-level field of the table that each column of a record comes from."""
-        terms = {name: one.group for one in self.computed for name in one.names}
+        """Return the top-level field, or the term, of each column of a record."""
+        terms = {name: term.group for term in self.computed for name in term.names}
         sources = self.sources()
         named = (sources.get(name, name) for name in columns)
         return [
@@ -349,12 +348,12 @@ class Terms(files.Stored):
         ]
 
     def policies(self) -> dict[str, str]:
-        """Return the policy for missing values of each column of the table that has one."""
+        """Return column of the table -> its policy for missing values, where it has one."""
         sources = self.sources()
-        found = {each.column: each.null_policy for each in self.categories}
+        policies = {category.column: category.null_policy for category in self.categories}
         for names, policy in ((self.means, "mean"), (self.indicators, "indicator")):
-            found |= {sources.get(name, name): policy for name in names}
-        return found
+            policies |= {sources.get(name, name): policy for name in names}
+        return policies
 
     def of(self, columns: Collection[str]) -> Self:
         """Return the terms of some columns of a record."""
@@ -363,15 +362,15 @@ class Terms(files.Stored):
         return replace(
             self,
             categories=tuple(
-                one for one in self.categories if not {*one.names, one.missing}.isdisjoint(columns)
+                c for c in self.categories if not {*c.names, c.missing}.isdisjoint(columns)
             ),
-            bases=tuple(one for one in self.bases if not set(one.names).isdisjoint(columns)),
+            bases=tuple(basis for basis in self.bases if not set(basis.names).isdisjoint(columns)),
             dates={name: unit for name, unit in self.dates.items() if name in columns},
             means={name: mean for name, mean in self.means.items() if name in columns},
             indicators=tuple(name for name in self.indicators if name + SUFFIX in columns),
             flat=tuple(name for name in self.flat if name in kept),
-            entries=tuple(one for one in self.entries if one.numbers(columns)),
-            computed=tuple(one for one in self.computed if not set(one.names).isdisjoint(columns)),
+            entries=tuple(entry for entry in self.entries if entry.numbers(columns)),
+            computed=tuple(t for t in self.computed if not set(t.names).isdisjoint(columns)),
         )
 
 
@@ -380,26 +379,26 @@ def _without_none(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _category(record: Mapping[str, Any]) -> Category:
-    """Read a category; ValueError if it has other shares than its columns."""
+    """Read a category; ValueError if its shares do not fit its columns."""
     shares = record.get("shares")
     if shares is not None:
         shares = tuple(float(share) for share in shares)
-    found = Category(**{**record, "levels": tuple(record["levels"]), "shares": shares})
-    needed = len(found.marked_names)
+    category = Category(**{**record, "levels": tuple(record["levels"]), "shares": shares})
+    needed = len(category.marked_names)
     if shares is not None and not (len(shares) == needed and np.isfinite(shares).all()):
-        raise ValueError(f"shares of '{found.column}' must be {needed} numbers")
-    return found
+        raise ValueError(f"shares of '{category.column}' must be {needed} numbers")
+    return category
 
 
 def _basis(record: Mapping[str, Any]) -> Basis:
-    """Read a basis, whose kind follows from its fields."""
+    """Read a basis; its class follows from its fields."""
     if "knots" in record:
         return Spline(**{**record, "knots": tuple(record["knots"])})
     return Poly(**record) if "degree" in record else Log(**record)
 
 
 def check_category(column: str, schema: pa.Schema) -> str:
-    """Return the kind of a column of categories; refuse other columns."""
+    """Return the kind of a column of categories; ColumnError for other columns."""
     type_ = _type_of("categories", column, schema)
     kind = kind_of(type_)
     if kind is None:
@@ -411,7 +410,7 @@ def check_category(column: str, schema: pa.Schema) -> str:
 
 
 def check_number(column: str, schema: pa.Schema) -> None:
-    """Refuse a column that no basis can be made of."""
+    """Raise ColumnError if a column is not numeric."""
     type_ = _type_of("basis", column, schema)
     if not (
         pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
@@ -420,14 +419,14 @@ def check_number(column: str, schema: pa.Schema) -> None:
 
 
 def check_computed(term: str, leaf: Leaf | None, name: str, is_category: bool) -> None:
-    """Refuse a column that no column can be computed of."""
+    """Raise ColumnError if a term cannot read a column."""
     if leaf is None:
         raise ColumnError(f"the table lacks column '{name}', which term '{term}' reads")
     is_date = leaf.unit is not None
     if not (kind_of(leaf.type) if is_category else leaf.is_numeric and not is_date):
-        wanted = "text, boolean or integer" if is_category else "numeric"
+        allowed = "text, boolean or integer" if is_category else "numeric"
         raise ColumnError(
-            f"term '{term}' reads column '{name}' of type {leaf.type}; it must be {wanted}"
+            f"term '{term}' reads column '{name}' of type {leaf.type}; it must be {allowed}"
         )
 
 

@@ -1,4 +1,4 @@
-"""One place where files are written: whole or not at all, through links, and kept by the disk."""
+"""Atomic, durable writing of files; symbolic links are followed."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ from dbselect.errors import SourceError
 if sys.platform != "win32":
     import fcntl
 
-#: What a path can be that is no regular file.
+#: Names of paths that are not regular files.
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -26,11 +26,11 @@ _KINDS = {
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """Give a temporary path beside `path` to write to; it takes the name at the end.
+    """Yield a temporary path beside `path`, which replaces it at the end.
 
-    Others see the old file or the new one, also after the power fails; a link stays one, and the
-    mode stays. The temporary file is removed if the block fails, or by the next writer if the
-    process is killed. SourceError if something else than a regular file is there.
+    Readers see the old file or the new one, even after a power failure; links and the file mode
+    are kept. The temporary file is removed if the block fails, or by the next writer if the
+    process is killed. SourceError if `path` is not a regular file.
     """
     target = check_place(path)
     with _temporary(target) as (temporary, handle):
@@ -43,7 +43,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def check_place(path: str | Path) -> Path:
-    """Return where a file is to be written, links followed; SourceError for no regular file."""
+    """Return the path to write to, links resolved; SourceError if it is not a regular file."""
     target = Path(os.path.realpath(path))
     try:
         kind = stat.S_IFMT(target.stat().st_mode)
@@ -59,8 +59,8 @@ def check_place(path: str | Path) -> Path:
 
 @contextmanager
 def _temporary(target: Path) -> Iterator[tuple[Path, int]]:
-    """Make an empty file beside another, with its mode, and remove it if the block fails."""
-    # A name as long as the target's might be too long.
+    """Create an empty file beside `target` with its mode; remove it if the block fails."""
+    # A digest, as the name of the target plus a suffix might be too long.
     stem = f".dbselect-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
     for stray in target.parent.glob(stem + "*"):
         _remove_if_left(stray)
@@ -71,7 +71,7 @@ def _temporary(target: Path) -> Iterator[tuple[Path, int]]:
         except OSError as error:
             # Report the requested file, not the temporary one.
             raise OSError(error.errno, error.strerror, str(target)) from None
-        # Another process may have taken it for one left behind before it was locked.
+        # Another process may have removed it as stale before it was locked.
         if not _locked(handle) or temporary.exists():
             break
         os.close(handle)
@@ -87,7 +87,7 @@ def _temporary(target: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _locked(handle: int) -> bool:
-    """Lock a file as long as it is open; return False if there are no locks."""
+    """Lock a file while it is open; False if the system has no locks."""
     if sys.platform == "win32":
         return False
     try:
@@ -98,7 +98,7 @@ def _locked(handle: int) -> bool:
 
 
 def _remove_if_left(stray: Path) -> None:
-    """Remove a temporary file whose writer is gone, and its lock with it."""
+    """Remove a temporary file whose writer has died, which released its lock."""
     if sys.platform == "win32":
         return
     with suppress(OSError):
@@ -111,18 +111,18 @@ def _remove_if_left(stray: Path) -> None:
 
 
 def _copy_mode(target: Path, temporary: Path) -> None:
-    """Give a file mode and owner of the one that it replaces, if there is one."""
+    """Copy mode and owner of the target, if it exists."""
     with suppress(FileNotFoundError):
         old = target.stat()
         if hasattr(os, "chown"):
-            # To give a file away takes root; its mode can be kept without.
+            # Only root may change the owner; the mode is kept anyway.
             with suppress(PermissionError):
                 os.chown(temporary, old.st_uid, old.st_gid)
         temporary.chmod(stat.S_IMODE(old.st_mode))
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the disk keep the new name; Windows does so by itself."""
+    """Flush a folder to disk, so that a new name is durable; not needed on Windows."""
     if sys.platform == "win32":
         return
     handle = os.open(folder, os.O_RDONLY)

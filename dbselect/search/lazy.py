@@ -60,7 +60,7 @@ class LazySearch(Search):
 
         def scores(state: Any) -> Vector:
             values = criterion(state)
-            self.sums.promise = values / self.groups.counted(state.held)
+            self.sums.promise = values / self.groups.positive_costs(state.held)
             return values
 
         return scores

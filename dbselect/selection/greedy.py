@@ -49,11 +49,11 @@ def greedy_search(
         if max_groups is not None and len(steps) >= max_groups:
             return steps, Stop.MAX_GROUPS
         selected = [step.group for step in steps]
-        costs = groups.left(selected)
+        costs = groups.remaining_costs(selected)
         fitting = waiting & within(spent + costs, budget)
         if not fitting.any():
             return steps, Stop.BUDGET
-        scores = criterion(state) / groups.counted(selected)
+        scores = criterion(state) / groups.positive_costs(selected)
         if forced:
             group, choice = forced.pop(0), Choice.FORCED
         else:
