@@ -1,4 +1,4 @@
-"""The linear problem of groups beside a group of levels that the Gram lacks, and its errors."""
+"""Linear problem with a group of levels outside the Gram, and its standard errors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from dbselect.record.dependences import LevelGroup
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups
 
-#: Why there is no Gram of a model.
+#: Message where a model has no Gram.
 NO_GRAM = (
     "the model has a group of so many levels that there is no Gram of its columns, of which this "
     "is computed; summary() and intervals() have its standard errors"
@@ -25,11 +25,11 @@ NO_GRAM = (
 
 @dataclass(frozen=True)
 class BesideLevels(Linear):
-    """A problem of some columns and a group of levels, whose block is not made."""
+    """A problem of columns and one group of levels, whose block is never formed."""
 
     others: Any = None  # the problem of the other columns
-    place: Any = None  # shape (D - L,), where these stand
-    beside: Any = None  # the products of the levels with them
+    place: Any = None  # shape (D - L,), their positions
+    beside: Any = None  # the products of the levels with the other columns
 
     @property
     def variances(self) -> Vector:
@@ -40,18 +40,18 @@ class BesideLevels(Linear):
         return np.searchsorted(self.place, columns)
 
     def rows(self, columns: Index) -> Matrix:
-        """Return the rows of G of some columns that are no levels; shape (k, D)."""
+        """Return the rows of G of columns other than levels; shape (k, D)."""
         rows = np.zeros((len(columns), len(self.mean)))
         rows[:, self.place] = self.others.rows(self._number(columns))
         rows[:, self.beside.levels] = self.beside.of(columns).T
         return rows
 
     def block(self, columns: Index) -> Matrix:
-        """Return G of some columns among themselves that are no levels; shape (k, k)."""
+        """Return the block of G of columns other than levels; shape (k, k)."""
         return np.asarray(self.others.block(self._number(columns)))
 
     def blocks(self, columns: Index) -> Matrix:
-        """Return G of the columns of B groups of s columns; shape (B, s, s)."""
+        """Return the diagonal blocks of G of B groups of s columns; shape (B, s, s)."""
         return np.asarray(self.others.blocks(self._number(columns)))
 
     def by_level(self, _: Index) -> ByLevel:
@@ -62,25 +62,25 @@ class BesideLevels(Linear):
 def beside_levels(
     gram: Gram, target: str, groups: Groups, levels: LevelGroup, ridge: float, scale: bool
 ) -> BesideLevels:
-    """Set up the problem of groups one of which has levels that the Gram of the others lacks."""
-    own = groups.positions[groups.number(levels.group, "levels")]
-    place = np.delete(np.arange(len(groups.members)), own)
+    """Set up the problem of groups, one of them levels that are not in the Gram."""
+    level_places = groups.positions[groups.number(levels.group, "levels")]
+    place = np.delete(np.arange(len(groups.members)), level_places)
     others = linear(gram, target, [groups.members[j] for j in place.tolist()], ridge, scale)
     share, root = levels.weight / gram.weight, np.sqrt(gram.weight)
     deviation = np.sqrt(np.maximum(share * (1.0 - share), 0.0))
     constant = deviation == 0
 
     def joined(of_others: Any, of_levels: Any) -> Any:
-        found = np.empty(len(groups.members), dtype=of_levels.dtype)
-        found[place], found[own] = of_others, of_levels
-        return found
+        values = np.empty(len(groups.members), dtype=of_levels.dtype)
+        values[place], values[level_places] = of_others, of_levels
+        return values
 
     spread = joined(others.spread, np.where(constant, 1.0, deviation))
     is_constant = joined(others.constant, constant)
     mean = joined(others.mean, share)
     unit = np.ones_like(spread) if scale else spread
     inverse = np.where(is_constant, 0.0, 1.0 / (spread * root))
-    c = levels.sums[:, -1] * inverse[own] / (others.target_spread * root)
+    c = levels.sums[:, -1] * inverse[level_places] / (others.target_spread * root)
     sums = levels.sums[:, :-1]
     return BesideLevels(
         G=np.empty((0, 0)),
@@ -94,18 +94,18 @@ def beside_levels(
         target_spread=others.target_spread,
         others=others,
         place=place,
-        beside=ByLevel(sums, place, None, len(mean), levels.weight, mean, inverse, own),
+        beside=ByLevel(sums, place, None, len(mean), levels.weight, mean, inverse, level_places),
     )
 
 
 def fitted_rows_of(
     gram: Gram, names: Sequence[str], state: LinearState, ridge: float, chosen: bool
 ) -> FittedRows:
-    """Return the rows of the model of a state; of levels, which no Gram has, with its errors."""
+    """Return the rows of a state's model, with standard errors if it has levels and no Gram."""
     if not (isinstance(state, LevelState) and state.is_within):
         return FittedRows(gram, ridge, chosen)
-    known = None if ridge else _deviations(gram, names, state)
-    return FittedRows(None, ridge, chosen, known=known, without=NO_GRAM)
+    deviations = None if ridge else _deviations(gram, names, state)
+    return FittedRows(None, ridge, chosen, known=deviations, without=NO_GRAM)
 
 
 def _deviations(gram: Gram, names: Sequence[str], state: LevelState) -> Deviations:
@@ -118,7 +118,7 @@ def _deviations(gram: Gram, names: Sequence[str], state: LevelState) -> Deviatio
     diagonal = state.inverse_diagonal()
     kept = np.flatnonzero(diagonal)
     errors = np.sqrt(variance * diagonal[kept]) * unit[kept]
-    each = {names[j]: e for j, e in zip(kept.tolist(), errors.tolist(), strict=True)}
+    by_name = {names[j]: e for j, e in zip(kept.tolist(), errors.tolist(), strict=True)}
     share = (problem.spread / float(problem.target_spread)).tolist()
     spread = {names[j]: share[j] for j in kept.tolist()}
-    return Deviations({INTERCEPT: float(intercept), **each}, free, spread)
+    return Deviations({INTERCEPT: float(intercept), **by_name}, free, spread)

@@ -1,7 +1,7 @@
-"""One thread for the products of small matrices.
+"""A single OpenBLAS thread for products of small matrices.
 
-Threads of OpenBLAS spin: of some thousand rows and twenty columns a search took 5 times the
-processor time on two threads, and longer. The number is the process's: the last search restores it.
+Idle OpenBLAS threads spin: with a few thousand rows and 20 columns, a search on two threads took 5
+times the CPU time and was slower. The setting is global; the last search to end restores it.
 """
 
 import ctypes
@@ -15,8 +15,8 @@ from types import ModuleType
 import numpy as np
 import scipy
 
-#: Numbers in a matrix of rows, 8 MB, and columns of a square one, up to which it is small: there
-#: a second thread gained nothing on two cores.
+#: Values in a matrix of rows (8 MB), and columns of a square matrix, up to which it is small: a
+#: second thread gained nothing on two cores.
 SMALL, SMALL_SQUARE = 1 << 20, 256
 
 _lock = Lock()
@@ -25,7 +25,7 @@ _before: list[list[int]] = []
 
 @contextmanager
 def one_thread(is_small: bool) -> Iterator[None]:
-    """Multiply small matrices on one thread, by the OpenBLAS of NumPy's and SciPy's wheels."""
+    """Use one thread in the OpenBLAS of NumPy's and SciPy's wheels, if matrices are small."""
     if not is_small:
         yield
         return
@@ -49,22 +49,22 @@ def _set(threads: list[int]) -> None:
 
 @cache
 def _libraries() -> list[tuple[Callable[[], int], Callable[[int], None]]]:
-    """Return what reads and sets the threads of each library that is there."""
-    found = []
+    """Return the getter and setter of the thread count of each OpenBLAS library."""
+    functions = []
     for module in (np, scipy):
         for path in _files(module):
             for name in ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads"):
                 library = ctypes.CDLL(str(path))
                 if hasattr(library, name.format("get")):
-                    both = (getattr(library, name.format(one)) for one in ("get", "set"))
-                    get, set_ = both
-                    found.append((get, set_))
+                    get = getattr(library, name.format("get"))
+                    set_ = getattr(library, name.format("set"))
+                    functions.append((get, set_))
                     break
-    return found
+    return functions
 
 
 def _files(module: ModuleType) -> list[Path]:
-    """Return the files of OpenBLAS that come with a wheel, on Linux, Windows and macOS."""
-    own = Path(module.__file__ or "").parent
-    folders = (own.parent / f"{module.__name__}.libs", own / ".dylibs")
-    return [one for folder in folders if folder.is_dir() for one in folder.glob("*openblas*")]
+    """Return the OpenBLAS files in a wheel, on Linux, Windows and macOS."""
+    package = Path(module.__file__ or "").parent
+    folders = (package.parent / f"{module.__name__}.libs", package / ".dylibs")
+    return [path for folder in folders if folder.is_dir() for path in folder.glob("*openblas*")]

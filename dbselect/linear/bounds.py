@@ -1,4 +1,4 @@
-"""Constants of guarantees: how far groups are from being orthogonal.
+"""Constants of approximation guarantees, which measure dependence between groups.
 
 Source: Hu, Grubb, Bagnell, Hebert (2016), Theorem 3.2 and equation 9.
 """
@@ -13,13 +13,13 @@ from dbselect.linear.state import LinearState, by_size, shares_columns
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.steps import ROUNDING_GAIN
 
-#: Rounding of an eigenvalue of a matrix of norm about 1, for each of its rows.
+#: Rounding error of an eigenvalue of a matrix of norm about 1, per row.
 EPS = float(np.finfo(np.float64).eps)
 
-#: Groups of which all sets are tried.
+#: Largest number of groups for which all subsets are tried.
 MOST_ENUMERATED = 10
 
-#: The columns of B groups of one size -> B roots W, whose W W' weighs a gradient.
+#: The columns of B groups of one size -> B matrices W, where W W' weights a gradient.
 Whitener = Callable[[Linear, Index], Matrix]
 #: B whitened blocks -> one number.
 Largest = Callable[[Matrix], float]
@@ -28,10 +28,10 @@ Largest = Callable[[Matrix], float]
 def gamma(
     problem: Linear, members: Sequence[Index], whitener: Whitener, largest: Largest | None = None
 ) -> float:
-    """Return the constant of Theorem 3.2, 0 to 1, for a rule that weighs gradients by W W'.
+    """Return the constant of Theorem 3.2, 0 to 1, for a rule that weights gradients by W W'.
 
-    ``lambda_min(W' C W) / max_g lambda_max(W_g' C_gg W_g)``, 0 of groups that share columns.
-    `largest` stands for lambda_max: by how much the criterion can exceed the gain. O(D^3).
+    ``lambda_min(W' C W) / max_g lambda_max(W_g' C_gg W_g)``; 0 if groups share columns. `largest`
+    replaces lambda_max, by which the criterion may exceed the gain. O(D^3).
     """
     if shares_columns(members):
         return 0.0
@@ -48,7 +48,7 @@ def gamma(
 
 
 def submodularity(problem: Linear, members: Sequence[Index]) -> float | None:
-    """Return the least ``gain(x | A') / gain(x | A)``, A' in A (eq. 9); None of many groups."""
+    """Return the least ``gain(x | A') / gain(x | A)``, A' in A (eq. 9); None for many groups."""
     count = len(members)
     if count > MOST_ENUMERATED:
         return None
@@ -61,15 +61,15 @@ def submodularity(problem: Linear, members: Sequence[Index]) -> float | None:
         gain[without] = value[without | 1 << group] - value[without]
         above = gain.copy()
         for other in range(count):
-            own = without[without >> other & 1 == 0]
-            above[own] = np.maximum(above[own], above[own | 1 << other])
-        shown = without[above[without] > ROUNDING_GAIN]
-        ratio = min(ratio, *(gain[shown] / above[shown]))
+            subsets = without[without >> other & 1 == 0]
+            above[subsets] = np.maximum(above[subsets], above[subsets | 1 << other])
+        positive = without[above[without] > ROUNDING_GAIN]
+        ratio = min(ratio, *(gain[positive] / above[positive]))
     return float(max(ratio, 0.0))
 
 
 def _explain(state: LinearState, last: int, number: int, value: Vector) -> None:
-    """Write what each set explains that adds groups before `last` to set `number`, a bit each."""
+    """Fill `value` for bitmask `number` plus every subset of the groups before `last`."""
     for group in range(last):
         more, larger = state.copy(), number | 1 << group
         value[larger] = value[number] + more.add(group)
@@ -77,7 +77,7 @@ def _explain(state: LinearState, last: int, number: int, value: Vector) -> None:
 
 
 def _even_ridge(problem: Linear, buckets: Sequence[tuple[Index, Matrix]]) -> Vector:
-    """Return the ridge, at its least in groups whose whitening leaves a direction out."""
+    """Return the ridge, replaced by its minimum in groups whose whitening has lower rank."""
     ridge = problem.ridge.copy()
     for columns, roots in buckets:
         partial = columns[np.abs(roots).max(axis=1).min(axis=1) == 0]
@@ -86,7 +86,7 @@ def _even_ridge(problem: Linear, buckets: Sequence[tuple[Index, Matrix]]) -> Vec
 
 
 def _least_eigenvalue(C: Matrix, buckets: Sequence[tuple[Index, Matrix]]) -> float:
-    """Return lambda_min(W' C W), W block-diagonal, less what rounding may have added."""
+    """Return lambda_min(W' C W), W block-diagonal, minus a bound on rounding error."""
     half, white = np.empty_like(C), np.empty_like(C)
     kept = np.zeros(len(C), dtype=bool)
     for columns, roots in buckets:

@@ -1,4 +1,4 @@
-"""When selected columns are so nearly dependent that coefficients lose digits, or impossible."""
+"""Checks of selected columns: impossible comoments, near dependence, leakage of the target."""
 
 import math
 from collections.abc import Sequence
@@ -21,18 +21,18 @@ from dbselect.record.groups import Groups
 #: Condition number of the selected columns' correlations above which coefficients
 #: keep fewer than six of sixteen digits.
 CONDITION_LIMIT = 1e10
-#: Share of a column's variance that rounding may leave of one that depends on others.
+#: Share of the variance of a dependent column that rounding may leave.
 ROUNDING_SHARE = 1e-15
-#: Share of the target's variance above which its possible loss is reported.
-TOLD_SHARE = 1e-3
-#: Share of the target's variance that a column seldom explains alone unless it is made of it, and
-#: rows below which an example without noise does so.
+#: Share of the target's variance above which a possible loss is reported.
+REPORTED_SHARE = 1e-3
+#: Share of the target's variance above which one column probably leaks the target, and the least
+#: number of rows: small noise-free examples often have such columns.
 LEAK_SHARE, LEAK_ROWS = 0.99, 100
-#: Most columns of a group that is judged as one, unless they are levels of categories.
+#: Most columns of a group that is checked for leakage, unless they are levels of categories.
 FEW_COLUMNS = 10
-#: Share of a column's mean square below which its variation is rounding.
+#: Share of a column's mean square below which its variance is rounding error.
 VARIES_SHARE = 1e-12
-#: The error for such columns.
+#: Error for impossible comoments.
 IMPOSSIBLE = (
     "gram record has comoments that no rows can have: each two of its columns may agree as they "
     "do, but not three or more together"
@@ -40,7 +40,7 @@ IMPOSSIBLE = (
 
 
 def check_held(state: LinearState, names: Sequence[str]) -> float:
-    """Refuse impossible columns, warn of lost digits, return the condition number of S."""
+    """Check the selected columns, warn of lost digits, and return their condition number."""
     check_possible(state)
     condition = state.condition()
     warn_of(condition)
@@ -49,13 +49,13 @@ def check_held(state: LinearState, names: Sequence[str]) -> float:
 
 
 def check_possible(state: LinearState) -> None:
-    """Raise RecordError where less than nothing is left of a column given the selected ones."""
+    """Raise RecordError if a conditional variance is negative."""
     if state.is_indefinite:
         raise RecordError(IMPOSSIBLE)
 
 
 def warn_of(condition: float) -> None:
-    """Warn where selected columns are so nearly dependent that coefficients lose digits."""
+    """Warn if near dependence costs coefficients digits."""
     if condition > CONDITION_LIMIT:
         warn_caller(
             f"the selected columns have condition number {condition:.1e}; coefficients keep "
@@ -64,37 +64,37 @@ def warn_of(condition: float) -> None:
         )
 
 
-def warn_of_dependence(found: LeastSquares) -> None:
-    """Warn where least squares loses digits, or a column, as columns nearly depend on others."""
-    warn_of(found.condition)
-    if found.trace is not None:
-        warn_of_trace(found.columns[found.trace.column], found.trace.share, found.trace.gain)
+def warn_of_dependence(fit: LeastSquares) -> None:
+    """Warn if least squares loses digits, or drops a column, by near dependence."""
+    warn_of(fit.condition)
+    if fit.trace is not None:
+        warn_of_trace(fit.columns[fit.trace.column], fit.trace.share, fit.trace.gain)
 
 
 def warn_of_leak(gram: Gram, groups: Groups, target: str) -> None:
-    """Warn where one group alone explains nearly all of the target, as what is made of it does.
+    """Warn if one group explains nearly all of the target, as columns derived from it do.
 
-    The comoments show which groups may: of levels, and of columns that go together, the squared
-    correlations add up to more than what the group explains. O(D), and O(d^3) of such a group.
+    Squared correlations, summed over a group, select candidates: for levels and for positively
+    dependent columns the sum is at least the explained share. O(D), and O(d^3) per candidate.
     """
     if gram.rows < LEAK_ROWS:
         return
     comoment, at = gram.comoment, gram.columns.index(target)
-    own, whole = np.diagonal(comoment), comoment[at, at]
-    # A constant column may vary by rounding.
-    varies = own > VARIES_SHARE * gram.weight * np.square(gram.mean)
-    scale = np.sqrt(np.maximum(own, 0.0)) * np.sqrt(max(whole, 0.0))
-    shares = np.divide(comoment[at], scale, out=np.zeros(len(own)), where=varies & (scale > 0)) ** 2
+    variances, total = np.diagonal(comoment), comoment[at, at]
+    # A constant column may vary by rounding error.
+    varies = variances > VARIES_SHARE * gram.weight * np.square(gram.mean)
+    root = np.sqrt(np.maximum(variances, 0.0)) * np.sqrt(max(total, 0.0))
+    shares = np.divide(comoment[at], root, out=np.zeros(len(root)), where=varies & (root > 0)) ** 2
     if shares.sum() - shares[at] <= LEAK_SHARE:
         return
     number = {name: place for place, name in enumerate(gram.columns)}
     places, ends = groups.places
     members = np.array([number[name] for name in groups.members], np.intp)[places]
     worst, most = -1, LEAK_SHARE
-    levels = {name for each in gram.terms.categories for name in each.marked_names}
+    levels = {name for category in gram.terms.categories for name in category.marked_names}
     for group in np.flatnonzero(np.add.reduceat(shares[members], ends[:-1]) > most):
         columns = members[ends[group] : ends[group + 1]]
-        # Of a spectrum, say, so much is no surprise.
+        # Many columns, as of a spectrum, may explain so much without leakage.
         if len(columns) > FEW_COLUMNS and not levels.issuperset(
             groups.columns[groups.names[group]]
         ):
@@ -129,7 +129,7 @@ def _share_explained(comoment: Matrix, columns: npt.NDArray[np.intp], target: in
 
 
 def warn_of_dropped(state: LinearState, names: Sequence[str], *, is_linear: bool = True) -> None:
-    """Warn where a column depends on selected ones, and may explain much by what is its own."""
+    """Warn if a dependent column may explain much by its independent part."""
     columns, left, squares = state.dependent()
     if not len(columns) or state.problem.ridge[columns].any():
         return
@@ -138,12 +138,12 @@ def warn_of_dropped(state: LinearState, names: Sequence[str], *, is_linear: bool
     share = np.maximum(left, ROUNDING_SHARE)
     gain = squares / share
     worst = int(gain.argmax())
-    if gain[worst] > TOLD_SHARE:
+    if gain[worst] > REPORTED_SHARE:
         warn_of_trace(names[columns[worst]], share[worst], gain[worst], is_linear=is_linear)
 
 
 def warn_of_trace(name: str, share: float, gain: float, *, is_linear: bool = True) -> None:
-    """Warn of a column with coefficient 0 that may explain much by a share of its variance."""
+    """Warn of an aliased column whose small independent part may explain much."""
     whole = "the target's variance" if is_linear else "the null deviance"
     cure = "use fit(exact=True), or give" if is_linear else "give"
     warn_caller(

@@ -1,14 +1,14 @@
-"""Least squares in whole numbers: every coefficient is the true one, rounded once.
+"""Exact least squares in integers: every coefficient is correctly rounded.
 
-Elimination on the matrix A of sums of products of (1, x, y), the column of ones first;
-without fractions, p the pivot of column s and q the one before (1 at first)::
+Fraction-free elimination on the matrix A of sums of products of (1, x, y), the column of ones
+first; p is the pivot of column s and q the previous pivot (1 at first)::
 
     a_ij <- (p a_ij - a_is a_js) / q,    i, j > s
 
-Every entry is a minor of A, a whole number, so that the division leaves no rest; a column
-is aliased when its pivot is exactly 0. Back substitution gives ``det w``, whole numbers
-too (Cramer's rule), and the corner of A over the last pivot is RSS. The diagonal of
-(X'WX)^-1 comes from the factor, A = L D L', with far more bits than a double has.
+Every entry is a minor of A, an integer, so that the division has no remainder; a column is
+aliased when its pivot is exactly 0. Back substitution gives ``det w``, also integers (Cramer's
+rule), and the corner of A divided by the last pivot is RSS. The diagonal of (X'WX)^-1 comes from
+the factor, A = L D L', with far more bits than a double has.
 
 Cost: D^3 / 6 products of numbers that grow to D times the bits of a sum, so about
 O(D^4.6). Source: Bareiss (1968), Mathematics of Computation 22, eq. 8 and 9.
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-#: Bits of the inverse factor beyond those of a sum of products: those of a double, and
-#: as many again as the worst condition number that sums of doubles can have.
+#: Bits of the inverse factor beyond those of a sum of products: the bits of a double, plus those
+#: lost to the worst condition number that sums of doubles can have.
 SPARE_BITS = 256
 
 Integers = npt.NDArray[np.object_]
@@ -30,13 +30,13 @@ Integers = npt.NDArray[np.object_]
 
 @dataclass(frozen=True)
 class ExactFit:
-    """Least squares on k columns for one more, each number rounded once."""
+    """Least squares on k columns, each number rounded once."""
 
     coef: list[float]  # k coefficients, 0 for aliased columns
     variance: list[float]  # the diagonal of (X'WX)^-1; 0 for aliased columns
-    aliased: list[int]  # numbers of the columns that depend exactly on columns before them
+    aliased: list[int]  # indices of the columns that depend exactly on earlier ones
     left: float  # RSS
-    total: float  # TSS: RSS of the first column alone, or of none
+    total: float  # TSS: about the mean with an intercept, about 0 without
 
 
 def exact_least_squares(
@@ -46,7 +46,7 @@ def exact_least_squares(
     intercept: bool,
     per_one: Sequence[int] = (),
 ) -> ExactFit:
-    """Solve for the last of k + 1 columns, each a multiple of 1 / `per_one`.
+    """Regress the last of k + 1 columns on the others; each is a multiple of 1 / `per_one`.
 
     Sums of products are ``products[i, j] * 2^(exponent[i] + exponent[j] + scale)``.
     """
@@ -77,18 +77,18 @@ def exact_least_squares(
 
 
 def _back_substituted(A: Integers, kept: list[int]) -> list[int]:
-    """Return det w of the columns kept, det the last pivot."""
+    """Return det * w of the columns kept; det is the last pivot."""
     det = A[kept[-1], kept[-1]] if kept else 1
-    found: list[int] = []
+    solution: list[int] = []
     for at in reversed(range(len(kept))):
         s, after = kept[at], kept[at + 1 :]
-        known = sum(a * w for a, w in zip(A[after, s], found, strict=True))
-        found.insert(0, (A[-1, s] * det - known) // A[s, s])
-    return found
+        solved = sum(a * w for a, w in zip(A[after, s], solution, strict=True))
+        solution.insert(0, (A[-1, s] * det - solved) // A[s, s])
+    return solution
 
 
 def _inverse_diagonal(A: Integers, kept: list[int], before: list[int]) -> list[tuple[int, int]]:
-    """Return numerator and denominator of the diagonal of the inverse of L D L'."""
+    """Return the diagonal of the inverse of L D L', as numerators and denominators."""
     bits = SPARE_BITS + max((int(value).bit_length() for value in A[kept, kept]), default=0)
     rank = len(kept)
     inverse = np.full((rank, rank), 0, dtype=object)
@@ -98,19 +98,19 @@ def _inverse_diagonal(A: Integers, kept: list[int], before: list[int]) -> list[t
         if at:
             inverse[at, :at] = -(row @ inverse[:at, :at] >> bits)
         inverse[at, at] = 1 << bits
-        # D has the ratios of neighbouring pivots.
+        # The entries of D are ratios of consecutive pivots.
         diagonal += inverse[at] ** 2 * before[at] // A[s, s]
     return [(value, 1 << 2 * bits) for value in diagonal]
 
 
 def ratio(numerator: int, denominator: int, power: int) -> float:
-    """Return ``numerator / denominator * 2^power``, rounded once; infinite where too large."""
+    """Return ``numerator / denominator * 2^power``, rounded once; infinite on overflow."""
     if power > 0:
         numerator <<= power
     else:
         denominator <<= -power
     try:
-        # Python divides whole numbers of any length with one rounding.
+        # Python's division of integers of any length is correctly rounded.
         return numerator / denominator
     except OverflowError:
         return math.inf if numerator > 0 else -math.inf

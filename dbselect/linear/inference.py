@@ -1,4 +1,4 @@
-"""Standard errors of the coefficients of one model, and the tests that rest on them.
+"""Standard errors of the coefficients of a model, and tests from them.
 
 For ``y = X w + e`` with e independent of variance s2, on n rows, X of rank r::
 
@@ -28,30 +28,30 @@ class Deviations:
     """Standard errors of the terms of a model."""
 
     errors: dict[str, float]  # term -> standard error; aliased terms are left out
-    # n - r, rows that are left to estimate the variance; may be <= 0; infinite for a normal
-    # distribution in the place of Student's t
+    # n - r, the residual degrees of freedom; may be <= 0; infinite for a normal distribution
+    # instead of Student's t
     free: float
-    # column -> its deviation in deviations of the target, where that is known
+    # column -> its deviation / the target's deviation, where known
     spread: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class FittedRows:
-    """Which rows a model was fitted to, and how."""
+    """The rows that a model was fitted to, and the kind of fit."""
 
-    gram: Gram | None  # Gram of the rows; None where the standard errors are known
-    ridge: float = 0.0  # as of the model
-    chosen: bool = False  # whether the rows also chose the columns
+    gram: Gram | None  # Gram of the rows; None if the standard errors are in `known`
+    ridge: float = 0.0  # of the model
+    chosen: bool = False  # whether the columns were selected on the same rows
     intercept: bool = True  # False for a model through the origin
-    known: Deviations | None = None  # the standard errors, where they were computed with the model
-    # why there is no Gram, where there is none
+    known: Deviations | None = None  # the standard errors, if computed with the model
+    # message if there is no Gram
     without: str = (
         "the model was fitted with exact=True, which keeps no Gram of its rows; fit it without for "
         "what is computed of a Gram"
     )
 
     def check_least_squares(self) -> None:
-        """Raise ArgumentError for a model with a ridge."""
+        """Raise FieldError for a model with a ridge."""
         if self.ridge:
             raise FieldError(
                 f"ridge is {self.ridge:g}; standard errors are those of least squares, at ridge 0"
@@ -59,13 +59,13 @@ class FittedRows:
 
     @property
     def moments(self) -> Gram:
-        """The Gram about what the fit is about, means or origin; ArgumentError without one."""
+        """The Gram about means, or about the origin without an intercept; FieldError if none."""
         if self.gram is None:
             raise FieldError(self.without)
         return self.gram if self.intercept else through_origin(self.gram)
 
     def on(self, target: str, columns: Sequence[str], *, has_factor: bool = False) -> LeastSquares:
-        """Return least squares on some columns; ArgumentError without a Gram."""
+        """Return least squares on columns; FieldError without a Gram."""
         if self.gram is None:
             raise FieldError(self.without)
         return least_squares(
@@ -73,17 +73,17 @@ class FittedRows:
         )
 
     def fitted(self, target: str, columns: Sequence[str], *, has_factor: bool) -> LeastSquares:
-        """Return least squares on columns none of which depends on others, as of a model on these.
+        """Return least squares on the columns of a model, none of which may depend on others.
 
-        ArgumentError without a Gram, DataError if they depend.
+        FieldError without a Gram, DataError if they depend.
         """
-        found = self.on(target, columns, has_factor=has_factor)
-        if found.is_aliased.any():
+        fit = self.on(target, columns, has_factor=has_factor)
+        if fit.is_aliased.any():
             raise DataError(
                 "the columns are too nearly dependent for standard errors from a Gram; "
                 "fit them on the table with exact=True"
             )
-        return found
+        return fit
 
 
 def through_origin(gram: Gram) -> Gram:
@@ -101,10 +101,10 @@ def through_origin(gram: Gram) -> Gram:
 
 def tests(estimates: Mapping[str, float], deviations: Deviations) -> pl.DataFrame:
     """Return term, estimate, std_error, statistic and p_value; NULL where not defined."""
-    known = deviations.free > 0
+    has_errors = deviations.free > 0
     errors = np.array([deviations.errors.get(term, np.nan) for term in estimates])
     values = np.array(list(estimates.values()))
-    errors = errors if known else np.full(len(values), np.nan)
+    errors = errors if has_errors else np.full(len(values), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = values / errors
     p_value = _native.student_beyond(max(deviations.free, 1), statistic)
@@ -115,30 +115,30 @@ def tests(estimates: Mapping[str, float], deviations: Deviations) -> pl.DataFram
 
 
 def with_ends(summary: pl.DataFrame, quantile: float) -> pl.DataFrame:
-    """Return the estimates of a summary with interval ends, `quantile` errors away."""
+    """Return the estimates of a summary with confidence limits, `quantile` errors away."""
     reach = pl.col("std_error") * quantile
     ends = {"low": pl.col("estimate") - reach, "high": pl.col("estimate") + reach}
     return summary.drop("statistic", "p_value").with_columns(**ends)
 
 
 def t_quantile(level: float, free: float) -> float:
-    """Return what Student's t is within with a probability; NaN without degrees of freedom."""
+    """Return q with P(abs(t) <= q) = level for Student's t; NaN without degrees of freedom."""
     return _native.student_within(free, level) if free > 0 else np.nan
 
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """How rows become coordinates in which the columns are orthonormal over the rows of a fit.
+    """Linear map of rows to coordinates that are orthonormal over the rows of a fit.
 
-    With the comoment C = L L' of the columns about their means, and W the rows' weight in all::
+    With the comoment C = L L' of the columns about their means, and W the total weight::
 
         u(x) = (1 / sqrt(W), L^-1 (x - mean))        sum w u u' = I
 
-    A row of weight w has leverage w |u|^2, and the mean at x has variance s2 |u|^2. No power of a
-    condition number is lost twice, as it is in x' (X'X)^-1 x.
+    A row of weight w has leverage w |u|^2, and the mean at x has variance s2 |u|^2. The error grows
+    with the condition number, not with its square as in x' (X'X)^-1 x.
     """
 
-    columns: tuple[str, ...]  # r columns, none of which depends on others
+    columns: tuple[str, ...]  # r linearly independent columns
     rows: Matrix  # shape (r, r), L^-1 in the table's units, lower triangular
     mean: Vector  # shape (r,); zeros through the origin
     constant: float | None  # 1 / sqrt(W), the coordinate of every row; None through the origin
@@ -150,12 +150,12 @@ class Whitening:
 
     @property
     def shift(self) -> Vector:
-        """What is added to ``rows @ x``; shape (r,)."""
+        """The constant added to ``rows @ x``; shape (r,)."""
         return -self.rows @ self.mean
 
     @property
     def back(self) -> Matrix:
-        """The coefficients of `terms`, given those of the coordinates; square."""
+        """The matrix from coefficients of coordinates to coefficients of `terms`."""
         if self.constant is None:
             return self.rows.T
         constant = np.array([[self.constant]])
@@ -164,9 +164,9 @@ class Whitening:
         )
 
 
-def whitening(gram: Gram, found: LeastSquares) -> Whitening:
-    """Return the coordinates of the rows of a Gram, by a model of its columns with its factor."""
-    at = [gram.position(name, "columns") for name in found.columns]
-    constant = float(gram.weight**-0.5) if found.has_intercept else None
-    mean = gram.mean[at] if found.has_intercept else np.zeros(len(at))
-    return Whitening(found.columns, found.inverse_factor, mean, constant)
+def whitening(gram: Gram, fit: LeastSquares) -> Whitening:
+    """Return the whitening of a Gram, from a fit with `inverse_factor`."""
+    at = [gram.position(name, "columns") for name in fit.columns]
+    constant = float(gram.weight**-0.5) if fit.has_intercept else None
+    mean = gram.mean[at] if fit.has_intercept else np.zeros(len(at))
+    return Whitening(fit.columns, fit.inverse_factor, mean, constant)

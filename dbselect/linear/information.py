@@ -1,4 +1,4 @@
-"""Criteria and tests that weigh what a model explains against what it takes to explain it.
+"""Information criteria and tests of linear models.
 
 With n rows, residual sum of squares RSS, rank r with the intercept, J groups to choose
 from and D columns, and ``L = -n/2 (log(2 pi RSS / n) + 1)``, the Gaussian log-likelihood::
@@ -10,13 +10,13 @@ from and D columns, and ``L = -n/2 (log(2 pi RSS / n) + 1)``, the Gaussian log-l
     Cp   = RSS / s2 - n + 2 r                            Mallows (1973)
     adjusted r2 = 1 - (RSS / (n - r)) / (TSS / (n - 1))
 
-Through the origin r has no intercept, TSS is the sum of squares about 0, of n degrees.
+Through the origin, r has no intercept and TSS is the sum of squares about 0, with n degrees.
 s2 is RSS / (n - r) of the model on all columns. With a ridge, r is the trace of the map
 from the target to the fit, 1 + tr(G (G + ridge)^-1) (Hastie, Tibshirani, Friedman 2009,
 eq. 3.50), and RSS that of the penalised fit.
 
-A family of generalised linear models has another L (`by_likelihood`); Cp and adjusted r2, which
-compare variances of residuals, have no meaning there.
+Generalised linear models have another L (`by_likelihood`); Cp and adjusted r2, which compare
+residual variances, are not defined for them.
 """
 
 import math
@@ -33,55 +33,55 @@ from dbselect.linear.state import LinearState
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.steps import ROUNDING_GAIN, Step
 
-#: Shares of the target's variance below this are rounding: a perfect fit counts as it.
+#: Least share of residual variance: smaller ones are rounding error of a perfect fit.
 SMALLEST_SHARE = ROUNDING_GAIN
-#: GIC asks no less of a column than AIC, also for tables too narrow for its theory.
+#: The penalty of GIC is at least that of AIC, also for tables too narrow for its theory.
 SMALLEST_PENALTY = 2.0
 
-#: The criteria, each with the sign that makes the best model the smallest.
+#: Criterion -> the sign with which smaller is better.
 SIGNS = {"aic": 1, "bic": 1, "ebic": 1, "gic": 1, "cp": 1, "adjusted_r2": -1}
 
 
 @dataclass(frozen=True)
 class Fits:
-    """What the criteria of M models on the same rows are computed from."""
+    """Fits of M models on the same rows, the input of criteria."""
 
     rows: int  # n, number of rows
     total: float  # TSS, weighted sum of squares of the target about its mean, or 0
     left: Vector  # shape (M,), RSS / TSS
     degrees: Vector  # shape (M,), rank or effective number of parameters, the intercept included
     sizes: Vector  # shape (M,), number of groups held
-    # n_groups, n_columns: J and D, what there is to choose from
+    # n_groups, n_columns: J and D, the candidates
     n_groups: int
     n_columns: int
-    # left_all, degrees_all: the same of the model on all columns
+    # left_all, degrees_all: the same for the model on all columns
     left_all: float
     degrees_all: float
-    degrees_none: float  # of the model without columns: 1, or 0 through the origin
+    degrees_none: float  # degrees of the model without columns: 1, or 0 through the origin
 
 
 def criteria(fits: Fits, gamma: float = 1.0, penalty: float | None = None) -> pl.DataFrame:
-    """Return the criteria of each model, NULL of too few rows; `penalty` is a of GIC."""
+    """Return the criteria of each model, NULL with too few rows; `penalty` is a in GIC."""
     return joint_criteria([fits], np.ones(1), gamma, penalty)
 
 
 def joint_criteria(
-    each: Sequence[Fits], share: Vector, gamma: float = 1.0, penalty: float | None = None
+    responses: Sequence[Fits], share: Vector, gamma: float = 1.0, penalty: float | None = None
 ) -> pl.DataFrame:
-    """Return criteria of K responses; adjusted_r2 counts each by its `share`, 1 in all."""
-    n, r, none = each[0].rows, each[0].degrees, each[0].degrees_none
-    left = [np.maximum(fits.left, SMALLEST_SHARE) for fits in each]
-    losses = [gaussian_loss(n, own * fits.total) for own, fits in zip(left, each, strict=True)]
+    """Return joint criteria of K responses; adjusted_r2 is weighted by `share`."""
+    first = responses[0]
+    n, r, none = first.rows, first.degrees, first.degrees_none
+    left = [np.maximum(fits.left, SMALLEST_SHARE) for fits in responses]
+    losses = [gaussian_loss(n, rss * fits.total) for rss, fits in zip(left, responses, strict=True)]
     free = np.where(n - r > 0, n - r, np.nan)
-    free_all = n - each[0].degrees_all
-    free_all = free_all if free_all > 0 else math.nan
-    # Share of the variance that no column explains, per row that is left.
-    noises = [max(fits.left_all, SMALLEST_SHARE) / free_all for fits in each]
-    cp = sum(own / noise - n + 2.0 * r for own, noise in zip(left, noises, strict=True))
+    free_all = n - first.degrees_all if n > first.degrees_all else math.nan
+    # Residual variance share of the model on all columns, per degree of freedom.
+    noises = [max(fits.left_all, SMALLEST_SHARE) / free_all for fits in responses]
+    cp = sum(rss / noise - n + 2.0 * r for rss, noise in zip(left, noises, strict=True))
     adjusted = sum(
-        part * (1.0 - own / free * (n - none)) for own, part in zip(left, share, strict=True)
+        part * (1.0 - rss / free * (n - none)) for rss, part in zip(left, share, strict=True)
     )
-    trials = Trials(n, r, len(each) * r, each[0].sizes, each[0].n_groups, each[0].n_columns)
+    trials = Trials(n, r, len(responses) * r, first.sizes, first.n_groups, first.n_columns)
     return by_likelihood(
         np.sum(losses, axis=0), trials, gamma, penalty, cp=cp, adjusted_r2=adjusted
     )
@@ -89,13 +89,13 @@ def joint_criteria(
 
 @dataclass(frozen=True)
 class Trials:
-    """How many rows, parameters and choices are behind M models of any family."""
+    """Numbers of rows, parameters and candidates of M models of any family."""
 
     rows: int  # n, number of rows
     ranks: Vector  # shape (M,), parameters of one predictor: at least so many rows are needed
     degrees: Vector  # shape (M,), parameters in all
     sizes: Vector  # shape (M,), number of groups held
-    # n_groups, n_columns: J and D, what there is to choose from
+    # n_groups, n_columns: J and D, the candidates
     n_groups: int
     n_columns: int
 
@@ -109,12 +109,12 @@ def by_likelihood(
     cp: Any = math.nan,
     adjusted_r2: Any = math.nan,
 ) -> pl.DataFrame:
-    """Return the criteria of models by `loss`, -2 log-likelihood; NULL of too few rows."""
+    """Return the criteria of models from `loss`, -2 log-likelihood; NULL with too few rows."""
     n, r = trials.rows, trials.degrees
     bic = loss + r * math.log(n)
     choices = _log_binomial(trials.n_groups, trials.sizes)
     a = penalty
-    if a is None:  # of Fan and Tang
+    if a is None:  # Fan, Tang (2013)
         log_log = math.log(math.log(max(n, 3)))
         a = max(SMALLEST_PENALTY, log_log * math.log(max(trials.n_columns, 1)))
     table = {
@@ -127,14 +127,14 @@ def by_likelihood(
         "adjusted_r2": np.broadcast_to(adjusted_r2, r.shape),
     }
     judged = n - trials.ranks > 0
-    known = {
+    columns = {
         name: np.where(judged | (name == "df"), values, np.nan) for name, values in table.items()
     }
-    return pl.DataFrame(known).fill_nan(None)
+    return pl.DataFrame(columns).fill_nan(None)
 
 
 def gaussian_loss(rows: int, rss: Vector) -> Vector:
-    """Return -2 L of normal errors whose variance is their own, RSS / n."""
+    """Return -2 L of normal errors of variance RSS / n."""
     return np.asarray(rows * (np.log(2.0 * math.pi * rss / rows) + 1.0))
 
 
@@ -146,7 +146,7 @@ def fits_of(
     r2: Vector,
     has_intercept: bool,
 ) -> Fits:
-    """Return what the criteria need of a sequence's models; `state`, empty, is changed in place."""
+    """Return the fits of a sequence's models; `state`, empty at first, is changed in place."""
     at = gram.position(target, "target")
     none, ridge = float(has_intercept), state.problem.ridge
     degrees, sizes = [none], [0.0]
@@ -187,12 +187,12 @@ def _log_binomial(n: int, k: Vector) -> Vector:
 class Fitted:
     """M least-squares models of one target."""
 
-    left: Vector  # shape (M,), RSS of each, in any unit
-    rank: Vector  # shape (M,), coefficients of each that are not aliased, the intercept included
+    left: Vector  # shape (M,), RSS, in any unit
+    rank: Vector  # shape (M,), number of coefficients not aliased, intercept included
 
 
 def f_table(rows: int, smaller: Fitted, larger: Fitted) -> pl.DataFrame:
-    """Return the F tests of M models against M that they contain (Seber, Lee 2003, section 4.3)."""
+    """Return F tests of M models against nested ones (Seber, Lee 2003, section 4.3)."""
     more = np.rint(larger.rank - smaller.rank)
     free = np.rint(rows - larger.rank)
     judged = (more > 0) & (free > 0)
@@ -206,15 +206,15 @@ def f_table(rows: int, smaller: Fitted, larger: Fitted) -> pl.DataFrame:
 
 
 def lr_table(degrees: Vector, statistic: Vector) -> pl.DataFrame:
-    """Return likelihood-ratio tests (Wilks 1938); NULL where the larger has no more parameters."""
+    """Return likelihood-ratio tests (Wilks 1938); NULL without additional parameters."""
     more = np.rint(degrees)
-    found = np.where(more > 0, np.maximum(statistic, 0.0), np.nan)
-    table = {"df": more, "statistic": found, "p_value": scipy.special.chdtrc(more, found)}
+    clipped = np.where(more > 0, np.maximum(statistic, 0.0), np.nan)
+    table = {"df": more, "statistic": clipped, "p_value": scipy.special.chdtrc(more, clipped)}
     return pl.DataFrame(table).fill_nan(None).with_columns(pl.col("df").cast(pl.Int64))
 
 
 def step_tests(fits: Fits, steps: pl.DataFrame, kind: Literal["f", "lr"]) -> pl.DataFrame:
-    """Return the test of what each of M steps adds or removes, by fits of M + 1 models."""
+    """Return the test of each of M steps, from the fits of M + 1 models."""
     left, rank = np.minimum(fits.left, 1.0), fits.degrees
     smaller, larger = sides(steps)
     if kind == "f":
@@ -229,12 +229,12 @@ def step_tests(fits: Fits, steps: pl.DataFrame, kind: Literal["f", "lr"]) -> pl.
 
 
 def sides(steps: pl.DataFrame) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return which model of each step is the smaller, and which the larger."""
+    """Return the indices of the smaller and of the larger model of each step."""
     adds, step = (steps["action"][1:] == "add").to_numpy(), np.arange(steps.height - 1)
     return np.where(adds, step, step + 1), np.where(adds, step + 1, step)
 
 
 def tests_beside(steps: pl.DataFrame, tests: pl.DataFrame) -> pl.DataFrame:
-    """Return steps with their tests, of which the first has none."""
-    own = steps.select("step", "action", "group")
-    return pl.concat([own, pl.concat([tests.clear(1), tests])], how="horizontal")
+    """Return steps with their tests; the first step has none."""
+    shown = steps.select("step", "action", "group")
+    return pl.concat([shown, pl.concat([tests.clear(1), tests])], how="horizontal")

@@ -1,7 +1,7 @@
-"""Least squares on some columns of a Gram, by the compiled library.
+"""Least squares on columns of a Gram, by the compiled library.
 
-Coefficients are refined, and 0 for columns that depend on columns before them. `dbselect.fit`,
-`fit_by` and SQL's ``fit`` are this one computation, to the last bit.
+Coefficients are refined iteratively; columns that depend on earlier ones get 0. `dbselect.fit`,
+`fit_by` and SQL's ``fit`` share this code and agree to the last bit.
 
 Source: Higham (2002), Accuracy and Stability of Numerical Algorithms, section 12.
 """
@@ -20,16 +20,16 @@ from dbselect.record.gram import Gram, Matrix, Vector
 
 @dataclass(frozen=True)
 class Trace:
-    """A column that depends on others but for a share of its variance."""
+    """A column that depends on others except for a small share of its variance."""
 
     column: int
     share: float
-    gain: float  # what that share may explain of the target's variance
+    gain: float  # share of the target's variance that this part may explain
 
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """A model of D columns; from `left` on what is known of a model without ridge."""
+    """A model of D columns; the fields from `left` on are for ridge 0."""
 
     columns: tuple[str, ...]
     has_intercept: bool
@@ -38,13 +38,13 @@ class LeastSquares:
     is_aliased: npt.NDArray[np.bool_]  # shape (D,)
     explained: float  # share of the target's variance that the penalised objective explains
     r2: float  # 1 - RSS / TSS
-    condition: float  # of the correlations of the columns that are not aliased
-    trace: Trace | None  # of the aliased column that may explain much by it, if there is one
+    condition: float  # condition number of the correlations of kept columns
+    trace: Trace | None  # the aliased column that may explain most, if any
     left: float  # RSS
-    free: int  # rows less rank; may be <= 0
-    errors: Vector  # standard error of each of `terms`; NaN where no rows are left
-    units: Vector  # shape (D,), a coefficient of 1 in deviations of target and column
-    inverse_factor: Matrix  # L^-1, L L' the comoments of columns not aliased; empty unless asked
+    free: int  # rows minus rank; may be <= 0
+    errors: Vector  # standard error of each of `terms`; NaN if free <= 0
+    units: Vector  # shape (D,), factor from coefficients to standardised ones
+    inverse_factor: Matrix  # L^-1, L L' = comoment of kept columns; empty without has_factor
 
     @property
     def coefficients(self) -> dict[str, float]:
@@ -63,7 +63,7 @@ class LeastSquares:
 
     @property
     def variance(self) -> float:
-        """That of the residuals, RSS / (rows - rank); NaN where no rows are left."""
+        """Residual variance, RSS / (rows - rank); NaN if rows <= rank."""
         return self.left / self.free if self.free > 0 else math.nan
 
 
@@ -77,46 +77,46 @@ def least_squares(
     intercept: bool = True,
     has_factor: bool = False,
 ) -> LeastSquares:
-    """Fit some columns, in this order; O(D^3). RecordError for comoments that no rows can have.
+    """Fit columns, in this order; O(D^3). RecordError for comoments that no rows can have.
 
-    The record has rows, and its target varies. `has_factor`: the answer has `inverse_factor`.
+    The Gram must have rows and a target that varies. `has_factor`: return `inverse_factor`.
     """
     moments = _moments(gram, target, columns)
     if not columns:
-        # The library fits one column at least; one that is 0 takes no part.
+        # The library needs at least one column; a column of 0 has no effect.
         parts = (
             np.pad(part, (1, 0)) for part in (moments.mean, moments.mean_low, moments.comoment)
         )
         moments = _native.Moments(gram.rows, gram.weight, *parts)
-    found = moments.least_squares(ridge, scale, intercept, has_factor)
+    fit = moments.least_squares(ridge, scale, intercept, has_factor)
     width = len(columns)
-    is_aliased = found["is_aliased"][:width] > 0
+    is_aliased = fit["is_aliased"][:width] > 0
     rank = width - int(is_aliased.sum())
     size = rank if has_factor else 0
-    column, *shares = found["trace"].tolist() or [None]
+    column, *shares = fit["trace"].tolist() or [None]
     return LeastSquares(
         columns=tuple(columns),
         has_intercept=intercept,
-        intercept=float(found["intercept"][0]),
-        coef=found["coef"][:width],
+        intercept=float(fit["intercept"][0]),
+        coef=fit["coef"][:width],
         is_aliased=is_aliased,
-        explained=float(found["explained"][0]),
-        r2=float(found["r2"][0]),
-        condition=float(found["condition"][0]),
+        explained=float(fit["explained"][0]),
+        r2=float(fit["r2"][0]),
+        condition=float(fit["condition"][0]),
         trace=None if column is None else Trace(int(column), *shares),
-        left=float(found["left"][0]),
+        left=float(fit["left"][0]),
         free=gram.rows - rank - intercept,
-        errors=found["errors"],
-        units=found["units"][:width],
-        inverse_factor=found["inverse_factor"].reshape(size, size),
+        errors=fit["errors"],
+        units=fit["units"][:width],
+        inverse_factor=fit["inverse_factor"].reshape(size, size),
     )
 
 
 def refined(gram: Gram, target: str, columns: Sequence[str], coef: Matrix) -> Matrix:
-    """Return coefficients at ridge 0 with the digits that a solver lost; shape (M, D).
+    """Refine coefficients at ridge 0 to full precision; shape (M, D).
 
-    They are on columns and target of unit variance. Model i has columns up to its last coefficient;
-    none depends on others. O(D^3), and O(D^2) a model.
+    They are for columns and target of unit variance. Model i has the columns up to its last nonzero
+    coefficient, all independent. O(D^3) in total and O(D^2) per model.
     """
     coef = np.ascontiguousarray(coef, np.float64).copy()
     ranks = (np.arange(1, len(columns) + 1) * (coef != 0)).max(axis=1, initial=0)

@@ -1,14 +1,14 @@
-"""The state of a linear problem one of whose groups has very many levels.
+"""State of a linear problem with a group of very many levels.
 
-While the levels are not held they are columns like others, except for their block; once they are,
-the problem is that of all other columns within levels (`linear.levels`), and a search goes on in it
-as in any.
+Until they are selected, the levels are columns like others, except for their block; then the
+problem becomes that of all other columns within levels (`linear.levels`), and the search continues
+in it.
 
-Cost: to take or give back the levels makes the state anew, O(D |S|^2); what they would gain is
-O(L |S|^2) a step.
+Cost: adding or removing the levels rebuilds the state, O(D |S|^2); their gain is O(L |S|^2) per
+step.
 
-Source: Frisch, Waugh (1933), Lovell (1963): what columns explain beyond others is what they explain
-within them.
+Source: Frisch, Waugh (1933), Lovell (1963): the part that columns explain beyond the levels is what
+they explain within levels.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,9 +23,9 @@ from dbselect.record.gram import Matrix, Vector
 
 
 class LevelState(LinearState):
-    """A state whose group numbered `group` is levels, of a problem with ``by_level``.
+    """State of a problem with ``by_level``, where group number `group` is the levels.
 
-    The library's state has all groups but the levels, of the whole problem or of that within them.
+    The library's state has all groups except the levels, on the whole problem or within levels.
     """
 
     problem: Any
@@ -41,7 +41,7 @@ class LevelState(LinearState):
 
     @property
     def blocked(self) -> Iterator[tuple[Index, Index]]:
-        """The groups but the levels, those of each size together."""
+        """The groups except the levels, by size."""
         for groups, columns in super().blocked:
             rest = groups != self._group
             if rest.any():
@@ -59,7 +59,7 @@ class LevelState(LinearState):
 
     @property
     def whole(self) -> Any:
-        """The problem of all columns, whatever is held."""
+        """The problem of all columns, whether or not the levels are selected."""
         return self._whole
 
     @property
@@ -80,7 +80,7 @@ class LevelState(LinearState):
 
     @property
     def aliased(self) -> list[int]:
-        """The columns of the selected groups that depend on columns before them, in order."""
+        """The columns of the selected groups that depend on earlier ones, in order."""
         of_levels = self._levels.columns[~self._levels.kept].tolist()
         return sorted({*super().aliased, *of_levels})
 
@@ -109,7 +109,7 @@ class LevelState(LinearState):
         return losses
 
     def _without_levels(self) -> float:
-        """Return F of the selected groups but the levels."""
+        """Return F of the selected groups without the levels."""
         columns = np.array([*self.support, *super().aliased], dtype=np.intp)
         columns = columns[~self._whole.constant[columns]]
         C = self._whole.block(columns)
@@ -117,7 +117,7 @@ class LevelState(LinearState):
         return explained(C, self._whole.c[columns], np.diagonal(C))
 
     def add_all(self, groups: Sequence[int]) -> float:
-        """Select several groups at once and return what they gain together."""
+        """Select several groups at once and return their joint gain."""
         if self._group not in groups:
             self._held += groups
             return super().add_all(groups)
@@ -126,10 +126,10 @@ class LevelState(LinearState):
         return self.explained - before
 
     def remove(self, group: int) -> float:
-        """Give a selected group back and return its loss."""
+        """Remove a selected group and return its loss."""
         if group != self._group:
             loss = super().remove(group)
-            # Groups that depended on it were added anew, behind the others.
+            # The library re-added groups that depended on it, at the end.
             order = super().held
             places = [self._held.index(other) for other in order]
             falls = (at for at in range(1, len(order)) if places[at] < places[at - 1])
@@ -142,15 +142,15 @@ class LevelState(LinearState):
         return before - self.explained
 
     def copy(self) -> Self:
-        """Return a state that changes alone."""
+        """Return an independent copy."""
         copied = super().copy()
         copied._held = list(self._held)
         return copied
 
     def _select(self, held: Sequence[int]) -> None:
-        """Select some groups in place of all."""
+        """Replace the selection."""
         self.problem = self._inside() if self._group in held else self._whole
-        others = [own for own in held if own != self._group]
+        others = [group for group in held if group != self._group]
         members = list(self.members)
         members[self._group] = np.empty(0, np.intp)
         self._select_of(members, others)
@@ -166,19 +166,19 @@ class LevelState(LinearState):
         return self._whole.by_level(self._levels.columns)  # type: ignore[no-any-return]
 
     def dependent(self) -> tuple[Index, Vector, Vector]:
-        """Return dependent columns, those that levels determine up to rounding among them."""
-        found = super().dependent()
+        """Return dependent columns, including those constant within levels up to rounding."""
+        dependent = super().dependent()
         if self.is_within:
             within = self._inside() if self._unsettled is None else self._unsettled
             lost, variance = within.lost, self._whole.variances
-            left, squares = (values[lost] / variance[lost] for values in within.nearly)
-            parts = zip(found, (lost, left, squares), strict=True)
-            own, share, square = (np.concatenate(pair) for pair in parts)
-            found = own.astype(np.intp), share, square
-        return found
+            left, squares = (values[lost] / variance[lost] for values in within.unclipped)
+            parts = zip(dependent, (lost, left, squares), strict=True)
+            columns, share, square = (np.concatenate(pair) for pair in parts)
+            dependent = columns.astype(np.intp), share, square
+        return dependent
 
     def settled(self) -> Self:
-        """Return the state that aliases levels where columns of groups before them need these."""
+        """Return the state in which levels, not columns of earlier groups, are aliased."""
         if not self.is_within:
             return self
         before = self.held[: self.held.index(self._group)]
@@ -197,7 +197,7 @@ class LevelState(LinearState):
         return settled
 
     def _dependent_levels(self, lost: Sequence[int]) -> list[int]:
-        """Return as many levels, the last ones, that depend on some columns and the rest."""
+        """Return as many levels, the last possible, that depend on these columns and the others."""
         columns, support = np.array(lost), np.array(self.support, dtype=np.intp)
         between = self._beside.of(columns)
         if len(support):
@@ -205,15 +205,15 @@ class LevelState(LinearState):
             between -= self._beside.of(support) @ weights
         rest = self._levels.solve(between)
         rest /= np.maximum(np.abs(rest).max(axis=0), np.finfo(float).tiny)
-        found: list[int] = []
+        levels: list[int] = []
         while (weighty := np.flatnonzero((np.abs(rest) > DEPENDENT_WEIGHT).any(axis=1))).size:
             last = int(weighty[-1])
-            by = int(np.abs(rest[last]).argmax())
-            pivot = rest[:, by]
-            rest = np.delete(rest - np.outer(pivot, rest[last] / pivot[last]), by, axis=1)
+            column = int(np.abs(rest[last]).argmax())
+            pivot = rest[:, column]
+            rest = np.delete(rest - np.outer(pivot, rest[last] / pivot[last]), column, axis=1)
             rest[last:] = 0.0
-            found.append(last)
-        return found
+            levels.append(last)
+        return levels
 
     def coef(self) -> Vector:
         """Return w(S) of the selected groups, settled, on unit-variance columns; shape (D,)."""
@@ -230,7 +230,7 @@ class LevelState(LinearState):
         return coef
 
     def coefficients(self) -> Matrix:
-        """Return w(S) of the groups added so far, after none, one, two, ... of them."""
+        """Return w(S) after 0, 1, 2, ... of the selected groups; shape (groups + 1, D)."""
         state = LevelState(self._whole, self.members, self._group)
         coef = [state.coef()]
         for group in self.held:
@@ -240,32 +240,32 @@ class LevelState(LinearState):
 
     def degrees(self) -> float:
         """Return tr(C_SS^-1 G_SS), the effective number of columns; the rank at ridge 0."""
-        own = super().degrees()
+        others = super().degrees()
         if not self.is_within:
-            return own
+            return others
         columns = self._levels.columns
         ridge = self._whole.ridge[columns]
-        return own + float(self._levels.kept.sum() - ridge @ self.inverse_diagonal()[columns])
+        return others + float(self._levels.kept.sum() - ridge @ self.inverse_diagonal()[columns])
 
     def inverse_diagonal(self) -> Vector:
-        """Return the diagonal of C_SS^-1, 0 for columns that are not in it; shape (D,)."""
-        found = np.zeros(len(self.variance))
+        """Return the diagonal of C_SS^-1, 0 for other columns; shape (D,)."""
+        diagonal = np.zeros(len(self.variance))
         inverse, support = self.inverse_factor(), np.array(self.support, dtype=np.intp)
-        found[support] = np.einsum("ij,ij->i", inverse, inverse)
+        diagonal[support] = np.einsum("ij,ij->i", inverse, inverse)
         if self.is_within:
             along = self._levels.solve(self._beside.of(support)) @ inverse
-            own = self._levels.inverse_diagonal + np.einsum("lj,lj->l", along, along)
-            found[self._levels.columns] = own
-        return found
+            of_levels = self._levels.inverse_diagonal + np.einsum("lj,lj->l", along, along)
+            diagonal[self._levels.columns] = of_levels
+        return diagonal
 
     def lever(self, x: Vector) -> float:
         """Return x' C_SS^-1 x; x has shape (D,)."""
         inverse, support = self.inverse_factor(), np.array(self.support, dtype=np.intp)
-        own = x[support]
-        found = 0.0
+        rest = x[support]
+        of_levels = 0.0
         if self.is_within:
             levels = x[self._levels.columns]
             solved = self._levels.solve(levels)
-            found, own = float(levels @ solved), own - self._beside.of(support).T @ solved
-        along = own @ inverse
-        return found + float(along @ along)
+            of_levels, rest = float(levels @ solved), rest - self._beside.of(support).T @ solved
+        along = rest @ inverse
+        return of_levels + float(along @ along)

@@ -1,16 +1,16 @@
-"""A group of very many columns of which each row has one at most: the levels of a category.
+"""A group of very many levels of a category: indicator columns, at most one of them 1 in a row.
 
-Its own block of correlations is never made. With p the share of the rows' weight that each level
-has, s its standard deviation and r its ridge, columns of unit variance have
+Its block of correlations is never formed. With p the share of the weight of each level, s its
+standard deviation and r its ridge, columns of unit variance have
 
     C_hh = diag(d) - v v'      d = p / s^2 + r      v = p / s
 
 so that ``C_hh^-1 = diag(1 / d) + t t' / g`` with ``t = v / d`` and ``g = 1 - v't``, by Sherman and
-Morrison: g is the share of rows without a level, and what the ridge adds. What the levels explain
-of another column is a sum over levels of its own sums by level, and what is left of it is what it
-varies within levels (`WithinLevels`).
+Morrison: g is the share of rows without a level, plus a part from the ridge. The variance of
+another column that the levels explain is a sum over its sums by level; the rest is its variance
+within levels (`WithinLevels`).
 
-Memory: the products of the levels with all other columns, those of entries as they are met.
+Memory: the products of the levels with all other columns, sparse for entries.
 
 Source: Sherman, Morrison (1950), Annals of Mathematical Statistics 21; the same as the within
 transformation of fixed effects (Wooldridge 2010, section 10.5).
@@ -27,27 +27,27 @@ from dbselect.linear.problem import Index, Linear
 from dbselect.linear.state import RANK_SHARE
 from dbselect.record.gram import Matrix, Vector
 
-#: Share of the rows' weight below which no row is without a level: shares add up to 1 then, up
-#: to rounding, and the last level depends on the others.
+#: Share of weight without a level that counts as 0: shares then add up to 1 up to rounding, and
+#: the last level depends on the others.
 COMPLETE = 1e-12
-#: Doubles of the products of levels that are made dense at once: 32 MB.
+#: Doubles in a dense part of the products of levels: 32 MB.
 DENSE_VALUES = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class ByLevel:
-    """The products of L levels with the D columns of a problem, around their means."""
+    """Products of L levels with the D columns of a problem, centered at their means."""
 
-    dense: Matrix  # shape (L, n), sums by level of some columns, which are around their means
-    place: Index  # shape (n,), which columns these are
-    # CSC matrix, shape (L, m), sums of the columns from number `first` on, around 0; None if there
-    # are none
+    dense: Matrix  # shape (L, n), sums by level of columns centered at their means
+    place: Index  # shape (n,), the numbers of these columns
+    # CSC matrix, shape (L, m), sums of the columns from number `first` on, not centered; None if
+    # there are none
     listed: Any
-    first: int  # a number of a column
-    weight: Vector  # shape (L,), of the rows of each level
+    first: int  # the first column of `listed`
+    weight: Vector  # shape (L,), weight of the rows of each level
     mean: Vector  # shape (D,)
-    scale: Vector  # shape (D,), from the sums to correlations, 0 for constant columns
-    # shape (L,), which columns the levels are; their products with each other count as 0
+    scale: Vector  # shape (D,), factor from sums to correlations, 0 for constant columns
+    # shape (L,), the columns of the levels; their products with each other count as 0
     levels: Index
 
     @cached_property
@@ -58,7 +58,7 @@ class ByLevel:
         return at
 
     def sums(self, columns: Index) -> Matrix:
-        """Return the sums of some columns around their means; shape (L, k)."""
+        """Return the sums by level of columns, centered at their means; shape (L, k)."""
         found = np.zeros((len(self.levels), len(columns)))
         at = self._at[columns]
         found[:, at >= 0] = self.dense[:, at[at >= 0]]
@@ -69,7 +69,7 @@ class ByLevel:
         return found
 
     def of(self, columns: Index) -> Matrix:
-        """Return the correlations of the levels with some columns; shape (L, k)."""
+        """Return the correlations of the levels with columns; shape (L, k)."""
         found = self.sums(columns)
         found *= self.scale[columns]
         found *= self.scale[self.levels][:, None]
@@ -89,7 +89,7 @@ class ByLevel:
         return found
 
     def squares(self, weights: Vector) -> Vector:
-        """Return the sum over levels, weighted, of the squared correlations; shape (D,)."""
+        """Return the weighted sum over levels of the squared correlations; shape (D,)."""
         weights = weights * self.scale[self.levels] ** 2
         found = np.zeros(len(self.scale))
         found[self.place] = np.einsum("l,lj,lj->j", weights, self.dense, self.dense)
@@ -108,11 +108,11 @@ class ByLevel:
 
 @dataclass(frozen=True, eq=False)
 class LevelBlock:
-    """The block of a group of levels, and its inverse."""
+    """The block C_hh of a group of levels, and its inverse."""
 
     columns: Index  # shape (L,)
-    kept: Any  # shape (L,), which of them are not aliased
-    over: Vector  # shape (L,), 1 / d, and 0 for aliased ones
+    kept: Any  # shape (L,), whether a level is not aliased
+    over: Vector  # shape (L,), 1 / d, 0 for aliased levels
     tilt: Vector  # shape (L,), t
     gap: float  # g
 
@@ -120,9 +120,9 @@ class LevelBlock:
     def of(
         cls, problem: Linear, columns: Index, without: Sequence[int] = (), *, ridge: bool = True
     ) -> "LevelBlock":
-        """Return the levels that some columns of a problem are, those `without` aliased.
+        """Return the block of the levels in `columns`; those in `without` are aliased.
 
-        Where every row has a level, the last one is aliased unless there is a ridge that counts.
+        If every row has a level, the last one is aliased unless there is a ridge.
         """
         share, spread = problem.mean[columns], problem.spread[columns]
         penalty = problem.ridge[columns] if ridge else np.zeros(len(columns))
@@ -138,7 +138,7 @@ class LevelBlock:
         return cls(columns, kept, over, over * share / spread, gap)
 
     def solve(self, right: Any) -> Any:
-        """Return C_hh^-1 of one or more right sides; shape (L,) or (L, k)."""
+        """Solve C_hh x = right; shape (L,) or (L, k)."""
         along = self.tilt @ right / self.gap
         over = self.over if right.ndim == 1 else self.over[:, None]
         return over * right + (self.tilt * along if right.ndim == 1 else np.outer(self.tilt, along))
@@ -151,33 +151,33 @@ class LevelBlock:
 
 @dataclass(frozen=True)
 class WithinLevels(Linear):
-    """What is left of a problem, in its units, once levels are held: they are constant in it."""
+    """The problem of all other columns within levels, in units of the whole problem."""
 
     whole: Any = None
     held: Any = None
     beside: Any = None  # products of the levels with all columns
-    left: Any = None  # shape (D,), what is left of the variances, without the ridge
-    lost: Any = None  # columns of which only rounding is left
-    nearly: Any = None  # shape (D,) each, what is left and the squared gradient, rounding included
+    left: Any = None  # shape (D,), variances within levels, without the ridge
+    lost: Any = None  # columns constant within levels up to rounding
+    unclipped: Any = None  # `left` and squared gradients before `lost` is 0, shape (D,) each
 
     @classmethod
     def of(cls, whole: Linear, held: LevelBlock, beside: ByLevel) -> "WithinLevels":
-        """Take what the levels explain out of all columns and the target."""
-        known = {field.name: getattr(whole, field.name) for field in fields(Linear)}
+        """Remove the part of all columns and the target that the levels explain."""
+        of_whole = {field.name: getattr(whole, field.name) for field in fields(Linear)}
         c, constant = whole.c.copy(), whole.constant.copy()
         c -= beside.products(held.solve(c[held.columns])[:, None])[0]
         along = beside.products(held.tilt[:, None])[0]
         left = whole.variances - beside.squares(held.over) - along**2 / held.gap
-        nearly = left.copy(), c**2
+        unclipped = left.copy(), c**2
         is_lost = (left <= RANK_SHARE * whole.variances) & ~constant
         is_lost[held.columns] = False
         constant |= is_lost
         constant[held.columns] = True
         left[constant] = c[constant] = 0.0
         return cls(
-            **{**known, "G": np.empty((0, 0)), "c": c, "constant": constant},
+            **{**of_whole, "G": np.empty((0, 0)), "c": c, "constant": constant},
             whole=whole, held=held, beside=beside, left=left, lost=np.flatnonzero(is_lost),
-            nearly=nearly,
+            unclipped=unclipped,
         )  # fmt: skip
 
     @property
@@ -193,11 +193,11 @@ class WithinLevels(Linear):
 
     @property
     def scale(self) -> Vector:
-        """The variances of the whole, which is what rounds."""
+        """Variances of the whole problem, from which rounding errors come."""
         return np.asarray(self.whole.variances + self.whole.ridge)
 
     def rows(self, columns: Index) -> Matrix:
-        """Return the rows of G of some columns that are no levels; shape (k, D)."""
+        """Return the rows of G of columns other than levels; shape (k, D)."""
         rows = self.whole.rows(columns)
         rows -= self.beside.products(self.held.solve(self.beside.of(columns)))
         rows[:, self.constant] = 0.0
@@ -206,16 +206,16 @@ class WithinLevels(Linear):
         return np.asarray(rows)
 
     def block(self, columns: Index) -> Matrix:
-        """Return G of some columns among themselves that are no levels; shape (k, k)."""
+        """Return the block of G of columns other than levels; shape (k, k)."""
         between = self.beside.of(columns)
         block = self.whole.block(columns) - between.T @ self.held.solve(between)
-        gone = self.constant[columns]
-        block[gone], block[:, gone] = 0.0, 0.0
+        constant = self.constant[columns]
+        block[constant], block[:, constant] = 0.0, 0.0
         block[np.diag_indices_from(block)] = self.left[columns]
         return np.asarray(block)
 
     def blocks(self, columns: Index) -> Matrix:
-        """Return G of the columns of B whole groups of s columns; shape (B, s, s)."""
+        """Return the diagonal blocks of G of B whole groups of s columns; shape (B, s, s)."""
         count, size = columns.shape
         blocks = self.whole.blocks(columns)
         step = max(1, DENSE_VALUES // (len(self.held.columns) * size))
@@ -227,7 +227,7 @@ class WithinLevels(Linear):
             blocks[part] -= np.einsum(
                 "lbi,lbj->bij", between.reshape(shape), solved.reshape(shape), optimize=True
             )
-        gone, diagonal = self.constant[columns], np.arange(size)
-        blocks[gone[:, :, None] | gone[:, None, :]] = 0.0
+        constant, diagonal = self.constant[columns], np.arange(size)
+        blocks[constant[:, :, None] | constant[:, None, :]] = 0.0
         blocks[:, diagonal, diagonal] = self.left[columns]
         return np.asarray(blocks)

@@ -1,14 +1,14 @@
-"""Explained variance of a linear model, group by group, on the Gram matrix.
+"""Linear problem: explained variance of groups of columns on the Gram matrix.
 
 Columns and target are scaled to unit variance, so that F is a share::
 
     C = G + diag(ridge)          F(S) = c_S' C_SS^-1 c_S = 2 F_paper(S) / var(y)
     b = c - C_.S w(S)            gain(g | S) = b_g' (C_gg|S)^-1 b_g
 
-K responses share C: c and b have a row each, and F and every gain are sums over the responses, of
-which each has the variance of its share (`shares`), 1 in all. It is the problem of one response
-``vec(Y)`` on the columns ``I_K x X``, so that what holds of F for one, bounds and guarantees too,
-holds for several. A response costs O(D |g|) a step.
+K responses share C: c and b have a row each, and F and every gain are sums over the responses,
+weighted by `shares` that add up to 1. This equals the problem of one response ``vec(Y)`` on the
+columns ``I_K x X``, so bounds and guarantees for one response hold for several. A response costs
+O(D |g|) per step.
 
 Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3.
 """
@@ -28,30 +28,30 @@ from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.policies import NO_SHARE, row_counts
 
-#: A column is constant where its deviation is below this share of its mean, the rounding of
-#: the means of constant blocks; or of what rounding took from the mean, where a record knows it.
+#: A column is constant if its deviation is below this share of its mean, the rounding error of the
+#: means of constant blocks; or this share of `mean_low`, where a record has it.
 CONSTANT_SHARE = 16 * np.finfo(np.float64).eps
-#: The same where rounding took nothing: sums about a number beside the mean leave that share of
-#: a constant, 4 times epsilon to the power of 1.5.
+#: The same share where `mean_low` is 0: sums about a number near the mean leave a deviation of
+#: 4 epsilon^1.5 for a constant.
 SUMS_SHARE = 1.3e-23
-#: Numbers below it that vary by so little are one number, computed in several ways; whole
-#: numbers and times beyond it may differ by so little indeed.
+#: Means below this that vary by so little are a constant computed in several ways; larger ones,
+#: such as whole numbers and timestamps, may really vary by so little.
 LARGE = 1e9
-#: No type of whole numbers or decimals varies by so small a share of its mean, however much is
-#: known of that: an intercept would overflow.
+#: Least share in any case: no integer or decimal type varies by so little, and an intercept would
+#: overflow.
 LEAST_SHARE = 1e-90
-#: Squares below 1e-308 are rounded to multiples of 5e-324: of sums of less than this a row,
-#: fewer than twelve digits are left; as in `possible.rs`.
+#: Squares below 1e-308 are rounded to multiples of 5e-324: sums of less than this per row have
+#: fewer than twelve digits; as in `possible.rs`.
 LEAST_SQUARE = 5e-312
-#: What else a target without a square may be, where its mean has none either.
+#: Another cause of a target without variation, if its mean underflows too.
 UNDERFLOW = (
     "so small that its squares, times the weights, underflow; multiply it, or all weights (which "
     "leaves the fit as it is), by a power of ten"
 )
-#: Eigenvalues of a group's own block below this share of the largest count as 0.
+#: Eigenvalues of a group's block below this share of the largest count as 0.
 EIGENVALUE_SHARE = 1e-12
 
-#: The target's name in a numbered record.
+#: Name of the target in a numbered record.
 TARGET = "target"
 
 Index = npt.NDArray[np.intp]
@@ -59,28 +59,28 @@ Index = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Linear:
-    """The problem on unit-variance columns: everything that does not change."""
+    """The problem on unit-variance columns: the part that is constant during a search."""
 
     G: Matrix  # shape (D, D), correlations; a constant column has a zero row
-    # shape (D,), correlations with the target; of K responses shape (K, D), times the root of the
-    # share of each
+    # shape (D,), correlations with the target; for K responses shape (K, D), times the square root
+    # of `share`
     c: Vector
     ridge: Vector  # shape (D,), added to the diagonal of G
-    # shape (D,), what a step of 1 is in the units that the caller compares columns in: 1, or the
-    # standard deviation of columns that are not to be scaled
+    # shape (D,), the length of a unit step in the units in which columns are compared: 1, or the
+    # standard deviation if columns are not scaled
     unit: Vector
     spread: Vector  # shape (D,), standard deviation of each column, 1 for constant ones
     constant: npt.NDArray[np.bool_]  # shape (D,), whether a column is constant
     mean: Vector  # shape (D,)
-    target_mean: Any  # mean of the target; of K responses shape (K,)
-    # what the target is divided by, its standard deviation; of K responses shape (K, 1), over the
-    # root of the share of each
+    target_mean: Any  # mean of the target; shape (K,) for K responses
+    # divisor of the target, its standard deviation; for K responses shape (K, 1), divided by the
+    # square root of `share`
     target_spread: Any
-    share: Any = 1.0  # what each response counts, shape (K,); 1 for one
+    share: Any = 1.0  # weight of each response, shape (K,); 1 for one response
 
     @property
     def deviation(self) -> Vector:
-        """Root of the diagonal of C, 1 where that is 0; shape (D,)."""
+        """Square root of the diagonal of C, 1 where it is 0; shape (D,)."""
         variance = self.variances + self.ridge
         return np.sqrt(np.where(variance > 0, variance, 1.0))
 
@@ -91,23 +91,23 @@ class Linear:
 
     @property
     def scale(self) -> Vector | None:
-        """Variances by which rounding is judged; None: those of the columns. Shape (D,)."""
+        """Reference variances for rank decisions, shape (D,); None: `variances` + `ridge`."""
         return None
 
     def rows(self, columns: Index) -> Matrix:
-        """Return the rows of G of some columns, a copy; shape (k, D)."""
+        """Return rows of G, a copy; shape (k, D)."""
         return self.G[columns]
 
     def block(self, columns: Index) -> Matrix:
-        """Return G of some columns among themselves, a copy; shape (k, k)."""
+        """Return the block of G of columns, a copy; shape (k, k)."""
         return self.G[np.ix_(columns, columns)]
 
     def blocks(self, columns: Index) -> Matrix:
-        """Return G of the columns of B groups of s columns, a copy; shape (B, s, s)."""
+        """Return the diagonal blocks of G of B groups of s columns, a copy; shape (B, s, s)."""
         return self.G[columns[:, :, None], columns[:, None, :]]
 
     def response(self, k: int) -> "Linear":
-        """Return the problem of one of K responses alone."""
+        """Return the problem of response k alone."""
         root = np.sqrt(self.share[k])
         return replace(
             self,
@@ -119,7 +119,7 @@ class Linear:
 
 
 def unusable(gram: Gram, target: str) -> str | None:
-    """Say why no sequence can be computed for a target; None if one can."""
+    """Return why no sequence can be computed for a target; None if it can."""
     at = gram.position(target, "target")
     if gram.rows == 0:
         is_weight = gram.skipped > 0 and not any(gram.missing.values())
@@ -128,15 +128,15 @@ def unusable(gram: Gram, target: str) -> str | None:
         return filled
     deviation = np.sqrt(gram.comoment[at, at] / gram.weight)
     if is_constant(deviation, gram.mean[at], gram.mean_low[at]):
-        told = constant_target(target, gram.rows, gram.skipped)
+        message = constant_target(target, gram.rows, gram.skipped)
         length = abs(float(gram.mean[at])) * math.sqrt(gram.weight)
         may_underflow = 0 < length < math.sqrt(LEAST_SQUARE * gram.rows)
-        return f"{told}, or {UNDERFLOW}" if may_underflow else told
+        return f"{message}, or {UNDERFLOW}" if may_underflow else message
     return None
 
 
 def check_usable(gram: Gram, targets: Sequence[str]) -> None:
-    """Refuse a record of which no sequence can be computed for one of some targets."""
+    """Raise DataError if no sequence can be computed for a target."""
     for name in targets:
         reason = unusable(gram, name)
         if reason is not None:
@@ -144,7 +144,7 @@ def check_usable(gram: Gram, targets: Sequence[str]) -> None:
 
 
 def check_filled(gram: Gram, targets: Sequence[str]) -> None:
-    """Refuse targets that are 0 where they are missing, before their means are taken away."""
+    """Raise DataError if missing values of a target were filled."""
     for name in targets:
         if (filled := _filled(gram, name)) is not None:
             raise DataError(filled)
@@ -155,12 +155,12 @@ NO_CAUSE = "as the weight is missing or 0, or a text has no level"
 
 
 def no_rows(skipped: int) -> str:
-    """Say that no row can be used."""
+    """Return the message for a record without rows."""
     return f"no usable rows: {skipped} rows were skipped"
 
 
 def _filled(gram: Gram, target: str) -> str | None:
-    """Say that zeros or the mean stand for a target that is missing; None if none do."""
+    """Return the message for a target whose missing values were filled; None if not filled."""
     mark, rows = target + SUFFIX, gram.missing.get(target)
     if mark in gram.columns and gram.mean[gram.columns.index(mark)] > NO_SHARE:
         return f"target '{target}' is 0 in rows where it is missing; give it null_policy 'skip'"
@@ -173,12 +173,12 @@ def _filled(gram: Gram, target: str) -> str | None:
 
 
 def constant_target(target: str, rows: int, skipped: int) -> str:
-    """Say that there is nothing to explain."""
+    """Return the message for a constant target."""
     return f"target '{target}' is constant ({row_counts(rows, skipped)})"
 
 
 def is_constant(deviation: Vector, mean: Vector, mean_low: Vector | None) -> npt.NDArray[np.bool_]:
-    """Whether columns are constant up to rounding; large means by what it took from them."""
+    """Whether columns are constant up to rounding; large means are judged by `mean_low`."""
     size = np.abs(mean)
     least = CONSTANT_SHARE * size
     if mean_low is not None:
@@ -194,7 +194,7 @@ def linear(
     ridge: float = 0.0,
     scale: bool = True,
 ) -> Linear:
-    """Set up the problem; the ridge counts on columns as scaled. DataError as `unusable`."""
+    """Set up the problem; the ridge is for columns as scaled. DataError as `check_usable`."""
     check_usable(gram, [target] if isinstance(target, str) else target)
     numbers = {name: i for i, name in enumerate(gram.columns)}
     at = np.array([numbers[name] for name in columns], dtype=np.intp)
@@ -213,7 +213,7 @@ def linear(
 
 
 def shares(variance: Vector, scale: bool) -> Vector:
-    """Return what each of K responses counts, 1 in all: the same, or unscaled its variance."""
+    """Return weights of K responses, which add up to 1: equal, or variances if not scaled."""
     return np.full(len(variance), 1.0 / len(variance)) if scale else variance / variance.sum()
 
 
@@ -227,7 +227,7 @@ def scaled(
     ridge: float,
     scale: bool,
 ) -> Linear:
-    """Scale columns and target to unit variance, `comoment` in place; K responses have K rows."""
+    """Scale columns and target to unit variance, `comoment` in place; K responses are K rows."""
     mean, mean_low = means
     diagonal = np.arange(len(mean))
     deviation = np.sqrt(comoment[diagonal, diagonal] / weight)
@@ -253,7 +253,7 @@ def blocks_of(problem: Linear, columns: Index) -> Matrix:
 
 
 def inverse_root(blocks: Matrix, floor: float = 0.0) -> Matrix:
-    """Return W, ``W W' = A^+``, of B blocks, (B, s, s); eigenvalues up to `floor` count as 0."""
+    """Return W, ``W W' = A^+``, for B blocks, (B, s, s); eigenvalues up to `floor` count as 0."""
     values, vectors = np.linalg.eigh(blocks)
     kept = values > np.maximum(EIGENVALUE_SHARE * values[:, -1:], floor)
     scale = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
@@ -261,9 +261,9 @@ def inverse_root(blocks: Matrix, floor: float = 0.0) -> Matrix:
 
 
 def numbered(gram: Gram, columns: Sequence[str], *targets: str) -> pa.StructArray:
-    """Return the record of some columns, called by their numbers from 0 on, and some targets.
+    """Return the record of columns, named by numbers from 0, and targets.
 
-    The first is called `TARGET`, the others by its name and their numbers.
+    The first target is named `TARGET`, the others `TARGET` and their number.
     """
     number = {name: at for at, name in enumerate(gram.columns)}
     at = np.array([number[name] for name in [*columns, *targets]])

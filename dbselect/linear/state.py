@@ -1,7 +1,7 @@
-"""What is selected of a linear problem, and what every other group would add.
+"""Linear state: the selected groups of a linear problem and the gains of the others.
 
-The numbers are the compiled library's, `native/src/linear/state.rs`: a new group costs
-O(D |S| |g|), a full sequence O(D^3). Memory is that of U, 8 D^2 bytes at most, and as much for the
+The computation is in the compiled library, `native/src/linear/state.rs`: a new group costs
+O(D |S| |g|), a full sequence O(D^3). Memory: at most 8 D^2 bytes for U, and as much for the
 coefficients; correlations are not copied.
 
 Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3.
@@ -18,22 +18,22 @@ from dbselect.record.gram import Matrix, Vector
 
 Index = npt.NDArray[np.intp]
 
-#: Share of its own variance below which a column is aliased: conditional variances
-#: carry an error of some 1e-15 for a small w, so what is left still has three digits.
+#: A column is aliased if its conditional variance is below this share of its variance: the error
+#: is about 1e-15 for a small w, so a larger conditional variance has at least three digits.
 RANK_SHARE = 1e-12
-#: Weight in an aliased column below which a column that goes leaves the other aliased: its
-#: square stays below RANK_SHARE even where a hundred of them add up.
+#: Removing a column whose weight in an aliased column is below this leaves that one aliased: the
+#: square stays below RANK_SHARE even if a hundred of them add up.
 DEPENDENT_WEIGHT = 1e-7
 
-#: Numbers of a state: see `dbselect_linear_read`.
+#: Codes of the quantities of a state, as in `dbselect_linear_read`.
 GAINS, LOSSES, GRADIENT, LEFT, COEF, COEFFICIENTS, RESPONSE_GAINS = range(7)
 EXPLAINED, DEGREES, CONDITION, INDEFINITE, INVERSE, COORDINATES = range(7, 13)
 
 
 class LinearState:
-    """The selected groups and what every other would add, of a `linear.problem.Linear`.
+    """The selected groups of a `linear.problem.Linear`, and the gains of the others.
 
-    A problem without a dense G brings ``rows`` as they are needed, and ``blocks`` of groups.
+    A problem without a dense G provides ``rows`` on demand, and ``blocks`` of groups.
     """
 
     def __init__(self, problem: Any, members: Sequence[Index]) -> None:
@@ -42,7 +42,7 @@ class LinearState:
         self._select([])
 
     def _select(self, held: Sequence[int]) -> None:
-        """Select some groups in place of all."""
+        """Replace the selection."""
         self._select_of(self.members, held)
 
     def _select_of(self, members: Sequence[Index], held: Sequence[int]) -> None:
@@ -65,12 +65,12 @@ class LinearState:
 
     @property
     def blocked(self) -> Iterable[tuple[Index, Index]]:
-        """The groups whose own block is made, those of each size together (`by_size`)."""
+        """The groups whose blocks are formed, by size (`by_size`)."""
         return by_size(self.members)
 
     @property
     def apart(self) -> Sequence[tuple[int, Any]]:
-        """The groups whose own block is not made, each with what replaces it."""
+        """The groups whose blocks are not formed, each with its `LevelBlock`."""
         return []
 
     @property
@@ -85,12 +85,12 @@ class LinearState:
 
     @property
     def support(self) -> list[int]:
-        """The columns of the selected groups that are not aliased, one for each row of U."""
+        """The columns of the selected groups that are not aliased, in the order of rows of U."""
         return list(self._lists[1])
 
     @property
     def aliased(self) -> list[int]:
-        """The columns of the selected groups that depend on columns before them, in order."""
+        """The columns of the selected groups that depend on earlier ones, in order."""
         return sorted(self._lists[2])
 
     @property
@@ -106,16 +106,16 @@ class LinearState:
     @property
     def explained(self) -> float:
         """F of the selected groups, as a share of the target's variance."""
-        return min(self._number(EXPLAINED), 1.0)  # the sum may round to more
+        return min(self._number(EXPLAINED), 1.0)  # rounding may exceed 1
 
     @property
     def value(self) -> float:
-        """What every search maximises: `explained`."""
+        """The objective of a search: `explained`."""
         return self.explained
 
     @property
     def is_indefinite(self) -> bool:
-        """Whether less than nothing is left of a column, as of no rows' columns."""
+        """Whether a conditional variance is negative, which no rows can have."""
         return bool(self._number(INDEFINITE))
 
     def gains(self) -> Vector:
@@ -123,11 +123,11 @@ class LinearState:
         return self._state.read(GAINS, (self.size,))
 
     def losses(self) -> Vector:
-        """Return loss(g | S), 0 if not held, less what aliased columns replace; O(|S|^2)."""
+        """Return loss(g | S) after aliased columns replace g; 0 if not selected. O(|S|^2)."""
         return self._state.read(LOSSES, (self.size,))
 
     def factor(self, columns: Index) -> Matrix:
-        """Return U at some columns, a row for each column of `support`."""
+        """Return columns of U, with a row for each column of `support`."""
         return self._state.factor(columns, len(self._lists[1]))
 
     def add(self, group: int) -> float:
@@ -135,32 +135,32 @@ class LinearState:
         return self.add_all([group])
 
     def add_all(self, groups: Sequence[int]) -> float:
-        """Select several groups at once and return what they gain together."""
+        """Select several groups at once and return their joint gain."""
         self._changed()
         return self._state.add(groups)
 
     def remove(self, group: int) -> float:
-        """Give a selected group back and return its loss."""
+        """Remove a selected group and return its loss."""
         self._changed()
         return self._state.remove(group)
 
     def dependent(self) -> tuple[Index, Vector, Vector]:
-        """Return dependent columns, and as shares what is left of each and its squared gradient."""
+        """Return dependent columns, their conditional variances and squared gradients (shares)."""
         left, variance = self._state.read(LEFT, self.variance.shape), self.variance
         depends = left <= RANK_SHARE * variance
         depends[self._lists[2]] = True
         depends &= (variance > 0) & ~self.problem.constant
         depends[self._lists[1]] = False
         columns = np.flatnonzero(depends)
-        own = variance[columns]
-        return columns, left[columns] / own, (self.b[:, columns] ** 2).sum(axis=0) / own
+        total = variance[columns]
+        return columns, left[columns] / total, (self.b[:, columns] ** 2).sum(axis=0) / total
 
     def settled(self) -> Self:
-        """Return the state that aliases of dependent columns the last ones."""
+        """Return the state in which the last of dependent columns are aliased."""
         return self
 
     def copy(self) -> Self:
-        """Return a state that changes alone."""
+        """Return an independent copy."""
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__)
         made._state = self._state.copy()
@@ -177,11 +177,11 @@ class LinearState:
         self._select(kept["_selected"])
 
     def coef(self) -> Vector:
-        """Return w(S) on unit-variance columns; shape (D,), of several responses (K, D)."""
+        """Return w(S) on unit-variance columns; shape (D,), or (K, D) for several responses."""
         return self._state.read(COEF, self.problem.c.shape)
 
     def coefficients(self) -> Matrix:
-        """Return w(S) after none, one, two, ... groups; shape (groups + 1, D), or (.., K, D)."""
+        """Return w(S) after 0, 1, 2, ... groups; shape (groups + 1, D), or (.., K, D)."""
         return self._state.read(COEFFICIENTS, (len(self._lists[0]) + 1, *self.problem.c.shape))
 
     def response_gains(self) -> Matrix:
@@ -205,16 +205,16 @@ class LinearState:
         return self._state.greedy(rule, costs, turn, **limits)
 
     def upper_bounds(self, order: Sequence[int], costs: Vector, budgets: Vector) -> Vector:
-        """Return the most that any groups within each budget explain, as shares, (B,).
+        """Return upper bounds on the explained share of any groups within each budget; shape (B,).
 
         For any selected groups S and any other groups T ::
 
             F(S + T) - F(S) <= 1/mu sum_{g in T} gain(g | S)
 
-        with mu the least eigenvalue of the conditional covariance of everything unselected, after
-        each group's own block is whitened. The prefixes of an order are S, whatever is selected;
-        the least bound holds. Of groups that share columns, which are together worth less than one
-        by one, mu is 0: only F(all) is known. O(D^3 + J^2 B).
+        with mu the least eigenvalue of the conditional covariance of all unselected groups, after
+        each group's block is whitened. S runs over the prefixes of `order`, whatever is selected;
+        the least bound is returned. If groups share columns, mu is 0 and the bound is F(all).
+        O(D^3 + J^2 B).
 
         Source: Hu, Grubb, Bagnell, Hebert (2016), Lemmas 3.1, 3.3, 3.4, where S is empty in mu; Das
         and Kempe (2011), Lemma 2.5.
@@ -227,13 +227,13 @@ class LinearState:
         return self._state.read(INVERSE, (rank, rank)).T
 
     def coordinates(self) -> Matrix:
-        """Return the coordinates of each response, whose squares are explained; shape (K, |S|)."""
+        """Return the coordinates of each response; their squares add up to F; shape (K, |S|)."""
         responses = len(np.atleast_2d(self.problem.c))
         return self._state.read(COORDINATES, (len(self._lists[1]), responses)).T
 
 
 def explained(C: Matrix, c: Vector, scale: Vector) -> float:
-    """Return ``c' C^-1 c`` of the columns that keep more than rounding of their `scale`."""
+    """Return ``c' C^-1 c`` over the columns that are not aliased relative to `scale`."""
     if not len(c):
         return 0.0
     none = np.zeros(len(c))
@@ -245,12 +245,12 @@ def explained(C: Matrix, c: Vector, scale: Vector) -> float:
 
 
 def shares_columns(members: Sequence[Index]) -> bool:
-    """Whether a column lies in two of some groups."""
+    """Whether a column lies in two groups."""
     return bool(np.bincount(np.concatenate([np.empty(0, np.intp), *members])).max(initial=0) > 1)
 
 
 def by_size(members: Sequence[Index]) -> Iterator[tuple[Index, Index]]:
-    """Yield the groups of each size together: numbers, shape (B,), and columns, (B, size)."""
+    """Yield the groups by size: numbers, shape (B,), and columns, shape (B, size)."""
     sizes = np.array([len(columns) for columns in members])
     for size in np.unique(sizes):
         groups = np.flatnonzero(sizes == size)
@@ -263,12 +263,12 @@ def _problem_of(problem: Any, members: Sequence[Index]) -> LinearProblem:
     numbers = target, problem.ridge, problem.unit, problem.variances, problem.constant
     if len(problem.G) == len(problem.ridge):
         return LinearProblem(members, *numbers, correlations=problem.G, scale=problem.scale)
-    own: list[Any] = [np.empty(0)] * len(members)
+    by_group: list[Any] = [np.empty(0)] * len(members)
     for groups, columns in by_size(members):
         blocks = problem.blocks(columns) if columns.shape[1] else np.empty((len(groups), 0, 0))
         for group, block in zip(groups.tolist(), blocks, strict=True):
-            own[group] = block.ravel()
-    blocks = np.concatenate([np.empty(0), *own])
+            by_group[group] = block.ravel()
+    blocks = np.concatenate([np.empty(0), *by_group])
     return LinearProblem(
         members, *numbers, blocks=blocks, read_rows=problem.rows, scale=problem.scale
     )

@@ -13,7 +13,7 @@ import numpy as np
 from dbselect.errors import ArgumentError
 from dbselect.linear.beside_levels import beside_levels, fitted_rows_of
 from dbselect.linear.condition import check_held
-from dbselect.linear.lazy_gram import LazyGram, WideLevelState, WideState, each_once
+from dbselect.linear.lazy_gram import LazyGram, WideLevelState, WideState, distinct_columns
 from dbselect.linear.level_state import LevelState
 from dbselect.linear.problem import Index
 from dbselect.record.dependences import LevelGroup, shares_of
@@ -116,7 +116,7 @@ class LazySearch(Search):
         """
         groups = self.groups.only(chosen)
         by_row = [group for group in chosen if group != self.levels]
-        at = each_once(self.members[group] for group in by_row)
+        at = distinct_columns(self.members[group] for group in by_row)
         target, columns = self.table.target, self.groups.only(by_row).members
         comoment = self.table.comoment(at, self.sums.among(at) if is_read and by_row else None)
         gram = self.table.gram([*columns, target], comoment)

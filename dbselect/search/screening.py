@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from dbselect.errors import ArgumentError
-from dbselect.linear.lazy_gram import LazyGram, each_once
+from dbselect.linear.lazy_gram import LazyGram, distinct_columns
 from dbselect.record.gram import Vector
 from dbselect.search.lazy import LazySearch
 
@@ -47,7 +47,7 @@ def screened(search: LazySearch, most: int) -> LazySearch:
 def _best(search: LazySearch, most: int) -> list[int]:
     """Return the groups to keep, ascending; ties go to the first group."""
     kept = set(search.first)
-    columns = set(each_once(search.members[group] for group in kept).tolist())
+    columns = set(distinct_columns(search.members[group] for group in kept).tolist())
     if len(columns) > most:
         raise ArgumentError(
             f"screen is {most}; the groups to take first have {len(columns)} columns"

@@ -70,8 +70,8 @@ class FoldSums:
             gather(folds.table, fields, work, sums, f"scan {self.count}")
             return {fold: part.sums for fold, part in zip(works, sums.each, strict=True)}
 
-    def wanted(self, columns: Index) -> bool:
-        """Note columns that are needed now; return whether their products need no scan."""
+    def request(self, columns: Index) -> bool:
+        """Request the products of columns; return whether they need no scan."""
         self._requested.update(columns.tolist())
         return all(column in self._products for column in columns.tolist())
 
@@ -140,9 +140,9 @@ class OtherFolds:
         """Scans begun."""
         return self._sums.count
 
-    def wanted(self, columns: Index) -> bool:
-        """Note columns that are needed now; return whether their products need no scan."""
-        return self._sums.wanted(self._kept[columns])
+    def request(self, columns: Index) -> bool:
+        """Request the products of columns; return whether they need no scan."""
+        return self._sums.request(self._kept[columns])
 
     def among(self, columns: Index) -> "OtherFolds":
         """Return the scans of the columns at ascending positions, numbered anew."""

@@ -79,8 +79,8 @@ class Scans:
         scans._centre = anchor[[*columns, -1]], mean[[*columns, -1]]
         return scans
 
-    def wanted(self, _: Index) -> bool:
-        """Return whether the products of columns that are needed now need no scan: never."""
+    def request(self, _: Index) -> bool:
+        """Return False: products always need a scan."""
         return False
 
     def _read(self, work: Summing) -> Any:
