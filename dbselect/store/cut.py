@@ -1,4 +1,4 @@
-"""Records of parts by their keys, and every Gram that is a sum of some."""
+"""Records by keys, and the Grams that are sums of them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
@@ -36,7 +36,7 @@ _WINDOWS = (
 
 
 class Cut:
-    """Records by keys: a store, or what `where` leaves of one.
+    """Records by keys: a store, or a subset by `where`.
 
     Parameters
     ----------
@@ -74,11 +74,11 @@ class Cut:
         return window_of(_grams(records, self._EMPTY), reading)
 
     def window(self, first: Any = None, last: Any = None) -> Gram:
-        """Return the Gram of the rows whose first key lies from one value to another.
+        """Return the Gram of the rows whose first key lies in a range.
 
         Parameters
         ----------
-        first, last : both included; None for no limit. Of dates and times also a text:
+        first, last : both included; None for no limit. For dates and times also a text:
             ``window("2013-01", "2013-03")`` ends with the last of March
 
         Raises
@@ -88,22 +88,22 @@ class Cut:
 
         Warns
         -----
-        LeftOutWarning : a column is not in all parts of the window; those that are remain
+        LeftOutWarning : a column is not in all parts of the window and is left out
         """
         records, reading = self._now()
         key = records.get_column(reading.by[0])
-        found = records.filter(keys_between(key, first, last))
+        inside = records.filter(keys_between(key, first, last))
         why = f"no record has '{key.name}' from {first!r} to {last!r}"
         if records.height:
             why += f"; there are {key.min()!s} to {key.max()!s}"
-        return window_of(_grams(found, why), reading)
+        return window_of(_grams(inside, why), reading)
 
     def where(self, condition: pl.Expr) -> "Cut":
         """Return the records whose keys meet a condition, with the same methods.
 
         Parameters
         ----------
-        condition : of the keys: ``pl.col("origin") == "JFK"``
+        condition : expression of the keys: ``pl.col("origin") == "JFK"``
         """
         records, reading = self._now()
         keys = records.select(reading.by)
@@ -113,7 +113,7 @@ class Cut:
         return Cut(records.filter(kept), reading)
 
     def by(self, *cuts: str | pl.Expr) -> pl.DataFrame:
-        """Return one Gram for each value of keys, or of expressions of them.
+        """Return a Gram for each value of keys or of expressions of them.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class Cut:
 
         Returns
         -------
-        DataFrame with a column each and ``gram``, sorted, as `gram_by` gives: for
+        DataFrame with a column for each cut and ``gram``, sorted, as from `gram_by`; an input of
         `anytime_sequence_by`, SQL and Polars
 
         Raises
@@ -140,7 +140,7 @@ class Cut:
     def _summed(
         self, cuts: Sequence[str | pl.Expr], settle: Callable[[list[Gram]], list[Gram]]
     ) -> pl.DataFrame:
-        """Return the sums of records for each value of keys, or of expressions of them."""
+        """Return the sums of records for each value of keys or of expressions of them."""
         records, reading = self._now()
         keys = _evaluated(records.select(reading.by), list(cuts), "by")
         grams = alike(_grams(records, self._EMPTY), reading)
@@ -152,17 +152,17 @@ class Cut:
         return places.select(names).with_columns(column_of(settle(sums)))
 
     def folds(self, fold: int, *, seed: int = 0) -> pl.DataFrame:
-        """Return folds of whole keys: the rows of one value of the first key stay together.
+        """Return folds of whole keys: all rows with one value of the first key are in one fold.
 
         Parameters
         ----------
         fold : number of folds, >= 2
-        seed : of the hash that decides, 0 to 2^63 - 1
+        seed : of the hash that assigns folds, 0 to 2^63 - 1
 
         Returns
         -------
-        DataFrame ``fold``, ``gram`` for `cross_validate`; a fold without keys has no row. A mean
-        in the place of what is missing is that of all folds together, as of `gram_by`
+        DataFrame ``fold``, ``gram`` for `cross_validate`; a fold without keys has no row. Missing
+        values are filled by the mean over all folds, as in `gram_by`
         """
         _, reading = self._now()
         check_folds("fold", fold)
@@ -171,26 +171,26 @@ class Cut:
         return self._summed([cut], lambda sums: settled_together(sums, reading))
 
     def rolling(self, *, days: int, every: int = 1) -> Rolling:
-        """Return the Gram of each window that moves over the first key.
+        """Return the Gram of each sliding window over the first key.
 
         Parameters
         ----------
-        days : length of a window: days of dates and times, units of whole numbers
-        every : from the end of one window to that of the next; the last ends with the last key
+        days : length of a window: days for dates and times, units for whole numbers
+        every : distance between the ends of two windows; the last window ends with the last key
 
         Returns
         -------
-        Rolling: its `grams`, and from them the sequences over time. All windows have the
-        columns that all parts have; a window without a record is left out
+        Rolling, with `grams` and their sequences over time. All windows have the columns that
+        all parts have; a window without records is left out
 
         Raises
         ------
         ArgumentError : `days` or `every` is no whole number >= 1, or the key is of another type
-        DataError : the keys do not reach over `days`
+        DataError : the keys span less than `days`
 
         Notes
         -----
-        Each record is added three times at most, however long the windows.
+        Each record is added at most three times, for any length of windows.
         """
         records, reading = self._now()
         name = reading.by[0]
@@ -199,14 +199,14 @@ class Cut:
         keys = records.get_column(name)
         keys = keys.dt.date() if isinstance(keys.dtype, pl.Datetime) else keys
         ends = ends_of_windows(keys, days, every)
-        moving, found, kept = Sliding(grams), [], []
+        sliding, windows, limits = Sliding(grams), [], []
         for first, last in ends:
             start, stop = keys.search_sorted(first, "left"), keys.search_sorted(last, "right")
             if start < stop:
-                found.append(settled(moving.moved(start, stop), reading))
-                kept.append((first, last))
-        table = pl.DataFrame(kept, schema={"first": keys.dtype, "last": keys.dtype}, orient="row")
-        return Rolling(table.with_columns(column_of(found)))
+                windows.append(settled(sliding.moved(start, stop), reading))
+                limits.append((first, last))
+        table = pl.DataFrame(limits, schema={"first": keys.dtype, "last": keys.dtype}, orient="row")
+        return Rolling(table.with_columns(column_of(windows)))
 
     @shows(AnytimeOptions, ProblemOptions, first=(_WINDOWS, *FIRST[1:]))
     def drift(
@@ -218,12 +218,12 @@ class Cut:
         costs: Costs | None = None,
         **options: Unpack[AnytimeCall],
     ) -> Drift:
-        """Compare two windows: moments, the sequence, and what a model of one is worth.
+        """Compare two windows: moments, sequences, and a model of one on the other.
 
         Returns
         -------
-        Drift, as `drift` of the Grams of the windows. Where missing values have the mean, both
-        have that of a, which a model of a puts there
+        Drift, as `drift` of the Grams of the windows. Missing values filled by the mean have the
+        mean of a in both, as a model of a fills them
 
         Raises
         ------
@@ -238,41 +238,41 @@ class Cut:
         grams = [_grams(records.filter(rows), f"{name} is {value!r}, where no record has "
                         f"'{key.name}'; there are {key.min()!s} to {key.max()!s}")
                  for name, value, rows in zip("ab", (a, b), inside, strict=True)]  # fmt: skip
-        every = alike([*grams[0], *grams[1]], reading)
-        one, two = merged(every[: len(grams[0])]), merged(every[len(grams[0]) :])
-        return drift(*settled_pair(one, two, reading), target, groups, costs, **options)
+        aligned = alike([*grams[0], *grams[1]], reading)
+        first, second = merged(aligned[: len(grams[0])]), merged(aligned[len(grams[0]) :])
+        return drift(*settled_pair(first, second, reading), target, groups, costs, **options)
 
     def show(self) -> pl.DataFrame:
-        """Return what there is: the keys, part, rows, skipped, version and fingerprint.
+        """Return a table of the records: keys, part, rows, skipped, version and fingerprint.
 
-        The version is that of the columns; the fingerprint is size, time and footer of a file,
-        number and hash of rows, or what `GramStore.put` was given. A count of which a key has
-        the name is called ``rows_of_record``.
+        The version numbers the lists of columns; the fingerprint is size, time and footer of a
+        file, number and hash of rows, or the version given to `GramStore.put`. If a key is named
+        ``rows``, the count is named ``rows_of_record``.
         """
         records, reading = self._now()
         numbers, _ = _versions(records)
         counts = records[GRAM].struct
-        told = [counts.field("rows"), counts.field("skipped")]
-        found = records.select(PART, *told, pl.Series("version", numbers, pl.Int64), FINGERPRINT)
-        taken = [name for name in reading.by if name in found.columns]
+        sizes = [counts.field("rows"), counts.field("skipped")]
+        shown = records.select(PART, *sizes, pl.Series("version", numbers, pl.Int64), FINGERPRINT)
+        taken = [name for name in reading.by if name in shown.columns]
         if taken:
-            # Keys keep their names; a count makes way.
-            found = found.rename({name: f"{name}_of_record" for name in taken})
-        return records.select(reading.by).hstack(found)
+            # Keys keep their names; the other column is renamed.
+            shown = shown.rename({name: f"{name}_of_record" for name in taken})
+        return records.select(reading.by).hstack(shown)
 
     def versions(self) -> pl.DataFrame:
-        """Return the different lists of columns that parts have had, by first key.
+        """Return the distinct lists of columns of the parts, with ranges of the first key.
 
         Returns
         -------
-        DataFrame: version, columns of the table, first and last key of it, records, and changes:
-        how columns and levels differ from the version before, in words
+        DataFrame: version, columns of the table, its first and last key, records, and changes of
+        columns and levels since the version before, in words
         """
         records, reading = self._now()
         numbers, fields = _versions(records)
         key = pl.col("key")
         keys = records.select(pl.col(reading.by[0]).alias("key"))
-        columns = pl.Series("columns", [list(each) for each in fields], pl.List(pl.String))
+        columns = pl.Series("columns", [list(names) for names in fields], pl.List(pl.String))
         return (
             keys.with_columns(columns, pl.Series("version", numbers, pl.Int64))
             .group_by("version")
@@ -285,39 +285,39 @@ class Cut:
 
 
 def column_of(grams: Sequence[Gram]) -> pl.Series:
-    """Return Grams as a column of records."""
+    """Return Grams as a Series of records."""
     return pl.Series(GRAM, [gram.to_struct() for gram in grams], RECORD_DTYPE)
 
 
 def _versions(records: pl.DataFrame) -> tuple[list[int], list[Fields]]:
-    """Return a number for each record, the same for those of the same columns; and these."""
+    """Return a version for each record, equal for equal columns; and its columns."""
     numbers: dict[tuple[tuple[str, str], ...], int] = {}
-    fields: list[Fields] = [fields_of_gram(Gram.from_struct(each)) for each in records[GRAM]]
-    return [numbers.setdefault(tuple(each.items()), len(numbers) + 1) for each in fields], fields
+    fields: list[Fields] = [fields_of_gram(Gram.from_struct(record)) for record in records[GRAM]]
+    return [numbers.setdefault(tuple(f.items()), len(numbers) + 1) for f in fields], fields
 
 
 def _changes(
     records: pl.DataFrame, numbers: Sequence[int], fields: Sequence[Fields]
 ) -> list[list[str]]:
-    """Return in words how the columns of each version, and levels in it, differ from before."""
-    found: dict[int, list[str]] = {}
+    """Return the changes of columns and levels of each version, in words."""
+    changes: dict[int, list[str]] = {}
     seen: dict[str, set[str]] = {}
     terms = records[GRAM].struct.field("terms")
     for at, (number, now, text) in enumerate(zip(numbers, fields, terms, strict=True)):
         levels = levels_of([Terms.from_json(text)])
-        if number not in found:
-            found[number] = differences(fields[at - 1], now) if at else []
-        found[number] += new_levels(seen, levels)
+        if number not in changes:
+            changes[number] = differences(fields[at - 1], now) if at else []
+        changes[number] += new_levels(seen, levels)
         for column, names in levels.items():
             seen.setdefault(column, set()).update(names)
-    return list(found.values())
+    return list(changes.values())
 
 
 def _grams(records: pl.DataFrame, why: str) -> list[Gram]:
     if records.is_empty():
         raise DataError(why)
-    # Arrow takes no Python object for every number.
-    return [Gram.from_struct(each) for each in records[GRAM].to_arrow()]
+    # Via Arrow, which needs no Python object for every number.
+    return [Gram.from_struct(record) for record in records[GRAM].to_arrow()]
 
 
 def _ends(name: str, value: Any) -> tuple[Any, Any]:

@@ -1,6 +1,6 @@
-"""A store in one table of DuckDB: of a file, or of a connection and what it has attached.
+"""A store in a DuckDB table: in a file, or in a connection and its attached catalogs.
 
-A step is one transaction, which first touches a row of its state: of two from one, one commits.
+A step is a transaction that first updates a row: of two concurrent steps only one commits.
 """
 
 import os
@@ -24,22 +24,22 @@ from dbselect.store.shelf import Shelved, beside, was_first
 if sys.platform != "win32":
     import fcntl
 
-#: Name of the table in a file of its own.
+#: Name of the table in a DuckDB file.
 TABLE = "grams"
-#: Name under which the new records are registered while they are written.
+#: Name of the registered view of new records while they are written.
 NEW = "dbselect_new_records"
-#: Error of DuckDB and attached catalogs for the second of two writers.
+#: Error message of DuckDB and attached catalogs for the second of two writers.
 CONFLICT = re.compile("conflict|already exists", re.IGNORECASE)
-#: Seconds to wait for a file that another process has open, and between two looks at it.
+#: Seconds to wait for a file that another process has open, and between two attempts.
 PATIENCE, PAUSE = 10.0, 0.05
 
 
 class OnlyReadError(BusyError):
-    """Other processes read a file, and none writes to it."""
+    """Other processes have a file open, all for reading."""
 
 
 class DatabaseFile:
-    """Records in a file of DuckDB, open only while they are read or written."""
+    """Records in a DuckDB file, open only while they are read or written."""
 
     folder: Path | None = None
 
@@ -48,14 +48,14 @@ class DatabaseFile:
         self.unfinished: Path | None = beside(path)
 
     def read(self) -> Shelved:
-        """Return the state, of a file that other processes may read at the same time."""
+        """Return the state; other processes may read the file at the same time."""
         if not self._path.exists():
             return Shelved(None)
         with self._opened(read_only=True) as table:
             return table.read()
 
     def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
-        """Write a step; where others read the file, to a copy that takes its name."""
+        """Write a step; if others read the file, to a copy that replaces it."""
         if not self._path.absolute().parent.is_dir():
             raise SourceError(f"the folder of the store '{self._path}' does not exist")
         with _alone(self._path.absolute().parent):
@@ -66,7 +66,7 @@ class DatabaseFile:
                 self._write_copy(before, gone, new)
 
     def _write_copy(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
-        """Write a step to a copy of the file, which takes its name."""
+        """Write a step to a copy of the file, which replaces it."""
         with self._opened(read_only=True) as table, replacing(self._path) as copy:
             stamp = self._stamp()
             if table.read().fingerprints != before.fingerprints:
@@ -78,10 +78,10 @@ class DatabaseFile:
                 raise was_first(str(self._path))
 
     def _is_only_read(self) -> bool:
-        """Whether the processes that have the file open cannot write, and a copy has all."""
-        # What a writer that was killed left beside the file would be lost.
-        left = self._path.with_name(f"{self._path.name}.wal").exists()
-        if left or sys.platform == "win32":
+        """Whether the file is open for reading only and a copy of it is complete."""
+        # A copy would lose the write-ahead log of a killed writer.
+        has_log = self._path.with_name(f"{self._path.name}.wal").exists()
+        if has_log or sys.platform == "win32":
             return False
         try:
             duckdb.connect(self._path, read_only=True).close()
@@ -90,8 +90,8 @@ class DatabaseFile:
         return True
 
     def _stamp(self) -> tuple[int, int, int]:
-        told = self._path.stat()
-        return told.st_ino, told.st_size, told.st_mtime_ns
+        status = self._path.stat()
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
     @contextmanager
     def _opened(self, *, read_only: bool = False) -> Iterator["DatabaseTable"]:
@@ -107,7 +107,7 @@ class DatabaseFile:
                     raise OnlyReadError(f"'{self._path}' is open to be read") from error
                 if is_locked and waited > PATIENCE:
                     raise BusyError(f"{why}: {error}") from error
-                # Another thread may be about to close it.
+                # Another thread of this process may be about to close it.
                 is_open = isinstance(error, duckdb.ConnectionException)
                 if is_open and waited > PATIENCE / 10:
                     why += "; give GramStore the connection that has it, and the name of a table"
@@ -122,13 +122,13 @@ def _connected(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
     try:
         return duckdb.connect(path, read_only=read_only)
     except duckdb.ConnectionException:
-        # This process has the file open to write, which takes readers, too.
+        # This process has the file open for writing, so the same mode is needed.
         return duckdb.connect(path)
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Let one store of a folder write at a time."""
+    """Lock a folder, so that one store writes at a time."""
     if sys.platform == "win32":
         yield
         return
@@ -167,41 +167,41 @@ class DatabaseTable:
     def read(self) -> Shelved:
         """Return the state."""
         try:
-            found = self._connection.sql(f"FROM {self._table}").to_arrow_table()
+            rows = self._connection.sql(f"FROM {self._table}").to_arrow_table()
         except duckdb.CatalogException:
             return Shelved(None)
         except duckdb.Error as error:
             raise SourceError(f"cannot read the store '{self._shown}': {error}") from error
-        frame = pl.DataFrame(found)
+        frame = pl.DataFrame(rows)
         if "reading" not in frame.columns:
             raise SourceError(f"the table in '{self._shown}' is no store; it has {frame.columns}")
         return Shelved(frame.with_columns(pl.col("gram").cast(RECORD_DTYPE)))
 
     def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
-        """Put new records in the place of those gone, in one transaction."""
-        known = before.fingerprints
+        """Replace the records of parts `gone` by new ones, in one transaction."""
+        stored = before.fingerprints
         run = self._connection.execute
         try:
             run("BEGIN")
         except duckdb.Error as error:
             raise SourceError(f"the store '{self._shown}' cannot begin a step: {error}") from error
         try:
-            if known:
-                run(f"UPDATE {self._table} SET part = part WHERE part = ?", [min(known)])
-            if before.frame is not None and self.read().fingerprints != known:
+            if stored:
+                run(f"UPDATE {self._table} SET part = part WHERE part = ?", [min(stored)])
+            if before.frame is not None and self.read().fingerprints != stored:
                 raise was_first(self._shown)
             self._connection.register(NEW, new.to_arrow())
-            if known:
+            if stored:
                 run(f"DELETE FROM {self._table} WHERE list_contains(?, part)", [gone])
                 run(f"INSERT INTO {self._table} BY NAME FROM {NEW}")
             else:
-                # No row to touch, and keys may have other types this time.
+                # There is no row to update, and key types may differ now.
                 if before.frame is not None:
                     run(f"DROP TABLE {self._table}")
                 run(f"CREATE TABLE {self._table} AS FROM {NEW}")
             run("COMMIT")
         except BaseException as error:
-            # Its failure may have ended the transaction.
+            # The error may have ended the transaction already.
             with suppress(duckdb.TransactionException):
                 self._connection.execute("ROLLBACK")
             if isinstance(error, duckdb.Error) and CONFLICT.search(str(error)):

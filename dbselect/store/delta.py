@@ -1,4 +1,4 @@
-"""A store in a Delta table: each step is one version, which fails if another writer was first."""
+"""A store in a Delta table: a step is a version, which fails if another writer was first."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from dbselect.store.shelf import Shelved, beside, was_first
 
 
 class DeltaFolder:
-    """Records in a Delta table, in a folder or at an address of an object store."""
+    """Records in a Delta table, in a folder or on an object store."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = path
@@ -25,7 +25,7 @@ class DeltaFolder:
         table = delta_table(self._path)
         try:
             frame = pl.DataFrame(table.to_pyarrow_table())
-        except Exception as error:  # deltalake and Arrow have many kinds
+        except Exception as error:  # deltalake and Arrow raise many types
             raise SourceError(f"cannot read the store '{self._path}': {error}") from error
         if "reading" not in frame.columns:
             raise SourceError(f"the Delta table '{self._path}' is no store; it has {frame.columns}")
@@ -45,7 +45,7 @@ class DeltaFolder:
                 state.to_arrow(compat_level=pl.CompatLevel.oldest()),
                 mode="error" if before.mark is None else "overwrite",
                 schema_mode=None if before.mark is None else "overwrite",
-                # A second try would put this state on top of the other writer's.
+                # A retry would overwrite the other writer's state.
                 commit_properties=CommitProperties(max_commit_retries=0),
             )
         except CommitFailedError as error:

@@ -1,6 +1,6 @@
-"""The parts of a table of files, each with size and time, or ETag, as fingerprint.
+"""Parts of a table that are files, with size and time, or ETag, as fingerprints.
 
-Keys may be columns or folders ``day=2013-01-01``. Names are below the source, so it may move.
+Keys may be columns or folders ``day=2013-01-01``. Names are relative, so the source may move.
 """
 
 import os
@@ -34,19 +34,19 @@ from dbselect.store.merging import trimmed
 from dbselect.store.parts import Unread, labelled, read_part
 from dbselect.store.reading import GRAM, Reading
 
-#: The folder of rows without a value, in Hive.
+#: Name of the folder for NULL, in Hive.
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 #: Bytes at the end of a file that hold most footers.
 FOOTER = 16 * 1024
-#: Bytes of a file that is read with others; most bytes of these, and entries of their records.
+#: Most bytes of a file to be batched; most bytes of a batch, and values of its records.
 SMALL, TOGETHER = 2**20, 2**24
-#: Column of the part that a row is of.
+#: Column with the file of each row.
 FILE = "__dbselect_file"
-#: Types of columns that have no value in a file, by what they are in others.
+#: Kind of a field in other files -> type of its columns in a file where all values are NULL.
 NULL_TYPES = {
     "number": pl.Float64(), "text": pl.String(), "days": pl.Date(), "seconds": pl.Datetime(),
 }  # fmt: skip
-#: How a file cannot be read.
+#: Errors of a file that cannot be read.
 FAILURES = (DbselectError, *polars.FAILURES)
 
 
@@ -54,45 +54,45 @@ class Files(ABC):
     """The files of a table."""
 
     shown: str  # the table, for errors
-    _there: Mapping[str, str]  # what `versions` has found
+    _current: Mapping[str, str]  # result of `versions`
 
     @property
     def root(self) -> str | None:
-        """Folder on this machine below which files can be scanned together, if there is one."""
+        """Local folder below which files can be scanned together, if any."""
         return None
 
     @abstractmethod
     def versions(self) -> dict[str, str]:
-        """Look again, and return by name what changes with the bytes of each file."""
+        """Return file -> version, which changes with its bytes; looks again."""
 
     def version(self, name: str) -> str | None:
-        """Look at one file again; None if it is gone. Those of a log stay what they are."""
-        return self._there.get(name)
+        """Return the version of one file now; None if it is gone. Files of a log do not change."""
+        return self._current.get(name)
 
     @abstractmethod
     def rows(self, name: str, *others: str) -> Any:
-        """Return the rows of a file, or of files below the root that are like it."""
+        """Return the rows of a file, or of several with the same columns below the root."""
 
     def near(self, _: Collection[str]) -> AbstractContextManager["Files"]:
-        """Have files of an object store here while they are read."""
+        """Copy files of an object store to this machine while they are read."""
         return nullcontext(self)
 
 
 class ScannedFiles(Files):
-    """Parquet files below a folder, or below an address, which Polars scans."""
+    """Parquet files below a folder or a URL, scanned by Polars."""
 
     _folder: str
     _types: Mapping[str, pl.DataType]
-    _near: str | None = None  # folder with copies of some
+    _near: str | None = None  # folder with local copies
 
     @property
     def root(self) -> str | None:
-        """The folder on this machine below which files can be scanned together."""
+        """Local folder below which files can be scanned together."""
         return self._near if is_url(self._folder) else self._folder
 
     def rows(self, name: str, *others: str) -> pl.LazyFrame:
-        """Return the rows, with the keys of the folders; of several files, each row's `FILE`."""
-        path, paths = self._path(name), [self._path(each) for each in (name, *others)]
+        """Return the rows with keys from folder names; for several files also `FILE`."""
+        path, paths = self._path(name), [self._path(file) for file in (name, *others)]
         hive = {key: self._types[key] for key in partition_of(name)}
         full = path if is_url(path) else Path(path).absolute().as_posix()
         above = partition_of(full).keys() - hive
@@ -101,20 +101,20 @@ class ScannedFiles(Files):
             hive_schema=hive or None, include_file_paths=FILE if others else None,
         )  # fmt: skip
         plain = pl.scan_parquet(path, glob=False, hive_partitioning=False)
-        own = plain.collect_schema() if above else ()
-        return frame.drop(above.difference(own), strict=False)
+        in_file = plain.collect_schema() if above else ()
+        return frame.drop(above.difference(in_file), strict=False)
 
     @contextmanager
     def near(self, names: Collection[str]) -> Iterator[Self]:
-        """Have files of an object store here while they are read: an answer of it takes long."""
+        """Copy files of an object store while they are read: each request takes long."""
         if not (is_url(self._folder) and is_installed()):
             yield self
             return
         with TemporaryDirectory(prefix="dbselect-") as folder:
             fetch(self._folder, names, folder)
-            found = copy(self)
-            found._near = folder
-            yield found
+            copied = copy(self)
+            copied._near = folder
+            yield copied
 
     def _path(self, name: str) -> str:
         if self.root is not None and (self._near is None or Path(self._near, name).exists()):
@@ -123,54 +123,54 @@ class ScannedFiles(Files):
 
 
 class ListedFiles(ScannedFiles):
-    """The files that a path, a folder or a glob means, without those of the store itself."""
+    """The files of a path, a folder or a glob, without those of the store."""
 
-    def __init__(self, path: str | Path, own: Path | None, listing: FilesMeant) -> None:
+    def __init__(self, path: str | Path, folder: Path | None, listing: FilesMeant) -> None:
         self.shown = str(path)
-        self._own = own
+        self._store_folder = folder
         self._listing = listing
         self._folder = listing.root
 
     def versions(self) -> dict[str, str]:
         """Return size and time of each file, or size and ETag."""
-        self._listing = meant(self.shown, self._own)
+        self._listing = meant(self.shown, self._store_folder)
         self._types = _types_of(self._listing.names)
-        there = self._listing.versions
-        looked = ((name, there.get(name) or self.version(name)) for name in self._listing.names)
-        return {name: version for name, version in looked if version is not None}
+        listed = self._listing.versions
+        versions = ((name, listed.get(name) or self.version(name)) for name in self._listing.names)
+        return {name: version for name, version in versions if version is not None}
 
     def version(self, name: str) -> str | None:
-        """Look at one file again; None if it is gone."""
+        """Return the version of one file now; None if it is gone."""
         return version_of(self._listing.address(name))
 
 
 def _types_of(names: Collection[str]) -> dict[str, pl.DataType]:
-    """Return the type of all values of each key; Polars would take each file by itself."""
-    said: dict[str, list[str]] = {}
+    """Return the type of each key over all files; Polars infers it for each file separately."""
+    texts_by_key: dict[str, list[str]] = {}
     for name in names:
         for key, value in partition_of(name).items():
-            said.setdefault(key, []).extend([] if value == NO_VALUE else [value])
-    found: dict[str, pl.DataType] = {}
-    for key, texts in said.items():
+            texts_by_key.setdefault(key, []).extend([] if value == NO_VALUE else [value])
+    types: dict[str, pl.DataType] = {}
+    for key, texts in texts_by_key.items():
         values = pl.Series(texts, dtype=pl.String)
         if values.cast(pl.Int64, strict=False).null_count() == 0:
-            found[key] = pl.Int64()
+            types[key] = pl.Int64()
         else:
             dates = values.str.to_date("%Y-%m-%d", strict=False)
-            found[key] = pl.String() if dates.null_count() else pl.Date()
-    return found
+            types[key] = pl.String() if dates.null_count() else pl.Date()
+    return types
 
 
-def files_of(source: Any, own: Path | None = None) -> Files | None:
-    """Return the files of Parquet that a source means, None if it is something else."""
-    table = meant(source, own) if isinstance(source, str | Path) else source
+def files_of(source: Any, folder: Path | None = None) -> Files | None:
+    """Return the Parquet files of a source; None for another source."""
+    table = meant(source, folder) if isinstance(source, str | Path) else source
     if isinstance(table, FilesMeant):
         if not table.root:
             raise SourceError(
                 f"'{source}' is not a local path and on no object store, so its files have no "
                 "versions to compare; give pl.scan_parquet of it, whose rows are hashed instead"
             )
-        return ListedFiles(source, own, table) if table.format is PARQUET else None
+        return ListedFiles(source, folder, table) if table.format is PARQUET else None
     if is_of(table, "deltalake"):
         return DeltaFiles(table)
     if is_of(table, "pyiceberg"):
@@ -187,30 +187,30 @@ class FileParts:
         self._files = files
         self._reading = reading
         self._fields = fields
-        self._told: dict[str, str] = {}
+        self._versions: dict[str, str] = {}
         self.shown = f"'{files.shown}'"
 
     def fingerprints(self) -> dict[str, str]:
-        """Return what changes with the bytes of each file: size, time and footer, or ETag."""
-        self._told = self._files.versions()
-        return self._told
+        """Return file -> fingerprint: size, time and footer, or ETag."""
+        self._versions = self._files.versions()
+        return self._versions
 
     def changes(self) -> list[str]:
-        """Return nothing: each file has columns of its own."""
+        """Return nothing, as every file may have different columns."""
         return []
 
     def is_same(self, _: str, before: str | None, now: str) -> bool:
-        """Whether a file is as it was."""
+        """Whether a file is unchanged."""
         return before == now
 
     def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame | Unread]:
-        """Yield the records of each file that stays; small ones are read many at once."""
+        """Yield the records of each file; small files are read in batches."""
         for run in self._runs(parts):
             with self._files.near([part for part in run if self._size(part) <= SMALL]) as files:
                 yield from self._read(files, run)
 
     def _runs(self, parts: Collection[str]) -> Iterator[list[str]]:
-        """Yield files that are read at once; of an object store small ones up to some bytes."""
+        """Yield runs of files; on an object store, one ends at `TOGETHER` bytes of small files."""
         run: list[str] = []
         size = 0
         for part in parts:
@@ -222,27 +222,27 @@ class FileParts:
         yield run
 
     def _size(self, part: str) -> int:
-        return int(self._told[part].split()[0])
+        return int(self._versions[part].split()[0])
 
     def _read(self, files: Files, parts: Collection[str]) -> Iterator[pl.DataFrame | Unread]:
         for batch in self._batches(files, parts):
-            found = self._together(files, batch) if len(batch) > 1 else None
-            if found is not None:
-                yield found
+            records = self._together(files, batch) if len(batch) > 1 else None
+            if records is not None:
+                yield records
                 continue
             for part in batch:
                 try:
                     yield self._records(files, part)
                 except FAILURES as error:
-                    # Half a file is no table, but that it changes is what counts.
-                    if self._files.version(part) == self._told[part]:
+                    # A file that changed while it was read is not an error: it is read again.
+                    if self._files.version(part) == self._versions[part]:
                         kind = type(error) if isinstance(error, DbselectError) else SourceError
                         failure = kind(f"in the file '{part}' of {self.shown}: {error}")
                         failure.__cause__ = error
                         yield Unread(part, failure)
 
     def _batches(self, files: Files, parts: Collection[str]) -> Iterator[list[str]]:
-        """Yield files that can be read at once: small ones of the same columns and keys."""
+        """Yield batches to read together: small files with the same columns and keys."""
         batches: dict[Any, list[str]] = {}
         sizes = Counter[Any]()
         for part in parts:
@@ -254,8 +254,8 @@ class FileParts:
             if schema is None:
                 yield [part]
                 continue
-            known = self._fields.known.get(part)
-            kind = (*schema.items(), None if known is None else tuple(known))
+            fields_before = self._fields.by_part.get(part)
+            kind = (*schema.items(), None if fields_before is None else tuple(fields_before))
             batches.setdefault(kind, []).append(part)
             sizes[kind] += size
             if sizes[kind] >= TOGETHER or len(batches[kind]) * len(kind) ** 2 >= TOGETHER:
@@ -264,64 +264,64 @@ class FileParts:
         yield from batches.values()
 
     def _together(self, files: Files, parts: list[str]) -> pl.DataFrame | None:
-        """Return the records of some files, None where each has to be read by itself."""
+        """Return the records of files read together; None if they must be read one by one."""
         try:
             table, fields, texts = self._table(parts[0], files.rows(*parts))
-            # A scan would hand on each file by itself.
+            # Collected, as a scan passes on each file separately.
             rows = table.frame.collect()
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                found = read_part(rows, replace(self._reading, by=(FILE, *self._reading.by)))
+                records = read_part(rows, replace(self._reading, by=(FILE, *self._reading.by)))
         except FAILURES:
             return None
-        grams = [Gram.from_struct(each) for each in found[GRAM]] if texts else []
-        if any(not texts <= {each.column for each in gram.terms.categories} for gram in grams):
-            # A text has too many levels in all, which it may not have in each.
+        grams = [Gram.from_struct(record) for record in records[GRAM]] if texts else []
+        if any(not texts <= {c.column for c in gram.terms.categories} for gram in grams):
+            # A text column has too many levels in all files together, maybe not in each.
             return None
-        for each in caught:
-            warnings.warn(each.message, each.category, stacklevel=1)
+        for warning in caught:
+            warnings.warn(warning.message, warning.category, stacklevel=1)
         if texts:
-            own = [trimmed(gram, self._reading).to_struct() for gram in grams]
-            found = found.with_columns(pl.Series(GRAM, own, found.schema[GRAM]))
-        # A file without rows is a part, too.
+            structs = [trimmed(gram, self._reading).to_struct() for gram in grams]
+            records = records.with_columns(pl.Series(GRAM, structs, records.schema[GRAM]))
+        # A file without rows is also a part.
         at = {str(Path(files.root or "", part)): part for part in parts}
-        if not {*found[FILE]} <= at.keys():
+        if not {*records[FILE]} <= at.keys():
             return None
-        names = [at[path] for path in found[FILE]]
-        known = {*names}
-        empty = [part for part in parts if part not in known]
+        names = [at[path] for path in records[FILE]]
+        with_rows = {*names}
+        empty = [part for part in parts if part not in with_rows]
         names += empty
-        found = pl.concat([found.drop(FILE), found.drop(FILE).clear(len(empty))])
-        told = pl.Series([self._told[name] for name in names], dtype=pl.String)
+        records = pl.concat([records.drop(FILE), records.drop(FILE).clear(len(empty))])
+        versions = pl.Series([self._versions[name] for name in names], dtype=pl.String)
         part = pl.Series(names, dtype=pl.String)
-        return labelled(found, part, told, self._reading, fields)
+        return labelled(records, part, versions, self._reading, fields)
 
     def _records(self, files: Files, part: str) -> pl.DataFrame:
         table, fields, _ = self._table(part, files.rows(part))
-        found = read_part(table, self._reading)
-        found = found if found.height else found.clear(1)
-        return labelled(found, part, self._told[part], self._reading, fields)
+        records = read_part(table, self._reading)
+        records = records if records.height else records.clear(1)
+        return labelled(records, part, self._versions[part], self._reading, fields)
 
     def _table(self, part: str, rows: Any) -> tuple[Any, Fields, set[str]]:
-        """Open rows of files like one part; also return the fields to read, and those of text."""
+        """Open the rows of files; also return the fields to read, and the text columns."""
         rows = self._with_types(rows)
         table = open_table(rows, None)
-        apart = pa.schema([each for each in table.schema if each.name != FILE])
+        apart = pa.schema([field for field in table.schema if field.name != FILE])
         leaves = leaves_read(apart, self._reading)
         now = kinds_of_fields(leaves)
         fields = self._fields.read(part, now)
         if fields != now:
             table = open_table(rows.select(without_gone(table.schema, now, fields).names), None)
-        learnt = self._reading.terms is None
-        texts = {leaf.name for leaf in leaves if learnt and leaf.is_text and leaf.field in fields}
+        texts = {leaf.name for leaf in leaves if leaf.is_text and leaf.field in fields}
+        texts = texts if self._reading.terms is None else set()
         return table, fields, texts
 
     def _with_types(self, rows: Any) -> Any:
-        """Return rows whose columns without any value have the type of other parts, or numbers."""
+        """Cast columns of type NULL to their type in other parts; to numbers if there is none."""
         if not isinstance(rows, pl.LazyFrame):
             return rows
         empty = [name for name, dtype in rows.collect_schema().items() if dtype == pl.Null]
-        kinds = {name: self._fields.every.get(name, "number") for name in empty}
+        kinds = {name: self._fields.union.get(name, "number") for name in empty}
         return rows.with_columns(
             pl.col(name).cast(NULL_TYPES[kind])
             for name, kind in kinds.items()
@@ -330,25 +330,25 @@ class FileParts:
 
 
 def version_of(path: str) -> str | None:
-    """Return size, time and hash of the footer of a file, or ETag; None if it is gone."""
+    """Return size, time and footer hash of a file, or its ETag; None if it is gone."""
     if is_url(path):
         return version_at(path)
     try:
         with Path(path).open("rb", buffering=0) as file:
-            told = os.fstat(file.fileno())
-            file.seek(max(told.st_size - FOOTER, 0))
+            status = os.fstat(file.fileno())
+            file.seek(max(status.st_size - FOOTER, 0))
             end = file.read(FOOTER)
             size = int.from_bytes(end[-8:-4], "little") + 8
-            if len(end) < size <= told.st_size:
-                file.seek(told.st_size - size)
+            if len(end) < size <= status.st_size:
+                file.seek(status.st_size - size)
                 end = file.read(size)
     except FileNotFoundError:
         return None
-    return f"{told.st_size} bytes at {told.st_mtime_ns}, {zlib.crc32(end[-size:]):08x}"
+    return f"{status.st_size} bytes at {status.st_mtime_ns}, {zlib.crc32(end[-size:]):08x}"
 
 
 class DeltaFiles(ScannedFiles):
-    """The files of a Delta table at its version, which must have no deletion vectors."""
+    """The files of a Delta table at its version, without deletion vectors."""
 
     def __init__(self, table: Any) -> None:
         self._table = table
@@ -356,26 +356,26 @@ class DeltaFiles(ScannedFiles):
         try:
             schema = table.to_pyarrow_dataset().schema
             self._types = dict(pl.DataFrame(empty_table(schema)).schema)
-        except Exception as error:  # deltalake has many kinds
+        except Exception as error:  # deltalake raises many types
             raise SourceError(
                 f"the files of the Delta table '{self.shown}' are not its rows: {error}; give "
                 "pl.scan_delta of it, whose rows are then hashed"
             ) from error
-        # Names of folders are encoded in an address only.
+        # Folder names are percent-encoded only in a URL.
         is_file = self.shown.startswith("file:")
         self._folder = unquote(urlparse(self.shown).path) if is_file else self.shown
         self._folder = self._folder.rstrip("/")
 
     def versions(self) -> dict[str, str]:
-        """Return size and time of the files of the version, which are never written over."""
-        told = pl.DataFrame(self._table.get_add_actions(flatten=True)).sort("path")
-        files = told.select("path", "size_bytes", "modification_time").iter_rows()
-        self._there = {unquote(path): f"{size} bytes at {time}" for path, size, time in files}
-        return self._there
+        """Return file -> size and time; files of a version are never overwritten."""
+        actions = pl.DataFrame(self._table.get_add_actions(flatten=True)).sort("path")
+        files = actions.select("path", "size_bytes", "modification_time").iter_rows()
+        self._current = {unquote(path): f"{size} bytes at {time}" for path, size, time in files}
+        return self._current
 
 
 class IcebergFiles(Files):
-    """The files of an Iceberg table at the snapshot that it was opened at."""
+    """The files of an Iceberg table at the snapshot at which it was opened."""
 
     def __init__(self, table: Any) -> None:
         self._table = table
@@ -384,15 +384,15 @@ class IcebergFiles(Files):
         self._tasks: dict[str, Any] = {}
 
     def versions(self) -> dict[str, str]:
-        """Return the size of each file, which is never written over, and what is deleted of it."""
+        """Return file -> size and delete files; data files are never overwritten."""
         tasks = {task.file.file_path: task for task in self._scan.plan_files()}
         start = f"{self.shown}/"
         self._tasks = {path.removeprefix(start): task for path, task in tasks.items()}
-        self._there = {name: _version(task) for name, task in self._tasks.items()}
-        return self._there
+        self._current = {name: _version(task) for name, task in self._tasks.items()}
+        return self._current
 
     def rows(self, name: str, *others: str) -> Any:
-        """Return the rows of a file, with the columns that the table has by then."""
+        """Return the rows of a file, with the columns of the snapshot."""
         from pyiceberg.io.pyarrow import ArrowScan
 
         scan = self._scan
@@ -404,5 +404,5 @@ class IcebergFiles(Files):
 
 
 def _version(task: Any) -> str:
-    deleted = sorted(each.file_path for each in task.delete_files)
+    deleted = sorted(file.file_path for file in task.delete_files)
     return ", ".join([f"{task.file.file_size_in_bytes} bytes", *deleted])

@@ -1,7 +1,7 @@
-"""A store in a folder of Parquet files, of which a numbered list names the valid ones.
+"""A store in a folder of Parquet files; a numbered list names the valid ones.
 
-A step writes its records, then the next list: whole or not at all, and not if its number is taken.
-Here a hard link gives a list its number, and files are synced before they are named.
+A step writes its records, then the next list, atomically; it fails if the number is taken. In a
+local folder a hard link creates the list, and files are synced before that.
 """
 
 import json
@@ -23,17 +23,17 @@ from dbselect.record.writing import sync_folder
 from dbselect.sources.objects import reached, versions_below
 from dbselect.store.shelf import Shelved, beside, was_first
 
-#: Files of records above which a step writes all records into one.
+#: Number of record files at which a step merges all records into one.
 MOST_FILES = 16
-#: Readings of a list whose files go away meanwhile, before something else is wrong.
+#: Attempts to read a list whose files are removed by a concurrent step.
 READINGS = 10
-#: Names of lists and of files of records, with their numbers; any other file is not the store's.
+#: Names of lists and of record files, with their numbers; other files are not of the store.
 LIST = re.compile(r"list-(\d{8,})\.json")
 RECORDS = re.compile(r"records-(\d{8,})-[0-9a-f]{8}\.parquet")
 
 
 class Records(ABC):
-    """Records in files of a place, which a numbered list names."""
+    """Records in files that a numbered list names."""
 
     folder: Path | None = None
     unfinished: Path | None = None
@@ -47,7 +47,7 @@ class Records(ABC):
 
     @abstractmethod
     def _content(self, name: str) -> bytes:
-        """Read a file; a FileNotFoundError says that it is gone."""
+        """Read a file; FileNotFoundError if it is gone."""
 
     @abstractmethod
     def _put(self, name: str, frame: pl.DataFrame) -> None:
@@ -55,14 +55,14 @@ class Records(ABC):
 
     @abstractmethod
     def _claim(self, name: str, text: str) -> None:
-        """Write a list whole; a FileExistsError says that there is one of that name."""
+        """Write a list atomically; FileExistsError if there is one of that name."""
 
     @abstractmethod
     def _remove(self, name: str) -> None:
-        """Remove a file if it is there."""
+        """Remove a file if it exists."""
 
     def read(self) -> Shelved:
-        """Return the state; a list that is followed by the next meanwhile is left for that."""
+        """Return the state; retry if a concurrent step replaces the list."""
         for _ in range(READINGS):
             number = self._last()
             if number is None:
@@ -86,7 +86,7 @@ class Records(ABC):
         raise SourceError(f"the store '{self._shown}' lacks a file that its list {number} names")
 
     def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
-        """Write the new records and the list in which they take the place of those gone."""
+        """Write the new records and the list in which they replace the parts `gone`."""
         last, files = before.mark
         number = last + 1
         try:
@@ -101,23 +101,23 @@ class Records(ABC):
             self._put(name, new)
             if not new.is_empty() or not kept:
                 kept[name] = new["part"].unique(maintain_order=True).to_list()
-            self._name(number, json.dumps({FORMAT: VERSION, "files": kept}))
-        # A disk that fills up while Polars writes is a ComputeError.
+            self._publish(number, json.dumps({FORMAT: VERSION, "files": kept}))
+        # A full disk raises a ComputeError in Polars.
         except (OSError, pl.exceptions.PolarsError) as error:
             raise SourceError(f"cannot write the store '{self._shown}': {error}") from error
         self._clear(number, {*kept, *files})
 
     def _last(self) -> int | None:
-        """Return the number of the list that holds."""
+        """Return the number of the current list; None without lists."""
         return max((number for number, _ in self._numbered(LIST)), default=None)
 
     def _numbered(self, kind: re.Pattern[str]) -> list[tuple[int, str]]:
-        """Return the store's own files of one kind, with their numbers."""
-        found = ((kind.fullmatch(name), name) for name in self._names())
-        return [(int(match[1]), name) for match, name in found if match]
+        """Return the files of one kind, with their numbers."""
+        matches = ((kind.fullmatch(name), name) for name in self._names())
+        return [(int(match[1]), name) for match, name in matches if match]
 
     def _check_free(self) -> None:
-        """Refuse a folder of other files; leftovers of a killed writer belong to the store."""
+        """Raise SourceError if the folder has other files, except leftovers of a killed writer."""
         other = [
             name for name in sorted(self._names())
             if not name.startswith(".") and not LIST.fullmatch(name) and not RECORDS.fullmatch(name)
@@ -128,10 +128,10 @@ class Records(ABC):
                 "store needs a folder of its own"
             )
 
-    def _name(self, number: int, told: str) -> None:
-        """Write a list under its number, unless that is taken."""
+    def _publish(self, number: int, text: str) -> None:
+        """Write a list under its number; BusyError if that is taken."""
         try:
-            self._claim(_name_of(number), told)
+            self._claim(_name_of(number), text)
         except FileExistsError:
             raise was_first(self._shown) from None
         # Old lists are removed, so a slow writer may find its number free again.
@@ -140,16 +140,16 @@ class Records(ABC):
             raise was_first(self._shown)
 
     def _clear(self, number: int, named: Iterable[str]) -> None:
-        """Remove files that neither this list nor the one before names, which a reader may hold."""
-        old = [name for own, name in self._numbered(LIST) if own < number - 1]
-        old += [name for own, name in self._numbered(RECORDS) if own <= number]
+        """Remove files in neither this list nor the previous one, which a reader may still use."""
+        old = [name for at, name in self._numbered(LIST) if at < number - 1]
+        old += [name for at, name in self._numbered(RECORDS) if at <= number]
         for name in old:
             if name not in named:
                 self._remove(name)
 
 
 class Folder(Records):
-    """Records in a folder of this machine, which is made at the first step."""
+    """Records in a local folder, which the first step creates."""
 
     def __init__(self, path: Path) -> None:
         if path.exists() and not path.is_dir():
@@ -193,10 +193,10 @@ def _name_of(number: int) -> str:
 
 
 def _files_of(text: bytes, shown: str) -> dict[str, list[str]]:
-    """Return the files of a list, with the parts whose records they have."""
-    told = dict(json.loads(text))
-    check_version(told.get(FORMAT, VERSION), f"the store '{shown}'")
-    files: dict[str, list[str]] = dict(told["files"])
+    """Return file -> its valid parts, from the text of a list."""
+    content = dict(json.loads(text))
+    check_version(content.get(FORMAT, VERSION), f"the store '{shown}'")
+    files: dict[str, list[str]] = dict(content["files"])
     for name in files:
         if not RECORDS.fullmatch(name):
             raise ValueError(f"its list names {name!r}, which is no file of records of a store")
@@ -209,7 +209,7 @@ def _sync(file: Any) -> None:
 
 
 class ObjectFolder(Records):
-    """Records at an address of an object store."""
+    """Records at a URL of an object store."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url.rstrip("/"))

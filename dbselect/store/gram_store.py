@@ -40,34 +40,34 @@ from dbselect.store.shelf import Shelf
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: Endings of files of DuckDB; anything else is a folder.
+#: Suffixes of DuckDB files; any other path is a folder.
 DATABASES = (".duckdb", ".db", ".ddb")
-#: Endings of files of other kinds, refused as the name of a folder.
+#: Suffixes of other files, refused as the name of a folder.
 OTHERS = (".parquet", ".sqlite", ".sqlite3", ".csv", ".json", ".arrow", ".feather", ".zip")
-#: What a refresh does about a file that cannot be read.
+#: How a refresh handles a file that cannot be read.
 OnError = Literal["raise", "skip"]
 
 
 class GramStore(Cut):
-    """A Gram record for each partition of a table, of which only what changes is read again.
+    """Store of a Gram record for each partition of a table; a refresh reads only changed ones.
 
-    Every window of keys, every cut by them and the whole are then sums of records: a Gram, on
-    which every method runs without a look at the table.
+    The Gram of any window of keys, any cut by them and the whole table is then a sum of records;
+    every method runs on it without reading the table.
 
     Parameters
     ----------
     path : a file of DuckDB (``.duckdb``, ``.db``, ``.ddb``), a Delta table (``.delta``, or a
         folder that is one) or a folder of Parquet files, both also on an object store (``s3://``);
-        with `connection` the name of a table there: ``"lake.main.stats"``. It is made at the first
+        with `connection` the name of a table: ``"lake.main.stats"``. It is created by the first
         refresh
-    connection : a connection of DuckDB, with any catalog attached
+    connection : a DuckDB connection, with any catalog attached
 
     Notes
     -----
-    A refresh is one transaction: whenever it is killed, the store is what it was before or
-    what it is after. Of two refreshes at once, the one that comes second fails, or waits for
-    the other and starts from what that has written. The records are plain data: the column
-    ``gram`` of the table ``grams`` in the file of DuckDB, or of the Parquet files.
+    A refresh is one transaction: if it is killed, the store is in the state before or after it.
+    Of two concurrent refreshes, the second fails, or waits for the first and continues from its
+    result. The records are plain data: column ``gram`` of table ``grams`` in the DuckDB file, or of
+    the Parquet files.
 
     Examples
     --------
@@ -108,47 +108,46 @@ class GramStore(Cut):
         max_dropped: int | None = None,
         on_error: OnError = "raise",
     ) -> Refreshed:
-        """Read what is new or has changed, and take out what is gone.
+        """Read new and changed parts of a table, and drop those that are gone.
 
         Parameters
         ----------
         source : the whole table, as in `gram`. The parts of a Parquet path, folder or glob are
-            its files except those of the store, compared by size, time and footer, or ETag; those
-            of a Delta or Iceberg table are the files of that version; those of any other source
-            are the rows of equal keys, compared by number and hash, for which the columns are read
-            once: those of Spark, Dask and Ray by their workers
-        by : one or more columns, of the files or of folders ``day=2013-01-01``: the keys; the
-            first is that of windows. Needed at the first refresh
-        columns, weight, null_policy, max_levels, terms : as in `gram`. The values
-            passed to the first refresh, or the defaults of `gram`, hold for all later ones;
-            the same values may be passed again. Means are those of each window.
-            Categories of text have the levels that the rows of a window have; what `terms`
-            learnt stays as it is
+            its files except those of the store, compared by size, time and footer, or ETag; the
+            parts of a Delta or Iceberg table are the files of that version; the parts of any other
+            source are the rows with equal keys, compared by number and hash, which reads the
+            columns once (for Spark, Dask and Ray on their workers)
+        by : the keys, one or more columns or folders ``day=2013-01-01``; windows are ranges of the
+            first key. Required at the first refresh
+        columns, weight, null_policy, max_levels, terms : as in `gram`. The values of the first
+            refresh, or the defaults of `gram`, apply to all later ones; the same values may be
+            passed again. Missing values are filled by the mean of each window. Text columns
+            have the levels in the rows of a window; levels and bases of `terms` are fixed
         keep : ``"table"``: parts that the table no longer has are dropped; ``"all"``: they are
-            retained. Holds for later refreshes until another is given
-        new_columns : what becomes of columns that parts before did not have. ``"version"``: new
-            parts have them, and a window has the columns of all its parts; ``"ignore"``: they
-            are not read; ``"null"``: rows before have no value in them, as `null_policy` says;
-            ``"error"``: any change of the columns or their types is refused. Parts before are
-            not read again. Holds until another is given
+            retained. Applies to later refreshes until changed
+        new_columns : how columns are handled that earlier parts lack. ``"version"``: new parts
+            have them, and a window has the columns common to all its parts; ``"ignore"``: they
+            are not read; ``"null"``: they are missing in earlier rows, handled by `null_policy`;
+            ``"error"``: any change of the columns or their types is refused. Earlier parts are
+            not read again. Applies until changed
         max_dropped : most parts that may be dropped; default: not all of several
-        on_error : ``"skip"`` leaves a file that cannot be read for the next refresh, and lists
+        on_error : ``"skip"`` skips a file that cannot be read until the next refresh, and lists
             it in `quarantine`
 
         Returns
         -------
-        Refreshed: the parts added, changed and dropped, how many were not read, and how the
-        columns of the table, or levels of its texts, have changed
+        Refreshed: the parts added, changed and dropped, the number of unchanged ones, and the
+        changes of the table's columns and of levels of its text columns
 
         Raises
         ------
         ArgumentError : `by` is missing at the first refresh, or an option differs from that
             of the first
-        SourceError : there is no such table, it is a stream that can be read only once, or it
-            has no rows any more, or other parts only, which would drop all of before
-        BusyError : a part changes while it is read, or another process has refreshed
-            meanwhile; the store is what it was
-        ColumnError, DataError : as `gram_by`; the columns change, and may not
+        SourceError : there is no such table, it is a stream that can be read only once, or all
+            stored parts would be dropped, as the table is empty or has only other parts
+        BusyError : a part changes while it is read, or another process refreshed the store in
+            the meantime; the store is unchanged
+        ColumnError, DataError : as `gram_by`; or columns changed with ``new_columns="error"``
 
         Warns
         -----
@@ -156,49 +155,49 @@ class GramStore(Cut):
 
         Notes
         -----
-        A changed part is read as a whole and its record replaced; nothing is subtracted.
-        Time, beside that of the parts read: a look at each file, or one pass that hashes. What
-        is read of files is kept beside the store each minute: after a kill the next refresh
-        goes on from there.
+        A changed part is read in full and its record replaced; nothing is subtracted. Besides
+        reading changed parts, a refresh takes one look at each file, or one pass that hashes.
+        Records of files are saved beside the store every minute: after a kill the next refresh
+        resumes from them.
         """
         one_of(OnError).check("on_error", on_error)
         whole(0).or_none(", or None").check("max_dropped", max_dropped)
         before = self._shelf.read()
-        every: dict[str, Any] = {
+        options: dict[str, Any] = {
             "by": _names(by), "columns": None if columns is None else _list("columns", columns),
             "weight": weight, "null_policy": null_policy, "max_levels": max_levels, "terms": terms,
             "keep": keep, "new_columns": new_columns,
         }  # fmt: skip
-        said = {name: value for name, value in every.items() if value not in (None, ())}
-        given = Reading(**{"by": ()} | said)
-        kept = reading_of(before)
-        if kept is None and not given.by:
+        passed = {name: value for name, value in options.items() if value not in (None, ())}
+        requested = Reading(**{"by": ()} | passed)
+        stored = reading_of(before)
+        if stored is None and not requested.by:
             raise ArgumentError("by is missing; the first refresh needs the key, as by='day'")
-        reading = given if kept is None else agreed(said, kept)
+        reading = requested if stored is None else agreed(passed, stored)
         skips = on_error == "skip"
         return refreshed(self._shelf, before, source, reading, max_dropped, skips)
 
     def put(self, records: Any, *, part: str, version: str | int | None = None) -> Refreshed:
-        """Put records in that were computed elsewhere, in one step.
+        """Add records that were computed elsewhere, in one step.
 
         Parameters
         ----------
         records : a table with a column for each key and one of Gram records, as `gram_by`
-            returns; or one Gram or record, whose key is then `part`. A store that is empty
-            takes its keys from the first table
-        part : their name; records of this part that are there before are replaced
-        version : of what they were computed from: where it is that of before, nothing is
-            written; default: they are always written
+            returns; or one Gram or record, whose key is then `part`. An empty store takes its
+            keys from the first table
+        part : their name; existing records of this part are replaced
+        version : version of their source; if it equals the stored one, nothing is written;
+            default: always write
 
         Returns
         -------
-        Refreshed; no refresh drops them, and one whose table has a part of the name replaces them
+        Refreshed. No refresh drops these records; a part of that name in its table replaces them
 
         Raises
         ------
         ArgumentError : the keys are not those of the store
         RecordError : a record is malformed
-        BusyError : another process has written meanwhile
+        BusyError : another process wrote to the store in the meantime
 
         Examples
         --------
@@ -214,32 +213,32 @@ class GramStore(Cut):
         """
         TEXT.check("part", part)
         before = self._shelf.read()
-        known, kept = before.fingerprints, reading_of(before)
+        stored, reading_before = before.fingerprints, reading_of(before)
         fingerprint = PUT if version is None else f"{PUT}{version}"
-        others = len(known) - (part in known)
-        if version is not None and known.get(part) == fingerprint:
+        others = len(stored) - (part in stored)
+        if version is not None and stored.get(part) == fingerprint:
             return Refreshed([], [], [], others + 1)
-        frame = _frame(records, part, before.frame, kept)
-        reading = kept or Reading(tuple(name for name in frame.columns if name != GRAM))
+        frame = _frame(records, part, before.frame, reading_before)
+        reading = reading_before or Reading(tuple(name for name in frame.columns if name != GRAM))
         if {*reading.by} != {*frame.columns} - {GRAM}:
             raise ArgumentError(
                 f"records has the keys {frame.drop(GRAM).columns}; those of the store are "
                 f"{list(reading.by)}"
             )
         fields = PartFields(reading.new_columns, fields_in(before))
-        grams = [_allowed(Gram.from_struct(each), fields) for each in frame[GRAM].to_arrow()]
+        grams = [_allowed(Gram.from_struct(record), fields) for record in frame[GRAM].to_arrow()]
         column = pl.Series(GRAM, [gram.to_struct() for gram in grams], frame.schema[GRAM])
         now = {name: kind for gram in grams for name, kind in fields_of_gram(gram).items()}
         new = labelled(frame.with_columns(column), part, fingerprint, reading, now)
         write(
             self._shelf,
             before,
-            [part] if part in known else [],
+            [part] if part in stored else [],
             of_types([new], before, reading),
             reading,
         )
         changes = fields.changes(now)
-        if part in known:
+        if part in stored:
             return Refreshed([], [part], [], others, schema=changes)
         return Refreshed([part], [], [], others, schema=changes)
 
@@ -256,8 +255,8 @@ class GramStore(Cut):
         reading = reading_of(state)
         if state.frame is None or reading is None:
             raise SourceError(f"the store '{self._path}' is empty; refresh it first")
-        found = state.frame.filter(pl.col(GRAM).is_not_null()).drop(READING)
-        return found.sort([*reading.by, PART], nulls_last=True), reading
+        records = state.frame.filter(pl.col(GRAM).is_not_null()).drop(READING)
+        return records.sort([*reading.by, PART], nulls_last=True), reading
 
 
 def _shelf(path: str | Path, connection: "DuckDBPyConnection | None") -> Shelf:
@@ -267,24 +266,24 @@ def _shelf(path: str | Path, connection: "DuckDBPyConnection | None") -> Shelf:
         from dbselect.store.database import DatabaseTable
 
         return DatabaseTable(connection, str(path))
-    own, is_there = Path(path).expanduser(), is_listed(str(path))
-    is_database = own.suffix in DATABASES
-    if own.suffix.lower() in OTHERS or (is_url(path) and (is_database or not is_there)):
+    local, is_remote = Path(path).expanduser(), is_listed(str(path))
+    is_database = local.suffix in DATABASES
+    if local.suffix.lower() in OTHERS or (is_url(path) and (is_database or not is_remote)):
         raise ArgumentError(
             f"path is {str(path)!r}; a store is a file of DuckDB ({', '.join(DATABASES)}) on this "
             "machine, or a Delta table (.delta) or a folder, here or at s3://, gs:// or az://"
         )
-    if own.suffix == ".delta" or (not is_there and is_delta(own)):
+    if local.suffix == ".delta" or (not is_remote and is_delta(local)):
         from dbselect.store.delta import DeltaFolder
 
-        return DeltaFolder(str(path) if is_there else own)
-    if is_there:
+        return DeltaFolder(str(path) if is_remote else local)
+    if is_remote:
         return ObjectFolder(str(path))
     if not is_database:
-        return Folder(own)
+        return Folder(local)
     from dbselect.store.database import DatabaseFile
 
-    return DatabaseFile(own)
+    return DatabaseFile(local)
 
 
 def _names(by: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -302,12 +301,12 @@ def _list(what: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _frame(
-    records: Any, part: str, state: pl.DataFrame | None, kept: Reading | None
+    records: Any, part: str, state: pl.DataFrame | None, reading: Reading | None
 ) -> pl.DataFrame:
-    """Return keys and ``gram`` of what a caller gives."""
+    """Return the keys and ``gram`` of records that a caller passes."""
     if isinstance(records, Gram | Mapping | pa.Scalar):
         gram = records if isinstance(records, Gram) else Gram.from_struct(records)
-        by = ("key",) if kept is None else kept.by
+        by = ("key",) if reading is None else reading.by
         if len(by) > 1:
             raise ArgumentError(f"records is one Gram; a table with the keys {list(by)} is needed")
         keys = pl.DataFrame({by[0]: [part]}) if state is None else state.select(by)
@@ -332,13 +331,13 @@ def _frame(
 
 
 def _allowed(gram: Gram, fields: PartFields) -> Gram:
-    """Return a Gram with the columns that a store takes."""
+    """Return a Gram with the columns that `new_columns` allows."""
     now = fields_of_gram(gram)
-    if not fields.every or fields.policy in ("version", "null"):
+    if not fields.union or fields.policy in ("version", "null"):
         return gram
-    changes = differences(fields.every, now)
+    changes = differences(fields.union, now)
     if changes and fields.policy == "error":
         raise ColumnError(f"the records have other columns: {'; '.join(changes)}; "
                           "new_columns is 'error'")  # fmt: skip
-    kept = [name for name, kind in now.items() if fields.every.get(name) == kind]
+    kept = [name for name, kind in now.items() if fields.union.get(name) == kind]
     return gram if len(kept) == len(now) else of_columns(gram, kept)

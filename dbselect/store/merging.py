@@ -1,4 +1,4 @@
-"""Records of parts as those of a window: shared columns, united levels, means put in."""
+"""Merge records of parts into a window: shared columns, joint levels, imputed means."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,26 +18,26 @@ from dbselect.sources.read import seen
 from dbselect.sources.records import without_marks
 from dbselect.store.reading import Reading
 
-#: Columns that a warning names.
+#: Number of columns in a warning.
 NAMED = 10
 
 
 def window_of(grams: Sequence[Gram], reading: Reading) -> Gram:
-    """Return the Gram of the rows of some parts."""
+    """Return the Gram of the rows of all parts given."""
     return settled(merged(alike(grams, reading)), reading)
 
 
 def alike(grams: Sequence[Gram], reading: Reading) -> list[Gram]:
-    """Return Grams of the same columns: those that all have; with ``"null"`` those of any."""
+    """Return Grams with equal columns: the common ones, or with ``"null"`` all of them."""
     if reading.new_columns == "null":
         grams = with_nulls(grams, reading)
     described = [columns_of_table(gram) for gram in grams]
     first = described[0]
-    if all(list(each.items()) == list(first.items()) for each in described):
+    if all(list(columns.items()) == list(first.items()) for columns in described):
         return aligned(grams)
-    every = list(dict.fromkeys(name for each in described for name in each))
-    shared = [name for name in every if _is_shared(name, described)]
-    out = [name for name in every if name not in shared]
+    names = list(dict.fromkeys(name for columns in described for name in columns))
+    shared = [name for name in names if _is_shared(name, described)]
+    out = [name for name in names if name not in shared]
     if out:
         more = f" and {len(out) - NAMED} more" if len(out) > NAMED else ""
         warn_caller(
@@ -49,21 +49,21 @@ def alike(grams: Sequence[Gram], reading: Reading) -> list[Gram]:
 
 
 def columns_of_table(gram: Gram) -> dict[str, Any]:
-    """Return the columns of the table that a Gram is made of, with what must agree to merge."""
+    """Return column of the table -> its kind, which must be equal to merge Grams."""
     sources, terms = gram.terms.sources(), gram.terms
-    found: dict[str, Any] = {
+    kinds: dict[str, Any] = {
         sources.get(name, name): terms.dates.get(name) for name in gram.columns
     }
-    found |= {basis.column: basis for basis in terms.bases}
-    for each in terms.categories:
-        levels = each.levels if each.rest else None
-        found[each.column] = RecordKind(each.kind, each.null_policy, levels)
-    return found
+    kinds |= {basis.column: basis for basis in terms.bases}
+    for category in terms.categories:
+        levels = category.levels if category.rest else None
+        kinds[category.column] = RecordKind(category.kind, category.null_policy, levels)
+    return kinds
 
 
 def fields_of_gram(gram: Gram) -> dict[str, str]:
-    """Return the fields of the table that a Gram is made of."""
-    texts = {each.column for each in gram.terms.categories}
+    """Return column of the table -> ``"text"``, ``"number"`` or the unit of a date."""
+    texts = {category.column for category in gram.terms.categories}
     return {
         name: "text" if name in texts else unit or "number"
         for name, unit in ((name, gram.terms.dates.get(name)) for name in columns_of_table(gram))
@@ -72,7 +72,7 @@ def fields_of_gram(gram: Gram) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class RecordKind:
-    """What must agree of a category: where one column stands for all other levels, these too."""
+    """Kind of a category, which must agree to merge; its levels only with a rest column."""
 
     levels: str | None
     null_policy: str
@@ -81,23 +81,23 @@ class RecordKind:
 
 def _is_shared(name: str, described: Sequence[Mapping[str, Any]]) -> bool:
     """Whether all have a column of one kind; a category without levels matches any kind."""
-    if not all(name in each for each in described):
+    if not all(name in columns for columns in described):
         return False
-    kinds = [each[name] for each in described]
+    kinds = [columns[name] for columns in described]
     levels = next(
         (kind.levels for kind in kinds if isinstance(kind, RecordKind) and kind.levels), None
     )
-    told = {
+    distinct = {
         replace(kind, levels=levels)
         if isinstance(kind, RecordKind) and kind.levels is None
         else kind
         for kind in kinds
     }
-    return len(told) == 1
+    return len(distinct) == 1
 
 
 def of_columns(gram: Gram, columns: Sequence[str]) -> Gram:
-    """Return the Gram of some columns of the table, in this order."""
+    """Return the Gram of columns of the table, in this order."""
     sources = gram.terms.sources()
     made: dict[str, list[str]] = {column: [] for column in columns}
     for name in gram.columns:
@@ -105,37 +105,37 @@ def of_columns(gram: Gram, columns: Sequence[str]) -> Gram:
             made[sources.get(name, name)].append(name)
     names = [name for column in columns for name in made[column]]
     terms = gram.terms.of(names)
-    # A category of no level has no column, and stays one.
-    categories = tuple(each for each in gram.terms.categories if each.column in made)
+    # A category without levels has no column but is kept.
+    categories = tuple(c for c in gram.terms.categories if c.column in made)
     reduced = gram.spread(names, replace(terms, categories=categories))
     missing = {name: rows for name, rows in gram.missing.items() if name in made}
     return replace(reduced, missing=missing)
 
 
 def with_nulls(grams: Sequence[Gram], reading: Reading) -> list[Gram]:
-    """Return Grams with the columns of all, in which rows of before have no value."""
+    """Return Grams with the columns of all; a column that a Gram lacks is missing there."""
     having = {name: gram for gram in grams for name in columns_of_table(gram)}
-    every = list(having)
-    policies = dict(zip(every, policies_of(reading.kept_policy, every), strict=True))
-    found, left_out = [], Counter[str]()
-    for given in grams:
-        gram = given
-        for name in [name for name in every if name not in columns_of_table(given)]:
+    names = list(having)
+    policies = dict(zip(names, policies_of(reading.kept_policy, names), strict=True))
+    extended, left_out = [], Counter[str]()
+    for original in grams:
+        gram = original
+        for name in [name for name in names if name not in columns_of_table(original)]:
             if policies[name] == "error":
                 raise DataError(f"column '{name}' has no value in rows of before, and its "
                                 "null_policy is 'error'")  # fmt: skip
             skips = policies[name] == "skip"
             left_out[name] += gram.rows * skips
             gram = _with_null(gram, name, having[name], skips)
-        found.append(gram)
+        extended.append(gram)
     if left_out := +left_out:
-        told = ", ".join(f"{rows:,} without '{name}'" for name, rows in left_out.items())
-        warn_caller(f"rows of before a column are left out: {told}", LeftOutWarning)
-    return found
+        counts = ", ".join(f"{rows:,} without '{name}'" for name, rows in left_out.items())
+        warn_caller(f"rows of before a column are left out: {counts}", LeftOutWarning)
+    return extended
 
 
 def _with_null(gram: Gram, name: str, other: Gram, skips: bool) -> Gram:
-    """Return a Gram with a column, as another has it, that has no value in any row."""
+    """Add a column of another Gram that is missing in every row."""
     terms, read = gram.terms, gram.rows + gram.skipped
     category = [replace(c, levels=()) for c in other.terms.categories if c.column == name]
     mark = category[0].missing if category else name + SUFFIX
@@ -147,77 +147,77 @@ def _with_null(gram: Gram, name: str, other: Gram, skips: bool) -> Gram:
         indicators=(*terms.indicators, *([] if category or skips else [name])),
         flat=(*terms.flat, *(key for key in other.terms.flat if key == name)),
     )
-    own = [] if category else [name]
-    found = gram.spread([*gram.columns, *own, *([] if skips else [mark])], terms)
-    found = replace(found, missing={**gram.missing, name: read})
+    new = [] if category else [name]
+    extended = gram.spread([*gram.columns, *new, *([] if skips else [mark])], terms)
+    extended = replace(extended, missing={**gram.missing, name: read})
     if not skips:
-        mean = found.mean.copy()
+        mean = extended.mean.copy()
         mean[-1] = 1.0 if gram.rows else 0.0
-        return replace(found, mean=mean)
-    width = len(found.columns)
-    nothing, comoment = np.zeros(width), np.zeros((width, width))
+        return replace(extended, mean=mean)
+    width = len(extended.columns)
+    zeros, comoment = np.zeros(width), np.zeros((width, width))
     return replace(
-        found, rows=0, skipped=read, weight=0.0, mean=nothing, mean_low=nothing, comoment=comoment
+        extended, rows=0, skipped=read, weight=0.0, mean=zeros, mean_low=zeros, comoment=comoment
     )
 
 
 def settled(gram: Gram, reading: Reading) -> Gram:
-    """Return the Gram of a window, once all its parts are in."""
+    """Return the Gram of a window in its final form: trimmed and filled."""
     return settled_together([gram], reading)[0]
 
 
 def settled_together(grams: Sequence[Gram], reading: Reading) -> list[Gram]:
-    """Return the Grams of folds, with the mean that all have together where values are missing."""
-    found = aligned([trimmed(gram, reading) for gram in grams])
-    filled = to_be_filled(found[0], reading)
-    return impute_mean(found, filled) if filled else found
+    """Return the Grams of folds, trimmed, with missing values filled by their joint mean."""
+    trimmed_grams = aligned([trimmed(gram, reading) for gram in grams])
+    columns = to_be_filled(trimmed_grams[0], reading)
+    return impute_mean(trimmed_grams, columns) if columns else trimmed_grams
 
 
 def trimmed(gram: Gram, reading: Reading) -> Gram:
-    """Return a Gram without levels and indicators that are 0 in all rows."""
-    texts = [each.column for each in gram.terms.categories] if reading.terms is None else []
-    found = seen(gram, texts)
-    left = without_marks(found)
-    if left is found:
-        return found
-    return replace(left, terms=replace(left.terms, categories=found.terms.categories))
+    """Drop levels and indicators that are 0 in all rows."""
+    texts = [category.column for category in gram.terms.categories] if reading.terms is None else []
+    used = seen(gram, texts)
+    result = without_marks(used)
+    if result is used:
+        return used
+    return replace(result, terms=replace(result.terms, categories=used.terms.categories))
 
 
 def settled_pair(one: Gram, two: Gram, reading: Reading) -> tuple[Gram, Gram]:
-    """Return the Grams of two windows, filled with the means of the first."""
+    """Return the Grams of two windows; both are filled with the means of the first."""
     first, second = settled(one, reading), trimmed(two, reading)
     columns = to_be_filled(second, reading)
     if not columns:
         return first, _with_means(second, first.terms.plain_means)
-    marks = {name: mark for each in columns for name, mark in marks_of(second)[each].items()}
-    # 0 of a level that no row has.
-    known = dict(zip(first.columns, first.mean.tolist(), strict=True)) | dict(first.terms.means)
-    means = {name: known.get(name, 0.0) for name in marks}
+    marks = {name: mark for column in columns for name, mark in marks_of(second)[column].items()}
+    # The mean of a level in no row of the first window is 0.
+    fills = dict(zip(first.columns, first.mean.tolist(), strict=True)) | dict(first.terms.means)
+    means = {name: fills.get(name, 0.0) for name in marks}
     second = fill(second, means, marks)
     joint = {**first.terms.plain_means, **means}
     return _with_means(first, joint), _with_means(second, joint)
 
 
 def _with_means(gram: Gram, means: Mapping[str, float]) -> Gram:
-    """Return a Gram whose terms have these means without indicators."""
+    """Replace the means of columns without indicators in the terms."""
     return replace(gram, terms=replace(gram.terms, means={**means, **gram.terms.fills}))
 
 
 def to_be_filled(gram: Gram, reading: Reading) -> list[str]:
-    """Return the columns of the table that have an indicator and are to have a mean."""
+    """Return the columns with an indicator that are filled by the mean."""
     policy = reading.null_policy
     marked = [*gram.terms.indicators]
-    marked += [each.column for each in gram.terms.categories if each.missing in gram.columns]
+    marked += [c.column for c in gram.terms.categories if c.missing in gram.columns]
     if isinstance(policy, str):
         return marked if policy == "mean" else []
-    found = dict.fromkeys(marked, "skip")
-    for pattern, each in policy.items():
-        means = marked if pattern == "*" else [name for name in marked if _means(pattern, name)]
-        found.update(dict.fromkeys(means, each))
-    return [name for name, each in found.items() if each == "mean"]
+    policies = dict.fromkeys(marked, "skip")
+    for pattern, choice in policy.items():
+        matching = [name for name in marked if pattern == "*" or _matches(pattern, name)]
+        policies.update(dict.fromkeys(matching, choice))
+    return [name for name, choice in policies.items() if choice == "mean"]
 
 
-def _means(pattern: str, name: str) -> bool:
+def _matches(pattern: str, name: str) -> bool:
     try:
         return bool(match([pattern], [name], "null_policy"))
     except ValueError:
@@ -225,7 +225,7 @@ def _means(pattern: str, name: str) -> bool:
 
 
 class Sliding:
-    """The Gram of a window that moves: each part is added three times at most, none subtracted.
+    """Gram of a sliding window: each part is added at most three times, none is subtracted.
 
     Two stacks: Tangwongsan, Hirzel, Schneider (2015), General incremental sliding-window
     aggregation, section 2.2.
@@ -238,13 +238,13 @@ class Sliding:
         self._late: Gram | None = None
 
     def moved(self, start: int, end: int) -> Gram:
-        """Return the sum of the parts from `start` to before `end`; neither ever goes back."""
+        """Return the sum of parts[start:end]; neither bound may decrease between calls."""
         for at in range(self._end, end):
             new = self._grams[at]
             self._late = new if self._late is None else self._late + new
         self._end = max(end, self._end)
         if start >= self._middle:
-            # Sum what is in the window from its end to each part.
+            # Suffix sums of the window, from its end to each part.
             self._sums, self._late, self._middle = [], None, self._end
             for new in self._grams[start : self._end][::-1]:
                 self._sums.append(new + self._sums[-1] if self._sums else new)

@@ -1,6 +1,6 @@
-"""What the table of a store consists of: files, or the rows of equal keys, by fingerprint.
+"""Parts of the table of a store: files, or rows with equal keys, each with a fingerprint.
 
-Files are looked at before and after they are read, rows are hashed while they pass.
+Files are compared before and after they are read; rows are hashed while they are read.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -14,13 +14,13 @@ from dbselect.record.gram import RECORD_DTYPE
 from dbselect.sources.read import gram_by
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, READING, Reading
 
-#: Readings of a table that changes all the while, before that is an error.
+#: Attempts to read a table that keeps changing.
 ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class Unread:
-    """A part that cannot be read, and why."""
+    """A part that could not be read, with the error."""
 
     part: str
     error: DbselectError
@@ -29,24 +29,24 @@ class Unread:
 class Partitions(Protocol):
     """The parts of a table."""
 
-    looked_at: bool  # whether fingerprints are taken before reading, not of the rows read
+    looked_at: bool  # whether fingerprints are known without reading the rows
     shown: str  # the table, for errors
 
     def fingerprints(self) -> dict[str, str]:
-        """Return the fingerprint of each part as it is now."""
+        """Return the current fingerprint of each part."""
 
     def changes(self) -> list[str]:
-        """Return in words how the columns differ from before, where all parts have the same."""
+        """Return the changes of the columns in words, if all parts have the same columns."""
 
     def is_same(self, part: str, before: str | None, now: str) -> bool:
-        """Whether a part is as it was, by its fingerprints."""
+        """Whether a part is unchanged, by its fingerprints."""
 
     def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame | Unread]:
-        """Yield records of some parts, as `labelled` returns them; none of a part that is gone."""
+        """Yield the records of parts, as `labelled` returns them; none for a part that is gone."""
 
 
 def read_part(source: Any, reading: Reading) -> pl.DataFrame:
-    """Return the keys and records of the rows of a table."""
+    """Return the keys and Gram records of a table."""
     return gram_by(
         source,
         list(reading.by),
@@ -65,14 +65,14 @@ def labelled(
     reading: Reading,
     fields: Mapping[str, str] | None = None,
 ) -> pl.DataFrame:
-    """Return records as a store keeps them; part and fingerprint: a text or a Series."""
+    """Return records in the layout of a store; part and fingerprint are a text or a Series."""
     by = list(reading.by)
-    told = {PART: part, FINGERPRINT: fingerprint, READING: reading.to_json(fields)}
+    labels = {PART: part, FINGERPRINT: fingerprint, READING: reading.to_json(fields)}
     columns = [
         value.alias(name) if isinstance(value, pl.Series) else pl.lit(value, pl.String).alias(name)
-        for name, value in told.items()
+        for name, value in labels.items()
     ]
-    # Levels of categories are those of a batch; texts are the same everywhere.
+    # Categorical codes differ between batches, so they become text.
     texts = pl.selectors.by_name(by) & pl.selectors.by_dtype(pl.Categorical, pl.Enum)
-    found = records.with_columns(*columns, texts.cast(pl.String), pl.col(GRAM).cast(RECORD_DTYPE))
-    return found.select(*by, *told, GRAM)
+    records = records.with_columns(*columns, texts.cast(pl.String), pl.col(GRAM).cast(RECORD_DTYPE))
+    return records.select(*by, *labels, GRAM)

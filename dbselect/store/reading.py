@@ -1,4 +1,4 @@
-"""How the table of a store is read: the same way at every refresh, so that records merge."""
+"""Reading options of a store: equal at every refresh, so that records merge."""
 
 import json
 from collections.abc import Mapping
@@ -14,17 +14,17 @@ from dbselect.sources.partial.learn import MAX_LEVELS, check_max_levels
 from dbselect.sources.request import NullPolicy
 from dbselect.store.shelf import Shelved
 
-#: Columns that a store has beside its keys.
+#: Columns of a store besides its keys.
 PART, FINGERPRINT, READING, GRAM = "part", "fingerprint", "reading", "gram"
 OWN = (PART, FINGERPRINT, READING, GRAM)
-#: What fingerprints begin with: of records that were put, with their version; of a part that
-#: could not be read, with the reason.
+#: Prefixes of fingerprints: of records from `put`, before their version; of a part that could not
+#: be read, before the error.
 PUT, UNREAD = "put: ", "not read: "
 
-#: What becomes of parts that the table no longer has, and of columns that it did not have.
+#: How parts that the table no longer has, and new columns, are handled.
 Keep = Literal["table", "all"]
 NewColumns = Literal["version", "ignore", "null", "error"]
-#: Options that a later refresh may change: they have no part in how a record is made.
+#: Options that a later refresh may change, as records do not depend on them.
 POLICIES = {"keep": one_of(Keep), "new_columns": one_of(NewColumns)}
 
 
@@ -63,7 +63,7 @@ class Reading:
 
     @property
     def kept_policy(self) -> NullPolicy:
-        """The policy of the records: a mean is that of a window, so it is put there later."""
+        """The policy of stored records; means depend on the window and are filled later."""
 
         def kept(policy: str) -> str:
             return "indicator" if policy == "mean" else policy
@@ -73,51 +73,51 @@ class Reading:
         return {pattern: kept(policy) for pattern, policy in self.null_policy.items()}
 
     def to_json(self, fields: Mapping[str, str] | None = None) -> str:
-        """Return the same text for equal readings, and fields of the table that were read."""
+        """Return the options and the fields read as JSON; equal options give equal text."""
         terms = None if self.terms is None else self.terms.without_shares().to_struct()
-        told = asdict(self) | {"terms": terms, FORMAT: VERSION, "fields": fields}
-        return json.dumps(told)
+        options = asdict(self) | {"terms": terms, FORMAT: VERSION, "fields": fields}
+        return json.dumps(options)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` gave."""
+        """Read the text of `to_json`."""
         try:
-            told = json.loads(text)
-            check_version(told.pop(FORMAT, VERSION), "the store")
-            told.pop("fields", None)
-            terms = told["terms"]
+            options = json.loads(text)
+            check_version(options.pop(FORMAT, VERSION), "the store")
+            options.pop("fields", None)
+            terms = options["terms"]
             lists = {
-                name: None if told[name] is None else tuple(told[name])
+                name: None if options[name] is None else tuple(options[name])
                 for name in ("by", "columns")
             }
-            return cls(**{**told, **lists, "terms": terms and Terms.from_struct(terms)})
+            return cls(**{**options, **lists, "terms": terms and Terms.from_struct(terms)})
         except (KeyError, TypeError, ValueError) as error:
             raise RecordError(f"the store has no valid reading options: {error}") from None
 
 
 def reading_of(state: Shelved) -> Reading | None:
-    """Return how the table of a store was read; None if nothing was."""
+    """Return the reading options of a store; None if it is empty."""
     if state.frame is None or state.frame.is_empty():
         return None
     return Reading.from_json(state.frame[READING][0])
 
 
 def fields_from(text: str) -> dict[str, str] | None:
-    """Return the fields of the table in what `Reading.to_json` gave; None if it names none."""
-    found: dict[str, str] | None = json.loads(text).get("fields")
-    return found
+    """Return the fields in the text of `Reading.to_json`; None if it has none."""
+    fields: dict[str, str] | None = json.loads(text).get("fields")
+    return fields
 
 
-def agreed(said: Mapping[str, Any], kept: Reading) -> Reading:
-    """Return the reading options of a store; refuse others that a caller passes."""
-    for name, value in said.items():
-        was = getattr(kept, name)
-        if value != was and name not in POLICIES:
+def agreed(passed: Mapping[str, Any], kept: Reading) -> Reading:
+    """Return the reading options of a store; ArgumentError if the caller passes others."""
+    for name, value in passed.items():
+        stored = getattr(kept, name)
+        if value != stored and name not in POLICIES:
             raise ArgumentError(
-                f"{name} is {_shown(value)}, but the store was made with {name} {_shown(was)}; its "
-                "records would not merge, so make another store"
+                f"{name} is {_shown(value)}, but the store was made with {name} {_shown(stored)}; "
+                "its records would not merge, so make another store"
             )
-    return replace(kept, **{name: said[name] for name in POLICIES if name in said})
+    return replace(kept, **{name: passed[name] for name in POLICIES if name in passed})
 
 
 def untyped(name: str) -> ColumnError:

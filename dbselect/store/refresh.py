@@ -1,4 +1,4 @@
-"""One step of a store: look which parts have changed, read these, and write all or nothing."""
+"""Refresh of a store: find changed parts, read them, and write them in one step."""
 
 import secrets
 import time
@@ -48,24 +48,24 @@ from dbselect.store.reading import (
 from dbselect.store.rows import RowParts
 from dbselect.store.shelf import Shelf, Shelved
 
-#: Seconds of reading that a kill may cost.
+#: Seconds between writes of the journal: the reading that a kill may lose.
 PAUSE = 60.0
-#: Ending of a file, which no glob of tables means.
+#: Suffix of journal files, which no glob of tables matches.
 ENDING = ".unfinished"
 
 
 @dataclass(frozen=True)
 class Refreshed:
-    """What a refresh has done.
+    """Result of a refresh.
 
     Parameters
     ----------
     added, changed, dropped : names of parts: files, or keys as JSON
-    unchanged : number of parts that are as they were
-    retained : parts that the table no longer has, and that ``keep="all"`` keeps
-    skipped : parts that could not be read -> why; the next refresh tries them again. One that was
-        read before keeps its record until then, and is unchanged
-    schema : how the columns of the table, or levels of its texts, differ from before, in words
+    unchanged : number of unchanged parts
+    retained : parts that the table no longer has, kept because of ``keep="all"``
+    skipped : parts that could not be read -> error; the next refresh tries them again. A part that
+        was read before keeps its record until then, and counts as unchanged
+    schema : changes of the table's columns and of levels of its text columns, in words
 
     Examples
     --------
@@ -86,18 +86,18 @@ class Refreshed:
     schema: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        told = (
+        message = (
             f"{len(self.added)} parts added, {len(self.changed)} changed, "
             f"{len(self.dropped)} dropped, {self.unchanged} unchanged"
         )
-        told += f", {len(self.retained)} retained" if self.retained else ""
+        message += f", {len(self.retained)} retained" if self.retained else ""
         if self.skipped:
-            told += f", {len(self.skipped)} skipped: {listed(list(self.skipped))}"
-        return told + (f"; {listed(self.schema)}" if self.schema else "")
+            message += f", {len(self.skipped)} skipped: {listed(list(self.skipped))}"
+        return message + (f"; {listed(self.schema)}" if self.schema else "")
 
 
 class Journal:
-    """What a refresh has read, beside the store: one that is killed goes on from there."""
+    """Journal of a refresh: records beside the store, so that a killed refresh can resume."""
 
     def __init__(self, folder: Path | None, reading: Reading) -> None:
         self._folder = folder
@@ -106,11 +106,11 @@ class Journal:
         self._last = time.monotonic()
 
     def read(self) -> list[pl.DataFrame]:
-        """Return the records that a refresh which did not end has left."""
-        found = [frame for path in self._files() if (frame := self._read(path)) is not None]
-        if found:
-            log.info("%s records of a refresh that did not end", sum(one.height for one in found))
-        return found
+        """Return the records of an unfinished refresh."""
+        frames = [frame for path in self._files() if (frame := self._read(path)) is not None]
+        if frames:
+            log.info("%s records of a refresh that did not end", sum(map(len, frames)))
+        return frames
 
     def _read(self, path: Path) -> pl.DataFrame | None:
         try:
@@ -122,19 +122,19 @@ class Journal:
         return frame if reading == self._reading else None
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Keep some records; once a minute they are written."""
+        """Add records; they are written once a minute."""
         if self._folder is None:
             return
         self._new.append(frame)
         if time.monotonic() - self._last >= PAUSE:
             self._folder.mkdir(parents=True, exist_ok=True)
             path = self._folder / f"records-{secrets.token_hex(8)}{ENDING}"
-            found = pl.concat(self._new, how="vertical_relaxed")
-            files.write_parquet(found.to_arrow(compat_level=pl.CompatLevel.oldest()), path)
+            records = pl.concat(self._new, how="vertical_relaxed")
+            files.write_parquet(records.to_arrow(compat_level=pl.CompatLevel.oldest()), path)
             self._new, self._last = [], time.monotonic()
 
     def clear(self) -> None:
-        """Forget all, once the store has it."""
+        """Remove the journal after the store is written."""
         for path in self._files():
             path.unlink(missing_ok=True)
         if self._folder is not None and self._folder.is_dir():
@@ -145,27 +145,27 @@ class Journal:
         return [] if self._folder is None else sorted(self._folder.glob(f"*{ENDING}"))
 
 
-def check_dropped(most: int | None, gone: int, known: int, found: int) -> None:
-    """Refuse to drop too many parts; without a limit, all of several."""
-    # A table of one part, as of the last day, may have another each night.
-    if most is None and gone == known > bool(found):
-        what = "none of these parts" if found else "no rows"
+def check_dropped(most: int | None, dropped: int, in_store: int, in_table: int) -> None:
+    """Raise SourceError if too many parts would be dropped; by default, all of several."""
+    # A table of one part, such as the last day, may have a different one each night.
+    if most is None and dropped == in_store > bool(in_table):
+        what = "none of these parts" if in_table else "no rows"
         raise SourceError(
-            f"the table has {what}, and the store has {known} parts of it, which a refresh "
-            f"would all drop; if the table is the right one, pass max_dropped={known}"
+            f"the table has {what}, and the store has {in_store} parts of it, which a refresh "
+            f"would all drop; if the table is the right one, pass max_dropped={in_store}"
         )
-    if most is not None and gone > most:
+    if most is not None and dropped > most:
         raise SourceError(
-            f"a refresh would drop {gone} of {known} parts, and max_dropped is {most}; the store "
-            "is unchanged"
+            f"a refresh would drop {dropped} of {in_store} parts, and max_dropped is {most}; the "
+            "store is unchanged"
         )
 
 
 def partitions_of(
-    source: Any, reading: Reading, fields: PartFields, own: Path | None = None
+    source: Any, reading: Reading, fields: PartFields, folder: Path | None = None
 ) -> Partitions:
-    """Return the parts of a table, without files of the store's own folder."""
-    files = files_of(source, own)
+    """Return the parts of a table, without files in the store's folder."""
+    files = files_of(source, folder)
     if files is not None:
         return FileParts(files, reading, fields)
     if stored_gram(source) is not None:
@@ -189,54 +189,54 @@ def refreshed(
     max_dropped: int | None,
     skips: bool,
 ) -> Refreshed:
-    """Bring the records of a store to the state of its table, as `GramStore.refresh`."""
-    known = before.fingerprints
-    # What was put belongs to no table; what could not be read is tried again.
-    of_table = {part: told for part, told in known.items() if not told.startswith(PUT)}
+    """Update the records of a store from its table, as `GramStore.refresh`."""
+    stored = before.fingerprints
+    # Records from `put` belong to no table; parts that could not be read are tried again.
+    of_table = {part: text for part, text in stored.items() if not text.startswith(PUT)}
     fields = PartFields(reading.new_columns, fields_in(before))
     parts = partitions_of(source, reading, fields, shelf.folder)
     if skips and not parts.looked_at:
         raise ArgumentError("on_error is 'skip', and the parts of the source are no files")
 
-    def check(found: Mapping[str, str]) -> None:
-        gone = [] if reading.keep == "all" else [part for part in of_table if part not in found]
-        check_dropped(max_dropped, len(gone), len(of_table), len(found))
+    def check(now: Mapping[str, str]) -> None:
+        dropped = [] if reading.keep == "all" else [part for part in of_table if part not in now]
+        check_dropped(max_dropped, len(dropped), len(of_table), len(now))
 
     journal = Journal(shelf.unfinished, reading)
-    found, frames = _read(parts, known, journal, check, reading if skips else None)
-    _tell_skipped(frames, weighted=reading.weight is not None)
+    current, frames = _read(parts, stored, journal, check, reading if skips else None)
+    _warn_of_skipped(frames, weighted=reading.weight is not None)
     new = of_types(frames, before, reading)
-    told = dict(new.select(PART, FINGERPRINT).iter_rows())
-    skipped = {part: why.removeprefix(UNREAD) for part, why in told.items() if UNREAD in why}
-    # What cannot be read now was read before: its record stays, and the next refresh tries again.
-    stale = [part for part in skipped if part in of_table and UNREAD not in known[part]]
-    told = {part: why for part, why in told.items() if part not in stale}
+    read = dict(new.select(PART, FINGERPRINT).iter_rows())
+    skipped = {part: text.removeprefix(UNREAD) for part, text in read.items() if UNREAD in text}
+    # A part that was read before keeps its record if it cannot be read now.
+    stale = [part for part in skipped if part in of_table and UNREAD not in stored[part]]
+    read = {part: text for part, text in read.items() if part not in stale}
     if stale:
         warn_caller(
             f"{len(stale)} parts have changed and cannot be read: {listed(stale)}; the store keeps "
             "their records of before, and the next refresh tries again",
             StaleWarning,
         )
-    # Rows may be as they were when they are read, or go between a look and the next.
-    same = [part for part in told if known.get(part) == told[part]]
-    fresh = [part for part in told if part not in same]
-    there = of_table.keys() & found
-    kept = {part for part in there if parts.is_same(part, known[part], found[part])}
-    renamed = {part: found[part] for part in kept if found[part] != known[part]}
+    # Rows may prove unchanged once read, or disappear after the fingerprints were taken.
+    same = [part for part in read if stored.get(part) == read[part]]
+    fresh = [part for part in read if part not in same]
+    present = of_table.keys() & current
+    kept = {part for part in present if parts.is_same(part, stored[part], current[part])}
+    renamed = {part: current[part] for part in kept if current[part] != stored[part]}
     kept.update(same, stale)
-    left = [part for part in of_table if part not in kept and part not in told]
-    retained, dropped = (sorted(left), []) if reading.keep == "all" else ([], left)
-    gone = [*dropped, *(part for part in fresh if part in known)]
+    absent = [part for part in of_table if part not in kept and part not in read]
+    retained, dropped = (sorted(absent), []) if reading.keep == "all" else ([], absent)
+    replaced = [*dropped, *(part for part in fresh if part in stored)]
     new = new.filter(pl.col(PART).is_in(fresh))
     changes = _changes(fields, before, new)
     if renamed:
         by_number = f"{len(renamed)} parts are compared by their number of rows and stay"
         changes = [*dict.fromkeys([*parts.changes(), *changes]), by_number]
-    write(shelf, before, gone, new, reading, renamed)
+    write(shelf, before, replaced, new, reading, renamed)
     journal.clear()
     return Refreshed(
-        [part for part in fresh if part not in known and part not in skipped],
-        [part for part in fresh if part in known and part not in skipped],
+        [part for part in fresh if part not in stored and part not in skipped],
+        [part for part in fresh if part in stored and part not in skipped],
         dropped, len(kept.difference(skipped)), retained, skipped, changes,
     )  # fmt: skip
 
@@ -249,69 +249,69 @@ def write(
     reading: Reading,
     renamed: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write a step, unless nothing has changed; parts renamed keep their records."""
+    """Write a step if anything has changed; `renamed` parts get new fingerprints only."""
     frame = before.frame
     if frame is not None and (renamed or reading_of(before) not in (None, reading)):
         kept = frame.filter(~pl.col(PART).is_in(gone))
         texts = [reading.to_json(fields_from(text)) for text in kept[READING]]
-        told = kept[PART].replace_strict(renamed, default=kept[FINGERPRINT]).alias(FINGERPRINT)
-        new = pl.concat([kept.with_columns(pl.Series(READING, texts, pl.String), told), new])
+        marks = kept[PART].replace_strict(renamed, default=kept[FINGERPRINT]).alias(FINGERPRINT)
+        new = pl.concat([kept.with_columns(pl.Series(READING, texts, pl.String), marks), new])
         gone = list(before.fingerprints)
     if gone or new.height or frame is None:
         shelf.write(before, gone, new)
 
 
 def fields_in(before: Shelved) -> dict[str, Fields]:
-    """Return the fields that each part was read with, as far as they are known."""
+    """Return the fields that each part was read with, where known."""
     if before.frame is None:
         return {}
     texts = dict(before.frame.select(PART, READING).iter_rows())
-    known = {text: fields_from(text) for text in set(texts.values())}
-    return {part: found for part, text in texts.items() if (found := known[text]) is not None}
+    by_text = {text: fields_from(text) for text in set(texts.values())}
+    return {part: fields for part, text in texts.items() if (fields := by_text[text]) is not None}
 
 
 def _changes(fields: PartFields, before: Shelved, new: pl.DataFrame) -> list[str]:
-    """Return in words what new records have of columns and levels that those before have not."""
+    """Return the changes of columns and levels in new records, in words."""
     if before.frame is None or before.frame.is_empty():
         return []
     texts = new[READING].unique(maintain_order=True)
-    read = [found for text in texts if (found := fields_from(text)) is not None]
-    told = [each for found in read for each in fields.changes(found)]
+    read = [names for text in texts if (names := fields_from(text)) is not None]
+    changes = [change for names in read for change in fields.changes(names)]
     old, now = (
         levels_of(map(Terms.from_json, frame[GRAM].struct.field("terms").unique()))
         for frame in (before.frame, new)
     )
-    return [*dict.fromkeys(told), *new_levels(old, now)]
+    return [*dict.fromkeys(changes), *new_levels(old, now)]
 
 
 def _read(
     parts: Partitions,
-    known: Mapping[str, str],
+    stored: Mapping[str, str],
     journal: Journal,
     check: Callable[[Mapping[str, str]], None],
     skipping: Reading | None,
 ) -> tuple[dict[str, str], list[pl.DataFrame]]:
-    """Return the fingerprints that `check` allows, and records of parts with new ones."""
+    """Return the fingerprints that `check` allows, and records of parts with changed ones."""
     frames = journal.read()
     for _ in range(ATTEMPTS):
-        found = parts.fingerprints()
-        check(found)
-        fresh = {part: told for frame in frames
-                 for part, told in frame.select(PART, FINGERPRINT).iter_rows()}  # fmt: skip
-        known_now = {**known, **fresh}
-        wanted = [p for p, told in found.items() if not parts.is_same(p, known_now.get(p), told)]
-        stale = [*wanted, *(part for part in fresh if fresh[part] != found.get(part))]
+        current = parts.fingerprints()
+        check(current)
+        read = {part: text for frame in frames
+                 for part, text in frame.select(PART, FINGERPRINT).iter_rows()}  # fmt: skip
+        latest = {**stored, **read}
+        changed = [p for p, text in current.items() if not parts.is_same(p, latest.get(p), text)]
+        stale = [*changed, *(part for part in read if read[part] != current.get(part))]
         frames = [frame.filter(~pl.col(PART).is_in(stale)) for frame in frames]
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            frames += _records(parts, wanted, journal, skipping, first=not known)
-        # `_tell_skipped` adds up those of rows left out.
-        told = [(str(one.message), one.category) for one in caught]
-        for message, category in dict.fromkeys(told):
+            frames += _records(parts, changed, journal, skipping, first=not stored)
+        # `_warn_of_skipped` warns of skipped rows once, for all parts together.
+        distinct = dict.fromkeys((str(warning.message), warning.category) for warning in caught)
+        for message, category in distinct:
             if not issubclass(category, SkippedRowsWarning):
                 warn_caller(message, category)
-        if not parts.looked_at or parts.fingerprints() == found:
-            return found, frames
+        if not parts.looked_at or parts.fingerprints() == current:
+            return current, frames
     raise BusyError(
         f"{parts.shown} changed during each of {ATTEMPTS} reads; refresh again when "
         "nothing writes to it"
@@ -319,31 +319,31 @@ def _read(
 
 
 def _records(
-    parts: Partitions, wanted: list[str], journal: Journal, skipping: Reading | None, *, first: bool
+    parts: Partitions, names: list[str], journal: Journal, skipping: Reading | None, *, first: bool
 ) -> Iterator[pl.DataFrame]:
     failures: list[Unread] = []
-    steps = Steps(f"refresh of {parts.shown}", len(wanted), "parts")
-    for found in parts.records(wanted):
-        steps.update(1 if isinstance(found, Unread) else found[PART].n_unique())
-        if not isinstance(found, Unread):
-            journal.add(found)
-            yield found
+    steps = Steps(f"refresh of {parts.shown}", len(names), "parts")
+    for records in parts.records(names):
+        steps.update(1 if isinstance(records, Unread) else records[PART].n_unique())
+        if not isinstance(records, Unread):
+            journal.add(records)
+            yield records
         elif skipping is None:
-            raise found.error
+            raise records.error
         else:
-            failures.append(found)
-    if failures and first and len(failures) == len(wanted):
+            failures.append(records)
+    if failures and first and len(failures) == len(names):
         raise failures[0].error
-    for one in failures:
+    for failure in failures:
         assert skipping is not None
-        log.warning("%s is skipped: %s", one.part, one.error)
+        log.warning("%s is skipped: %s", failure.part, failure.error)
         nothing = pl.DataFrame(schema=dict.fromkeys([*skipping.by, GRAM], pl.Null))
-        yield labelled(nothing.clear(1), one.part, f"{UNREAD}{one.error}", skipping)
+        yield labelled(nothing.clear(1), failure.part, f"{UNREAD}{failure.error}", skipping)
 
 
 def of_types(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> pl.DataFrame:
-    """Return records with the types of the state; refuse keys of unknown type."""
-    # A state without parts, of a table that was empty, has keys of no type.
+    """Cast records to the types of the state; ColumnError for keys of unknown type."""
+    # The state of an empty table has no parts, and keys without a type.
     state = None if before.frame is None or before.frame.is_empty() else before.frame
     if not frames:
         if state is not None:
@@ -371,8 +371,8 @@ def of_types(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> p
         ) from error
 
 
-def _tell_skipped(frames: list[pl.DataFrame], *, weighted: bool) -> None:
-    """Warn where more than a tenth of the rows that were read is left out."""
+def _warn_of_skipped(frames: list[pl.DataFrame], *, weighted: bool) -> None:
+    """Warn if more than a tenth of the rows read are skipped."""
     records = pl.concat([frame.select(GRAM) for frame in frames])[GRAM] if frames else pl.Series()
     rows, skipped = (
         int(records.struct.field(name).sum()) if len(records) else 0 for name in ("rows", "skipped")

@@ -1,4 +1,4 @@
-"""Windows that move over the keys, and the sequence of each: which group to buy when."""
+"""Sliding windows over keys, and the sequence of each."""
 
 import re
 from dataclasses import dataclass
@@ -16,33 +16,33 @@ from dbselect.record.groups import Costs, GroupColumns
 from dbselect.spec.fields import FIRST, ProblemOptions
 from dbselect.spec.options import AnytimeOptions
 
-#: A year, a month or a day.
+#: Text for a year, a month or a day.
 COARSE = re.compile(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?")
-#: The smallest step of time that Polars keeps from Python.
+#: The resolution of Python's datetimes.
 TICK = timedelta(microseconds=1)
 
 
 def keys_between(keys: pl.Series, first: Any, last: Any) -> pl.Series:
-    """Return which keys lie from `first` to `last`, both included; None is no limit."""
+    """Return a mask of the keys from `first` to `last`, both included; None is no limit."""
     if keys.dtype == pl.Boolean:
         raise ArgumentError(f"the key '{keys.name}' is Boolean and has no windows; cut by `where`")
     low = None if first is None else _end(keys, first, "first")[0]
     high = None if last is None else _end(keys, last, "last")[1]
     if low is not None and high is not None and high < low:
         raise ArgumentError(f"last is {last!r}, before first, {first!r}")
-    found = keys.is_not_null()
+    mask = keys.is_not_null()
     try:
         if low is not None:
-            found &= keys >= _as_key(low, keys.dtype)
+            mask &= keys >= _as_key(low, keys.dtype)
         if high is not None:
-            found &= keys <= _as_key(high, keys.dtype)
+            mask &= keys <= _as_key(high, keys.dtype)
     except (pl.exceptions.PolarsError, TypeError):
         raise _refused(first if low is not None else last, keys, "an end") from None
-    return found
+    return mask
 
 
 def _end(keys: pl.Series, value: Any, what: str) -> tuple[Any, Any]:
-    """Return the smallest and the largest key that an end means."""
+    """Return the smallest and the largest key for an end of a range."""
     dtype = keys.dtype
     if dtype == pl.Date or isinstance(dtype, pl.Datetime):
         low, high = _span(value, keys, what)
@@ -59,7 +59,7 @@ def _end(keys: pl.Series, value: Any, what: str) -> tuple[Any, Any]:
 
 
 def _span(value: Any, keys: pl.Series, what: str) -> tuple[datetime, datetime]:
-    """Return the first and the last moment of what a date, a time or a text means."""
+    """Return the first and the last moment of a date, a time or a text."""
     if isinstance(value, datetime):
         moment = value.replace(tzinfo=None)
         return moment, moment
@@ -87,7 +87,7 @@ def _span(value: Any, keys: pl.Series, what: str) -> tuple[datetime, datetime]:
 
 
 def _as_key(value: Any, dtype: Any) -> Any:
-    """Return a value to compare keys with; a time is one of the zone of the keys."""
+    """Return a value to compare with keys; a time gets the time zone of the keys."""
     if not isinstance(dtype, pl.Datetime):
         return value
     return pl.Series([value], dtype=pl.Datetime("us")).dt.replace_time_zone(dtype.time_zone)
@@ -104,11 +104,11 @@ def _refused(value: Any, keys: pl.Series, what: str) -> ArgumentError:
 
 @dataclass(frozen=True, eq=False)
 class Rolling:
-    """The Grams of windows that move over the keys of a store.
+    """The Grams of sliding windows over the keys of a store.
 
     Parameters
     ----------
-    grams : a row a window: first and last key, both included, and gram
+    grams : one row per window: first and last key, both included, and gram
 
     Examples
     --------
@@ -151,12 +151,12 @@ class Rolling:
 
 @dataclass(frozen=True, eq=False)
 class OverTime:
-    """The sequence of each window: which group to buy when.
+    """The sequence of each sliding window.
 
     Parameters
     ----------
     target : the column to predict
-    windows : a row a window: first, last, sequence and status, as of `anytime_sequence_by`
+    windows : one row per window: first, last, sequence and status, as in `anytime_sequence_by`
 
     Examples
     --------
@@ -178,13 +178,13 @@ class OverTime:
 
     @property
     def steps(self) -> pl.DataFrame:
-        """A row a window and step, from 1 on: first, last, step, group, cost, spent, gain, r2."""
+        """One row per window and step >= 1: first, last, step, group, cost, spent, gain, r2."""
         steps = self.windows.drop("status").explode("sequence", empty_as_null=False)
-        told = steps.unnest("sequence").filter(pl.col("group").is_not_null())
-        return told.select("first", "last", "step", "group", "cost", "spent", "gain", "r2")
+        rows = steps.unnest("sequence").filter(pl.col("group").is_not_null())
+        return rows.select("first", "last", "step", "group", "cost", "spent", "gain", "r2")
 
     def plot(self) -> Any:
-        """Draw what is bought first, second, ... in each window; its data are those of `steps`.
+        """Plot which group is added first, second, ... in each window; the data are `steps`.
 
         Returns
         -------
@@ -204,7 +204,7 @@ class OverTime:
 
 
 def ends_of_windows(keys: pl.Series, days: int, every: int) -> list[tuple[Any, Any]]:
-    """Return the first and last key of windows, of which the last ends with the last key."""
+    """Return the first and last key of each window; the last window ends with the last key."""
     for name, value in (("days", days), ("every", every)):
         COUNT.check(name, value)
     if isinstance(keys.dtype, pl.Datetime):
@@ -220,10 +220,10 @@ def ends_of_windows(keys: pl.Series, days: int, every: int) -> list[tuple[Any, A
         return key + (timedelta(days=steps) if is_date else steps)
 
     low, last = keys.min(), keys.max()
-    found = []
+    windows = []
     while low is not None and after(last, 1 - days) >= low:
-        found.append((after(last, 1 - days), last))
+        windows.append((after(last, 1 - days), last))
         last = after(last, -every)
-    if not found:
+    if not windows:
         raise DataError(f"days is {days}, but the keys reach from {low!s} to {keys.max()!s} only")
-    return found[::-1]
+    return windows[::-1]

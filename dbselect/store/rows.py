@@ -1,6 +1,6 @@
-"""The parts of a table without files: the rows of equal keys, with a sum of hashes as fingerprint.
+"""Parts of a table without files: rows with equal keys, with a sum of hashes as fingerprint.
 
-One pass finds what has changed; a second hashes the rows that it hands on.
+One pass finds the changed parts; a second reads them and hashes their rows again.
 """
 
 import io
@@ -38,18 +38,18 @@ from dbselect.store.fields import (
 from dbselect.store.parts import ATTEMPTS, labelled, read_part
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
 
-#: Rows of a key, and the halves of the sum of their hashes, whose sums fit.
+#: Number of rows of a key, and sums of the high and low halves of their hashes, which fit.
 ROWS, HIGH, LOW = "__dbselect_rows", "__dbselect_high", "__dbselect_low"
-#: Number of a row in its batch.
+#: Index of a row in its batch.
 AT = "__dbselect_row"
-#: Before the name of a key: whether it is NaN.
+#: Prefix of the column that tells whether a key is NaN.
 NAN = "__dbselect_nan_"
-#: Most values of the first key for which the engine filters the rows.
-MOST_ASKED = 1000
+#: Most values of the first key that are filtered by the engine.
+MOST_FILTERED = 1000
 
 
 class RowParts:
-    """A table whose parts are the rows of equal keys."""
+    """A table whose parts are rows with equal keys."""
 
     looked_at = False
     shown = "the table"
@@ -64,50 +64,50 @@ class RowParts:
         self._keys = pl.DataFrame()
 
     def fingerprints(self) -> dict[str, str]:
-        """Return number and hash of the rows of each key, by the fields it was read with."""
-        known = (self._fields.compared(part, self._now) for part in self._fields.known)
-        usable = {tuple(each): each for each in (self._now, *known)}
+        """Return key -> number and hash of its rows, over the fields that it was read with."""
+        before = (self._fields.compared(part, self._now) for part in self._fields.by_part)
+        usable = {tuple(fields): fields for fields in (self._now, *before)}
         work = self._work(usable.values())
         with work.begin() as sums:
             gather(_InTurn(self._table), work.fields, work, sums)
-            found = sums.total()
-        self._keys = found.select(work.by).with_columns(
-            pl.Series(PART, _names(found.select(work.by)), pl.String)
+            totals = sums.total()
+        self._keys = totals.select(work.by).with_columns(
+            pl.Series(PART, _names(totals.select(work.by)), pl.String)
         )
-        told = work.fingerprints(found)
-        at = {names: n for n, names in enumerate(work.columns)}
+        texts = work.fingerprints(totals)
+        index = {names: n for n, names in enumerate(work.columns)}
         compared = {part: self._fields.compared(part, self._now) for part in self._keys[PART]}
-        numbers = (at.get(names_in(self._leaves, each), 0) for each in compared.values())
-        return {part: row[n] for part, row, n in zip(compared, told, numbers, strict=True)}
+        numbers = (index.get(names_in(self._leaves, fields), 0) for fields in compared.values())
+        return {part: row[n] for part, row, n in zip(compared, texts, numbers, strict=True)}
 
     def changes(self) -> list[str]:
-        """Return in words how the columns differ from before."""
+        """Return the changes of the columns, in words."""
         return self._fields.changes(self._now)
 
     def is_same(self, part: str, before: str | None, now: str) -> bool:
-        """Whether a part has the rows that it had; their number if columns are gone."""
+        """Whether a part has the same rows; the same number of rows if columns are gone."""
         if before == now or before is None or not self._fields.lacks(part, self._now):
             return before == now
         (rows, mark), (rows_now, mark_now) = map(_rows_and_mark, (before, now))
         return rows == rows_now and mark != mark_now
 
     def records(self, parts: Collection[str]) -> Iterator[pl.DataFrame]:
-        """Yield the records of all these parts: one pass for those of the same fields."""
+        """Yield the records of parts: one pass for all parts with the same fields."""
         together: dict[tuple[str, ...], list[str]] = {}
         for part in parts:
             fields = self._fields.read(part, self._now)
             together.setdefault(tuple(fields), []).append(part)
-        for names, each in together.items():
-            yield from self._records(each, {name: self._now[name] for name in names})
+        for names, group in together.items():
+            yield from self._records(group, {name: self._now[name] for name in names})
 
     def _records(self, parts: list[str], fields: Fields) -> Iterator[pl.DataFrame]:
         by = list(self._reading.by)
-        wanted = self._keys.filter(pl.col(PART).is_in(parts)).select(by)
+        requested = self._keys.filter(pl.col(PART).is_in(parts)).select(by)
         columns = None if self._reading.columns is None else list(self._reading.columns)
-        table = open_table(_narrowed(self._source, wanted[:, 0]), columns)
+        table = open_table(_narrowed(self._source, requested[:, 0]), columns)
         work, schema = self._work([fields]), without_gone(table.schema, self._now, fields)
         for _ in range(ATTEMPTS):
-            watched = Watched(table, schema, work, wanted)
+            watched = Watched(table, schema, work, requested)
             records = read_part(watched, self._reading)
             if watched.is_steady:
                 break
@@ -117,43 +117,43 @@ class RowParts:
                 "nothing writes to it, or read it in one transaction"
             )
         seen = watched.scans[-1]
-        keys, known = _comparable(records.select(by)), _comparable(seen.select(by))
-        told = [row[0] for row in work.fingerprints(seen)]
-        known = known.with_columns(
+        keys, hashed = _comparable(records.select(by)), _comparable(seen.select(by))
+        fingerprints = [row[0] for row in work.fingerprints(seen)]
+        hashed = hashed.with_columns(
             pl.Series(PART, _names(seen.select(by)), pl.String),
-            pl.Series(FINGERPRINT, told, pl.String),
+            pl.Series(FINGERPRINT, fingerprints, pl.String),
         )
-        told_of = keys.join(known, on=keys.columns, how="left", nulls_equal=True,
+        joined = keys.join(hashed, on=keys.columns, how="left", nulls_equal=True,
                             maintain_order="left")  # fmt: skip
-        if told_of[PART].null_count():
+        if joined[PART].null_count():
             raise SourceError(
                 f"the keys {by} have values, such as NaN, that are not equal to themselves"
             )
         if records.height:
-            labels = told_of[PART], told_of[FINGERPRINT]
+            labels = joined[PART], joined[FINGERPRINT]
             yield labelled(records.select(*by, GRAM), *labels, self._reading, fields)
 
     def _work(self, versions: Collection[Fields]) -> "KeyHashes":
-        """Return what hashes the rows by each of some lists of fields."""
-        read = {*self._reading.by, *(name for each in versions for name in each)}
-        schema = pa.schema([each for each in self._table.schema if each.name in read])
+        """Return the work that hashes rows over each list of fields."""
+        read = {*self._reading.by, *(name for fields in versions for name in fields)}
+        schema = pa.schema([field for field in self._table.schema if field.name in read])
         kinds = {leaf.name: (leaf.name, leaf.is_text, leaf.unit) for leaf in self._leaves}
-        columns = tuple(names_in(self._leaves, each) for each in versions)
+        columns = tuple(names_in(self._leaves, fields) for fields in versions)
         return KeyHashes(self._reading.by, columns, schema, kinds)
 
 
 @dataclass(frozen=True)
 class KeyHashes:
-    """A work: how many rows each key has, and hashes of them."""
+    """Work that counts and hashes the rows of each key."""
 
     by: tuple[str, ...]  # the keys
-    columns: tuple[tuple[str, ...], ...]  # lists of columns; there is a hash by each
+    columns: tuple[tuple[str, ...], ...]  # lists of columns; one hash for each list
     schema: pa.Schema  # of the fields that are read
-    kinds: Mapping[str, Any]  # column -> its name and kind, which the fingerprint depends on
+    kinds: Mapping[str, Any]  # column -> its name and kind, part of the fingerprint
 
     @property
     def size(self) -> int:
-        """Bytes of a state are few; how many keys there are is not known."""
+        """Bytes of a state: 0, as it is small and the number of keys is unknown."""
         return 0
 
     @property
@@ -163,7 +163,7 @@ class KeyHashes:
 
     @contextmanager
     def begin(self) -> Iterator["HashSums"]:
-        """Begin without rows."""
+        """Start with no rows."""
         yield HashSums(self)
 
     def of(self, batch: Any) -> pl.DataFrame:
@@ -183,9 +183,9 @@ class KeyHashes:
         return sums.collect(engine="in-memory")
 
     def fingerprints(self, sums: pl.DataFrame) -> list[list[str]]:
-        """Return of each key a text for each list of columns."""
+        """Return for each key a text for each list of columns."""
         kinds = [str([self.kinds[name] for name in names]) for names in self.columns]
-        marks = [f"{zlib.crc32(each.encode()):08x}" for each in kinds]
+        marks = [f"{zlib.crc32(kind.encode()):08x}" for kind in kinds]
         return [
             [f"{row[ROWS]} rows of {mark}: {row[f'{HIGH}{n}']:x}.{row[f'{LOW}{n}']:x}"
              for n, mark in enumerate(marks)]
@@ -195,14 +195,14 @@ class KeyHashes:
 
 @dataclass(frozen=True)
 class HashSums:
-    """Rows and hashes so far."""
+    """Sums of rows and hashes so far."""
 
     work: KeyHashes
     _sums: list[pl.DataFrame] = field(default_factory=list)
     _lock: Any = field(default_factory=Lock)
 
     def add(self, batch: Any) -> None:
-        """Add some rows; may be called from several threads at once."""
+        """Add rows; thread-safe."""
         self._append(self.work.of(batch))
 
     def load(self, part: bytes) -> None:
@@ -210,10 +210,10 @@ class HashSums:
         self._append(pl.read_ipc(io.BytesIO(part)))
 
     def state(self) -> bytes:
-        """Return the sums."""
-        found = io.BytesIO()
-        self.total().write_ipc(found)
-        return found.getvalue()
+        """Return the sums as Arrow IPC."""
+        buffer = io.BytesIO()
+        self.total().write_ipc(buffer)
+        return buffer.getvalue()
 
     def total(self) -> pl.DataFrame:
         """Return the sums of each key, in the order of the keys."""
@@ -227,21 +227,21 @@ class HashSums:
 
 
 class Watched(Around):
-    """A table that hashes the rows it hands on, and hands on those of some keys only."""
+    """A table restricted to some keys, which hashes its rows while they are read."""
 
     def __init__(
-        self, table: Table, schema: pa.Schema, work: KeyHashes, wanted: pl.DataFrame
+        self, table: Table, schema: pa.Schema, work: KeyHashes, keys: pl.DataFrame
     ) -> None:
         super().__init__(table, schema)
         self.rows = None
         self._work = work
-        self._wanted = wanted
-        #: Rows and hashes of each key, of every reading
+        self._keys = keys
+        #: Rows and hashes of each key, for every read
         self.scans: list[pl.DataFrame] = []
 
     @property
     def is_steady(self) -> bool:
-        """Whether every reading has had the same rows."""
+        """Whether every read had the same rows."""
         return all(scan.equals(self.scans[0]) for scan in self.scans)
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
@@ -249,7 +249,7 @@ class Watched(Around):
         with self._work.begin() as sums:
 
             def take(batch: Any) -> None:
-                kept = _of_keys(self._wanted, batch)
+                kept = _of_keys(self._keys, batch)
                 if len(kept):
                     sums.add(kept)
                     consume(kept)
@@ -259,12 +259,12 @@ class Watched(Around):
 
     @property
     def reduce(self) -> Reduce | None:
-        """What has the workers hash the requested rows, and gather of them."""
+        """The engine's `reduce`, extended to hash the requested rows on the workers."""
         inner = super().reduce
         return inner and partial(self._reduce, inner)
 
     def _reduce(self, inner: Reduce, fields: list[str], work: Work) -> Iterator[bytes]:
-        both = Changed(Together([self._work, work]), partial(partial, _of_keys, self._wanted))
+        both = Changed(Together([self._work, work]), partial(partial, _of_keys, self._keys))
         with self._work.begin() as sums:
             for part in inner(self._with_own(fields), both):
                 hashes, state = pickle.loads(part)
@@ -275,34 +275,34 @@ class Watched(Around):
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields of the requested rows, in order, without a hash."""
         for batch in self._table.batches(list(dict.fromkeys([*fields, *self._work.by]))):
-            yield from _of_keys(self._wanted, pa.table(batch)).select(fields).to_batches()
+            yield from _of_keys(self._keys, pa.table(batch)).select(fields).to_batches()
 
     def _with_own(self, fields: list[str]) -> list[str]:
         return list(dict.fromkeys([*fields, *self._work.fields]))
 
 
 def _rows_and_mark(fingerprint: str) -> tuple[str, str]:
-    """Return how many rows a fingerprint is of, and what stands for their columns."""
+    """Split a fingerprint into its number of rows and the mark of its columns."""
     rows, _, rest = fingerprint.partition(" rows of ")
     return rows, rest.partition(":")[0]
 
 
 class _InTurn(Around):
-    """A table read outside of Polars' threads, for which sums in its scan would wait."""
+    """A table that is read outside of Polars' threads, where sums in a scan would deadlock."""
 
     def __init__(self, table: Table) -> None:
         super().__init__(table, table.schema)
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Hand every row's fields to `consume`, in the order of the table."""
+        """Pass the fields of all rows to `consume`, in the order of the table."""
         with closing(self.batches(fields)) as rows:
             consume_batches(rows, consume)
 
 
-def _of_keys(wanted: pl.DataFrame, batch: Any) -> Any:
-    keys = _comparable(pl.DataFrame(batch.select(wanted.columns)))
+def _of_keys(requested: pl.DataFrame, batch: Any) -> Any:
+    keys = _comparable(pl.DataFrame(batch.select(requested.columns)))
     kept = keys.with_row_index(AT).lazy().join(
-        _comparable(wanted).lazy(), on=keys.columns, how="semi", nulls_equal=True,
+        _comparable(requested).lazy(), on=keys.columns, how="semi", nulls_equal=True,
         maintain_order="left",
     ).collect(engine="in-memory")[AT]  # fmt: skip
     if len(kept) == len(batch):
@@ -317,7 +317,7 @@ def _comparable(keys: pl.DataFrame) -> pl.DataFrame:
 
 
 def _names(keys: pl.DataFrame) -> list[str]:
-    """Return the names of parts: texts of their keys, to the nanosecond."""
+    """Return the names of parts: their keys as JSON, to the nanosecond."""
     texts = keys.with_columns(_text(name, dtype) for name, dtype in keys.schema.items())
     names = [
         json.dumps([None if value is None else str(value) for value in row])
@@ -329,9 +329,9 @@ def _names(keys: pl.DataFrame) -> list[str]:
 
 
 def _text(name: str, dtype: pl.DataType) -> pl.Expr:
-    """Return a key, without the sign of zero; as text one of nanoseconds, which Python rounds."""
+    """Return a key; zeros lose their sign, and nanoseconds become text, as Python rounds them."""
     key = pl.col(name)
-    if dtype.is_float():  # -0.0 and 0.0 are one key, of which either may come first
+    if dtype.is_float():  # -0.0 and 0.0 are one key, and either may come first
         return pl.when(key == 0).then(pl.lit(0.0, dtype)).otherwise(key).alias(name)
     if not _is_fine(dtype):
         return key
@@ -344,13 +344,13 @@ def _text(name: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def _is_fine(dtype: pl.DataType) -> bool:
-    """Whether values have nanoseconds, of which those of Python have none."""
+    """Whether a type has nanoseconds, which Python values lack."""
     return dtype == pl.Time or getattr(dtype, "time_unit", "") == "ns"
 
 
 def _narrowed(source: Any, keys: pl.Series) -> Any:
-    """Return a table of which its engine leaves out rows without one of some first keys."""
-    if len(keys.unique()) > MOST_ASKED or keys.null_count() or _is_fine(keys.dtype):
+    """Filter a table to values of the first key in its engine, if it can."""
+    if len(keys.unique()) > MOST_FILTERED or keys.null_count() or _is_fine(keys.dtype):
         return source
     if keys.dtype.is_float() and keys.is_nan().any():
         return source

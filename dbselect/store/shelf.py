@@ -1,4 +1,4 @@
-"""The protocol of a place of records: read the whole state, write one step to the next."""
+"""Storage protocol of a store: read the state, write the next one in a step."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +14,9 @@ class Shelved:
     """The state of a store."""
 
     #: The keys, ``part``, ``fingerprint``, ``reading`` and ``gram``, NULL for a part without
-    #: rows; None of a store that has never been written
+    #: rows; None for a store that has never been written
     frame: pl.DataFrame | None
-    mark: Any = None  # version with which the place detects later writes
+    mark: Any = None  # version, to detect later writes
 
     @property
     def fingerprints(self) -> dict[str, str]:
@@ -27,20 +27,20 @@ class Shelved:
 
 
 class Shelf(Protocol):
-    """A place of records. A step is all or nothing, and fails if another was first."""
+    """Storage of records. A step is atomic, and fails if another writer was first."""
 
-    folder: Path | None  # of its files, which are no part of a table around it
-    unfinished: Path | None  # folder for what a refresh has read before it ends
+    folder: Path | None  # folder of its files, which are not read as a table
+    unfinished: Path | None  # folder for the journal of a refresh
 
     def read(self) -> Shelved:
         """Return the state."""
 
     def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
-        """Replace records; a BusyError says that another was first."""
+        """Replace records; BusyError if another writer was first."""
 
 
 def beside(path: Path) -> Path:
-    """Return the folder beside a store for what is not finished."""
+    """Return the folder beside a store for the journal of a refresh."""
     return path.with_name(f"{path.name}.unfinished")
 
 
