@@ -1,1 +1,1 @@
-"""The one table of options: their names, types, defaults, allowed values and what each does."""
+"""Options: names, types, defaults, allowed values and descriptions."""

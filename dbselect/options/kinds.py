@@ -1,4 +1,4 @@
-"""What single values may be: a kind says whether a value is allowed, and in an error what is."""
+"""Kinds of option values: a check, and words for its error message."""
 
 import math
 import numbers
@@ -14,25 +14,25 @@ from dbselect.errors import ArgumentError, shown
 
 @dataclass(frozen=True)
 class Kind:
-    """What a value may be."""
+    """A kind of value: what is allowed, and its types in SQL and on the command line."""
 
-    words: str  # what the value must do, as an error says it: ``"be a number >= 0"``
+    words: str  # what the value must be, as in an error: ``"be a number >= 0"``
     allows: Callable[[Any], bool]  # value -> whether it is allowed
-    sql: str | None = None  # the type in SQL; None: it has none
-    # a text of the command line -> value; None: the command line does not take it
+    sql: str | None = None  # the type in SQL; None: not in SQL
+    # text of the command line -> value; None: not on the command line
     parse: Callable[[str], Any] | None = None
-    several: bool = False  # whether the value is a list of what `parse` returns
-    each: "Kind | None" = None  # what every value of a mapping of names must be
+    several: bool = False  # whether the value is a list of parsed values
+    items: "Kind | None" = None  # kind of the values of a mapping
 
     def check(self, name: str, value: Any) -> None:
-        """Refuse a value that is not allowed: the error names argument, value and what is."""
+        """Raise ArgumentError with name, value and what is allowed, unless the value is."""
         if not self.allows(value):
             raise ArgumentError(f"{name} is {shown(value)}; it must {self.words}")
-        if self.each is not None:
-            for key, one in value.items():
+        if self.items is not None:
+            for key, item in value.items():
                 if not isinstance(key, str):
                     raise ArgumentError(f"{name} names {shown(key)}; names are text")
-                self.each.check(f"{name} of '{key}'", one)
+                self.items.check(f"{name} of '{key}'", item)
 
     def or_none(self, words: str = "") -> "Kind":
         """Return the kind that also allows None."""
@@ -43,17 +43,17 @@ class Kind:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number, which True is not."""
+    """Whether a value is an integer; True is not."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def is_flag(value: Any) -> bool:
-    """Whether a value is true or false, of Python or NumPy."""
+    """Whether a value is a boolean of Python or NumPy."""
     return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, float):  # as most are; the others ask their abstract class
+    if isinstance(value, float):  # the common case; isinstance of an abstract class is slower
         return True
     if not isinstance(value, numbers.Real) or is_flag(value):
         return False
@@ -70,13 +70,13 @@ def _is_column(value: Any) -> bool:
 
 def _are_names(value: Any) -> bool:
     listed = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
-    return listed and all(isinstance(one, str) for one in value)
+    return listed and all(isinstance(name, str) for name in value)
 
 
 def _are_falling(value: Any) -> bool:
     listed = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
     values = list(value) if listed else []
-    if not values or not all(_is_number(one) and 0 < float(one) < math.inf for one in values):
+    if not values or not all(_is_number(item) and 0 < float(item) < math.inf for item in values):
         return False
     return all(before > after for before, after in pairwise(values))
 
@@ -92,13 +92,13 @@ def _number(words: str, allows: Callable[[float], bool]) -> Kind:
 
 
 def whole(least: int = 1) -> Kind:
-    """Return the kind of whole numbers from `least` on."""
+    """Return the kind of integers >= `least`."""
     words = f"be a whole number >= {least}"
     return Kind(words, lambda v: is_whole(v) and int(v) >= least, "BIGINT", int)
 
 
 def one_of(names: Any) -> Kind:
-    """Return the kind of some names, given as a Literal or listed."""
+    """Return the kind of names from a Literal or a list."""
     listed = list(get_args(names) or names)
     return Kind(f"be one of {listed}", lambda v: isinstance(v, str) and v in listed, "VARCHAR", str)
 
@@ -109,7 +109,7 @@ COLUMN = Kind("be the name of a column", _is_column, "VARCHAR", str)
 #: Names of groups, or of columns.
 GROUP_NAMES = Kind("be a list of group names", _are_names, "VARCHAR[]", str, several=True)
 COLUMNS = Kind("be a list of column names and globs", _are_names, "VARCHAR[]", str, several=True)
-#: What `validation.scoring.metrics` checks.
+#: Checked by `validation.scoring.metrics`, not here.
 METRICS = Kind("", lambda _: True, None, str, several=True)
 NOT_NEGATIVE = _number("be a number >= 0", lambda v: 0 <= v < math.inf)
 FINITE = _number("be a finite number", math.isfinite)
@@ -117,11 +117,11 @@ POSITIVE = _number("be a number > 0", lambda v: 0 < v < math.inf)
 #: A limit, which may be infinite.
 AT_LEAST_ZERO = _number("be a number >= 0", lambda v: v >= 0)
 BUDGET = AT_LEAST_ZERO.or_none(", or None for no limit")
-#: A share of which neither nothing nor all is allowed.
+#: A share strictly between 0 and 1.
 SHARE = _number("lie between 0 and 1, both excluded", lambda v: 0 < v < 1)
 FRACTION = _number("be a number from 0 to 1", lambda v: 0 <= v <= 1)
 ALPHA = _number("lie in (0, 1]", lambda v: 0 < v <= 1)
-#: A share of records above which frequencies are bounded.
+#: A selection frequency for which the error bound of stability selection holds.
 THRESHOLD = _number("be above 0.5 and at most 1", lambda v: 0.5 < v <= 1)
 SECONDS = _number("be a number of seconds > 0", lambda v: v > 0)
 #: A variance whose gains do not overflow.
@@ -129,10 +129,10 @@ VARIANCE = _number("be a number > 0, from 1e-60 to 1e+60", lambda v: 1e-60 <= v 
 COUNT = whole()
 SEED = Kind("be a whole number from 0 to 2^63 - 1", lambda v: is_whole(v) and 0 <= int(v) < 2**63,
             "BIGINT", int)  # fmt: skip
-#: Limits of questions to a score; no command line has one.
+#: Limits on the queries of a score, which the command line does not have.
 LIMIT_OF_QUERIES = Kind(COUNT.words, COUNT.allows)
 LIMIT_OF_TIME = Kind(SECONDS.words, SECONDS.allows)
-#: Folds of an estimator; no command line has it, whose ``--cv`` adds scores to an answer.
+#: Folds of an estimator; not on the command line, where ``--cv`` adds scores to the output.
 FOLDS_OF_SKLEARN = Kind(whole(2).words, whole(2).allows)
 
 
@@ -146,27 +146,27 @@ def _split(text: str) -> int | str:
     return int(text) if text.removeprefix("-").isdigit() else text
 
 
-#: How rows are split into folds.
+#: Splits of rows into folds.
 SPLITS = Kind(
     "be a whole number >= 2, a column whose values are the folds, a list of pairs of row numbers "
     "(train, test), or a splitter of scikit-learn", _is_split, None, _split,
 )  # fmt: skip
-#: The same under the name of scikit-learn; the ``--cv`` of a command adds scores to an answer.
+#: `SPLITS` by scikit-learn's name; not on the command line, where ``--cv`` has another meaning.
 SPLITS_BY_ANOTHER_NAME = Kind(SPLITS.words, _is_split)
 SHORTLIST = Kind(FRACTION.words, FRACTION.allows)
 EXECUTOR = Kind("be a concurrent.futures.Executor", lambda v: callable(getattr(v, "submit", None)))
 CALLBACK = Kind("be a function of a Progress", callable)
-#: What the method itself checks.
+#: Checked by the method, not here.
 ANYTHING = Kind("", lambda _: True)
 FALLING = Kind("list numbers > 0, each less than the one before", _are_falling,
                "DOUBLE[]", float, several=True)  # fmt: skip
 #: Factors of columns, globs or groups.
 FACTORS = Kind("map columns, globs or groups to numbers >= 0",
-               lambda value: isinstance(value, Mapping), each=NOT_NEGATIVE)  # fmt: skip
+               lambda value: isinstance(value, Mapping), items=NOT_NEGATIVE)  # fmt: skip
 
 
 def check_at(name: str, value: Any, count: int) -> None:
-    """Refuse what is not the number of one of `count` things, from 0 on."""
+    """Raise ArgumentError unless the value is an index from 0 to `count` - 1."""
     if not (is_whole(value) and 0 <= int(value) < count):
         raise ArgumentError(
             f"{name} is {shown(value)}; it must be a whole number from 0 to {count - 1}"
@@ -174,7 +174,7 @@ def check_at(name: str, value: Any, count: int) -> None:
 
 
 def check_folder(name: str, path: Any) -> None:
-    """Refuse what is not the path of a file in a folder that exists."""
+    """Raise ArgumentError unless the path is in an existing folder."""
     fits = isinstance(path, str | PathLike)
     if not fits or not Path(path).absolute().parent.is_dir():
         value = str(path) if fits else path

@@ -1,4 +1,4 @@
-"""The names that options may have."""
+"""Names that options take as values."""
 
 from typing import Literal
 
@@ -6,9 +6,9 @@ from typing import Literal
 RuleName = Literal[
     "fr", "score", "omp", "omp-information", "omp-unwhitened", "omp-single", "doubling"
 ]
-#: Those without a cost limit, which FoBa and generalised linear models have.
+#: Rules without a cost limit, for FoBa and generalised linear models.
 ForwardName = Literal["fr", "score", "omp", "omp-information", "omp-unwhitened", "omp-single"]
-#: What makes a selected group the least useful one: `selection.removal.USEFULNESS`.
+#: Measures by which a group is the least useful: `selection.removal.USEFULNESS`.
 BackwardName = Literal["loss", "coefficient"]
 #: Families of linear and generalised linear models.
 FamilyName = Literal[
@@ -21,27 +21,27 @@ FamilyName = Literal[
 ]  # fmt: skip
 #: Information criteria of `step`.
 CriterionName = Literal["aic", "bic"]
-#: Information criteria of `linear.information.SIGNS`, which choose a penalty.
+#: Information criteria of `linear.information.SIGNS`, to choose a penalty.
 PathCriterionName = Literal["aic", "bic", "ebic", "gic", "cp", "adjusted_r2"]
-#: Which moves `step` makes.
+#: Moves of `step`.
 DirectionName = Literal["both", "forward", "backward"]
 #: Variants of the descent of SGHT.
 VariantName = Literal["ista", "ista-l", "fista"]
-#: Where a descent starts.
+#: Start of a descent.
 StartName = Literal["ridge", "zero"]
-#: Which candidate of a cross-validation is taken.
+#: Choice among the candidates of a cross-validation.
 ChoiceName = Literal["one_standard_error", "best"]
-#: How rows are drawn anew.
+#: How rows are resampled.
 DrawName = Literal["poisson", "halves"]
-#: What knockoffs assume.
+#: Assumptions of knockoffs.
 KnockoffName = Literal["fixed", "second_order"]
 #: Methods that order groups.
 OrderingName = Literal["anytime_sequence", "foba", "group_lasso", "step"]
-#: What happens to rows whose key a looked-up table lacks.
+#: How rows are handled whose key a joined table lacks.
 UnmatchedName = Literal["indicator", "skip", "error"]
-#: Whether the whole Gram matrix is made, or rows of it are read when asked for.
+#: Whether the whole Gram matrix is computed, or rows of it on demand.
 GramName = Literal["auto", "full", "lazy"]
-#: Fields of a problem beside source, target, groups and costs.
+#: Fields of a problem besides source, target, groups and costs.
 PROBLEM_FIELDS = (
     "family", "weight", "offset", "exposure", "positive", "intercept", "ridge", "scale",
     "null_policy", "always", "rows", "seed", "gram", "terms",

@@ -1,1 +1,1 @@
-"""What is asked about a table: the fields of a problem, and which of them go together."""
+"""The specification of a problem: its fields, options and valid combinations."""

@@ -1,4 +1,4 @@
-"""Which fields of a problem go together."""
+"""Checks of combinations of problem fields."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,12 +8,12 @@ from dbselect.families import Family
 from dbselect.glm.named import family_of
 from dbselect.record.policies import check_policies
 
-#: Why a list of responses is refused.
+#: Error for a list of responses.
 ONE_TARGET = "it must be one column here; lists of responses are for anytime_sequence and sght"
 
 
 def check_combination(family: Family, fields: Mapping[str, Any]) -> None:
-    """Refuse fields that mean nothing for a family, or together: field, value and reason."""
+    """Refuse fields that do not fit the family or each other, with the reason."""
     check_policies(fields["null_policy"])
     if not (family.is_linear and fields["offset"] is None):
         require_single_target(fields["target"])
@@ -56,6 +56,6 @@ def _check_lazy(family: Family, fields: Mapping[str, Any]) -> None:
 
 
 def require_single_target(target: Any) -> None:
-    """Refuse a list of responses: the error shows it, and names the methods that take one."""
+    """Refuse a list of responses, and name the methods that take one."""
     if isinstance(target, list | tuple):
         raise ArgumentError(f"target is {shown(list(target))}; {ONE_TARGET}")

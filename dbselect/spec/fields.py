@@ -1,4 +1,4 @@
-"""The fields of a problem beside source, target, groups and costs: what each may be and does."""
+"""Table of the problem fields other than source, target, groups and costs."""
 
 import numbers
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ Level: TypeAlias = str | bool | float
 _LEVEL = Kind("be text, True, False or a number",
               lambda v: isinstance(v, str | bool | numbers.Real), "VARCHAR", str)  # fmt: skip
 _TERMS = Kind("come from dbselect.terms", lambda v: type(v).__name__ == "Terms")
-#: Checked where they are read, by `check_policies`.
+#: Checked by `check_policies`, not here.
 _POLICIES = Kind("be a null policy", lambda _: True, None, str)
 
 
 class ProblemOptions(TypedDict, total=False):
-    """The fields of a `Problem` that every call takes by name."""
+    """The keyword fields of a `Problem`, which every call takes."""
 
     family: Annotated[
         Family | FamilyName | str,
@@ -103,7 +103,7 @@ class ProblemOptions(TypedDict, total=False):
     ]  # fmt: skip
 
 
-#: Lines of a docstring for what all calls take first.
+#: Docstring lines of the first parameters of every call.
 FIRST = (
     "source : table of any engine (path, glob, frame, relation, Arrow stream), or a Gram, its "
     "record, or a file of it",
@@ -113,7 +113,7 @@ FIRST = (
     "but the target",
     "costs : name -> cost > 0, in any one unit; default: 1 each",
 )
-#: The same of calls that ask another method.
+#: Docstring lines of calls that run another method.
 METHOD = (
     "method : name of the method, or its call (`dbselect.foba`), or a function of a problem and "
     "options that returns a result"

@@ -1,4 +1,4 @@
-"""The methods of a problem: the options of each, what it takes before them, and what it returns."""
+"""Table of the methods of a problem: options, required parameters and results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,34 +14,34 @@ from dbselect.spec.fields import ProblemOptions
 class Method:
     """A method of a problem."""
 
-    about: str  # what it does, in words of a list of commands
+    about: str  # what it does, as the command line lists it
     options: type  # TypedDict of its options
     # ``"sequence"``, ``"model"``, ``"proof"``, ``"penalised"``, ``"fit"``, ``"selection"`` or
     # ``"other"``: the kind of its result, which decides its form in SQL
     returns: str
-    # what it takes before its options, by name
+    # its parameters before the options
     first: Mapping[str, Option] = field(default_factory=dict)
-    in_sql: bool = True  # whether SQL and Polars have it, of a record
-    # fields of a problem without rows that its answer depends on; None: all of them
+    in_sql: bool = True  # whether SQL and Polars have it, for Gram records
+    # fields of a problem on a record that the result depends on; None: all of them
     fields: tuple[str, ...] | None = None
 
     @property
     def known(self) -> dict[str, Option]:
-        """All that the method takes by name."""
+        """All parameters of the method, by name."""
         return {**self.first, **options_of(self.options)}
 
     @property
     def in_engines(self) -> dict[str, Option]:
-        """What it takes for a Gram record."""
-        return {name: one for name, one in self.known.items() if one.in_engines}
+        """Parameters that it takes for a Gram record."""
+        return {name: option for name, option in self.known.items() if option.in_engines}
 
     @property
     def fields_in_engines(self) -> dict[str, Option]:
-        """The fields of a problem that it takes for a Gram record."""
+        """Problem fields that it takes for a Gram record."""
         return {
-            name: one
-            for name, one in options_of(ProblemOptions).items()
-            if one.in_engines and (self.fields is None or name in self.fields)
+            name: option
+            for name, option in options_of(ProblemOptions).items()
+            if option.in_engines and (self.fields is None or name in self.fields)
         }
 
 
@@ -178,9 +178,9 @@ METHODS: dict[str, Method] = {
     ),
 }
 
-#: What least squares on named columns depend on.
+#: Problem fields that least squares on named columns depends on.
 _LEAST_SQUARES = ("intercept",)
-#: Functions of a Gram record in SQL and Polars beside the methods: least squares on named columns.
+#: Further functions of a Gram record in SQL and Polars: least squares on named columns.
 OF_FITS: dict[str, Method] = {
     "summary": Method(
         "return the coefficients of `fit` with standard errors, tests and intervals",
@@ -219,16 +219,16 @@ OF_FITS: dict[str, Method] = {
     ),
 }
 #: All methods and functions of a Gram record.
-OF_RECORDS = {name: one for name, one in METHODS.items() if one.in_sql} | OF_FITS
+OF_RECORDS = {name: method for name, method in METHODS.items() if method.in_sql} | OF_FITS
 
 
 def places_of(method: Method) -> list[str]:
-    """Return what a method of a record takes by its place after the target."""
-    required = [name for name, one in method.known.items() if one.default is REQUIRED]
+    """Return the positional parameters of a method of a record, after the target."""
+    required = [name for name, option in method.known.items() if option.default is REQUIRED]
     return list(dict.fromkeys([*method.first, *required]))
 
 
-#: Methods whose results are a sequence or a model, which rows held out can judge.
-JUDGED = [name for name, one in METHODS.items() if one.returns not in ("selection", "other")]
-#: Those that choose among groups.
+#: Methods whose result, a sequence or a model, can be evaluated on held-out rows.
+JUDGED = [name for name, m in METHODS.items() if m.returns not in ("selection", "other")]
+#: The methods of `JUDGED` that choose among groups.
 CHOOSING = [name for name in JUDGED if name not in ("fit", "group_lasso")]

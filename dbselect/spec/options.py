@@ -1,4 +1,4 @@
-"""The options of every method, once; a test compares them with native/src/methods/options.rs."""
+"""Table of the options of every method; a test compares it with native/src/methods/options.rs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
@@ -95,7 +95,7 @@ Tol = Annotated[
 
 
 class QueryOptions(TypedDict, total=False):
-    """Options of searches on objectives whose answers are slow."""
+    """Options of searches on objectives that are slow to evaluate."""
 
     executor: Annotated[
         Any,
@@ -110,7 +110,7 @@ class QueryOptions(TypedDict, total=False):
 
 
 class LimitedOptions(QueryOptions, total=False):
-    """The same, with what else ends a search."""
+    """`QueryOptions` with a time limit."""
 
     time_limit: Annotated[
         float | None,
@@ -120,7 +120,7 @@ class LimitedOptions(QueryOptions, total=False):
 
 
 class LedOptions(LimitedOptions, total=False):
-    """The same, of searches that look for the largest gain."""
+    """`LimitedOptions` with the shortlist of searches for the largest gain."""
 
     shortlist: Annotated[
         float | None,
@@ -435,17 +435,17 @@ class FitOptions(TypedDict, total=False):
 
 
 class SummaryOptions(TypedDict, total=False):
-    """Options of `summary` of a record."""
+    """Options of `summary` for a record."""
 
     level: Annotated[float, Option(0.95, SHARE, "level of confidence of the intervals")]
 
 
 class NoOptions(TypedDict, total=False):
-    """A method without options of its own."""
+    """Options of a method without options."""
 
 
 class CrossValidateOptions(TypedDict, total=False):
-    """Options of `cross_validate` beside those of the method."""
+    """Options of `cross_validate`, besides those of the method."""
 
     folds: Annotated[
         Any,
@@ -478,7 +478,7 @@ class CrossValidateOptions(TypedDict, total=False):
 
 
 class StoppedOptions(TypedDict, total=False):
-    """Options of `stopped_sequence` beside those of `anytime_sequence`."""
+    """Options of `stopped_sequence`, besides those of `anytime_sequence`."""
 
     patience: Annotated[
         int, Option(3, COUNT, "steps without a lower mean error after which the searches end")
@@ -494,7 +494,7 @@ class StoppedOptions(TypedDict, total=False):
 
 
 class StabilityOptions(TypedDict, total=False):
-    """Options of `stability` beside those of the method."""
+    """Options of `stability`, besides those of the method."""
 
     size: Annotated[
         int | None,
@@ -515,7 +515,7 @@ class StabilityOptions(TypedDict, total=False):
 
 
 class KnockoffOptions(TypedDict, total=False):
-    """Options of `knockoffs` beside those of the search."""
+    """Options of `knockoffs`, besides those of the search."""
 
     q: Annotated[
         float,
@@ -571,7 +571,7 @@ class CoverageOptions(TypedDict, total=False):
 
 
 class DesignOptions(TypedDict, total=False):
-    """Options of `a_optimal`, which takes no problem: it chooses rows."""
+    """Options of `a_optimal`, which chooses rows and takes no problem."""
 
     key: Annotated[
         str | None,

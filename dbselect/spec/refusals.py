@@ -1,4 +1,4 @@
-"""Which fields of a problem a method refuses, and why; the table of the documentation reads it."""
+"""Problem fields that a method refuses, with reasons; the documentation renders this table."""
 
 from typing import Any
 
@@ -94,30 +94,30 @@ REFUSED: dict[str, dict[str, str]] = {
 
 
 def refuse(problem: Spec, method: str) -> None:
-    """Refuse a problem with a field that means nothing to a method: name, value and reason."""
-    asks = METHODS[method].known if method in METHODS else {}
-    if hasattr(problem.source, "ask") and "max_queries" not in asks:
+    """Refuse a problem with a field that a method does not support, with the reason."""
+    options = METHODS[method].known if method in METHODS else {}
+    if hasattr(problem.source, "ask") and "max_queries" not in options:
         raise ArgumentError(
             f"source is a {type(problem.source).__name__}, which has no rows, and {method} reads "
             "rows; anytime_sequence and the other searches take it"
         )
     reasons = REFUSED[method]
-    for field, value in _asked(problem).items():
+    for field, value in _changed_fields(problem).items():
         if field in reasons:
             reason = reasons[field].format(method=method)
             raise ArgumentError(f"{field} is {shown(value)}; {reason}")
 
 
-def _asked(problem: Spec) -> dict[str, Any]:
-    """Return the fields that ask for something, by the names of `REFUSED`."""
-    found = dict(problem.changed())
+def _changed_fields(problem: Spec) -> dict[str, Any]:
+    """Return the fields that differ from their defaults, by the names of `REFUSED`."""
+    fields = dict(problem.changed())
     family = parse(problem.family)
-    found.pop("family", None)
+    fields.pop("family", None)
     if not problem.is_linear:
-        # An offset makes even a linear model one of passes.
-        found["family"] = str(family) if not family.is_linear else "gaussian with an offset"
-    if found.get("gram") != "lazy":
-        found.pop("gram", None)
+        # With an offset even a linear model is fitted by passes over the table.
+        fields["family"] = str(family) if not family.is_linear else "gaussian with an offset"
+    if fields.get("gram") != "lazy":
+        fields.pop("gram", None)
     if isinstance(problem.target, list | tuple):
-        found["target"] = problem.target
-    return found
+        fields["target"] = problem.target
+    return fields

@@ -1,4 +1,4 @@
-"""The fields of a problem: what every search, fit and result knows of what is asked."""
+"""Problem fields, as searches, fits and results use them."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -28,7 +28,7 @@ Target = str | list[str] | tuple[str, ...]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Spec:
-    """The fields of a `Problem`, checked, without its methods; that of a result has no source."""
+    """The checked fields of a `Problem`, without its methods; in a result without its source."""
 
     source: Source | Objective | None
     target: Target | None = None
@@ -49,15 +49,15 @@ class Spec:
     seed: int = 0
     gram: GramName = "auto"
     terms: Terms | None = None
-    #: What methods have read of the source; it is no part of the value.
+    #: Cache of data read from the source; ignored by ==.
     _read: dict[Any, Any] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._set("family", parse(self.family))
-        own = vars(self)
+        fields = vars(self)
         for name, option in options_of(ProblemOptions).items():
-            if name != "family" and own[name] is not option.default:
-                self._set(name, option.checked(name, own[name]))
+            if name != "family" and fields[name] is not option.default:
+                self._set(name, option.checked(name, fields[name]))
         check_combination(parse(self.family), vars(self))
         self._set("always", tuple(self.always))
         if self.groups is not None:
@@ -73,10 +73,10 @@ class Spec:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Spec):
             return NotImplemented
-        own = (name for name in self.__dataclass_fields__ if name[0] != "_")
-        return all(_equal(getattr(self, name), getattr(other, name)) for name in own)
+        names = (name for name in self.__dataclass_fields__ if name[0] != "_")
+        return all(_equal(getattr(self, name), getattr(other, name)) for name in names)
 
-    __hash__ = None  # type: ignore[assignment]  # mappings and frames have none
+    __hash__ = None  # type: ignore[assignment]  # mappings and frames are not hashable
 
     def _check_target(self) -> None:
         if is_objective(self.source):
@@ -84,19 +84,19 @@ class Spec:
         elif isinstance(self.target, list | tuple):
             check_targets(self.target)
         elif not isinstance(self.target, str):
-            told = f"target is {shown(self.target)}; it must be the name of a column"
+            message = f"target is {shown(self.target)}; it must be the name of a column"
             if is_whole(self.target):
-                told += f", which is '{self.target}' where pandas numbers its columns"
+                message += f", which is '{self.target}' where pandas numbers its columns"
             if isinstance(self.source, str):
-                told += f": the table comes first, as in Problem(table, {self.source!r})"
-            raise ColumnError(told)
+                message += f": the table comes first, as in Problem(table, {self.source!r})"
+            raise ColumnError(message)
 
     def _read_formula(self) -> None:
-        """Put what a formula says in the place of fields; a spec has no table to read it by."""
+        """Expand a formula into target, terms and groups; here nothing, without a table."""
 
     def _check_objective(self) -> None:
-        asked = {"target": self.target, "groups": self.groups} | self._changed_words()
-        for name, value in asked.items():
+        fields = {"target": self.target, "groups": self.groups} | self._changed_words()
+        for name, value in fields.items():
             if value is not None and name not in ("always", "seed"):
                 raise ArgumentError(f"{name} is {shown(value)}; it is for tables, and source is an "
                                     "objective, which has its own")  # fmt: skip
@@ -106,19 +106,19 @@ class Spec:
             return f"Problem({self.source!r}{self._costs_words()})"
         groups = "all columns" if self.groups is None else f"{len(self.groups)} groups"
         target = self.target if isinstance(self.target, str) else ", ".join(self.target or ())
-        told = "".join(f", {name} {shown(value)}" for name, value in self._changed_words().items())
-        asked = (self.terms and self.terms.formula) or f"{target} ~ {groups}"
-        return f"Problem({asked}{self._costs_words()}{told}; {_kind(self.source)})"
+        fields = "".join(f", {n} {shown(value)}" for n, value in self._changed_words().items())
+        formula = (self.terms and self.terms.formula) or f"{target} ~ {groups}"
+        return f"Problem({formula}{self._costs_words()}{fields}; {_kind(self.source)})"
 
     def _changed_words(self) -> dict[str, Any]:
-        """Return the fields not at their defaults, as `repr` shows them."""
-        found: dict[str, Any] = dict(self.changed())
-        if "family" in found:
-            found["family"] = str(found["family"])
-        if "terms" in found:
-            terms = found.pop("terms")
-            found |= {} if terms.formula else {"terms": terms.made}
-        return found
+        """Return the fields that differ from their defaults, as `repr` shows them."""
+        fields: dict[str, Any] = dict(self.changed())
+        if "family" in fields:
+            fields["family"] = str(fields["family"])
+        if "terms" in fields:
+            terms = fields.pop("terms")
+            fields |= {} if terms.formula else {"terms": terms.made}
+        return fields
 
     def _costs_words(self) -> str:
         if not isinstance(self.costs, Mapping) or not self.costs:
@@ -128,7 +128,7 @@ class Spec:
 
     @property
     def is_linear(self) -> bool:
-        """Whether the models are linear ones, for which a Gram matrix is enough."""
+        """Whether the models are linear, so that a Gram matrix suffices."""
         return parse(self.family).is_linear and self.offset is None
 
     @property
@@ -137,18 +137,18 @@ class Spec:
         return [self.target] if isinstance(self.target, str) else list(self.target or ())
 
     def changed(self) -> dict[str, Any]:
-        """Return the fields not at their defaults, without source, target, groups and costs."""
-        found, own = {}, vars(self)
+        """Return the fields that differ from defaults, except source, target, groups and costs."""
+        changed, fields = {}, vars(self)
         for name, option in options_of(ProblemOptions).items():
-            value = own[name]
+            value = fields[name]
             if value is not option.default and not is_default(
                 option, str(value) if name == "family" else value
             ):
-                found[name] = value
-        return found
+                changed[name] = value
+        return changed
 
     def replace(self, **changes: Any) -> Self:
-        """Return the problem with some other fields.
+        """Return the problem with changed fields.
 
         Raises
         ------
@@ -158,46 +158,46 @@ class Spec:
 
     def without_rows(self) -> Self:
         """Return the problem without its source, as results keep it."""
-        found = object.__new__(type(self))  # its fields are checked
-        vars(found).update(vars(self), source=None, _read={})
-        return found
+        copied = object.__new__(type(self))  # no __post_init__: the fields are already checked
+        vars(copied).update(vars(self), source=None, _read={})
+        return copied
 
     def on(self, source: Any) -> Self:
-        """Return the same problem of another source."""
+        """Return the problem with another source."""
         return replace(self, source=source)
 
     def on_gram(self, gram: Gram) -> Self:
-        """Return the same problem of a Gram that was read as the problem says."""
+        """Return the problem with this Gram, read by its options, as source."""
         return replace(
             self, source=gram, weight=None, null_policy="skip", rows=None, terms=None, gram="auto"
         )
 
 
 def problem_of(*values: Any, **fields: Any) -> Spec:
-    """Return a problem with its methods, of a class that this room does not know."""
-    made: Spec = top_level("Problem")(*values, **fields)
-    return made
+    """Make a `Problem`, whose class is above this layer."""
+    problem: Spec = top_level("Problem")(*values, **fields)
+    return problem
 
 
 def answer_of(problem: Spec, method: str, /, *values: Any, **options: Any) -> Any:
-    """Return the answer of a method of a problem, which the rooms below it know by name only."""
+    """Call a method of a problem by name, from a layer below its class."""
     return getattr(problem, method)(*values, **options)
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(value: Any, other: Any) -> bool:
     """Whether two fields are equal; frames and arrays only if they are the same object."""
-    if one is other:
+    if value is other:
         return True
-    if isinstance(one, pl.Series) and isinstance(other, pl.Series):
-        return one.equals(other)
+    if isinstance(value, pl.Series) and isinstance(other, pl.Series):
+        return value.equals(other)
     try:
-        return type(one) is type(other) and bool(one == other)
+        return type(value) is type(other) and bool(value == other)
     except (TypeError, ValueError):
         return False
 
 
 def check_targets(targets: Any) -> None:
-    """Refuse a list of responses that is empty or names one twice."""
+    """Refuse a list of responses that is empty or has duplicates."""
     if not targets:
         raise ArgumentError(f"target is {targets!r}; it must name at least one column")
     for name in targets:
@@ -208,7 +208,7 @@ def check_targets(targets: Any) -> None:
 
 
 def _costs(costs: Any, groups: Any) -> Any:
-    """Return costs by name; a Series without labels is matched when the groups are known."""
+    """Return costs by name; a Series without labels is matched later, to the groups."""
     costs = native(costs)
     if isinstance(costs, pl.Series):
         return costs
