@@ -1,11 +1,11 @@
 """Which groups of features buy the most prediction for their cost, in which order.
 
-Nothing but Polars is loaded until a name is asked for; the stub beside this file lists them.
+Only Polars is loaded until a name is used; the stub beside this file lists the names.
 """
 
 from typing import Any
 
-from dbselect import _forked  # noqa: F401 - hears of forks from now on
+from dbselect import _forked  # noqa: F401 - registers handlers of forks
 from dbselect._lazy import give as _give
 from dbselect._lazy import public as _public
 from dbselect.doors import namespaces as _namespaces  # noqa: F401 - registers them with Polars
@@ -14,7 +14,7 @@ from dbselect.doors import namespaces as _namespaces  # noqa: F401 - registers t
 _MODULES = ("errors", "families", "objectives", "results")
 _BY_NAME = ("io", "reference", "sklearn")
 __all__, _getattr, _dir = _public(__name__, _MODULES)
-# Files of results hold problems.
+# Reading a stored result needs the class, from a lower layer.
 _give("Problem", "dbselect.problem.problem")
 
 

@@ -1,4 +1,4 @@
-"""``python -m dbselect`` is ``dbselect``."""
+"""Entry point of ``python -m dbselect``: the command ``dbselect``."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""Arrow arrays of NumPy's, and back.
+"""Conversions between NumPy and Arrow arrays that do not import pandas.
 
-pyarrow's own ``array`` and ``to_numpy`` import pandas wherever that is installed, which takes as
-long as all of dbselect.
+pyarrow's ``array`` and ``to_numpy`` import pandas if it is installed, which takes as long as
+importing dbselect.
 """
 
 from typing import Any
@@ -12,14 +12,14 @@ import pyarrow as pa
 
 
 def of_numpy(values: npt.NDArray[Any]) -> pa.Array:
-    """Return numbers, shape (n,), as an array of n, which shares their memory."""
+    """Convert numbers, shape (n,), to an Arrow array that shares their memory."""
     values = np.ascontiguousarray(values)
     type_ = pa.from_numpy_dtype(values.dtype)
     return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(values)])
 
 
 def of_texts(texts: list[str]) -> pa.Array:
-    """Return texts as an array."""
+    """Convert texts to an Arrow array."""
     encoded = [text.encode() for text in texts]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
@@ -27,7 +27,7 @@ def of_texts(texts: list[str]) -> pa.Array:
 
 
 def to_numpy(array: pa.Array) -> npt.NDArray[Any]:
-    """Return the numbers of an array without NULL, which share its memory."""
+    """Convert an Arrow array without NULL to NumPy, sharing memory."""
     return np.from_dlpack(array)
 
 

@@ -1,18 +1,18 @@
-"""Whether this process was forked from one whose Polars had threads, for which it would wait."""
+"""Detection of forks after Polars started threads: in the child, Polars would wait forever."""
 
 import os
 from pathlib import Path
 
-#: Names of the threads of this process, where the system tells.
+#: Folder with the threads of this process, on Linux.
 _TASKS = Path("/proc/self/task")
 
-#: What a fork sees of the parent, and a child knows of itself.
-_known = {"threads": False, "cut off": False}
+#: Whether Polars had threads before a fork, and whether this child lacks them.
+_state = {"threads": False, "cut off": False}
 
 
 def check_threads() -> None:
-    """Raise EngineError in a process forked after Polars had begun, whose threads are gone."""
-    if _known["cut off"]:
+    """Raise EngineError in a process that was forked after Polars started its threads."""
+    if _state["cut off"]:
         from dbselect.errors import EngineError
 
         raise EngineError(
@@ -23,18 +23,18 @@ def check_threads() -> None:
 
 
 def _before() -> None:
-    _known["threads"] = any(_is_of_polars(task) for task in _TASKS.glob("*/comm"))
+    _state["threads"] = any(_is_of_polars(task) for task in _TASKS.glob("*/comm"))
 
 
 def _is_of_polars(task: Path) -> bool:
     try:
         return task.read_text().startswith("polars-")
-    except OSError:  # it has just ended
+    except OSError:  # the thread has just ended
         return False
 
 
 def _in_child() -> None:
-    _known["cut off"] = _known["threads"]
+    _state["cut off"] = _state["threads"]
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,4 @@
-"""Names loaded when they are used: the public ones (SPEC 1), and what the package gives to all."""
+"""Lazy loading of public names (SPEC 1), and of classes from higher layers."""
 
 import ast
 import importlib
@@ -9,21 +9,21 @@ from typing import Any
 
 
 def load(module: str, name: str) -> Any:
-    """Return a name of a module of the package, which is imported if it was not."""
+    """Import a module of the package and return a name of it."""
     return getattr(importlib.import_module(f"dbselect.{module}"), name)
 
 
-#: Where the names are that rooms below them ask for; the package says so, not they.
+#: Name -> module of a higher layer; the package registers them by `give`.
 _HOMES: dict[str, str] = {}
 
 
 def give(name: str, module: str) -> None:
-    """Let `top_level` find a name, in a module that is not loaded yet."""
+    """Register a name for `top_level`, without loading its module."""
     _HOMES[name] = module
 
 
 def top_level(name: str) -> Any:
-    """Return a name of a module above the one that asks."""
+    """Return a registered name of a higher layer."""
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
@@ -51,4 +51,4 @@ def public(
         space[name] = value
         return value
 
-    return names, getattribute, lambda: sorted([*names, *(one for one in space if one[:2] == "__")])
+    return names, getattribute, lambda: sorted([*names, *(n for n in space if n[:2] == "__")])

@@ -1,11 +1,11 @@
-"""The logger ``dbselect``: a line a minute on long work; nothing is printed by the library."""
+"""The logger ``dbselect``: one line per minute during long work; nothing is printed."""
 
 import json
 import logging
 import time
 from dataclasses import dataclass, field
 
-#: Seconds between two lines on one work.
+#: Seconds between two lines.
 PAUSE = 60.0
 
 log = logging.getLogger("dbselect")
@@ -13,10 +13,10 @@ log.addHandler(logging.NullHandler())
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record of `logging` as one line of JSON.
+    """Format a `logging` record as one line of JSON.
 
-    Fields: time (seconds since 1970), level, logger, message; of long work also work, done, total,
-    unit and seconds.
+    Fields: time (seconds since 1970), level, logger, message; for long work also work, done,
+    total, unit and seconds.
 
     Examples
     --------
@@ -32,25 +32,25 @@ class JsonFormatter(logging.Formatter):
         super().__init__()
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
-        told = {"time": record.created, "level": record.levelname, "logger": record.name}
+        """Return the line of JSON."""
+        fields = {"time": record.created, "level": record.levelname, "logger": record.name}
         more = getattr(record, "dbselect", {})
-        return json.dumps({**told, "message": record.getMessage(), **more})
+        return json.dumps({**fields, "message": record.getMessage(), **more})
 
 
 @dataclass
 class Steps:
-    """Long work, of which a line a minute says how far it is."""
+    """Progress of long work, logged once per minute."""
 
-    work: str  # what is done
-    total: int | None  # steps there are; None if unknown
-    unit: str  # what a step is
+    work: str  # description
+    total: int | None  # number of steps; None if unknown
+    unit: str  # plural name of a step
     done: int = 0
     start: float = field(default_factory=time.monotonic)
     last: float = field(default_factory=time.monotonic)
 
     def update(self, steps: int = 1) -> None:
-        """Count some steps."""
+        """Add completed steps."""
         self.done += steps
         now = time.monotonic()
         if now - self.last < PAUSE:

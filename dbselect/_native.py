@@ -1,4 +1,4 @@
-"""The compiled library: where it is, and its entry points for Python."""
+"""Bindings of the compiled library."""
 
 import ctypes
 import importlib.util
@@ -30,19 +30,19 @@ from dbselect.errors import (
 _Vector = npt.NDArray[np.float64]
 _Index = npt.NDArray[np.intp]
 
-#: The library's letters for policies; what is an error is known when all rows are read.
+#: Policy -> letter in the library; "error" is checked later, when all rows are read.
 _LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n", "zero": "z"}
 
-#: Why a walk ended, by the library's numbers.
+#: Reasons why a search ended, by their codes in the library.
 STOPS = (
     "EXHAUSTED", "BUDGET", "MAX_GROUPS", "MAX_STEPS", "THRESHOLD", "EMPTY", "INTERRUPTED",
     "SATURATED",
 )  # fmt: skip
 
-#: The largest whole number that the library reads; more means no more to a limit.
+#: The largest integer that the library reads; larger limits are equivalent.
 _MOST = 2**63 - 1
 
-#: Errors that the library names before their sentence.
+#: Errors by name, with which messages of the library begin.
 _ERRORS = {
     error.__name__: error
     for error in (ArgumentError, ColumnError, GroupError, RecordError, SourceError)
@@ -50,7 +50,7 @@ _ERRORS = {
 
 
 class _Turn(ctypes.Structure):
-    """A step, and whether the search goes on: no, unless that is set."""
+    """A step; the search stops unless the callback sets `goes_on`."""
 
     _fields_ = (
         ("group", ctypes.c_size_t),
@@ -64,7 +64,7 @@ _OnTurn = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Turn))
 
 
 class _Moments(ctypes.Structure):
-    """Moments of D columns and a target, where they are."""
+    """Pointers to the moments of D columns and a target."""
 
     _fields_ = (
         ("width", ctypes.c_size_t),
@@ -75,7 +75,7 @@ class _Moments(ctypes.Structure):
 
 
 class _Grouped(ctypes.Structure):
-    """A Gram and groups of its columns, where their numbers are."""
+    """Pointers to a Gram and groups of its columns."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("mean", "mean_low", "comoment")),
@@ -89,7 +89,7 @@ class _Grouped(ctypes.Structure):
 
 
 class _Linear(ctypes.Structure):
-    """A linear problem and its groups, where its numbers are."""
+    """Pointers to a linear problem and its groups."""
 
     _fields_ = (
         *((name, ctypes.c_size_t) for name in ("width", "responses")),
@@ -105,7 +105,7 @@ class _Linear(ctypes.Structure):
 
 
 class _Greedy(ctypes.Structure):
-    """A greedy search, where its numbers are."""
+    """Pointers to the options of a greedy search."""
 
     _fields_ = (
         ("rule", ctypes.c_char_p),
@@ -119,7 +119,7 @@ class _Greedy(ctypes.Structure):
 
 
 class _Needed(ctypes.Structure):
-    """Rows that are needed, where to write them, and whether they are there: not unless set."""
+    """Rows to read, and where to write them; the callback sets `is_read` on success."""
 
     _fields_ = (
         ("columns", ctypes.POINTER(ctypes.c_size_t)),
@@ -134,7 +134,7 @@ _OnNeed = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Needed))
 
 @cache
 def library_path() -> Path:
-    """Path of the compiled library, which Polars and DuckDB load as well."""
+    """Return the path of the compiled library, which Polars and DuckDB also load."""
     spec = importlib.util.find_spec("dbselect._library")
     if spec is None or spec.origin is None:
         raise ImportError("the compiled library of dbselect is missing; install dbselect again")
@@ -146,11 +146,11 @@ _FLAG, _DOUBLE = ctypes.c_bool, ctypes.c_double
 _TEXTS, _SIZES = (ctypes.POINTER(_TEXT), _SIZE), (ctypes.POINTER(_SIZE), _SIZE)
 #: The structures of the Arrow C data interface.
 _ArrowArray, _ArrowSchema = ctypes.c_char * 80, ctypes.c_char * 72
-#: Where an Arrow array and its type are written.
+#: Output pointers for an Arrow array and its type.
 _ARRAY = (_POINTER, _POINTER)
 _BYTES = (_TEXT, _SIZE)
 _VECTOR = (_POINTER, _SIZE, _POINTER, _POINTER, _SIZE, _SIZE, _SIZE)
-#: What each function of the library returns, and what it takes.
+#: Function of the library -> its return type and argument types.
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "reader_new": (_POINTER, *_TEXTS, _TEXT, *_TEXTS, _TEXT, _TEXT),
     "reader_category": (_FLAG, _POINTER, _TEXT, *_TEXTS, *_TEXTS, _TEXT),
@@ -210,17 +210,17 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 @cache
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(library_path()))
-    for name, (returned, *taken) in _SIGNATURES.items():
+    for name, (returned, *arguments) in _SIGNATURES.items():
         function = getattr(library, f"dbselect_{name}")
-        function.restype, function.argtypes = returned, taken
+        function.restype, function.argtypes = returned, arguments
     return library
 
 
 class Reader:
-    """Accumulates Arrow batches, from several threads at once, into Gram records.
+    """Accumulator of Arrow batches into Gram records; thread-safe.
 
-    `columns` are flattened, `by` names fields whose values make groups, each with a record.
-    There is one policy a column; `terms` is the records' JSON, without means and indicators.
+    `columns` are flattened; each distinct value of the fields `by` gets a record. There is one
+    policy per column; `terms` is the records' JSON, without means and indicators.
     """
 
     def __init__(
@@ -241,16 +241,16 @@ class Reader:
     def category(
         self, column: str, levels: Sequence[str], names: Sequence[str], policy: str
     ) -> None:
-        """Add indicators of levels, which are texts, before any rows, after the other columns.
+        """Add indicator columns of levels, as text; call it before adding rows.
 
-        One name more than levels is that of all other values; the last, of gaps if `policy` fills.
+        An additional name is for all other values; a last one for NULL, if `policy` fills.
         """
-        given = column, *_texts(levels), *_texts(names), letters([policy])
-        if not _call("reader_category", self._handle, *given):
+        arguments = column, *_texts(levels), *_texts(names), letters([policy])
+        if not _call("reader_category", self._handle, *arguments):
             raise DataError(f"levels are {list(levels)!r}; they must be valid text")
 
     def order(self, order: Sequence[int]) -> None:
-        """Set the order of the columns: numbers of all, then of the categories, each once."""
+        """Set the order of the columns, a permutation of columns and then categories."""
         numbers = (ctypes.c_size_t * len(order))(*order)
         if not _call("reader_order", self._handle, numbers, len(order)):
             raise DataError(f"order is {list(order)!r}; it must have every column once")
@@ -263,20 +263,20 @@ class Reader:
         self._handle = None
 
     def add(self, batch: Any) -> _Index:
-        """Add rows, the GIL released; return set of sums, its keys before, and rows of new keys."""
+        """Add rows without the GIL; return set of sums, its keys before, and rows of new keys."""
         return _numbers("reader_add", self._handle, _Stream(batch))
 
     def settle(self) -> _Index:
-        """Merge all sets of sums to one; return each group's number among the keys of all sets."""
+        """Merge all sets of sums; return each group's number among the keys of all sets."""
         return _numbers("reader_settle", self._handle)
 
     def finish(self, order: Any = (0,)) -> pa.StructArray:
-        """Return the records of some groups, each named once, and forget the sums."""
+        """Return the records of groups, each given once, and discard the sums."""
         order = np.ascontiguousarray(order, np.uintp)
         return _array("reader_finish", self._handle, order, len(order))
 
     def state(self, note: bytes) -> bytes:
-        """Return all that was added so far, for `load` in another process, with a note."""
+        """Serialise the sums with a note, for `load` in another process."""
         return bytes(_array("reader_state", self._handle, note, len(note))[0].as_py())
 
     def note_of(self, state: bytes) -> bytes:
@@ -284,20 +284,20 @@ class Reader:
         return bytes(_array("state_note", self._handle, state, len(state))[0].as_py())
 
     def load(self, state: bytes, keys: Any = None) -> _Index:
-        """Add a reader's state, as exactly as its rows, and its groups' keys; returns as `add`."""
+        """Add a serialised state, exactly as its rows, and its group keys; returns as `add`."""
         groups = None if keys is None else _Stream(keys)
         return _numbers("reader_load", self._handle, state, len(state), groups)
 
 
 def folds(table: Any, columns: Sequence[str], k: int, seed: int) -> pa.Int64Array:
-    """Return the fold, 0 to k - 1, of each row, by `columns`, without any by the first field."""
+    """Return the fold of each row, 0 to k - 1, by `columns`; default: by the first field."""
     return _array("folds", _Stream(table), *_texts(columns), k, seed)
 
 
 def distinct(table: Any) -> pa.StructArray:
-    """Return ``row``, one for each value of the first field, and ``rows``, how many have it.
+    """Return ``row``, an index for each distinct value of the first field, and ``rows``, its count.
 
-    That has no NULLs and a type that Polars exports; a value of two chunks comes twice.
+    The field has no NULL and a type that Polars exports; a value in two chunks is listed twice.
     """
     return _array("distinct", _Stream(table))
 
@@ -305,9 +305,9 @@ def distinct(table: Any) -> pa.StructArray:
 def projection(
     v: _Vector, order: _Index | None, starts: _Index, max_columns: int, max_groups: int
 ) -> _Vector:
-    """Return the nearest vector with few nonzeros in few groups.
+    """Return the nearest vector with limited numbers of nonzeros and groups.
 
-    `v`, (p,), is finite; the order is as in `penalised.layout.Layout`; limits are at least 1.
+    `v`, (p,), is finite; `order` is as in `selection.layout.Layout`; limits are at least 1.
     """
     nearest = np.empty(len(v))
     _run("project", *_vector(v, order, starts), max_columns, max_groups, nearest)
@@ -330,32 +330,32 @@ def _vector(v: _Vector, order: _Index | None, starts: _Index) -> tuple[Any, ...]
 
 
 def _starts(starts: npt.NDArray[Any]) -> tuple[_Index, int]:
-    """Return where groups begin, and the last ends, as the library takes it."""
+    """Return group offsets and the number of groups, as arguments of the library."""
     return np.ascontiguousarray(starts, np.intp), len(starts) - 1
 
 
 class RandomSets:
-    """Random sets that a seed, 0 to 2^63 - 1, decides in every engine; `drawn` counts numbers."""
+    """Random sets, equal in every engine for a seed, 0 to 2^63 - 1; `drawn` counts numbers."""
 
     def __init__(self, seed: int, drawn: int = 0) -> None:
         self.seed, self.drawn = seed, drawn
 
     def sets(self, of: _Index, size: int, count: int) -> list[list[int]]:
-        """Return so many sets of some numbers, each in random order."""
+        """Draw `count` sets of `size` numbers, each in random order."""
         numbers = np.ascontiguousarray(of, np.uintp)
-        found = np.empty((count, min(size, len(numbers))), np.uintp)
+        sets = np.empty((count, min(size, len(numbers))), np.uintp)
         drawn = ctypes.c_uint64(self.drawn)
-        given = numbers, len(numbers), size, count, self.seed
-        _run("sets", *given, ctypes.byref(drawn), found)
+        arguments = numbers, len(numbers), size, count, self.seed
+        _run("sets", *arguments, ctypes.byref(drawn), sets)
         self.drawn = drawn.value
-        return found.tolist()
+        return sets.tolist()
 
 
 class RowDesign:
-    """Rows of d = `width` columns, taken one by one, so that coefficients are known best.
+    """Greedy A-optimal design over rows of d = `width` columns.
 
     `beta2` > 0 is the prior precision of each coefficient, `sigma2` > 0 the variance of the noise;
-    `capacity` >= 2 rows of 24 d bytes are held in memory.
+    `capacity` >= 2 rows of 24 d bytes each are kept in memory.
     """
 
     def __init__(self, width: int, beta2: float, sigma2: float, capacity: int) -> None:
@@ -370,22 +370,22 @@ class RowDesign:
         self._handle = None
 
     def read(self, numbers: _Index, X: _Vector) -> npt.NDArray[np.bool_]:
-        """Read some rows, shape (m, d); True for those that may be taken before the next reading.
+        """Read rows, shape (m, d); True for those that may be taken before the next read.
 
-        SourceError if a row that was taken is another one now.
+        SourceError if a row that was taken has changed.
         """
         numbers, near = np.ascontiguousarray(numbers, np.uintp), np.empty(len(numbers), np.bool_)
-        given = numbers, np.ascontiguousarray(X), len(numbers)
-        _run("design_read", self._handle, *given, near)
+        arguments = numbers, np.ascontiguousarray(X), len(numbers)
+        _run("design_read", self._handle, *arguments, near)
         return near
 
     def best(self) -> tuple[int, float] | None:
-        """Take the best row in memory: its number and gain; None if all must be read first."""
-        found = self._next(is_read=False)
-        return None if found[0] == np.iinfo(np.uintp).max else found
+        """Take the best row in memory: its number and gain; None if all rows must be read again."""
+        best = self._next(is_read=False)
+        return None if best[0] == np.iinfo(np.uintp).max else best
 
     def best_read(self) -> tuple[int, float]:
-        """Take the best row since the last one was taken so; SourceError as `read`."""
+        """Take the best row read since the last call; SourceError as `read`."""
         return self._next(is_read=True)
 
     def _next(self, is_read: bool) -> tuple[int, float]:
@@ -399,40 +399,40 @@ class RowDesign:
 
     def covariance(self) -> _Vector:
         """Return the posterior covariance, shape (d, d)."""
-        found = np.empty((self._width, self._width))
-        _call("design_covariance", self._handle, found)
-        return found
+        covariance = np.empty((self._width, self._width))
+        _call("design_covariance", self._handle, covariance)
+        return covariance
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Those of D >= 1 columns and a target, which is the last and varies, over some rows."""
+    """Moments of D >= 1 columns and a target, which is last and varies."""
 
     rows: int
     weight: float
     mean: _Vector  # shape (D + 1,)
-    mean_low: _Vector  # shape (D + 1,), what rounding took from the means
+    mean_low: _Vector  # shape (D + 1,), rounding error of the means
     comoment: npt.NDArray[np.float64]  # shape (D + 1, D + 1)
 
     def least_squares(
         self, ridge: float, scale: bool, intercept: bool, has_factor: bool
     ) -> dict[str, _Vector]:
-        """Return the fields of `LeastSquares`, flat; RecordError for what no rows can have."""
-        with self._given() as given:
-            return _vectors(_array("least_squares", given, ridge, scale, intercept, has_factor))
+        """Return the fields of `LeastSquares`, flat; RecordError for impossible moments."""
+        with self._pointers() as pointers:
+            return _vectors(_array("least_squares", pointers, ridge, scale, intercept, has_factor))
 
     def refine(self, ranks: _Index, coef: npt.NDArray[np.float64]) -> None:
-        """Refine M models on columns and target of unit variance, (M, D), in place.
+        """Refine the coefficients of M models, (M, D), for unit variances, in place.
 
-        Model i has the first `ranks[i]` columns; none depends on others.
+        Model i has the first `ranks[i]` columns, which are independent.
         """
         ranks = np.ascontiguousarray(ranks, np.uintp)
-        with self._given() as given:
-            _run("refined", given, ranks, len(ranks), coef)
+        with self._pointers() as pointers:
+            _run("refined", pointers, ranks, len(ranks), coef)
 
     @contextmanager
-    def _given(self) -> Iterator[Any]:
-        """Give them as the library takes them, while it needs them."""
+    def _pointers(self) -> Iterator[Any]:
+        """Yield the moments as a structure, valid inside the block."""
         lower = self.comoment[np.tri(len(self.mean), dtype=bool)]
         parts = [np.ascontiguousarray(part) for part in (self.mean, self.mean_low, lower)]
         places = (part.ctypes.data for part in parts)
@@ -440,7 +440,7 @@ class Moments:
 
 
 def student_beyond(free: float, statistics: _Vector) -> _Vector:
-    """Return how often |t| of > 0 degrees of freedom is as large by chance; of inf the normal."""
+    """Return two-sided p-values of Student's t with `free` > 0 degrees; inf is the normal."""
     statistics = np.ascontiguousarray(statistics, np.float64)
     beyond = np.empty(len(statistics))
     _call("student_beyond", min(float(free), _MOST), statistics, len(statistics), beyond)
@@ -448,21 +448,21 @@ def student_beyond(free: float, statistics: _Vector) -> _Vector:
 
 
 def student_within(free: float, probability: float) -> float:
-    """Return what |t| of > 0 degrees of freedom is within with a probability, 0 to 1."""
+    """Return q with P(|t| <= q) = `probability` for Student's t with `free` > 0 degrees."""
     return float(_call("student_within", min(float(free), _MOST), probability))
 
 
-#: Reads rows of the correlations of some columns, shape (k, D).
+#: Function that reads rows of the correlations, shape (k, D), by their columns.
 ReadRows = Callable[[_Index], _Vector]
 
 
 class LinearProblem:
-    """A linear problem on D columns, of K responses, and J groups, as the library takes it.
+    """A linear problem of D columns, K responses and J groups, as an argument of the library.
 
-    `target` has shape (K, D); `ridge`, `unit`, `variances`, the diagonal of the correlations, and
-    `constant` have shape (D,). `correlations` is (D, D); without it `read_rows` brings rows, and
-    `blocks` are the correlations within each group, one group after the other. `scale` are
-    variances by which rounding is judged, by default those of C.
+    `target` has shape (K, D); `ridge`, `unit`, `variances` (the diagonal of the correlations) and
+    `constant` have shape (D,). `correlations` is (D, D); without it `read_rows` reads rows, and
+    `blocks` are the correlations within each group, concatenated. `scale` are reference variances
+    for rank decisions, by default those of C.
     """
 
     def __init__(
@@ -491,19 +491,19 @@ class LinearProblem:
             None if part is None else part.ctypes.data
             for part in (*doubles, constant, columns, starts)
         ]
-        self._given = _Linear(self.width, len(target), *places, len(members))
-        self._kept = doubles, constant, columns, starts
+        self._pointers = _Linear(self.width, len(target), *places, len(members))
+        self._arrays = doubles, constant, columns, starts
 
     def state(self) -> "Selection":
-        """Return the state without selected groups."""
+        """Return a state without selected groups."""
         handle = ctypes.c_void_p()
-        _run("linear_new", ctypes.byref(self._given), ctypes.byref(handle))
+        _run("linear_new", ctypes.byref(self._pointers), ctypes.byref(handle))
         return Selection(self, handle)
 
-    def run(self, name: str, state: ctypes.c_void_p, *given: Any) -> None:
-        """Call a function of a state that may read rows; raise what reading them raised."""
+    def run(self, name: str, state: ctypes.c_void_p, *arguments: Any) -> None:
+        """Call a function of a state that may read rows; raise the error of a failed read."""
         if self._read_rows is None:
-            return _run(name, state, _OnNeed(), *given)
+            return _run(name, state, _OnNeed(), *arguments)
         read_rows, width = self._read_rows, self.width
 
         def write(needed: Any) -> None:
@@ -513,33 +513,33 @@ class LinearProblem:
 
         on_need, raised = _called(_OnNeed, write)
         try:
-            _run(name, state, on_need, *given)
+            _run(name, state, on_need, *arguments)
         finally:
             if raised:
                 raise raised[0]
 
 
 class Selection:
-    """The selected groups of a linear problem, by a handle that is freed with it."""
+    """Selected groups of a linear problem, a handle of the library that is freed with it."""
 
     def __init__(self, problem: LinearProblem, handle: ctypes.c_void_p) -> None:
         self._problem, self._handle = problem, handle
         weakref.finalize(self, _library().dbselect_linear_free, handle)
 
     def copy(self) -> "Selection":
-        """Return a copy that changes alone."""
+        """Return an independent copy."""
         handle = ctypes.c_void_p()
         _run("linear_copy", self._handle, ctypes.byref(handle))
         return Selection(self._problem, handle)
 
     def add(self, groups: Sequence[int]) -> float:
-        """Select some groups and return what they gain; nothing changes if reading rows fails."""
+        """Select groups and return their joint gain; nothing changes if reading rows fails."""
         gain, numbers = ctypes.c_double(), np.array(groups, np.uintp)
         self._problem.run("linear_add", self._handle, numbers, len(groups), ctypes.byref(gain))
         return gain.value
 
     def remove(self, group: int) -> float:
-        """Give a group back and return its loss; nothing changes if reading rows fails."""
+        """Remove a group and return its loss; nothing changes if reading rows fails."""
         loss = ctypes.c_double()
         self._problem.run("linear_remove", self._handle, group, ctypes.byref(loss))
         return loss.value
@@ -547,23 +547,23 @@ class Selection:
     def selected(self) -> tuple[list[int], list[int], list[int]]:
         """Return the groups, the columns of the rows of U, and the aliased columns."""
         members = self._problem.members
-        found = np.empty(3 + len(members) + sum(map(len, members)), np.uintp)
-        _run("linear_selected", self._handle, found)
-        held, support, aliased = np.split(found[3:], np.cumsum(found[:3]))[:3]
+        numbers = np.empty(3 + len(members) + sum(map(len, members)), np.uintp)
+        _run("linear_selected", self._handle, numbers)
+        held, support, aliased = np.split(numbers[3:], np.cumsum(numbers[:3]))[:3]
         return held.tolist(), support.tolist(), aliased.tolist()
 
     def read(self, what: int, shape: tuple[int, ...]) -> _Vector:
-        """Return numbers of it, by the table of `dbselect_linear_read` in the library."""
-        found = np.zeros(shape)
-        self._problem.run("linear_read", self._handle, what, found)
-        return found
+        """Return a quantity of the state, by the codes of `dbselect_linear_read`."""
+        values = np.zeros(shape)
+        self._problem.run("linear_read", self._handle, what, values)
+        return values
 
     def factor(self, columns: _Index, rank: int) -> _Vector:
-        """Return U, of so many rows, at some columns."""
+        """Return columns of U, which has `rank` rows."""
         columns = np.ascontiguousarray(columns, np.uintp)
-        found = np.empty((rank, len(columns)))
-        _run("linear_factor", self._handle, columns, len(columns), found)
-        return found
+        factor = np.empty((rank, len(columns)))
+        _run("linear_factor", self._handle, columns, len(columns), factor)
+        return factor
 
     def greedy(
         self,
@@ -577,33 +577,33 @@ class Selection:
         first_cost: float | None = None,
         max_groups: int | None = None,
     ) -> tuple[_Vector, int, list[BaseException]]:
-        """Select groups, each the best for its cost; return steps, why it ended, what turns raised.
+        """Select groups by score per cost; return steps, the code of the stop, errors of `turn`.
 
-        A step is a group, its score and gain, what is explained, and the number of the choice.
-        `parts` are prices, the parts of each group in turn, and where those of each begin and end.
+        A step is group, score, gain, explained share and the code of the choice. `parts` are the
+        prices of parts, the parts of all groups, concatenated, and the offsets of the groups.
         """
         on_turn, raised = _called(_OnTurn, _turning(turn))
         none = math.nan
         prices, of_groups, ends = parts or (np.empty(0), np.empty(0), np.empty(1))
         arrays = [np.ascontiguousarray(costs, np.float64), np.ascontiguousarray(prices, np.float64)]
-        arrays += [np.array(each, np.uintp) for each in (of_groups, ends[1:], always)]
-        own, of_parts, groups, of_ends, first = (each.ctypes.data for each in arrays)
-        given = _Greedy(
-            rule.encode(), own, of_parts if parts else None, len(prices), groups, of_ends, first,
-            len(always), none if budget is None else budget,
+        arrays += [np.array(values, np.uintp) for values in (of_groups, ends[1:], always)]
+        costs_at, prices_at, parts_at, ends_at, always_at = (a.ctypes.data for a in arrays)
+        setup = _Greedy(
+            rule.encode(), costs_at, prices_at if parts else None, len(prices), parts_at, ends_at,
+            always_at, len(always), none if budget is None else budget,
             none if first_cost is None else first_cost,
             np.iinfo(np.uintp).max if max_groups is None else max_groups,
         )  # fmt: skip
         steps, ended = np.empty((len(costs), 5)), np.empty(2, np.uintp)
-        self._problem.run("linear_greedy", self._handle, ctypes.byref(given), on_turn, steps, ended)
+        self._problem.run("linear_greedy", self._handle, ctypes.byref(setup), on_turn, steps, ended)
         return steps[: int(ended[0])], int(ended[1]), raised
 
     def bounds(self, order: Sequence[int], costs: _Vector, budgets: _Vector) -> _Vector:
-        """Return the most that groups within each budget explain, by the prefixes of an order."""
+        """Return upper bounds on the explained share within budgets, by prefixes of an order."""
         numbers, bounds = np.array(order, np.uintp), np.empty(len(budgets))
-        costs, budgets = (np.ascontiguousarray(each, np.float64) for each in (costs, budgets))
-        given = numbers, len(numbers), costs, budgets, len(budgets), bounds
-        self._problem.run("linear_bounds", self._handle, *given)
+        costs, budgets = (np.ascontiguousarray(values, np.float64) for values in (costs, budgets))
+        arguments = numbers, len(numbers), costs, budgets, len(budgets), bounds
+        self._problem.run("linear_bounds", self._handle, *arguments)
         return bounds
 
 
@@ -612,26 +612,26 @@ def knockoff_copies(
 ) -> tuple[_Vector, _Vector]:
     """Draw knockoffs, of kind ``"fixed"`` or ``"second_order"``, of independent columns.
 
-    `R`, (D, D), and `c`, (D,), are the correlations of the columns and those with the target, over
-    at least D + 2 rows, of the fixed kind 2 D + 1. Returns S, (D, D): knockoffs have correlations
-    R - S with the columns; and theirs with the target in each draw, (draws, D).
+    `R`, (D, D), and `c`, (D,), are the correlations between columns and with the target, over at
+    least D + 2 rows, or 2 D + 1 for the fixed kind. Returns S, (D, D), where knockoffs have
+    correlations R - S with the columns; and their correlations with the target, (draws, D).
     """
-    R, c = (np.ascontiguousarray(each, np.float64) for each in (R, c))
+    R, c = (np.ascontiguousarray(values, np.float64) for values in (R, c))
     S, drawn = np.empty(R.shape), np.empty((draws, len(c)))
     _run("knockoffs", R, c, *_starts(starts), rows, kind == "fixed", seed, draws, S, drawn)
     return S, drawn
 
 
 def knockoff_select(statistics: _Vector, q: float) -> tuple[_Vector, _Vector, Any]:
-    """Return each group's share of draws that select it, mean e-value, and whether it is selected.
+    """Return for each group the share of draws that select it, mean e-value, and the selection.
 
-    `statistics`, (draws, J), are by how long before their copies groups come; `q` bounds the
-    expected share of false groups among those selected.
+    `statistics`, (draws, J), are the leads of groups over their copies, > 0 if the group is first;
+    `q` bounds the expected share of false groups among those selected.
     """
     statistics = np.ascontiguousarray(statistics, np.float64)
-    found = np.empty((statistics.shape[1], 3))
-    _run("knockoff_select", statistics, *statistics.shape, q, found)
-    return found[:, 0], found[:, 1], found[:, 2] > 0
+    results = np.empty((statistics.shape[1], 3))
+    _run("knockoff_select", statistics, *statistics.shape, q, results)
+    return results[:, 0], results[:, 1], results[:, 2] > 0
 
 
 def walk(
@@ -643,13 +643,13 @@ def walk(
     given: Mapping[str, Any],
     turn: Callable[[int, bool, float], None],
 ) -> _Vector:
-    """Search one Gram by numbers, as `search` does; DataError or RecordError if that cannot be.
+    """Search a Gram, as `search` does, with groups by number; DataError or RecordError on failure.
 
-    `target` and `members`, (D,), are columns of the Gram; `groups` has positions in `members`,
-    group by group, where those of each begin, and the last end, and costs. In `given` the names of
-    groups are their numbers. `turn` is called after each step with the number of the group, whether
-    it was added, and the share explained; when it raises a KeyboardInterrupt, the answer has the
-    steps so far. The numbers are in the order that `written` of the library says.
+    `target` and `members`, (D,), are columns of the Gram; `groups` are positions in `members`,
+    group by group, the offsets of groups, and costs. In `given`, groups are named by their numbers.
+    `turn` is called after each step with the number of the group, whether it was added, and the
+    share explained; if it raises a KeyboardInterrupt, the result has the steps so far. The layout
+    of the result is that of `written` in the library.
     """
     of_gram, of_groups = (
         [array.ctypes.data for array in arrays]
@@ -671,17 +671,17 @@ def walk(
     on_turn, raised = _called(_OnTurn, _turning(turn))
     request = _request(method, "target", given)
     try:
-        # Results hold parts of it, which their owner may write to.
-        found = np.array(to_numpy(_array("walk", ctypes.byref(grouped), request, on_turn)))
+        # A copy, as results keep views of it that a user may modify.
+        result = np.array(to_numpy(_array("walk", ctypes.byref(grouped), request, on_turn)))
     except (DataError, RecordError):
         if raised:
             raise raised[0] from None
         raise
-    # An interrupt that came too late to end the search is raised.
-    is_ended = STOPS[int(found[1])] == "INTERRUPTED"
+    # An interrupt after the last step did not end the search, so it is raised here.
+    is_ended = STOPS[int(result[1])] == "INTERRUPTED"
     if raised and not (is_ended and isinstance(raised[0], KeyboardInterrupt)):
         raise raised[0]
-    return found
+    return result
 
 
 def search(records: pa.Array, method: str, target: str, given: Mapping[str, Any]) -> pa.StructArray:
@@ -689,15 +689,15 @@ def search(records: pa.Array, method: str, target: str, given: Mapping[str, Any]
 
     Groups in `given` are lists of names and globs by name.
 
-    Returns a row for each record: ``sequence``, steps as in SQL; ``status``, null, or why there is
-    none; ``stop`` and ``choices``, why it ended and among which groups each step chose, by name;
-    ``aliased``, columns that depend on columns before them; ``condition``, of those selected.
+    Returns a row for each record: ``sequence``, steps as in SQL; ``status``, null or the error;
+    ``stop`` and ``choices``, names of the reason to stop and of the candidates of each step;
+    ``aliased``, columns that depend on earlier ones; ``condition`` of the selected columns.
     """
     return _array("search", _Stream(_batch(records)), _request(method, target, given))
 
 
 def _turning(turn: Callable[[int, bool, float], None]) -> Callable[[Any], None]:
-    """Return what calls a function for every step that the library sends."""
+    """Wrap `turn` as a callback for the steps of the library."""
 
     def take(step: Any) -> None:
         turn(step.group, step.is_added, step.explained)
@@ -707,7 +707,7 @@ def _turning(turn: Callable[[int, bool, float], None]) -> Callable[[Any], None]:
 
 
 def _called(kind: Any, function: Callable[[Any], None]) -> tuple[Any, list[BaseException]]:
-    """Return a function that the library can call on what it sends, and a list for its error."""
+    """Wrap a function as a callback of the library; its first error goes to the list."""
     raised: list[BaseException] = []
     calls = _calls(function, raised)
     next(calls)
@@ -717,17 +717,17 @@ def _called(kind: Any, function: Callable[[Any], None]) -> tuple[Any, list[BaseE
 def _calls(
     function: Callable[[Any], None], raised: list[BaseException]
 ) -> Generator[None, Any, None]:
-    """Call a function on all that is sent until it raises, and keep the error.
+    """Call a function on each value sent, until it raises, and keep the error.
 
-    In a function, a Ctrl-C could come before its ``try``, and ctypes would print it and go on; a
-    generator goes on inside of its ``try``.
+    This is a generator, as it resumes inside its ``try``: in a function, Ctrl-C could arrive before
+    the ``try``, and ctypes would print it and continue.
     """
     try:
         while True:
             function((yield).contents)
     except GeneratorExit:
         return
-    except BaseException as error:  # none can pass through the library
+    except BaseException as error:  # no exception can pass through the library
         raised.append(error)
     while True:
         yield
@@ -740,34 +740,34 @@ def answers(
     given: Mapping[str, Any],
     turn: Callable[[int, bool, float], None] | None = None,
 ) -> pa.StructArray:
-    """Ask every Gram record of an array, as `search` does, a method that returns no sequence.
+    """Run a method that returns no sequence on every Gram record of an array, as `search` does.
 
-    The last argument of `turn` is what is explained, NaN if unknown. Returns a row for each record:
-    ``found``, as SQL returns it; ``status``; ``condition``; ``trace``, the column left out as
-    dependent that may explain much; and ``notes``, as of the method's ``Choice::choose``.
+    The last argument of `turn` is the share explained, NaN if unknown. Returns a row for each
+    record: ``found``, the result as in SQL; ``status``; ``condition``; ``trace``, the dependent
+    column that may explain much; and ``notes``, as from the method's ``Choice::choose``.
     """
     raised: list[BaseException] = []
     on_turn = _OnTurn()  # a null pointer: nothing is called
     if turn is not None:
         on_turn, raised = _called(_OnTurn, _turning(turn))
     request = _request(method, target, given)
-    found = _array("answer", _Stream(_batch(records)), request, on_turn)
+    results = _array("answer", _Stream(_batch(records)), request, on_turn)
     if raised:
         raise raised.pop()
-    return found
+    return results
 
 
 def _request(method: str, target: str, given: Mapping[str, Any]) -> str:
-    """Return what is asked of every record as JSON; what is None has its default."""
+    """Return method, target and options as JSON; None means the default."""
     return json.dumps({"method": method, "target": target, "given": _plain(given)})
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it, a number that it lacks by the name NUL, others as text."""
+    """Convert a value for JSON: infinite and NaN as an object with key NUL, others as text."""
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, numbers.Integral):
@@ -790,7 +790,7 @@ def check_moments(
     mean_low: _Vector,
     comoment: npt.NDArray[np.float64],
 ) -> None:
-    """Raise RecordError for moments that no rows have; `comoment`, (d, d), is contiguous."""
+    """Raise RecordError for moments that no rows can have; `comoment`, (d, d), is contiguous."""
     _run("fault", *_texts(columns), int(rows), float(weight), mean, mean_low, comoment)
 
 
@@ -802,32 +802,32 @@ def without_variation(
     before: _Vector,
     after: _Vector,
 ) -> npt.NDArray[np.bool_]:
-    """Return which columns vary no more after a removal; RecordError if too little is left."""
-    gone = np.zeros(len(columns), dtype=bool)
-    _run("left", *_texts(columns), int(rows_left), float(weight), mean, before, after, gone)
-    return gone
+    """Return which columns are constant after a removal; RecordError if too little is left."""
+    constant = np.zeros(len(columns), dtype=bool)
+    _run("left", *_texts(columns), int(rows_left), float(weight), mean, before, after, constant)
+    return constant
 
 
 class RowPredictor:
-    """Predicts single rows from whatever groups they have, from several threads at once.
+    """Predictor of single rows from the groups that they have; thread-safe.
 
-    `record` is an array of one Gram record, `asked` the JSON of the target and the options.
+    `record` is an array of one Gram record, `request` the JSON of the target and the options.
     """
 
-    def __init__(self, record: pa.Array, asked: str) -> None:
+    def __init__(self, record: pa.Array, request: str) -> None:
         handle = ctypes.c_void_p()
-        _run("arrived_new", _Stream(_batch(record)), asked, ctypes.byref(handle))
+        _run("arrived_new", _Stream(_batch(record)), request, ctypes.byref(handle))
         self._handle, self._row = handle, _library().dbselect_arrived_row
         weakref.finalize(self, _library().dbselect_arrived_free, handle)
 
     def predict(self, row: bytes, budget: float) -> bytes:
-        """Return the prediction of a row, JSON of JSON."""
-        found = ctypes.c_void_p()
-        error = self._row(self._handle, row, len(row), budget, ctypes.byref(found))
+        """Return the prediction of a row; both are JSON."""
+        address = ctypes.c_void_p()
+        error = self._row(self._handle, row, len(row), budget, ctypes.byref(address))
         if error:
             _check(error)
-        text = ctypes.string_at(found)
-        _call("text_free", found)
+        text = ctypes.string_at(address)
+        _call("text_free", address)
         return text
 
 
@@ -836,7 +836,7 @@ def _batch(records: pa.Array) -> pa.RecordBatch:
 
 
 class _Stream:
-    """The Arrow C stream of a table, as ctypes passes it on."""
+    """Arrow C stream of a table, as an argument of ctypes."""
 
     def __init__(self, table: Any) -> None:
         self._capsule = table.__arrow_c_stream__()
@@ -845,9 +845,9 @@ class _Stream:
         self._as_parameter_ = ctypes.c_void_p(pointer(self._capsule, b"arrow_array_stream"))
 
 
-def _call(name: str, *given: Any) -> Any:
-    """Return what a function of the library returns of texts, arrays and numbers."""
-    return getattr(_library(), f"dbselect_{name}")(*map(_argument, given))
+def _call(name: str, *arguments: Any) -> Any:
+    """Call a function of the library with texts, arrays and numbers."""
+    return getattr(_library(), f"dbselect_{name}")(*map(_argument, arguments))
 
 
 def _argument(value: Any) -> Any:
@@ -856,29 +856,29 @@ def _argument(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-def _run(name: str, *given: Any) -> None:
-    """Call a function that returns an error, or nothing."""
-    _check(_call(name, *given))
+def _run(name: str, *arguments: Any) -> None:
+    """Call a function that returns an error or NULL, and raise the error."""
+    _check(_call(name, *arguments))
 
 
-def _array(name: str, *given: Any) -> Any:
+def _array(name: str, *arguments: Any) -> Any:
     array, schema = _ArrowArray(), _ArrowSchema()
     addresses = ctypes.addressof(array), ctypes.addressof(schema)
-    _run(name, *given, *addresses)
+    _run(name, *arguments, *addresses)
     return pa.Array._import_from_c(*addresses)
 
 
-def _vectors(found: pa.StructArray) -> dict[str, _Vector]:
+def _vectors(row: pa.StructArray) -> dict[str, _Vector]:
     """Return the lists of numbers of one row, by name."""
-    return {field.name: to_numpy(found.field(field.name)[0].values) for field in found.type}
+    return {field.name: to_numpy(row.field(field.name)[0].values) for field in row.type}
 
 
-def _numbers(name: str, *given: Any) -> _Index:
-    return to_numpy(_array(name, *given))
+def _numbers(name: str, *arguments: Any) -> _Index:
+    return to_numpy(_array(name, *arguments))
 
 
 def letters(policies: Sequence[str]) -> str:
-    """Return policies as the library takes them, a letter each."""
+    """Return the letters of policies, as an argument of the library."""
     return "".join(_LETTERS[policy] for policy in policies)
 
 

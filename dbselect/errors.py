@@ -1,4 +1,4 @@
-"""What can go wrong, by name; every message is one sentence."""
+"""Exceptions and warnings; every message is one sentence."""
 
 import difflib
 import numbers
@@ -23,11 +23,11 @@ class ArgumentError(DbselectError):
 
 
 class OptionError(ArgumentError, TypeError):
-    """A call has no option of that name, or lacks one that it needs."""
+    """An option is unknown, or a required one is missing."""
 
 
 class FieldError(ArgumentError, AttributeError):
-    """A result has no value of that name, as of its family, method or ridge."""
+    """A result does not have this value, for its family, method or ridge."""
 
 
 class ColumnError(DbselectError):
@@ -39,11 +39,11 @@ class GroupError(DbselectError):
 
 
 class DataError(DbselectError):
-    """The rows hold something no statistic can be computed from."""
+    """The rows have values from which no statistic can be computed."""
 
 
 class RecordError(DbselectError):
-    """A Gram record is malformed, or two do not fit each other."""
+    """A Gram record is malformed, or two records cannot be merged."""
 
 
 class SourceError(DbselectError):
@@ -51,15 +51,15 @@ class SourceError(DbselectError):
 
 
 class BusyError(SourceError):
-    """Somebody else writes a store, or a table changes while it is read: try again later."""
+    """Another process writes to a store, or a table changes during a read; try again later."""
 
 
 class EngineError(DbselectError):
-    """A DuckDB connection cannot take the extension, or a library for pictures is not there."""
+    """DuckDB cannot load the extension, or an optional library is not installed."""
 
 
 class ScoreError(DbselectError):
-    """A score raises an error, or returns something else than a finite number."""
+    """A score raises an error or does not return a finite number."""
 
 
 class ScoreWarning(UserWarning):
@@ -71,35 +71,35 @@ class ConditionWarning(UserWarning):
 
 
 class ConvergenceWarning(UserWarning):
-    """A search ran out of steps before it settled."""
+    """A computation reached its limit of steps before convergence."""
 
 
 class DependenceWarning(ConditionWarning):
-    """A column that nearly depends on others is left out, and what is its own may matter."""
+    """A nearly dependent column is left out, although its independent part may matter."""
 
 
 class SchemaWarning(UserWarning):
-    """The files of a table have different columns, which are united by name."""
+    """The files of a table have different columns, which are matched by name."""
 
 
 class StaleWarning(UserWarning):
-    """Parts of a store cannot be read, and count as they were before."""
+    """Changed parts of a store cannot be read, and their previous records are kept."""
 
 
 class LeftOutWarning(UserWarning):
-    """Columns or rows of a table have no part in the result."""
+    """Columns or rows of a table are not used."""
 
 
 class LeakageWarning(UserWarning):
-    """One column explains nearly all of the target, so that it may be made of it."""
+    """One column explains nearly all of the target and may be derived from it."""
 
 
 class SampleWarning(UserWarning):
-    """A search looked at some of the rows only; the coefficients are fitted to all of them."""
+    """A search used a sample of the rows; the coefficients are fitted to all of them."""
 
 
 class SelectionWarning(UserWarning):
-    """The data that chose a model's columns also judge them, so its p-values are too small."""
+    """Columns were selected on the same data, so p-values are too small."""
 
 
 class UnknownLevelWarning(UserWarning):
@@ -107,35 +107,35 @@ class UnknownLevelWarning(UserWarning):
 
 
 class SkippedRowsWarning(UserWarning):
-    """More than a tenth of the rows is left out, as values are missing in them."""
+    """More than a tenth of the rows are left out because of missing values."""
 
 
 class SeparationWarning(UserWarning):
-    """Some columns determine the target of some rows, so that there are no best coefficients."""
+    """The data are separated, so that no finite coefficients maximise the likelihood."""
 
 
 class WideWarning(UserWarning):
-    """A table has so many columns that it is searched without their Gram, in several scans."""
+    """A table is too wide for its Gram and is searched in several scans."""
 
 
 class FoldsWarning(UserWarning):
-    """Fewer folds have rows than were asked for."""
+    """Fewer folds have rows than requested."""
 
 
 class DriverWarning(UserWarning):
-    """The rows of a table elsewhere are pulled through one process."""
+    """The rows of a distributed table are read through one process."""
 
 
 class MemoryWarning(UserWarning):
-    """A table is read several times, as the groups of one read would take too much memory."""
+    """A table is read several times, as all groups at once would take too much memory."""
 
 
-#: Characters of a value that an error shows.
+#: Longest text of a value in an error.
 MOST_SHOWN = 100
 
 
 def shown(value: Any) -> str:
-    """Return a value as an error shows it: short, and of a table its type only."""
+    """Return a value as text for an error: short, and only the type for a table."""
     marks = ("__arrow_c_stream__", "__array__", "collect_schema")
     is_table = any(hasattr(value, mark) for mark in marks)
     if is_table and not isinstance(value, numbers.Number):
@@ -151,7 +151,7 @@ def type_shown(value: Any) -> str:
 
 
 def unknown(kind: str, name: str, names: Sequence[str]) -> str:
-    """Describe an unknown name, with the nearest known ones."""
+    """Describe an unknown name, with close matches."""
     lower = str(name).lower()
     if (same := next((other for other in names if other.lower() == lower), None)) is not None:
         return f"unknown {kind} '{name}'; there is '{same}', and case counts"
@@ -162,17 +162,17 @@ def unknown(kind: str, name: str, names: Sequence[str]) -> str:
 
 
 def did_you_mean(name: Any, names: Iterable[str], meant: Mapping[str, str]) -> str:
-    """Return a question that ends a refusal: what a word means elsewhere, or a near name."""
+    """Return a "did you mean" suffix of an error: a synonym or a close match."""
     if not isinstance(name, str):
         return ""
     lower = name.lower()
     near = difflib.get_close_matches(lower, [*meant, *names], n=1)
-    found = meant.get(near[0], near[0]) if near else None
-    return "" if found is None else f"; did you mean {found!r}?"
+    suggestion = meant.get(near[0], near[0]) if near else None
+    return "" if suggestion is None else f"; did you mean {suggestion!r}?"
 
 
 def warn_of_choice() -> None:
-    """Warn that rows judge the columns that they also chose."""
+    """Warn that columns were selected on the same rows."""
     warn_caller(
         "the rows that chose the columns also judge them, so p-values are too small; "
         "fit the columns on other rows for p-values that hold",
@@ -180,14 +180,14 @@ def warn_of_choice() -> None:
     )
 
 
-#: Numbers of a message, but for those in names, which are quoted.
+#: Numbers in a message, except in quoted names.
 _NUMBERS = re.compile(r"('[^']*')|\d[\d.,e+-]*")
-#: What a call of many searches has warned of; None outside of such calls.
+#: Warnings that a call of many searches has issued; None outside such calls.
 _WARNED: ContextVar[set[tuple[type[Warning], str]] | None] = ContextVar("warned", default=None)
 
 
 def warns_once(call: Callable[P, T]) -> Callable[P, T]:
-    """Let a call that searches many times warn of one thing once, whatever numbers differ."""
+    """Decorate a call of many searches: a warning is issued once, even if its numbers differ."""
 
     @wraps(call)
     def calling(*args: P.args, **options: P.kwargs) -> T:
@@ -203,7 +203,7 @@ def warns_once(call: Callable[P, T]) -> Callable[P, T]:
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn at the line outside of the package that led here, however deep this is."""
+    """Warn with the location of the caller outside the package."""
     warned, key = _WARNED.get(), (category, _NUMBERS.sub(r"\1#", message))
     if warned is not None:
         if key in warned:

@@ -1,7 +1,7 @@
 """Families of generalised linear models: a distribution of the target, and a link.
 
-Every call takes a family as an object or as the text that SQL has: ``Binomial(link="probit")``
-is ``"binomial(probit)"``, ``Tweedie(1.5)`` is ``"tweedie(1.5)"``.
+Every call takes a family as an object or as text, as in SQL: ``Binomial(link="probit")`` is
+``"binomial(probit)"``, ``Tweedie(1.5)`` is ``"tweedie(1.5)"``.
 
 Source: McCullagh, Nelder (1989), Generalized Linear Models, section 2.2.
 """
@@ -22,11 +22,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Family:
-    """A family and its link; ``str(family)`` is the text that SQL has.
+    """A family and its link; ``str(family)`` is its text in SQL.
 
     Parameters
     ----------
-    link : one of `links`; default: their first
+    link : one of `links`; default: the first
 
     Examples
     --------
@@ -37,19 +37,19 @@ class Family:
     binomial(probit) tweedie(1.5) poisson
     """
 
-    #: The text before the brackets.
+    #: The name in its text.
     name: ClassVar[str]
-    #: The links that the family has, its default first.
+    #: Links of the family, the default first.
     links: ClassVar[tuple[str, ...]]
-    #: Whether there is a predictor for each of several classes.
+    #: Whether each class has a predictor.
     has_classes: ClassVar[bool] = False
-    #: The parameter of the distribution, where it has one, and above what it must lie.
+    #: The parameter of the distribution and its exclusive lower limit, if any.
     parameter: ClassVar[tuple[str, float] | None] = None
 
     link: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
-        """Refuse a link that the family does not have, and a number out of range."""
+        """Check the link and the parameter."""
         if self.link == "":
             object.__setattr__(self, "link", self.links[0])
         if self.link not in self.links:
@@ -60,7 +60,7 @@ class Family:
             self._check_number(*self.parameter)
 
     def _check_number(self, name: str, above: float) -> None:
-        """Refuse a number that is not above a limit; it is kept as a double."""
+        """Check that the parameter is above a limit, and convert it to a double."""
         value = getattr(self, name)
         if value is None and hasattr(type(self), name):
             return  # the default
@@ -78,19 +78,19 @@ class Family:
 
     @property
     def number(self) -> float | None:
-        """The parameter of the distribution, where the family has one."""
-        found: float | None = None if self.parameter is None else getattr(self, self.parameter[0])
-        return found
+        """The parameter of the distribution; None without one."""
+        value: float | None = None if self.parameter is None else getattr(self, self.parameter[0])
+        return value
 
     @property
     def is_linear(self) -> bool:
-        """Whether a Gram matrix has all that a fit needs."""
+        """Whether a Gram matrix suffices for a fit."""
         return isinstance(self, Gaussian) and self.link == "identity"
 
 
 @dataclass(frozen=True)
 class Gaussian(Family):
-    """Normal errors; with the identity link the linear model."""
+    """Normal errors; the linear model with the identity link."""
 
     name = "gaussian"
     links = ("identity", "log", "inverse")
@@ -134,7 +134,7 @@ class NegativeBinomial(Family):
 
     Parameters
     ----------
-    dispersion : > 0; None: a fit takes the most likely one, of the log link
+    dispersion : > 0; None: estimated by maximum likelihood, with the log link only
     link : as in `Family`
     """
 
@@ -145,7 +145,7 @@ class NegativeBinomial(Family):
     dispersion: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a dispersion out of range, and none where a fit cannot find it."""
+        """Check the dispersion; None needs the log link."""
         super().__post_init__()
         if self.dispersion is None and self.link != "log":
             raise ArgumentError(
@@ -180,12 +180,12 @@ class Multinomial(Family):
 
 
 _FAMILIES: dict[str, type[Family]] = {
-    one.name: one
-    for one in (
+    family.name: family
+    for family in (
         Gaussian, Binomial, Poisson, Gamma, InverseGaussian, NegativeBinomial, Tweedie, Multinomial,
     )
 }  # fmt: skip
-#: Names of other libraries for a family.
+#: Synonyms of families.
 _MEANT = {
     "logistic": "binomial", "logit": "binomial", "bernoulli": "binomial", "normal": "gaussian",
     "linear": "gaussian", "ols": "gaussian", "softmax": "multinomial", "nb": "negative_binomial",
@@ -195,7 +195,7 @@ _TEXT = re.compile(r"(\w+)(?:\((.*)\))?")
 
 
 def parse(family: Any) -> Family:
-    """Return the family of a text, or one as it is.
+    """Convert text to a family; a Family is returned unchanged.
 
     Parameters
     ----------
@@ -215,23 +215,23 @@ def parse(family: Any) -> Family:
     """
     if isinstance(family, Family):
         return family
-    found = _TEXT.fullmatch(family) if isinstance(family, str) else None
-    if found is None or found[1] not in _FAMILIES:
+    match = _TEXT.fullmatch(family) if isinstance(family, str) else None
+    if match is None or match[1] not in _FAMILIES:
         raise _unknown(family)
-    kind = _FAMILIES[found[1]]
-    given = [part.strip() for part in found[2].split(",")] if found[2] is not None else []
-    numbers_given = [part for part in given if part not in kind.links]
-    links = [part for part in given if part in kind.links]
+    kind = _FAMILIES[match[1]]
+    parts = [part.strip() for part in match[2].split(",")] if match[2] is not None else []
+    number_parts = [part for part in parts if part not in kind.links]
+    links = [part for part in parts if part in kind.links]
     options: dict[str, Any] = {"link": links[0]} if links else {}
-    if len(links) > 1 or len(numbers_given) > 1:
+    if len(links) > 1 or len(number_parts) > 1:
         raise _unknown(family)
     if kind.parameter is None:
-        if numbers_given:
+        if number_parts:
             raise ArgumentError(f"family is {family!r}; the links of {kind.name} are "
                                 f"{list(kind.links)}")  # fmt: skip
         return kind(**options)
     try:
-        values = [float(part) for part in numbers_given]
+        values = [float(part) for part in number_parts]
     except ValueError:
         raise ArgumentError(
             f"family is {family!r}; in brackets it has a number and one of {list(kind.links)}"

@@ -1,4 +1,4 @@
-"""What goes in and out: plans for parts of a table, rows drawn anew, other formats, an example."""
+"""Input and output: plans for parts of a table, resampling, other formats, an example."""
 
 from dbselect._log import JsonFormatter
 from dbselect.methods.candidates import Candidate

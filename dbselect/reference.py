@@ -1,4 +1,4 @@
-"""The papers' baselines and building blocks, and measures of curves."""
+"""Baselines and building blocks of the papers, and measures of gain curves."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -43,9 +43,9 @@ __all__ = [
     "sparse_group_lasso", "stopping_cost", "timeliness", "top_k",
 ]  # fmt: skip
 
-#: Below this share of the largest one an eigenvalue is 0, by rounding.
+#: An eigenvalue below this share of the largest counts as 0.
 LEAST_EIGENVALUE = 1e-10
-#: The paper's variants: those of `sght`, and one from a constant step.
+#: Variants of the paper: those of `sght`, and one with a constant first step.
 ROW_VARIANTS = {
     **VARIANTS, "fista-c": Variant(lambda *_: UNIT_CURVATURE, lipschitz, accelerated=True),
 }  # fmt: skip
@@ -106,10 +106,10 @@ def sght_on_rows(
     tol: float = 1e-8,
     max_iter: int = 500,
 ) -> Descent:
-    """Return where the paper's descent ends, from 0, on rows as they are.
+    """Run the paper's descent from 0 on raw rows.
 
-    It has no Gram, no starts from ridge solutions, no jumps to least squares, no refit and no
-    exchanges, which `sght` adds; and returns the last point, not the best.
+    Unlike `sght`, it uses no Gram, no start from ridge solutions, no jumps to least squares, no
+    refit and no exchanges; and it returns the last point, not the best.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def sght_on_rows(
 
     Returns
     -------
-    Descent: ``x`` of shape (D,), ``history`` of half the squares that are left, ``converged``
+    Descent: ``x`` of shape (D,), ``history`` of half the residual sum of squares, ``converged``
     and ``projections``
 
     Raises
@@ -154,10 +154,10 @@ def sght_on_rows(
 def foba_epsilon(
     problem: Problem, *, noise: float, failure: float = 0.05, eigenvalue: float | None = None
 ) -> float:
-    """Return the least epsilon at which FoBa's theorem finds a sparse truth.
+    """Return the least epsilon at which FoBa's theorem holds.
 
     That is ``64 noise^2 ln(2 d / eta) / (rho^2 n)``, as a share of the target's variance, as
-    `foba` takes it. A smaller one may be better on real data: the theorem's is on the safe side.
+    `foba` takes it. A smaller one may be better on real data, as the theorem is conservative.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def foba_epsilon(
 
     Returns
     -------
-    epsilon; above 1 there is no promise for any group
+    epsilon; above 1 the theorem holds for no group
 
     Raises
     ------
@@ -180,8 +180,8 @@ def foba_epsilon(
 
     Notes
     -----
-    The promise is also that true coefficients, on columns of unit variance, are not small:
-    their squares at least 64 epsilon / (25 rho^2), in the square of the target's unit.
+    The theorem also requires that true coefficients, on columns of unit variance, are not small:
+    squares of at least 64 epsilon / (25 rho^2), in the square of the target's unit.
 
     References
     ----------
@@ -206,32 +206,32 @@ def foba_epsilon(
     if not problem.is_linear or len(problem.targets) > 1:
         raise ArgumentError("the bound of foba_epsilon is that of least squares on one response")
     search = gram_search(problem, call_of(problem, "foba", {}))
-    own = search.linear
-    rho = float(np.linalg.eigvalsh(own.G)[0]) if eigenvalue is None else float(eigenvalue)
-    if rho < LEAST_EIGENVALUE * len(own.c):
+    linear = search.linear
+    rho = float(np.linalg.eigvalsh(linear.G)[0]) if eigenvalue is None else float(eigenvalue)
+    if rho < LEAST_EIGENVALUE * len(linear.c):
         raise DataError(
-            f"the {len(own.c)} columns depend linearly on each other; give eigenvalue, the "
+            f"the {len(linear.c)} columns depend linearly on each other; give eigenvalue, the "
             "least one of the correlations of as many columns as may be selected"
         )
-    bound = 64.0 * float(noise) ** 2 * math.log(6.0 * len(own.c) / failure)
-    return bound / (rho**2 * search.gram.rows * float(own.target_spread) ** 2)
+    bound = 64.0 * float(noise) ** 2 * math.log(6.0 * len(linear.c) / failure)
+    return bound / (rho**2 * search.gram.rows * float(linear.target_spread) ** 2)
 
 
 def cost_groups(
     costs: Mapping[str, float], size: int, *, seed: int = 0
 ) -> tuple[dict[str, list[str]], dict[str, float]]:
-    """Return groups of columns of the same cost, and what each group costs.
+    """Return groups of columns with equal cost, and the costs of groups.
 
     Parameters
     ----------
     costs : column -> cost > 0, in any one unit
-    size : columns of a group; the last of a cost has those that are left
-    seed : of the order in which columns are dealt out
+    size : columns per group; the last group of a cost has the rest
+    seed : of the random order of columns
 
     Returns
     -------
-    groups, name -> columns, and costs, name -> the sum over its columns: both as
-    `anytime_sequence` takes them. A group is called ``"5, 1"``, the first of cost 5
+    groups, name -> columns, and costs, name -> the sum over its columns, as arguments of
+    `anytime_sequence`. Group ``"5, 1"`` is the first of cost 5
 
     Raises
     ------
@@ -261,10 +261,10 @@ def cost_groups(
     groups: dict[str, list[str]] = {}
     sums: dict[str, float] = {}
     for cost in sorted({float(cost) for cost in costs.values()}):
-        names = [name for name, own in costs.items() if float(own) == cost]
-        dealt = [names[j] for j in rng.permutation(len(names))]
-        for start in range(0, len(dealt), size):
+        names = [name for name, price in costs.items() if float(price) == cost]
+        shuffled = [names[j] for j in rng.permutation(len(names))]
+        for start in range(0, len(shuffled), size):
             group = f"{cost:g}, {start // size + 1}"
-            groups[group] = dealt[start : start + size]
+            groups[group] = shuffled[start : start + size]
             sums[group] = cost * len(groups[group])
     return groups, sums

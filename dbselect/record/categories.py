@@ -118,7 +118,7 @@ def text_of(level: Level) -> str:
 
 
 def text_schema(schema: pa.Schema) -> pa.Schema:
-    """Return a schema whose dictionaries of fractions, intervals, ... are categories of text."""
+    """Return a schema in which dictionaries of fractions, intervals, ... have text values."""
     for at, coded in enumerate(schema):
         if _is_coded(coded.type):
             type_ = pa.dictionary(coded.type.index_type, pa.string(), coded.type.ordered)
@@ -127,7 +127,7 @@ def text_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def with_text_levels(table: Any) -> Any:
-    """Return a table or batch of Arrow whose categories of fractions, ... are of text."""
+    """Convert dictionaries of fractions, intervals, ... in an Arrow table or batch to text."""
     for at, coded in enumerate(table.schema):
         if not _is_coded(coded.type):
             continue
@@ -144,12 +144,12 @@ def with_text_levels(table: Any) -> Any:
 
 
 def _is_coded(type_: pa.DataType) -> bool:
-    """Whether a type is a dictionary of values that are no levels: fractions, intervals, times."""
+    """Whether a type is a dictionary of values that cannot be levels: fractions, intervals, times."""
     return bool(types.is_dictionary(type_)) and kind_of(type_) is None
 
 
 def level_texts(values: pa.Array) -> pa.Array:
-    """Return levels as text; an interval of pandas as pandas writes it."""
+    """Convert levels to text; pandas intervals as in pandas."""
     if isinstance(values, pa.ExtensionArray):
         closed = getattr(values.type, "closed", "right")
         left, right = (
@@ -168,5 +168,5 @@ def level_texts(values: pa.Array) -> pa.Array:
         return values.cast(pa.string())
     except pa.ArrowNotImplementedError:
         return pa.array(
-            [None if one is None else str(one) for one in values.to_pylist()], pa.string()
+            [None if level is None else str(level) for level in values.to_pylist()], pa.string()
         )
