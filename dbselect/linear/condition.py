@@ -130,12 +130,12 @@ def _share_explained(comoment: Matrix, columns: npt.NDArray[np.intp], target: in
 
 def warn_of_dropped(state: LinearState, names: Sequence[str], *, is_linear: bool = True) -> None:
     """Warn if a dependent column may explain much by its independent part."""
-    columns, left, squares = state.dependent()
+    columns, remaining, squares = state.dependent()
     if not len(columns) or state.problem.ridge[columns].any():
         return
     if state.condition() > CONDITION_LIMIT:
         return
-    share = np.maximum(left, ROUNDING_SHARE)
+    share = np.maximum(remaining, ROUNDING_SHARE)
     gain = squares / share
     worst = int(gain.argmax())
     if gain[worst] > REPORTED_SHARE:

@@ -35,7 +35,7 @@ class ExactFit:
     coef: list[float]  # k coefficients, 0 for aliased columns
     variance: list[float]  # the diagonal of (X'WX)^-1; 0 for aliased columns
     aliased: list[int]  # indices of the columns that depend exactly on earlier ones
-    left: float  # RSS
+    rss: float
     total: float  # TSS: about the mean with an intercept, about 0 without
 
 

@@ -48,14 +48,14 @@ class Fits:
 
     rows: int  # n, number of rows
     total: float  # TSS, weighted sum of squares of the target about its mean, or 0
-    left: Vector  # shape (M,), RSS / TSS
+    unexplained: Vector  # shape (M,), RSS / TSS
     degrees: Vector  # shape (M,), rank or effective number of parameters, the intercept included
     sizes: Vector  # shape (M,), number of groups held
     # n_groups, n_columns: J and D, the candidates
     n_groups: int
     n_columns: int
-    # left_all, degrees_all: the same for the model on all columns
-    left_all: float
+    # unexplained_all, degrees_all: the same for the model on all columns
+    unexplained_all: float
     degrees_all: float
     degrees_none: float  # degrees of the model without columns: 1, or 0 through the origin
 
@@ -71,15 +71,15 @@ def joint_criteria(
     """Return joint criteria of K responses; adjusted_r2 is weighted by `share`."""
     first = responses[0]
     n, r, none = first.rows, first.degrees, first.degrees_none
-    left = [np.maximum(fits.left, SMALLEST_SHARE) for fits in responses]
-    losses = [gaussian_loss(n, rss * fits.total) for rss, fits in zip(left, responses, strict=True)]
+    shares = [np.maximum(fits.unexplained, SMALLEST_SHARE) for fits in responses]
+    losses = [gaussian_loss(n, s * fits.total) for s, fits in zip(shares, responses, strict=True)]
     free = np.where(n - r > 0, n - r, np.nan)
     free_all = n - first.degrees_all if n > first.degrees_all else math.nan
     # Residual variance share of the model on all columns, per degree of freedom.
-    noises = [max(fits.left_all, SMALLEST_SHARE) / free_all for fits in responses]
-    cp = sum(rss / noise - n + 2.0 * r for rss, noise in zip(left, noises, strict=True))
+    noises = [max(fits.unexplained_all, SMALLEST_SHARE) / free_all for fits in responses]
+    cp = sum(s / noise - n + 2.0 * r for s, noise in zip(shares, noises, strict=True))
     adjusted = sum(
-        part * (1.0 - rss / free * (n - none)) for rss, part in zip(left, share, strict=True)
+        part * (1.0 - s / free * (n - none)) for s, part in zip(shares, share, strict=True)
     )
     trials = Trials(n, r, len(responses) * r, first.sizes, first.n_groups, first.n_columns)
     return by_likelihood(
@@ -164,12 +164,12 @@ def fits_of(
     return Fits(
         rows=gram.rows,
         total=float(gram.comoment[at, at]),
-        left=1.0 - r2,
+        unexplained=1.0 - r2,
         degrees=np.array(degrees),
         sizes=np.array(sizes),
         n_groups=state.size,
         n_columns=len(ridge),
-        left_all=1.0 - (state.explained + penalty),
+        unexplained_all=1.0 - (state.explained + penalty),
         degrees_all=none + state.degrees(),
         degrees_none=none,
     )
@@ -187,7 +187,7 @@ def _log_binomial(n: int, k: Vector) -> Vector:
 class Fitted:
     """M least-squares models of one target."""
 
-    left: Vector  # shape (M,), RSS, in any unit
+    rss: Vector  # shape (M,), in any unit
     rank: Vector  # shape (M,), number of coefficients not aliased, intercept included
 
 
@@ -197,8 +197,8 @@ def f_table(rows: int, smaller: Fitted, larger: Fitted) -> pl.DataFrame:
     free = np.rint(rows - larger.rank)
     judged = (more > 0) & (free > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        gained = np.maximum(smaller.left - larger.left, 0.0)
-        statistic = np.where(judged, gained / more / (larger.left / free), np.nan)
+        gained = np.maximum(smaller.rss - larger.rss, 0.0)
+        statistic = np.where(judged, gained / more / (larger.rss / free), np.nan)
         p_value = scipy.special.fdtrc(more, free, statistic)
     table = {"df": more, "df_residual": free, "statistic": statistic, "p_value": p_value}
     whole = pl.col("df", "df_residual").cast(pl.Int64)
@@ -215,15 +215,15 @@ def lr_table(degrees: Vector, statistic: Vector) -> pl.DataFrame:
 
 def step_tests(fits: Fits, steps: pl.DataFrame, kind: Literal["f", "lr"]) -> pl.DataFrame:
     """Return the test of each of M steps, from the fits of M + 1 models."""
-    left, rank = np.minimum(fits.left, 1.0), fits.degrees
+    shares, rank = np.minimum(fits.unexplained, 1.0), fits.degrees
     smaller, larger = sides(steps)
     if kind == "f":
         tests = f_table(
-            fits.rows, Fitted(left[smaller], rank[smaller]), Fitted(left[larger], rank[larger])
+            fits.rows, Fitted(shares[smaller], rank[smaller]), Fitted(shares[larger], rank[larger])
         )
     else:
         with np.errstate(divide="ignore", invalid="ignore"):
-            statistic = fits.rows * np.log(left[smaller] / left[larger])
+            statistic = fits.rows * np.log(shares[smaller] / shares[larger])
         tests = lr_table(rank[larger] - rank[smaller], statistic)
     return tests_beside(steps, tests)
 

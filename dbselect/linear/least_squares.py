@@ -29,7 +29,7 @@ class Trace:
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """A model of D columns; the fields from `left` on are for ridge 0."""
+    """A model of D columns; the fields from `rss` on are for ridge 0."""
 
     columns: tuple[str, ...]
     has_intercept: bool
@@ -40,7 +40,7 @@ class LeastSquares:
     r2: float  # 1 - RSS / TSS
     condition: float  # condition number of the correlations of kept columns
     trace: Trace | None  # the aliased column that may explain most, if any
-    left: float  # RSS
+    rss: float
     free: int  # rows minus rank; may be <= 0
     errors: Vector  # standard error of each of `terms`; NaN if free <= 0
     units: Vector  # shape (D,), factor from coefficients to standardised ones
@@ -64,7 +64,7 @@ class LeastSquares:
     @property
     def variance(self) -> float:
         """Residual variance, RSS / (rows - rank); NaN if rows <= rank."""
-        return self.left / self.free if self.free > 0 else math.nan
+        return self.rss / self.free if self.free > 0 else math.nan
 
 
 def least_squares(
@@ -104,7 +104,7 @@ def least_squares(
         r2=float(fit["r2"][0]),
         condition=float(fit["condition"][0]),
         trace=None if column is None else Trace(int(column), *shares),
-        left=float(fit["left"][0]),
+        rss=float(fit["left"][0]),
         free=gram.rows - rank - intercept,
         errors=fit["errors"],
         units=fit["units"][:width],

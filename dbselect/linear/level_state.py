@@ -150,10 +150,10 @@ class LevelState(LinearState):
     def _select(self, held: Sequence[int]) -> None:
         """Replace the selection."""
         self.problem = self._inside() if self._group in held else self._whole
-        others = [group for group in held if group != self._group]
+        rest = [group for group in held if group != self._group]
         members = list(self.members)
         members[self._group] = np.empty(0, np.intp)
-        self._select_of(members, others)
+        self._select_of(members, rest)
         self._held = list(held)
 
     def _inside(self) -> WithinLevels:
@@ -171,8 +171,8 @@ class LevelState(LinearState):
         if self.is_within:
             within = self._inside() if self._unsettled is None else self._unsettled
             lost, variance = within.lost, self._whole.variances
-            left, squares = (values[lost] / variance[lost] for values in within.unclipped)
-            parts = zip(dependent, (lost, left, squares), strict=True)
+            remaining, squares = (values[lost] / variance[lost] for values in within.unclipped)
+            parts = zip(dependent, (lost, remaining, squares), strict=True)
             columns, share, square = (np.concatenate(pair) for pair in parts)
             dependent = columns.astype(np.intp), share, square
         return dependent

@@ -59,51 +59,51 @@ class ByLevel:
 
     def sums(self, columns: Index) -> Matrix:
         """Return the sums by level of columns, centered at their means; shape (L, k)."""
-        found = np.zeros((len(self.levels), len(columns)))
+        sums = np.zeros((len(self.levels), len(columns)))
         at = self._at[columns]
-        found[:, at >= 0] = self.dense[:, at[at >= 0]]
-        others = columns[at < 0]
-        if self.listed is not None and len(others):
-            values = self.listed[:, others - self.first].toarray()
-            found[:, at < 0] = values - np.outer(self.weight, self.mean[others])
-        return found
+        sums[:, at >= 0] = self.dense[:, at[at >= 0]]
+        sparse = columns[at < 0]
+        if self.listed is not None and len(sparse):
+            values = self.listed[:, sparse - self.first].toarray()
+            sums[:, at < 0] = values - np.outer(self.weight, self.mean[sparse])
+        return sums
 
     def of(self, columns: Index) -> Matrix:
         """Return the correlations of the levels with columns; shape (L, k)."""
-        found = self.sums(columns)
-        found *= self.scale[columns]
-        found *= self.scale[self.levels][:, None]
-        return found
+        correlations = self.sums(columns)
+        correlations *= self.scale[columns]
+        correlations *= self.scale[self.levels][:, None]
+        return correlations
 
     def products(self, weights: Matrix) -> Matrix:
         """Return the correlations (k, D) of combinations of levels (L, k); 0 at the levels."""
         weights = weights * self.scale[self.levels][:, None]
-        found = np.zeros((weights.shape[1], len(self.scale)))
-        found[:, self.place] = weights.T @ self.dense
+        products = np.zeros((weights.shape[1], len(self.scale)))
+        products[:, self.place] = weights.T @ self.dense
         if self.listed is not None:
             rest = slice(self.first, None)
-            found[:, rest] = (self.listed.T @ weights).T
-            found[:, rest] -= np.outer(self.weight @ weights, self.mean[rest])
-        found *= self.scale
-        found[:, self.levels] = 0.0
-        return found
+            products[:, rest] = (self.listed.T @ weights).T
+            products[:, rest] -= np.outer(self.weight @ weights, self.mean[rest])
+        products *= self.scale
+        products[:, self.levels] = 0.0
+        return products
 
     def squares(self, weights: Vector) -> Vector:
         """Return the weighted sum over levels of the squared correlations; shape (D,)."""
         weights = weights * self.scale[self.levels] ** 2
-        found = np.zeros(len(self.scale))
-        found[self.place] = np.einsum("l,lj,lj->j", weights, self.dense, self.dense)
+        squares = np.zeros(len(self.scale))
+        squares[self.place] = np.einsum("l,lj,lj->j", weights, self.dense, self.dense)
         if self.listed is not None:
             mean, heavy = self.mean[self.first :], weights * self.weight
-            found[self.first :] = np.maximum(
+            squares[self.first :] = np.maximum(
                 self.listed.power(2).T @ weights
                 - 2.0 * mean * (self.listed.T @ heavy)
                 + mean**2 * (heavy @ self.weight),
                 0.0,
             )
-        found *= self.scale**2
-        found[self.levels] = 0.0
-        return found
+        squares *= self.scale**2
+        squares[self.levels] = 0.0
+        return squares
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,9 +156,9 @@ class WithinLevels(Linear):
     whole: Any = None
     held: Any = None
     beside: Any = None  # products of the levels with all columns
-    left: Any = None  # shape (D,), variances within levels, without the ridge
+    remaining: Any = None  # shape (D,), variances within levels, without the ridge
     lost: Any = None  # columns constant within levels up to rounding
-    unclipped: Any = None  # `left` and squared gradients before `lost` is 0, shape (D,) each
+    unclipped: Any = None  # `remaining` and squared gradients before `lost` is 0, shape (D,) each
 
     @classmethod
     def of(cls, whole: Linear, held: LevelBlock, beside: ByLevel) -> "WithinLevels":
@@ -167,17 +167,17 @@ class WithinLevels(Linear):
         c, constant = whole.c.copy(), whole.constant.copy()
         c -= beside.products(held.solve(c[held.columns])[:, None])[0]
         along = beside.products(held.tilt[:, None])[0]
-        left = whole.variances - beside.squares(held.over) - along**2 / held.gap
-        unclipped = left.copy(), c**2
-        is_lost = (left <= RANK_SHARE * whole.variances) & ~constant
+        remaining = whole.variances - beside.squares(held.over) - along**2 / held.gap
+        unclipped = remaining.copy(), c**2
+        is_lost = (remaining <= RANK_SHARE * whole.variances) & ~constant
         is_lost[held.columns] = False
         constant |= is_lost
         constant[held.columns] = True
-        left[constant] = c[constant] = 0.0
+        remaining[constant] = c[constant] = 0.0
         return cls(
             **{**of_whole, "G": np.empty((0, 0)), "c": c, "constant": constant},
-            whole=whole, held=held, beside=beside, left=left, lost=np.flatnonzero(is_lost),
-            unclipped=unclipped,
+            whole=whole, held=held, beside=beside, remaining=remaining,
+            lost=np.flatnonzero(is_lost), unclipped=unclipped,
         )  # fmt: skip
 
     @property
@@ -189,7 +189,7 @@ class WithinLevels(Linear):
     @property
     def variances(self) -> Vector:
         """The diagonal of G; shape (D,)."""
-        return np.asarray(self.left)
+        return np.asarray(self.remaining)
 
     @property
     def scale(self) -> Vector:
@@ -202,7 +202,7 @@ class WithinLevels(Linear):
         rows -= self.beside.products(self.held.solve(self.beside.of(columns)))
         rows[:, self.constant] = 0.0
         rows[self.constant[columns]] = 0.0
-        rows[np.arange(len(columns)), columns] = self.left[columns]
+        rows[np.arange(len(columns)), columns] = self.remaining[columns]
         return np.asarray(rows)
 
     def block(self, columns: Index) -> Matrix:
@@ -211,7 +211,7 @@ class WithinLevels(Linear):
         block = self.whole.block(columns) - between.T @ self.held.solve(between)
         constant = self.constant[columns]
         block[constant], block[:, constant] = 0.0, 0.0
-        block[np.diag_indices_from(block)] = self.left[columns]
+        block[np.diag_indices_from(block)] = self.remaining[columns]
         return np.asarray(block)
 
     def blocks(self, columns: Index) -> Matrix:
@@ -229,5 +229,5 @@ class WithinLevels(Linear):
             )
         constant, diagonal = self.constant[columns], np.arange(size)
         blocks[constant[:, :, None] | constant[:, None, :]] = 0.0
-        blocks[:, diagonal, diagonal] = self.left[columns]
+        blocks[:, diagonal, diagonal] = self.remaining[columns]
         return np.asarray(blocks)

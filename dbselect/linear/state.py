@@ -146,14 +146,14 @@ class LinearState:
 
     def dependent(self) -> tuple[Index, Vector, Vector]:
         """Return dependent columns, their conditional variances and squared gradients (shares)."""
-        left, variance = self._state.read(LEFT, self.variance.shape), self.variance
-        depends = left <= RANK_SHARE * variance
+        remaining, variance = self._state.read(LEFT, self.variance.shape), self.variance
+        depends = remaining <= RANK_SHARE * variance
         depends[self._lists[2]] = True
         depends &= (variance > 0) & ~self.problem.constant
         depends[self._lists[1]] = False
         columns = np.flatnonzero(depends)
         total = variance[columns]
-        return columns, left[columns] / total, (self.b[:, columns] ** 2).sum(axis=0) / total
+        return columns, remaining[columns] / total, (self.b[:, columns] ** 2).sum(axis=0) / total
 
     def settled(self) -> Self:
         """Return the state in which the last of dependent columns are aliased."""
@@ -161,10 +161,10 @@ class LinearState:
 
     def copy(self) -> Self:
         """Return an independent copy."""
-        made = type(self).__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        made._state = self._state.copy()
-        return made
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        copied._state = self._state.copy()
+        return copied
 
     def __copy__(self) -> Self:
         return self.copy()

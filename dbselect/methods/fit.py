@@ -277,7 +277,7 @@ def _exact(problem: Spec, columns: list[str] | None, call: Call) -> Model:
     terms = [INTERCEPT, *features] if intercept else features
     coefficients = dict(zip(terms, result.coef, strict=True))
     groups = _groups(problem, features, sums.terms)
-    share = 1.0 - result.left / result.total
+    share = 1.0 - result.rss / result.total
     return Model(
         target=target,
         intercept=coefficients.pop(INTERCEPT, 0.0),
@@ -299,7 +299,7 @@ def _deviations(fit: ExactFit, terms: list[str], rows: int) -> Deviations:
     """Return the standard errors of the terms that are not aliased."""
     kept = [j for j in range(len(terms)) if j not in fit.aliased]
     free = rows - len(kept)
-    variance = fit.left / free if free > 0 else math.nan
+    variance = fit.rss / free if free > 0 else math.nan
     return Deviations({terms[j]: math.sqrt(variance * fit.variance[j]) for j in kept}, free)
 
 

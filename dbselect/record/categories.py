@@ -144,7 +144,7 @@ def with_text_levels(table: Any) -> Any:
 
 
 def _is_coded(type_: pa.DataType) -> bool:
-    """Whether a type is a dictionary of values that cannot be levels: fractions, intervals, times."""
+    """Whether a type is a dictionary of values that are no levels: fractions, intervals, ..."""
     return bool(types.is_dictionary(type_)) and kind_of(type_) is None
 
 
@@ -152,14 +152,14 @@ def level_texts(values: pa.Array) -> pa.Array:
     """Convert levels to text; pandas intervals as in pandas."""
     if isinstance(values, pa.ExtensionArray):
         closed = getattr(values.type, "closed", "right")
-        left, right = (
+        opening, closing = (
             "[" if closed in ("left", "both") else "(",
             "]" if closed in ("right", "both") else ")",
         )
         ends = values.storage.to_pylist()
         return pa.array(
             [
-                None if end is None else f"{left}{end['left']}, {end['right']}{right}"
+                None if end is None else f"{opening}{end['left']}, {end['right']}{closing}"
                 for end in ends
             ],
             pa.string(),

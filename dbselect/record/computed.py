@@ -28,7 +28,7 @@ from dbselect.record.formulas import (
     choose,
     column,
     exp,
-    given,
+    if_finite,
     log,
     lookup,
     nothing,
@@ -146,7 +146,7 @@ class Computed:
         places = (tuple(reversed(indices)) for indices in product(*sizes))
         return dict(zip(self.names, places, strict=True))
 
-    def made(self, name: str) -> Formula:
+    def column_formula(self, name: str) -> Formula:
         """Return the formula of a column; 0 for levels that the fit has not seen."""
         places = zip(self.factors, self.places[name], strict=True)
         return reduce(operator.mul, (factor.formulas()[at] for factor, at in places))
@@ -231,7 +231,7 @@ def formula_of(expression: Expression, formulas: dict[Expression, Formula]) -> F
             _polynomial(x - low if knots else x, cubic)
             for low, cubic in zip(below, cubics, strict=True)
         ]
-        formula = given(x, _between(x, knots, pieces), nothing())
+        formula = if_finite(x, _between(x, knots, pieces), nothing())
     elif operation in _ARITHMETIC or operation in _FUNCTIONS:
         inner = [formula_of(part, formulas) for part in parts]
         formula = _FUNCTIONS[operation](*inner) if operation in _FUNCTIONS else Formula(
@@ -308,8 +308,8 @@ def computed_values(terms: Sequence[Computed], frame: pl.DataFrame) -> Matrix:
             places[factor] = list(range(len(formulas), len(formulas) + len(formulas_of)))
             formulas += formulas_of
     algebra = polars()
-    made = {str(at): translate(formula, algebra) for at, formula in enumerate(formulas)}
-    parts = frame.select(**made).cast(pl.Float64).fill_null(np.nan).to_numpy().T
+    expressions = {str(at): translate(formula, algebra) for at, formula in enumerate(formulas)}
+    parts = frame.select(**expressions).cast(pl.Float64).fill_null(np.nan).to_numpy().T
     columns = np.empty((sum(len(term.names) for term in terms), frame.height))
     row = 0
     for term in terms:

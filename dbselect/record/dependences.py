@@ -128,8 +128,8 @@ def _signed(
 ) -> tuple[list[int], Vector]:
     # A column that the Gram lacks was 0 in every row.
     added = [place[name] for name in plus if name in place]
-    taken = [place[name] for name in minus]
-    return [*added, *taken], np.repeat([1.0, -1.0], [len(added), len(taken)])
+    subtracted = [place[name] for name in minus]
+    return [*added, *subtracted], np.repeat([1.0, -1.0], [len(added), len(subtracted)])
 
 
 def _names(factor: Factor, terms: Terms) -> list[str]:

@@ -102,8 +102,8 @@ def entries_in(name: str, field: pa.Array) -> Listed:
     if keys.null_count or (to_numpy(keys) < 0).any():
         raise DataError(f"field '{name}' has an entry whose number is missing or below 0")
     value = items.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    there = field.is_valid().to_numpy(zero_copy_only=False)
-    return Listed(to_numpy(keys.cast(pa.int64())), value, ends - ends[0], there)
+    present = field.is_valid().to_numpy(zero_copy_only=False)
+    return Listed(to_numpy(keys.cast(pa.int64())), value, ends - ends[0], present)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 A formula is a tree of operations on columns and numbers. An `Algebra` implements the
 operations in one engine; `translate` builds the tree in it. A missing value gives a missing
-value, except in `choose`, which returns its last part, in `given` and `Lookup`, which handle
+value, except in `choose`, which returns its last part, in `if_finite` and `Lookup`, which handle
 it, and in `largest`, which may ignore it.
 """
 
@@ -156,9 +156,9 @@ def choose(x: Formula, positive: Formula | float, other: Formula | float) -> For
     return _of("choose", x, positive, other)
 
 
-def given(x: Formula, finite: Formula | float, missing: Formula | float) -> Formula:
+def if_finite(x: Formula, finite: Formula | float, missing: Formula | float) -> Formula:
     """Return `finite` where x is finite, `missing` where it is NULL, NaN or infinite."""
-    return _of("given", x, finite, missing)
+    return _of("if_finite", x, finite, missing)
 
 
 def kept(x: Formula) -> Formula:
@@ -364,7 +364,7 @@ def polars(kept: Callable[[Formula], pl.Expr] | None = None) -> Algebra[pl.Expr]
         "absolute": pl.Expr.abs,
         "largest": pl.max_horizontal,
         "choose": lambda x, a, b: pl.when(x > 0.0).then(a).otherwise(b),
-        "given": lambda x, a, b: pl.when(x.is_finite()).then(a).otherwise(b),
+        "if_finite": lambda x, a, b: pl.when(x.is_finite()).then(a).otherwise(b),
     }
     return Algebra(operations, kept)
 
@@ -484,7 +484,7 @@ def sql(
             name = f"CASE WHEN {name} THEN 1 WHEN NOT {name} THEN 0 END"
         return f"CAST({name} AS DOUBLE)"
 
-    def given(x: str, finite: str, missing: str) -> str:
+    def if_finite(x: str, finite: str, missing: str) -> str:
         is_odd = f" OR NOT isfinite({x})" if duckdb else ""
         return f"CASE WHEN {x} IS NULL{is_odd} THEN {missing} ELSE {finite} END"
 
@@ -509,7 +509,7 @@ def sql(
         "absolute": "abs({})".format,
         "largest": lambda *parts: f"greatest({', '.join(parts)})",
         "choose": "CASE WHEN {} > 0e0 THEN {} ELSE {} END".format,
-        "given": given,
+        "if_finite": if_finite,
     }
     return Algebra(operations, kept)
 
@@ -535,7 +535,7 @@ def arrays(
         "absolute": np.abs,
         "largest": lambda *parts: reduce(np.maximum, parts),
         "choose": lambda x, a, b: np.where(np.greater(x, 0.0), a, b),
-        "given": lambda x, a, b: np.where(np.isfinite(x), a, b),
+        "if_finite": lambda x, a, b: np.where(np.isfinite(x), a, b),
     }
     return Algebra(operations, kept)
 

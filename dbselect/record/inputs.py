@@ -28,7 +28,7 @@ from dbselect.record.formulas import (
     column,
     date,
     entry_sum,
-    given,
+    if_finite,
     lookup,
     number,
 )
@@ -58,7 +58,7 @@ class Input(ABC):
     def formula(self, coefficients: Mapping[str, float], unknown: HandleUnknown) -> Formula:
         """Return its part of the predictor."""
 
-    def made(self, name: str) -> Formula:
+    def column_formula(self, name: str) -> Formula:
         """Return a column of the model; 0 for levels that the fit has not seen."""
         return self.formula({name: 1.0}, "mean")
 
@@ -88,7 +88,7 @@ class Number(Input):
         if self.missing is None:
             return value * coefficients[name]
         finite = value * coefficients[name] if name in coefficients else 0.0
-        return given(value, finite, self.where_missing(coefficients))
+        return if_finite(value, finite, self.where_missing(coefficients))
 
     def value(self) -> Formula:
         """Return the field as a number."""
@@ -141,7 +141,7 @@ class Levels(Input):
         """Return its part of the predictor."""
         return lookup(self.lookup(coefficients, unknown))
 
-    def made(self, name: str) -> Formula:
+    def column_formula(self, name: str) -> Formula:
         """Return a column of the model; 0 for levels without a column."""
         return lookup(self._lookup({name: 1.0}, 0.0))
 
@@ -158,7 +158,7 @@ class Curve(Input):
         curve = formula_of(of_basis(self.basis, self.path, weights), {})
         if self.missing is None:
             return curve
-        return given(column(self.path), curve, self.where_missing(coefficients))
+        return if_finite(column(self.path), curve, self.where_missing(coefficients))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -205,16 +205,16 @@ class Product(Input):
         formula = self.term.formula(coefficients, other, unknown == "error")
         return self._if_present(formula, self.where_missing(coefficients))
 
-    def made(self, name: str) -> Formula:
+    def column_formula(self, name: str) -> Formula:
         """Return a computed column, or its indicator of missing values."""
-        formula = self.term.made(name) if name in self.term.places else number(0.0)
+        formula = self.term.column_formula(name) if name in self.term.places else number(0.0)
         return self._if_present(formula, self.where_missing({name: 1.0}))
 
     def _if_present(self, formula: Formula, missing: float) -> Formula:
         if self.missing is None:
             return formula
         # An unseen level is not missing: with coefficients 0 only missing fields give NULL.
-        return given(self.term.formula({}, 0.0), formula, missing)
+        return if_finite(self.term.formula({}, 0.0), formula, missing)
 
 
 def single_fields(*inputs: Input) -> list[Input]:

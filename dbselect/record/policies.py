@@ -32,7 +32,7 @@ def with_joint_fills(grams: Sequence[Any], fills: Sequence[Mapping[str, float]])
     marked, at, on = _marked(first)
     if not marked:
         return list(grams)
-    current = np.array([[own.get(name, 0.0) for name in marked] for own in fills])
+    current = np.array([[gram_fills.get(name, 0.0) for name in marked] for gram_fills in fills])
     gaps = np.any([gram.mean[on] for gram in grams], axis=0)
     joint = np.where(gaps, _joint(grams, at, on, current), 0.0)
     means = {name: fill for name, fill in zip(marked, joint.tolist(), strict=True) if fill}

@@ -150,7 +150,7 @@ class Terms(files.Stored):
             *(expr for c in self.categories for expr in c.indicators(c.column in marked)),
             *(expr for basis in self.bases for expr in expressions(basis, basis.column in marked)),
             *(
-                translate(term.made(name), polars()).alias(name)
+                translate(term.column_formula(name), polars()).alias(name)
                 for term in self.computed
                 for name in term.names
             ),
@@ -179,8 +179,8 @@ class Terms(files.Stored):
         """Return the computed columns of Polars or Arrow rows; NaN where missing."""
         if not self.computed:
             return {}
-        made = computed_values(self.computed, pl.DataFrame(batch.select(self.computed_fields)))
-        return dict(zip(computed_names(self.computed), made.T, strict=True))
+        values = computed_values(self.computed, pl.DataFrame(batch.select(self.computed_fields)))
+        return dict(zip(computed_names(self.computed), values.T, strict=True))
 
     @property
     def computed_fields(self) -> list[str]:
@@ -321,11 +321,11 @@ class Terms(files.Stored):
 
     def sources(self) -> dict[str, str]:
         """Return made column -> its column of the table."""
-        made = {name: term.column for term in self.bases for name in term.names}
+        sources = {name: term.column for term in self.bases for name in term.names}
         for category in self.categories:
-            made |= dict.fromkeys([*category.names, category.missing], category.column)
-        marks = {name + SUFFIX: made.get(name, name) for name in self.indicators}
-        return made | marks
+            sources |= dict.fromkeys([*category.names, category.missing], category.column)
+        marks = {name + SUFFIX: sources.get(name, name) for name in self.indicators}
+        return sources | marks
 
     @property
     def fills(self) -> dict[str, float]:

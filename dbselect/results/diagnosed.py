@@ -339,11 +339,11 @@ class Diagnosed(FittedModel):
         fit, gram = self._fitted, self._fit_rows.moments
         y = gram.position(self.target, "target")
         total, degrees = float(gram.comoment[y, y]), float(len(fit.terms))
-        left = fit.left / total
+        unexplained = fit.rss / total
         fits = Fits(
-            rows=gram.rows, total=total, left=np.array([left]),
+            rows=gram.rows, total=total, unexplained=np.array([unexplained]),
             degrees=np.array([degrees]), sizes=np.ones(1), n_groups=1,
-            n_columns=len(fit.columns), left_all=left, degrees_all=degrees,
+            n_columns=len(fit.columns), unexplained_all=unexplained, degrees_all=degrees,
             degrees_none=float(fit.has_intercept),
         )  # fmt: skip
         return criteria(fits).row(0, named=True)

@@ -308,12 +308,12 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         fits = Fits(
             rows=self.rows,
             total=float(self.gram.comoment[at, at]),
-            left=1.0 - self.r2,
+            unexplained=1.0 - self.r2,
             degrees=self.problem.intercept + self.df,
             sizes=(self.lengths > 0).sum(axis=1).astype(float),
             n_groups=len(self._units),
             n_columns=len(self.columns),
-            left_all=1.0 - state.explained,
+            unexplained_all=1.0 - state.explained,
             degrees_all=self.problem.intercept + state.degrees(),
             degrees_none=float(self.problem.intercept),
         )

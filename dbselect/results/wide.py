@@ -132,7 +132,7 @@ class WideSequence(Sequence):
             fits,
             n_groups=self.n_groups,
             n_columns=self.n_columns,
-            left_all=nan,
+            unexplained_all=nan,
             degrees_all=nan,
         )
 

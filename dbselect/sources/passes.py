@@ -132,7 +132,7 @@ class Passes:
         self.names = features_of(names, apart[:1], self.terms)
         inputs = {n: one for one in inputs_as_fitted(self.names, self.terms) for n in one.names}
         self._made = {
-            name: inputs[name].made(name)
+            name: inputs[name].column_formula(name)
             for name in self.names
             if name not in self._leaves or inputs[name].missing is not None
         }

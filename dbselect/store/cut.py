@@ -254,10 +254,10 @@ class Cut:
         counts = records[GRAM].struct
         sizes = [counts.field("rows"), counts.field("skipped")]
         shown = records.select(PART, *sizes, pl.Series("version", numbers, pl.Int64), FINGERPRINT)
-        taken = [name for name in reading.by if name in shown.columns]
-        if taken:
+        clashing = [name for name in reading.by if name in shown.columns]
+        if clashing:
             # Keys keep their names; the other column is renamed.
-            shown = shown.rename({name: f"{name}_of_record" for name in taken})
+            shown = shown.rename({name: f"{name}_of_record" for name in clashing})
         return records.select(reading.by).hstack(shown)
 
     def versions(self) -> pl.DataFrame:

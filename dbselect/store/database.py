@@ -54,18 +54,18 @@ class DatabaseFile:
         with self._opened(read_only=True) as table:
             return table.read()
 
-    def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
+    def write(self, before: Shelved, removed: list[str], new: pl.DataFrame) -> None:
         """Write a step; if others read the file, to a copy that replaces it."""
         if not self._path.absolute().parent.is_dir():
             raise SourceError(f"the folder of the store '{self._path}' does not exist")
         with _alone(self._path.absolute().parent):
             try:
                 with self._opened() as table:
-                    table.write(before, gone, new)
+                    table.write(before, removed, new)
             except OnlyReadError:
-                self._write_copy(before, gone, new)
+                self._write_copy(before, removed, new)
 
-    def _write_copy(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
+    def _write_copy(self, before: Shelved, removed: list[str], new: pl.DataFrame) -> None:
         """Write a step to a copy of the file, which replaces it."""
         with self._opened(read_only=True) as table, replacing(self._path) as copy:
             stamp = self._stamp()
@@ -73,7 +73,7 @@ class DatabaseFile:
                 raise was_first(str(self._path))
             shutil.copyfile(self._path, copy)
             with duckdb.connect(copy) as connection:
-                DatabaseTable(connection, TABLE, str(self._path)).write(before, gone, new)
+                DatabaseTable(connection, TABLE, str(self._path)).write(before, removed, new)
             if self._stamp() != stamp:
                 raise was_first(str(self._path))
 
@@ -177,8 +177,8 @@ class DatabaseTable:
             raise SourceError(f"the table in '{self._shown}' is no store; it has {frame.columns}")
         return Shelved(frame.with_columns(pl.col("gram").cast(RECORD_DTYPE)))
 
-    def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
-        """Replace the records of parts `gone` by new ones, in one transaction."""
+    def write(self, before: Shelved, removed: list[str], new: pl.DataFrame) -> None:
+        """Replace the records of parts `removed` by new ones, in one transaction."""
         stored = before.fingerprints
         run = self._connection.execute
         try:
@@ -192,7 +192,7 @@ class DatabaseTable:
                 raise was_first(self._shown)
             self._connection.register(NEW, new.to_arrow())
             if stored:
-                run(f"DELETE FROM {self._table} WHERE list_contains(?, part)", [gone])
+                run(f"DELETE FROM {self._table} WHERE list_contains(?, part)", [removed])
                 run(f"INSERT INTO {self._table} BY NAME FROM {NEW}")
             else:
                 # There is no row to update, and key types may differ now.

@@ -31,14 +31,14 @@ class DeltaFolder:
             raise SourceError(f"the Delta table '{self._path}' is no store; it has {frame.columns}")
         return Shelved(frame.with_columns(pl.col("gram").cast(RECORD_DTYPE)), table)
 
-    def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
+    def write(self, before: Shelved, removed: list[str], new: pl.DataFrame) -> None:
         """Write the next version."""
         from deltalake import CommitProperties, write_deltalake
         from deltalake.exceptions import CommitFailedError, DeltaError
 
         state = new
         if before.frame is not None and before.frame.height:
-            state = pl.concat([before.frame.filter(~pl.col("part").is_in(gone)), new])
+            state = pl.concat([before.frame.filter(~pl.col("part").is_in(removed)), new])
         try:
             write_deltalake(
                 before.mark or str(self._path),

@@ -85,17 +85,17 @@ class Records(ABC):
                 raise SourceError(f"cannot read the store '{self._shown}': {error}") from error
         raise SourceError(f"the store '{self._shown}' lacks a file that its list {number} names")
 
-    def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
-        """Write the new records and the list in which they replace the parts `gone`."""
+    def write(self, before: Shelved, removed: list[str], new: pl.DataFrame) -> None:
+        """Write the new records and the list in which they replace the parts `removed`."""
         last, files = before.mark
         number = last + 1
         try:
-            kept = {name: [part for part in parts if part not in gone]
+            kept = {name: [part for part in parts if part not in removed]
                     for name, parts in files.items()}  # fmt: skip
             kept = {name: parts for name, parts in kept.items() if parts}
             if len(kept) >= MOST_FILES:
                 assert before.frame is not None
-                new = pl.concat([before.frame.filter(~pl.col("part").is_in(gone)), new])
+                new = pl.concat([before.frame.filter(~pl.col("part").is_in(removed)), new])
                 kept = {}
             name = f"records-{number:08}-{secrets.token_hex(4)}.parquet"
             self._put(name, new)

@@ -215,9 +215,9 @@ class GramStore(Cut):
         before = self._shelf.read()
         stored, reading_before = before.fingerprints, reading_of(before)
         fingerprint = PUT if version is None else f"{PUT}{version}"
-        others = len(stored) - (part in stored)
+        unchanged = len(stored) - (part in stored)
         if version is not None and stored.get(part) == fingerprint:
-            return Refreshed([], [], [], others + 1)
+            return Refreshed([], [], [], unchanged + 1)
         frame = _frame(records, part, before.frame, reading_before)
         reading = reading_before or Reading(tuple(name for name in frame.columns if name != GRAM))
         if {*reading.by} != {*frame.columns} - {GRAM}:
@@ -239,8 +239,8 @@ class GramStore(Cut):
         )
         changes = fields.changes(now)
         if part in stored:
-            return Refreshed([], [part], [], others, schema=changes)
-        return Refreshed([part], [], [], others, schema=changes)
+            return Refreshed([], [part], [], unchanged, schema=changes)
+        return Refreshed([part], [], [], unchanged, schema=changes)
 
     def quarantine(self) -> pl.DataFrame:
         """Return the parts that ``on_error="skip"`` left out: part, error."""

@@ -99,16 +99,16 @@ def _is_shared(name: str, described: Sequence[Mapping[str, Any]]) -> bool:
 def of_columns(gram: Gram, columns: Sequence[str]) -> Gram:
     """Return the Gram of columns of the table, in this order."""
     sources = gram.terms.sources()
-    made: dict[str, list[str]] = {column: [] for column in columns}
+    columns_of: dict[str, list[str]] = {column: [] for column in columns}
     for name in gram.columns:
-        if sources.get(name, name) in made:
-            made[sources.get(name, name)].append(name)
-    names = [name for column in columns for name in made[column]]
+        if sources.get(name, name) in columns_of:
+            columns_of[sources.get(name, name)].append(name)
+    names = [name for column in columns for name in columns_of[column]]
     terms = gram.terms.of(names)
     # A category without levels has no column but is kept.
-    categories = tuple(c for c in gram.terms.categories if c.column in made)
+    categories = tuple(c for c in gram.terms.categories if c.column in columns_of)
     reduced = gram.spread(names, replace(terms, categories=categories))
-    missing = {name: rows for name, rows in gram.missing.items() if name in made}
+    missing = {name: rows for name, rows in gram.missing.items() if name in columns_of}
     return replace(reduced, missing=missing)
 
 
@@ -183,9 +183,9 @@ def trimmed(gram: Gram, reading: Reading) -> Gram:
     return replace(result, terms=replace(result.terms, categories=used.terms.categories))
 
 
-def settled_pair(one: Gram, two: Gram, reading: Reading) -> tuple[Gram, Gram]:
+def settled_pair(window: Gram, other: Gram, reading: Reading) -> tuple[Gram, Gram]:
     """Return the Grams of two windows; both are filled with the means of the first."""
-    first, second = settled(one, reading), trimmed(two, reading)
+    first, second = settled(window, reading), trimmed(other, reading)
     columns = to_be_filled(second, reading)
     if not columns:
         return first, _with_means(second, first.terms.plain_means)

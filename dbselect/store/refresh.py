@@ -244,7 +244,7 @@ def refreshed(
 def write(
     shelf: Shelf,
     before: Shelved,
-    gone: list[str],
+    removed: list[str],
     new: pl.DataFrame,
     reading: Reading,
     renamed: Mapping[str, str] = MappingProxyType({}),
@@ -252,13 +252,13 @@ def write(
     """Write a step if anything has changed; `renamed` parts get new fingerprints only."""
     frame = before.frame
     if frame is not None and (renamed or reading_of(before) not in (None, reading)):
-        kept = frame.filter(~pl.col(PART).is_in(gone))
+        kept = frame.filter(~pl.col(PART).is_in(removed))
         texts = [reading.to_json(fields_from(text)) for text in kept[READING]]
         marks = kept[PART].replace_strict(renamed, default=kept[FINGERPRINT]).alias(FINGERPRINT)
         new = pl.concat([kept.with_columns(pl.Series(READING, texts, pl.String), marks), new])
-        gone = list(before.fingerprints)
-    if gone or new.height or frame is None:
-        shelf.write(before, gone, new)
+        removed = list(before.fingerprints)
+    if removed or new.height or frame is None:
+        shelf.write(before, removed, new)
 
 
 def fields_in(before: Shelved) -> dict[str, Fields]:

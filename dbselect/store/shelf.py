@@ -35,7 +35,7 @@ class Shelf(Protocol):
     def read(self) -> Shelved:
         """Return the state."""
 
-    def write(self, before: Shelved, gone: list[str], new: pl.DataFrame) -> None:
+    def write(self, before: Shelved, removed: list[str], new: pl.DataFrame) -> None:
         """Replace records; BusyError if another writer was first."""
 
 

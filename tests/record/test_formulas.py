@@ -13,7 +13,7 @@ from dbselect.record.formulas import (
     column,
     equals,
     exp,
-    given,
+    if_finite,
     kept,
     largest,
     log,
@@ -50,7 +50,7 @@ CASES = {
     "largest": (largest([Y, Y * -1.0, number(3.0)]), np.maximum(y, 3.0)),
     "floor": (at_least(X, -1.0), np.maximum(x, -1.0)),
     "choose": (choose(Y - 3.0, Y, ODD), np.where(y > 3, y, odd)),
-    "given": (given(X, ODD, Y * 2.0), np.where(np.isnan(x), 2 * y, odd)),
+    "given": (if_finite(X, ODD, Y * 2.0), np.where(np.isnan(x), 2 * y, odd)),
     "nested": (column(("s", "a")) + column(("e", 2)), np.arange(7.0) * 3),
     "total": (total([X, Y, number(1e-7), ODD, X]), 2 * x + y + odd + 1e-7),
     "text": (equals(("k",), "it's"), np.array([1, 0, 0, 0, np.nan, 1, 0.0])),
@@ -104,7 +104,7 @@ def test_a_formula_knows_the_fields_it_reads():
 
 def test_nan_is_as_missing_as_null_where_a_formula_asks():
     frame = pl.DataFrame({"x": [1.0, float("nan"), None]})
-    formula = given(X, X * 2.0, 7.0)
+    formula = if_finite(X, X * 2.0, 7.0)
     expected = [2.0, 7.0, 7.0]
     assert frame.select(p=translate(formula, formulas.polars()))["p"].to_list() == expected
     with duckdb.connect() as con:

@@ -26,7 +26,7 @@ def rows_of(
     names = names_of(gram)
     inputs = {name: one for one in inputs_as_fitted(gram.columns, gram.terms) for name in one.names}
     algebra = polars()
-    values = [translate(inputs[name].made(name), algebra) for name in gram.columns]
+    values = [translate(inputs[name].column_formula(name), algebra) for name in gram.columns]
     own = pl.lit(1.0) if weight is None else polars_column((weight,)).cast(pl.Float64)
     rows = frame.select(
         *compared(fields, kinds),
