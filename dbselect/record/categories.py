@@ -133,12 +133,16 @@ def with_text_levels(table: Any) -> Any:
             continue
         column = table.column(at)
         parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        ordered = coded.type.ordered
         texts = [
-            pa.DictionaryArray.from_arrays(part.indices, level_texts(part.dictionary))
+            pa.DictionaryArray.from_arrays(
+                part.indices, level_texts(part.dictionary), ordered=ordered
+            )
             for part in parts
         ]
-        of_text = pa.chunked_array(texts, pa.dictionary(coded.type.index_type, pa.string()))
-        whole = of_text if isinstance(column, pa.ChunkedArray) else texts[0]
+        type_ = pa.dictionary(coded.type.index_type, pa.string(), ordered)
+        is_chunked = isinstance(column, pa.ChunkedArray)
+        whole = pa.chunked_array(texts, type_) if is_chunked else texts[0]
         table = table.set_column(at, coded.name, whole)
     return table
 

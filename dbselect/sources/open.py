@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from dbselect import _forked
 from dbselect.errors import ArgumentError, RecordError, SourceError, type_shown
 from dbselect.record.files import check_digest
 from dbselect.record.foreign import is_of, native
@@ -93,6 +94,7 @@ ENGINES = [
 
 def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Table:
     """Find the engine of a source, as of `dbselect.gram`; it is imported only where it is used."""
+    _forked.check_threads()
     if on is not None:
         from dbselect.sources.engines.spark import FilesTable
 
