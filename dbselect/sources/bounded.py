@@ -21,15 +21,15 @@ from dbselect.errors import ArgumentError, MemoryWarning, SourceError, warn_call
 from dbselect.options.kinds import check_folder
 from dbselect.record.writing import replacing
 from dbselect.sources.around import Around
-from dbselect.sources.engines.formats import PARQUET, told_format
+from dbselect.sources.engines.formats import PARQUET, format_of_name
 from dbselect.sources.partial.gather import KEYS, GramSums, GramWork
 from dbselect.sources.partial.key_count import key_hash, keys_of, rows_and_keys
 from dbselect.sources.records import (
+    check_groups,
     counted,
     filled_groups,
     finished_groups,
     read_records,
-    tell_groups,
     to_read,
 )
 from dbselect.sources.request import Consumer, Request, Table
@@ -71,7 +71,7 @@ def records_within(
         found = pl.concat([*each])
         return found if len(parts) == 1 else found.sort(request.keys, nulls_last=True)
     check_folder("out", out)
-    if told_format(str(out)) not in (PARQUET, None):
+    if format_of_name(str(out)) not in (PARQUET, None):
         raise ArgumentError(f"out is '{out}'; records are written as Parquet")
     import pyarrow.parquet as pq  # which takes long to import
 
@@ -157,7 +157,7 @@ def records_by_worker(
         records, counts = zip(*found, strict=True)
         missing = sum(counts, Counter[str]())
         keys: pl.DataFrame = pl.concat(records).sort(request.keys, nulls_last=True)
-        tell_groups(keys, missing, request)
+        check_groups(keys, missing, request)
     return keys if out is None else keys.unnest("gram")
 
 

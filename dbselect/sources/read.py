@@ -26,7 +26,7 @@ from dbselect.sources.request import (
     folding_of,
     not_computed,
     request_of,
-    wanted_of,
+    selected,
     why_unoffered,
 )
 from dbselect.sources.snapshots import one_snapshot
@@ -147,11 +147,11 @@ def prepared(
     by: Sequence[str] = (),
     folding: Folding | None = None,
 ) -> tuple[Request, list[str]]:
-    """Return what `gram` or `gram_by` reads of a table, and the texts whose levels were learnt."""
+    """Return the request of `gram` or `gram_by`, and the text columns whose levels were learnt."""
     columns = not_computed(columns, terms)
     apart = {weight, folding.key if folding else None, *by}
-    wanted = wanted_of(columns_of(table.schema), columns, apart)
-    texts = [leaf.name for leaf in wanted if leaf.is_text]
+    chosen = selected(columns_of(table.schema), columns, apart)
+    texts = [leaf.name for leaf in chosen if leaf.is_text]
     learnt = terms_for(table, texts, categories, basis, max_levels, terms)
     request = request_of(table.schema, columns, weight, by, folding, null_policy, learnt)
     check_left_out(table, request, columns, why_left_out(table, max_levels, terms))
@@ -159,7 +159,7 @@ def prepared(
 
 
 def check_no_rows(weight: Any, null_policy: Any, **preparation: Any) -> None:
-    """Refuse what a Gram that is there already can no longer do."""
+    """Refuse options that need the rows of a table, for a source that is a Gram."""
     if weight is not None:
         raise ArgumentError(f"weight is {weight!r}; a Gram was made with its weights")
     if null_policy != "skip":
@@ -178,7 +178,7 @@ def read_columns(
     null_policy: NullPolicy = "skip",
     terms: Terms | None = None,
 ) -> tuple[Gram, list[str]]:
-    """Return what `gram` returns, and the columns of numbers and text that were not read."""
+    """Return the Gram of a table, and the columns of numbers and text that were not read."""
     table = open_table(source, columns)
     request, texts = prepared(table, columns, weight, null_policy, terms=terms)
     read = {*request.taken, weight}.difference(request.left_out)
@@ -191,7 +191,7 @@ def read_columns(
 
 
 def why_left_out(table: Table, max_levels: int, terms: Terms | None = None) -> str:
-    """Return why a column of text has no levels, with or without `terms` from the caller."""
+    """Return the reason why a column of text has no levels, given the caller's `terms`."""
     if terms is not None:
         return "text, for which the terms have no levels"
     if not table.again:
@@ -204,61 +204,59 @@ def check_left_out(
     request: Request,
     columns: Sequence[str] | None,
     why: str,
-    way: str = "categories=['{name}'], which keeps the most frequent levels; a lazy Gram "
+    advice: str = "categories=['{name}'], which keeps the most frequent levels; a lazy Gram "
     "(gram='lazy') takes a million levels",
 ) -> None:
-    """Warn of columns left out, or refuse those named; `way` takes one, ``{name}``."""
+    """Warn of columns left out; refuse named ones, with `advice` for the column ``{name}``."""
     for name in request.left_out:
         if columns is not None and name in columns:
             raise ColumnError(
                 f"column '{name}' cannot be taken: {why}; leave it out, or make it a category by "
-                f"{way.format(name=name)}"
+                f"{advice.format(name=name)}"
             )
-    found = dict.fromkeys(request.left_out, why)
+    reasons = dict.fromkeys(request.left_out, why)
     if columns is None:
-        every = columns_of(table.schema)
-        for name, leaf in every.items():
+        for name, leaf in columns_of(table.schema).items():
             reason = why_unoffered(leaf)
             if reason is None and not (leaf.is_numeric or leaf.is_text):
                 reason = f"type {leaf.type}"
             if reason is not None and leaf.field not in request.fields:
-                found[name] = reason
-    if found:
-        told = ", ".join(f"'{name}' ({reason})" for name, reason in found.items())
-        warn_caller(f"columns left out: {told}; choose columns with columns=", LeftOutWarning)
+                reasons[name] = reason
+    if reasons:
+        listing = ", ".join(f"'{name}' ({reason})" for name, reason in reasons.items())
+        warn_caller(f"columns left out: {listing}; choose columns with columns=", LeftOutWarning)
 
 
-def seen(gram: Gram, texts: Collection[str]) -> Gram:
-    """Return the Gram without the levels of columns of text that no row used has."""
-    never = {
+def without_unseen_levels(gram: Gram, texts: Collection[str]) -> Gram:
+    """Return the Gram without levels of text columns that occur in no row used."""
+    unseen = {
         name
         for name, mean in zip(gram.columns, gram.mean, strict=True)
         if mean == 0 and gram.terms.sources().get(name) in texts
     }
-    if not never:
+    if not unseen:
         return gram
-    left = gram.select([name for name in gram.columns if name not in never])
-    return replace(left, terms=without_levels(gram.terms, never, texts))
+    kept = gram.select([name for name in gram.columns if name not in unseen])
+    return replace(kept, terms=without_levels(gram.terms, unseen, texts))
 
 
-def without_levels(terms: Terms, never: Collection[str], texts: Collection[str]) -> Terms:
-    """Return terms without levels of some texts; other parts may have some where none is left."""
-    categories = tuple(
-        replace(each, levels=tuple(x for x in each.levels if each.name_of(x) not in never))
-        if each.column in texts
-        else each
-        for each in terms.categories
-    )
-    return replace(terms, categories=categories)
+def without_levels(terms: Terms, unseen: Collection[str], texts: Collection[str]) -> Terms:
+    """Drop unseen levels of text columns; a category may keep none, as other parts may have any."""
+    categories = list(terms.categories)
+    for at, category in enumerate(categories):
+        if category.column in texts:
+            seen = (level for level in category.levels if category.name_of(level) not in unseen)
+            categories[at] = replace(category, levels=tuple(seen))
+    return replace(terms, categories=tuple(categories))
 
 
 def gram_of(table: Table, request: Request, texts: Collection[str]) -> Gram:
-    """Read what `prepared` returns of a table."""
+    """Read the Gram of a request that `prepared` returned."""
     read = to_read(request)
     check_width(read)
     record = read_records(table, read)["gram"].to_arrow()[0]
-    found = Gram.from_struct(record) if record.is_valid else read.without_rows()
-    return seen(finished_gram(found, request), texts)
+    gram = Gram.from_struct(record) if record.is_valid else read.without_rows()
+    return without_unseen_levels(finished_gram(gram, request), texts)
 
 
 @one_snapshot
@@ -368,7 +366,7 @@ def gram_by(
 
 
 def check_group_keys(request: Request, schema: pa.Schema) -> None:
-    """Refuse keys whose records have no name left, and of a type that decides no fold."""
+    """Refuse keys that are named as a column of the result, or whose type cannot decide folds."""
     if request.folding is not None:
         read = pa.schema([schema.field(name) for name in request.fields])
         folds_of(empty_table(read), request.folding)
@@ -380,6 +378,6 @@ def check_group_keys(request: Request, schema: pa.Schema) -> None:
 
 
 def with_digits_of(key: str | None, table: Table) -> Table:
-    """Return the table with all digits of a key, where its engine would drop some."""
-    keep: Callable[[str], Table] | None = getattr(table, "with_digits_of", None)
-    return table if keep is None or key is None else keep(key)
+    """Return the table with all digits of a key, if its engine would drop some."""
+    with_digits: Callable[[str], Table] | None = getattr(table, "with_digits_of", None)
+    return table if with_digits is None or key is None else with_digits(key)

@@ -10,7 +10,7 @@ from dbselect._native import folds
 from dbselect.errors import ColumnError
 from dbselect.record.columns import Leaf
 from dbselect.record.terms import Terms
-from dbselect.sources.request import LIMIT, check_field, columns_of, wanted_of
+from dbselect.sources.request import LIMIT, check_field, columns_of, selected
 from dbselect.store.reading import NewColumns, Reading, untyped
 
 #: Field of a table -> what its columns are: ``"number"``, ``"text"``, ``"days"`` or ``"seconds"``.
@@ -25,7 +25,7 @@ def leaves_read(schema: pa.Schema, reading: Reading) -> list[Leaf]:
             raise untyped(name)
     every = columns_of(schema)
     columns = None if reading.columns is None else list(reading.columns)
-    wanted = {leaf.name: leaf for leaf in wanted_of(every, columns, {reading.weight, *reading.by})}
+    wanted = {leaf.name: leaf for leaf in selected(every, columns, {reading.weight, *reading.by})}
     terms = [] if reading.terms is None else list(reading.terms.columns)
     weight = [] if reading.weight is None else [reading.weight]
     wanted |= {name: every[name] for name in (*terms, *weight) if name in every}

@@ -28,7 +28,7 @@ from dbselect.sources.engines import polars
 from dbselect.sources.engines.formats import PARQUET
 from dbselect.sources.objects import fetch, is_installed, is_url, version_at
 from dbselect.sources.open import open_table
-from dbselect.sources.paths import FilesMeant, meant, partition_of
+from dbselect.sources.paths import FileListing, files_at, partition_of
 from dbselect.store.fields import Fields, PartFields, kinds_of_fields, leaves_read, without_gone
 from dbselect.store.merging import trimmed
 from dbselect.store.parts import Unread, labelled, read_part
@@ -125,7 +125,7 @@ class ScannedFiles(Files):
 class ListedFiles(ScannedFiles):
     """The files that a path, a folder or a glob means, without those of the store itself."""
 
-    def __init__(self, path: str | Path, own: Path | None, listing: FilesMeant) -> None:
+    def __init__(self, path: str | Path, own: Path | None, listing: FileListing) -> None:
         self.shown = str(path)
         self._own = own
         self._listing = listing
@@ -133,7 +133,7 @@ class ListedFiles(ScannedFiles):
 
     def versions(self) -> dict[str, str]:
         """Return size and time of each file, or size and ETag."""
-        self._listing = meant(self.shown, self._own)
+        self._listing = files_at(self.shown, self._own)
         self._types = _types_of(self._listing.names)
         there = self._listing.versions
         looked = ((name, there.get(name) or self.version(name)) for name in self._listing.names)
@@ -163,8 +163,8 @@ def _types_of(names: Collection[str]) -> dict[str, pl.DataType]:
 
 def files_of(source: Any, own: Path | None = None) -> Files | None:
     """Return the files of Parquet that a source means, None if it is something else."""
-    table = meant(source, own) if isinstance(source, str | Path) else source
-    if isinstance(table, FilesMeant):
+    table = files_at(source, own) if isinstance(source, str | Path) else source
+    if isinstance(table, FileListing):
         if not table.root:
             raise SourceError(
                 f"'{source}' is not a local path and on no object store, so its files have no "

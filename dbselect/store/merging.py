@@ -14,7 +14,7 @@ from dbselect.record.gram import Gram, aligned
 from dbselect.record.missing import fill, impute_mean, marks_of
 from dbselect.record.policies import policies_of
 from dbselect.sources.open import merged
-from dbselect.sources.read import seen
+from dbselect.sources.read import without_unseen_levels
 from dbselect.sources.records import without_marks
 from dbselect.store.reading import Reading
 
@@ -176,7 +176,7 @@ def settled_together(grams: Sequence[Gram], reading: Reading) -> list[Gram]:
 def trimmed(gram: Gram, reading: Reading) -> Gram:
     """Return a Gram without levels and indicators that are 0 in all rows."""
     texts = [each.column for each in gram.terms.categories] if reading.terms is None else []
-    found = seen(gram, texts)
+    found = without_unseen_levels(gram, texts)
     left = without_marks(found)
     if left is found:
         return found

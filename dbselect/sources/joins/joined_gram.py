@@ -11,7 +11,7 @@ from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.policies import fills_beside
 from dbselect.record.terms import Terms
 from dbselect.sources.joins.left_join import LookedUp
-from dbselect.sources.read import seen
+from dbselect.sources.read import without_unseen_levels
 from dbselect.sources.records import without_marks
 
 
@@ -36,7 +36,7 @@ def weighed(
         low,
         terms,
     )
-    gram = seen(without_marks(every), found.texts)
+    gram = without_unseen_levels(without_marks(every), found.texts)
     at = {name: number for number, name in enumerate(found.columns)}
     if len(gram.columns) < len(at):
         centred = centred[:, [at[name] for name in gram.columns]]

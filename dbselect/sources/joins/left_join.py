@@ -22,7 +22,7 @@ from dbselect.sources.lazy import collected, lazy
 from dbselect.sources.open import open_table
 from dbselect.sources.partial.learn import MAX_LEVELS, check_max_levels
 from dbselect.sources.read import prepared
-from dbselect.sources.request import columns_of, wanted_of
+from dbselect.sources.request import columns_of, selected
 
 Mask = npt.NDArray[np.bool_]
 
@@ -89,7 +89,7 @@ def look_up(
         others = [name for name in frame.collect_schema().names() if name not in named]
     if given.columns is not None:
         every = columns_of(LazyTable(frame.select(others)).schema)
-        wanted = wanted_of(every, given.columns)
+        wanted = selected(every, given.columns)
         others = list(dict.fromkeys(leaf.field for leaf in wanted))
         frame = frame.select(*named, *others)
     if given.name is not None:

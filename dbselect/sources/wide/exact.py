@@ -78,7 +78,7 @@ def exact_sums(
         wanted = [*(name for name in named if name not in columns), *columns]
     rows = TableRows(source, wanted, None, False)
     check_numeric(rows.table, [target])
-    rows.tell_left_out()
+    rows.warn_of_left_out()
     for name in named:
         if name not in rows.names:
             raise ColumnError(f"there is {unknown('column', name, rows.names)}")
