@@ -260,7 +260,7 @@ class Passes:
         work = Together([GramWork(request, self._table.schema) for request in requests])
         with work.begin() as sums:
             gather(table, fields, work, sums)
-            return [Gram.from_struct(state.record()) for state in sums.each]
+            return [Gram.from_struct(state.record()) for state in sums.states]
 
     def _note(self, rows: int, fields: Sequence[str]) -> None:
         widths = [

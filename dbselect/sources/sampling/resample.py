@@ -1,4 +1,4 @@
-"""Many records of rows drawn anew, for what a search finds again and again: `resample`."""
+"""Gram records of bootstrap resamples and of random halves: `resample`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -114,12 +114,12 @@ def resample(
     draws = Draws(kind, records, seed)
     grams = parts_in(source)
     if grams is not None:
-        given = {
+        options = {
             "columns": columns, "weight": weight, "key": key, "categories": categories,
             "basis": basis, "terms": terms,
             "null_policy": None if null_policy == "skip" else null_policy,
         }  # fmt: skip
-        for name, value in given.items():
+        for name, value in options.items():
             if value is not None:
                 raise ArgumentError(
                     f"{name} is {value!r}; it is for a table, the source has records"
@@ -139,24 +139,24 @@ def _read(drawn: DrawnTable, request: Request, records: int) -> pl.DataFrame:
     with ExitStack() as stack:
         sums = [stack.enter_context(work.begin()) for _ in range(records)]
         drawn.each(read.fields, lambda record, rows: sums[record].add(rows))
-        found = {number: one.record() for number, one in enumerate(sums)}
-    grams = {number: Gram.from_struct(one) for number, one in found.items() if one is not None}
+        structs = [state.record() for state in sums]
+    grams = {n: Gram.from_struct(struct) for n, struct in enumerate(structs) if struct is not None}
     return _frame(zip(grams, _alike(list(grams.values())), strict=True))
 
 
 def _alike(grams: Sequence[Gram]) -> list[Gram]:
-    """Return Grams of the same columns, each with the means of its own draws."""
+    """Align the columns of Grams; each keeps the means of its own draws."""
     if not grams:
         return []
     bare = aligned([replace(gram, terms=replace(gram.terms, means={})) for gram in grams])
     return [
-        replace(gram, terms=replace(gram.terms, means=own.terms.means))
-        for gram, own in zip(bare, grams, strict=True)
+        replace(gram, terms=replace(gram.terms, means=drawn.terms.means))
+        for gram, drawn in zip(bare, grams, strict=True)
     ]
 
 
 def parts_in(source: Any) -> list[Gram] | None:
-    """Return the Grams of a frame or a list of them; None of anything else."""
+    """Return the Grams of a frame or of a list; None for other sources."""
     source = native(source)
     if isinstance(source, Gram):
         raise ArgumentError(
@@ -164,23 +164,23 @@ def parts_in(source: Any) -> list[Gram] | None:
             "gram_by(table, fold=200), or a list of Grams"
         )
     if isinstance(source, list | tuple):
-        found = [one if isinstance(one, Gram) else Gram.from_struct(one) for one in source]
+        grams = [part if isinstance(part, Gram) else Gram.from_struct(part) for part in source]
     elif isinstance(source, pl.DataFrame) and "gram" in source.columns:
         if not is_record(source["gram"].to_arrow().type):
             return None
-        found = [Gram.from_struct(one) for one in source["gram"].drop_nulls().to_arrow()]
+        grams = [Gram.from_struct(record) for record in source["gram"].drop_nulls().to_arrow()]
     else:
         return None
-    if len(found) < 2:
-        raise ArgumentError(f"source has {len(found)} Grams; at least 2 are needed to draw from")
-    return aligned(found)
+    if len(grams) < 2:
+        raise ArgumentError(f"source has {len(grams)} Grams; at least 2 are needed to draw from")
+    return aligned(grams)
 
 
 def _check_fields(table: Table, weight: str | None, key: str | None) -> None:
-    for name, what in ((weight, "weight"), (key, "key")):
+    for name, argument in ((weight, "weight"), (key, "key")):
         if name is not None:
-            check_field(name, what, table.schema)
-    columns_of(table.schema)  # whose names differ
+            check_field(name, argument, table.schema)
+    columns_of(table.schema)  # refuses equal names
     if weight is not None:
         check_weight(weight, table.schema)
     if key is not None:
@@ -190,7 +190,7 @@ def _check_fields(table: Table, weight: str | None, key: str | None) -> None:
 
 
 def _of_parts(grams: Sequence[Gram], draws: Draws) -> Iterator[tuple[int, Gram]]:
-    """Give the records of parts that are drawn whole."""
+    """Yield records of parts, each of which is drawn as a whole."""
     begun = draws.begin(np.arange(len(grams), dtype=np.int64))
     parts = stacked(grams)
     for record in range(draws.records):
@@ -198,8 +198,8 @@ def _of_parts(grams: Sequence[Gram], draws: Draws) -> Iterator[tuple[int, Gram]]
         yield record, parts.total(times)[0]
 
 
-def _frame(found: Iterable[tuple[int, Gram]]) -> pl.DataFrame:
-    grams = {number: gram.to_struct() for number, gram in found}
+def _frame(numbered: Iterable[tuple[int, Gram]]) -> pl.DataFrame:
+    grams = {number: gram.to_struct() for number, gram in numbered}
     return pl.DataFrame(
         {RECORD: [*grams], "gram": [*grams.values()]}, {RECORD: pl.Int64, "gram": RECORD_DTYPE}
     )
