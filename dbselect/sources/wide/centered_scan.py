@@ -32,9 +32,9 @@ class LaterReading(Summing):
         return width if self.kept is None else int(np.searchsorted(self.kept, width))
 
     def centred(self, piece: Piece) -> tuple[Matrix, Any, Vector]:
-        """Return centred dense columns, entries, both times the roots of weights, and the roots, (n,).
+        """Return centred dense columns, and entries, times the roots of weights, and the roots.
 
-        The dense columns, (n, n_dense + 1), have the target last; entries are CSR around 0, or None.
+        The dense, (n, n_dense + 1), have the target last; entries are CSR around 0, or None.
         """
         X, entries, root = piece.X, piece.entries, np.sqrt(piece.weight)
         if self.kept is not None:
