@@ -112,7 +112,7 @@ class CandidateTable:
             sums, looked_up = facts.by(self.key), self._look_up(facts)
             if self.unmatched != "indicator":
                 sums.check_complete(looked_up, self.unmatched)
-            self.own, centred = gram_over_facts(looked_up, sums.rows, sums.weight, facts.own)
+            self.own, centred = gram_over_facts(looked_up, sums.rows, sums.weight, facts.base)
         return centred
 
     def _look_up(self, facts: Facts) -> LookedUp:

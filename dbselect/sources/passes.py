@@ -214,7 +214,7 @@ class Passes:
             added = {f"{PREFIX}{number}_{name}": formula for name, formula in spec.added.items()}
             formulas |= added
             names = self.names if spec.columns is None else spec.columns
-            leaves_read = [self._wanted(name, formulas) for name in names]
+            leaves_read = [self._leaf_read(name, formulas) for name in names]
             leaves_read += [Leaf(name, (name,), pa.float64()) for name in added]
             requests.append(Request(leaves_read, weight, [], ["skip"] * len(leaves_read)))
         steps = plan(formulas, KEPT)
@@ -238,7 +238,7 @@ class Passes:
         ]
         return [depending(gram, self.terms) for gram in named]
 
-    def _wanted(self, name: str, formulas: dict[str, Formula]) -> Leaf:
+    def _leaf_read(self, name: str, formulas: dict[str, Formula]) -> Leaf:
         """Return the column to read; for a made column, add its formula to `formulas`."""
         if name not in self._made:
             return self._leaves[name]

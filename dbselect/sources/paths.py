@@ -79,15 +79,15 @@ def _meant_here(text: str, excluded: Path | None) -> Any:
     parts = Path(text).parts
     at = len(parts) if Path(text).exists() else _cut(parts)
     root, pattern = str(Path(*parts[:at])), "/".join(parts[at:]) or "**"
-    found = [Path(name).as_posix() for name in glob.glob(pattern, root_dir=root, recursive=True)]
+    matches = [Path(name).as_posix() for name in glob.glob(pattern, root_dir=root, recursive=True)]
     is_recursive = pattern.endswith("**")
-    folders = [name for name in found if not is_recursive and Path(root, name).is_dir()]
-    found += [
+    folders = [name for name in matches if not is_recursive and Path(root, name).is_dir()]
+    matches += [
         f"{folder}/{Path(name).as_posix()}"
         for folder in folders
         for name in glob.glob("**", root_dir=Path(root, folder), recursive=True)
     ]
-    files = {name for name in found if Path(root, name).is_file()}
+    files = {name for name in matches if Path(root, name).is_file()}
     if excluded is not None:
         above = excluded.resolve()
         files = {file for file in files if not Path(root, file).resolve().is_relative_to(above)}

@@ -215,7 +215,7 @@ def request_of(
     taken = list(dict.fromkeys([*(leaf.name for leaf in chosen), *terms.columns]))
     names = [*read, *computed_names(terms.computed)]
     policy = dict(zip(names, policies_of(null_policy, names), strict=True)) | {
-        name: own for name, own in terms.policies().items() if name in names and own != "skip"
+        name: value for name, value in terms.policies().items() if name in names and value != "skip"
     }
     made, order, policies = _made(read, available, terms, policy)
     for leaf in (available[name] for name in read):
@@ -226,9 +226,9 @@ def request_of(
                 f"column '{leaf.name}' has type {leaf.type}, which counts {leaf.unit}; the terms "
                 f"have it in {learnt}: cast it to {'DATE' if learnt == 'days' else 'TIMESTAMP'}"
             )
+    stored = {name: "skip" if rule == "error" else rule for name, rule in policy.items()}
     categories = tuple(
-        replace(category, null_policy="skip" if own == "error" else own)
-        for category, own in ((each, policy[each.column]) for each in terms.categories)
+        replace(category, null_policy=stored[category.column]) for category in terms.categories
     )
     base = replace(
         terms,
@@ -328,13 +328,13 @@ def _made(
             order.append(name)
             continue
         columns = [available[name]]
-        own = [policy[name]]
+        rules = [policy[name]]
         if name in bases:
             columns = [Leaf(new, (name,), pa.float64()) for new in bases[name].names]
-            own = _of_columns(policy[name], columns)
+            rules = _of_columns(policy[name], columns)
         order += range(len(made), len(made) + len(columns))
         made += columns
-        policies += own
+        policies += rules
     computed = computed_names(terms.computed)
     order += range(len(made), len(made) + len(computed))
     made += [Leaf(name, (name,), pa.float64()) for name in computed]

@@ -23,7 +23,7 @@ def one_snapshot(call: Callable[P, T]) -> Callable[P, T]:
 
     @warns_once
     @wraps(call)
-    def held(*args: P.args, **options: P.kwargs) -> T:
+    def in_snapshot(*args: P.args, **options: P.kwargs) -> T:
         if _HELD.get() is not None:
             return call(*args, **options)
         with ExitStack() as stack:
@@ -33,13 +33,13 @@ def one_snapshot(call: Callable[P, T]) -> Callable[P, T]:
             finally:
                 _HELD.reset(before)
 
-    return held
+    return in_snapshot
 
 
 def hold(engine: Any, begin: Callable[[Any], AbstractContextManager[None]]) -> None:
     """Begin a transaction on an engine, once per call; it ends with the call."""
-    held = _HELD.get()
-    if held is None or any(engine is other for other in held[1]):
+    current = _HELD.get()
+    if current is None or any(engine is other for other in current[1]):
         return
-    held[0].enter_context(begin(engine))
-    held[1].append(engine)
+    current[0].enter_context(begin(engine))
+    current[1].append(engine)

@@ -34,7 +34,7 @@ class Unchanged:
     look: Callable[[Iterable[str]], Mapping[str, Stamp]] = _stamps
 
     @contextmanager
-    def held(self) -> Generator[None]:
+    def checked(self) -> Generator[None]:
         """Check the files before and after they are read, by two stats of each or two listings."""
         now = self.look(self.seen)
         for path, stamp in self.seen.items():

@@ -57,7 +57,7 @@ class StreamTable(Batched):
         # The index of a pandas frame is no column of the table.
         notes = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
         index = [name for name in notes.get("index_columns", []) if isinstance(name, str)]
-        self.schema = text_schema(pa.schema([each for each in schema if each.name not in index]))
+        self.schema = text_schema(pa.schema([field for field in schema if field.name not in index]))
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in order."""
@@ -97,7 +97,7 @@ class DatasetTable(Batched):
         """Read the fields in batches, in order."""
         try:
             size = batch_rows(self.schema, fields)
-            with self._files.held():
+            with self._files.checked():
                 for batch in self._dataset.to_batches(columns=fields, batch_size=size):
                     yield with_text_levels(batch)
         except (pa.ArrowException, OSError) as error:

@@ -183,10 +183,10 @@ def _warn_of_differences(
     texts = []
     for name, dtype in types.items():
         dtypes = [schema.get(name) for schema in schemas]
-        lacking = sum(size for size, own in zip(sizes, dtypes, strict=True) if own is None)
+        lacking = sum(size for size, type_ in zip(sizes, dtypes, strict=True) if type_ is None)
         if lacking:
             texts.append(f"'{name}' is NULL in {lacking}, which lack it")
-        others = [str(own) for own in dict.fromkeys(dtypes) if own is not None and own != dtype]
+        others = [str(t) for t in dict.fromkeys(dtypes) if t is not None and t != dtype]
         if others:
             texts.append(f"'{name}' is {dtype}, in some {', '.join(others)}")
     if texts:

@@ -39,7 +39,7 @@ class LazyTable:
         check_names(schema)
         plain = {name: plain_dtype(dtype) for name, dtype in schema.items()}
         self.frame = frame.cast({n: dtype for n, dtype in plain.items() if dtype != schema[n]})
-        self._given = frame
+        self._original = frame
         self._files = files or Unchanged()
         self.rows = rows
         self.again = True
@@ -77,7 +77,7 @@ class LazyTable:
 
         plan = self.selected(fields).map_batches(take, schema={"done": pl.Boolean}, streamable=True)
         try:
-            with self._files.held():
+            with self._files.checked():
                 plan.collect(engine="streaming")
         except FAILURES as error:
             if failures:
@@ -94,16 +94,16 @@ class LazyTable:
 
     def with_digits_of(self, field: str) -> "LazyTable":
         """Return the table with a field of 128-bit integers as decimals, not as doubles."""
-        if self._given.collect_schema()[field] not in (pl.Int128, pl.UInt128):
+        if self._original.collect_schema()[field] not in (pl.Int128, pl.UInt128):
             return self
-        frame = self._given.with_columns(pl.col(field).cast(WHOLE))
+        frame = self._original.with_columns(pl.col(field).cast(WHOLE))
         return LazyTable(frame, self.rows, self._files)
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in Polars' order of rows."""
         try:
             rows = self.selected(fields)
-            with self._files.held():
+            with self._files.checked():
                 for frame in rows.collect_batches(lazy=True, engine="streaming"):
                     # Arrow has no kernels for string views, the layout of text in Polars.
                     yield from frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
@@ -169,8 +169,7 @@ def _scanned(listing: FileListing) -> pl.LazyFrame:
     format_, paths = listing.format, listing.addresses
     keys = {key for name in listing.names for key in partition_of(name)}
     if keys and not format_.foldered:
-        folders = (part for name in listing.names for part in name.split("/")[:-1])
-        first = next(part for part in folders if "=" in part)
+        first = next(part for name in listing.names for part in name.split("/")[:-1] if "=" in part)
         warn_caller(
             f"folder '{first}' is not read as a column: {format_.name} does not support this, "
             "Parquet does",

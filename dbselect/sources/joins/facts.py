@@ -40,14 +40,14 @@ class Facts:
         self._frame = lazy(table)
         self._columns, self._weight = columns, weight
         self.schema = dict(self._frame.collect_schema())
-        self.own = self.gram = read_gram(table, columns, weight)
+        self.base = self.gram = read_gram(table, columns, weight)
         self._sums: dict[Fields, KeySums] = {}
         self._pairs: dict[tuple[Fields, Fields], Any] = {}
 
     def by(self, key: Fields) -> KeySums:
         """Return the sums by a key, kept current by `add` if the key is among its `others`."""
         if key not in self._sums:
-            self._sums[key] = key_sums(self._frame, list(key), weight=self._weight, gram=self.own)
+            self._sums[key] = key_sums(self._frame, list(key), weight=self._weight, gram=self.base)
         return self._sums[key]
 
     def keep(self, key: Fields, keys: pl.DataFrame) -> None:
@@ -62,10 +62,10 @@ class Facts:
 
     def read_again(self) -> None:
         """Read the Gram of the kept rows; other rows count as left out."""
-        before = self.own
+        before = self.base
         gram = read_gram(LazyTable(self._frame), self._columns, self._weight)
         skipped = before.rows + before.skipped - gram.rows
-        self.own = self.gram = replace(gram, skipped=skipped, missing=before.missing)
+        self.base = self.gram = replace(gram, skipped=skipped, missing=before.missing)
         if too_few(gram.rows, skipped):
             warn_caller(
                 f"{skipped} of {gram.rows + skipped} rows are left out: values are missing in "
@@ -75,7 +75,7 @@ class Facts:
         self._sums.clear()
 
     def add(
-        self, key: Fields, own: Gram, cross: Matrix, centred: Matrix, others: Collection[Fields]
+        self, key: Fields, gram: Gram, cross: Matrix, centred: Matrix, others: Collection[Fields]
     ) -> None:
         """Add p columns: comoments `cross`, (d, p), and values less their means, (K, p).
 
@@ -86,8 +86,8 @@ class Facts:
         for other in others:
             other_sums = self.by(other)
             sums = self._pair(other, key) @ centred
-            self._sums[other] = other_sums.beside(own, cross, np.asarray(sums))
-        self._sums[key] = by_key.beside(own, cross, by_key.weight[:, None] * centred)
+            self._sums[other] = other_sums.beside(gram, cross, np.asarray(sums))
+        self._sums[key] = by_key.beside(gram, cross, by_key.weight[:, None] * centred)
         self.gram = self._sums[key].gram
 
     def _pair(self, first: Fields, second: Fields) -> Any:
@@ -105,6 +105,6 @@ class Facts:
                 return pairs(rows, first.keys, second.keys, few=False)
         fields = list(dict.fromkeys([*first.keys.columns, *second.keys.columns]))
         kinds = check_keys(fields, self.schema, "the facts")
-        rows = rows_of(self._frame, fields, kinds, self.own, self._weight)
-        few = first.keys.height * second.keys.height < FEW_PAIRS * self.own.rows
+        rows = rows_of(self._frame, fields, kinds, self.base, self._weight)
+        few = first.keys.height * second.keys.height < FEW_PAIRS * self.base.rows
         return pairs(rows, first.keys, second.keys, few)

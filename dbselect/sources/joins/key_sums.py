@@ -226,12 +226,12 @@ class KeySums:
             columns=columns, name=name, unmatched=unmatched, many=many, order=order,
             max_levels=max_levels,
         )  # fmt: skip
-        found, base = self.look_up(table, key, options), self
+        looked_up, base = self.look_up(table, key, options), self
         if unmatched != "indicator":
-            complete = self.check_complete(found, unmatched)
+            complete = self.check_complete(looked_up, unmatched)
             base = self if self.used[~complete].sum() == 0 else self._only(complete)
-        own, centred = gram_over_facts(found, base.rows, base.weight, base.gram)
-        sums = base.beside(own, base.sums.T @ centred, base.weight[:, None] * centred)
+        table_gram, centred = gram_over_facts(looked_up, base.rows, base.weight, base.gram)
+        sums = base.beside(table_gram, base.sums.T @ centred, base.weight[:, None] * centred)
         if base is not self:
             gram = sums.gram
             warn_of_skipped(gram.rows, gram.skipped, gram.missing, weighted=False)
@@ -241,19 +241,19 @@ class KeySums:
         lower = [sums.sums[:, : width + j + 1] * z[:, None] for j, z in enumerate(centred.T)]
         return replace(sums, products=np.hstack([base.products, *lower]))
 
-    def look_up(self, table: TableSource, key: Key | None, given: LookUp) -> LookedUp:
+    def look_up(self, table: TableSource, key: Key | None, options: LookUp) -> LookedUp:
         """Return the values of a table for each key."""
         kinds = check_keys(self.keys.columns, self.keys.schema, "the sums")
-        return look_up(self.keys, kinds, table, key, given)
+        return look_up(self.keys, kinds, table, key, options)
 
-    def check_complete(self, found: LookedUp, unmatched: UnmatchedName) -> Mask:
+    def check_complete(self, looked_up: LookedUp, unmatched: UnmatchedName) -> Mask:
         """Return which keys have all values; refuse missing values if `unmatched` is "error"."""
-        complete = found.complete
+        complete = looked_up.complete
         incomplete = int(self.used[~complete].sum())
         if incomplete and unmatched == "error":
             used = self.used > 0
-            name = next(name for name, where in found.missing.items() if (where & used).any())
-            example = self.keys.row(int(np.flatnonzero(found.missing[name] & used)[0]))
+            name = next(name for name, where in looked_up.missing.items() if (where & used).any())
+            example = self.keys.row(int(np.flatnonzero(looked_up.missing[name] & used)[0]))
             key_values = zip(self.keys.columns, example, strict=True)
             key_text = ", ".join(f"{field} = {value!r}" for field, value in key_values)
             raise DataError(

@@ -78,7 +78,7 @@ class Grouping:
         self.fields = request.by if request.folding is None else [*request.by, FOLDED]
         no_rows = self._keys(self.prepared(self._no_rows(schema)))
         #: (Set of sums, number of groups it had before) -> the keys of its new groups
-        self._met = {(-1, 0): no_rows}
+        self._new_keys = {(-1, 0): no_rows}
         self.types = [*map(str, no_rows.dtypes)]
         if request.folding is not None and request.folding.key is not None:
             self.types.append(counted_as(schema.field(request.folding.key).type, False))
@@ -93,15 +93,15 @@ class Grouping:
             return batch.with_columns(pl.Series(FOLDED, numbers))
         return batch.append_column(FOLDED, numbers)
 
-    def meet(self, met: npt.NDArray[Any], batch: Any) -> None:
+    def meet(self, new_rows: npt.NDArray[Any], batch: Any) -> None:
         """Keep the keys of the rows with new groups, as `Reader.add` returns them."""
-        if len(met) > 2:
-            self._met[int(met[0]), int(met[1])] = self._keys(batch)[met[2:]]
+        if len(new_rows) > 2:
+            self._new_keys[int(new_rows[0]), int(new_rows[1])] = self._keys(batch)[new_rows[2:]]
 
     def settle(self, origins: npt.NDArray[Any]) -> pl.DataFrame:
         """Return the keys of the groups in the order that `Reader.settle` returns."""
-        keys = pl.concat([self._met[key] for key in sorted(self._met)])[origins]
-        self._met = {(-1, 0): keys.clear(), (0, 0): keys}
+        keys = pl.concat([self._new_keys[key] for key in sorted(self._new_keys)])[origins]
+        self._new_keys = {(-1, 0): keys.clear(), (0, 0): keys}
         return keys
 
     def _keys(self, batch: Any) -> pl.DataFrame:

@@ -46,24 +46,24 @@ def terms(
 
     Parameters
     ----------
-    source : as in `gram`; a stream that can be read only once must come with the
-        levels of its categories and without `basis`
+    source : as in `gram`; a stream that can be read only once needs given levels for
+        its categories, and no `basis`
     categories : columns of text, ENUM, Categorical, boolean or integer type. Their
-        most frequent levels, of equally frequent ones the first, become columns of 0
+        most frequent levels, ties by order, become columns of 0
         and 1, in ascending order: ``carrier.AA``, ``carrier.UA``, ...; all other
-        values one more, ``carrier.other``, if there are any. A mapping gives the
-        levels and their order; there is always a column for the others then
+        values become one more, ``carrier.other``, if there are any. A mapping gives the
+        levels and their order; then there is always a column for other values
     basis : column -> ``("poly", degree)``, Legendre polynomials of the column scaled
         to [-1, 1]: ``age.poly1``, ``age.poly2``, ...; or ``("spline", k)``, k >= 3
         cubic B-splines with knots at quantiles, constant beyond the smallest and
         largest value: ``age.spline1``, ..., fewer than k where many rows share a value
-    max_levels : most levels to have a column each, >= 1
-    reference : category -> level whose column no model has, so that the others are compared with
-        it; default: which one is left out follows from the order of the columns
+    max_levels : most levels that have a column each, >= 1
+    reference : category -> level without a column in models, with which the other levels are
+        compared; default: the level left out depends on the order of the columns
     interactions : ``"pairs"`` for the products of every two columns of numbers, categories and
-        bases; a list of columns for those of every two of them; or groups, name -> columns and
-        globs, for those of every two groups: ``weather:plane`` is then one group by default.
-        A model of a target has none of its products
+        bases; a list of columns for the products of every two of these; or groups, name -> columns
+        and globs, for the products of every two groups: ``weather:plane`` is then one group by
+        default. A model contains no products of its target
 
     Returns
     -------
@@ -74,16 +74,16 @@ def terms(
     SourceError : there is no such table
     ColumnError : a column is unknown, named twice or of another type
     ArgumentError : levels, degree, k or max_levels out of range, or a stream that
-        would have to be read twice
+        must be read twice
     DataError : an infinite value, or fewer than two distinct ones, in a column of `basis`
 
     Notes
     -----
-    One pass over these columns only; all rows count, also those that a Gram leaves
+    One pass over these columns only; all rows count, also rows that a Gram leaves
     out. Memory grows with the number of distinct values of a category; for knots it
-    holds at most 2^18 values of a column, by their hash if there are more. With an
-    intercept the columns of a category add up to it: one is redundant, which every
-    search of dbselect takes care of.
+    is limited to 2^18 values of a column, a sample by hash if there are more. The columns
+    of a category add up to the intercept: one is redundant, which every search of
+    dbselect handles.
 
     References
     ----------

@@ -106,7 +106,7 @@ class DrawnTable(Around):
         schema = without(table, *hidden).schema
         super().__init__(table, schema.append(pa.field(TIMES, pa.float64())))
 
-    def each(self, fields: list[str], consume: Callable[[int, pa.Table], None]) -> None:
+    def scan_records(self, fields: list[str], consume: Callable[[int, pa.Table], None]) -> None:
         """Read once; pass the blocks of each record in order, of several records in parallel."""
         deciding = [name for name in (self._key, self._weight) if name is not None]
         read = [name for name in dict.fromkeys([*fields, *deciding]) if name != TIMES]

@@ -50,32 +50,32 @@ def resample(
     max_levels: int = MAX_LEVELS,
     terms: Any = None,
 ) -> pl.DataFrame:
-    """Read a table once and return many Gram records, each of rows drawn anew.
+    """Read a table once and return many Gram records, each of a random sample of the rows.
 
     Parameters
     ----------
-    source : table, as `gram` takes it. Or parts of one, which are drawn whole, without reading
+    source : table, as of `gram`. Or parts of a table, which are drawn as a whole, without reading
         a row again: a frame with a column ``gram``, as `gram_by` returns it, or a list of Grams
     columns, weight : as in `gram`
-    records : number of records, an even one of halves
-    kind : ``"poisson"``: each row is there a Poisson number of times, of mean 1, the bootstrap
-        of a table whose length is not known in advance; ``"halves"``: the records 2 i and
-        2 i + 1 share all rows among them, by a fair coin for each row
-    key : field whose values decide, so that rows of equal keys are drawn together, in whatever
-        order they come; left out of the default `columns`; default: the number of the row
+    records : number of records, even for halves
+    kind : ``"poisson"``: each row is drawn a Poisson number of times, of mean 1, the bootstrap
+        of a table whose length is not known in advance; ``"halves"``: each row is in one of the
+        records 2 i and 2 i + 1, by a fair coin
+    key : field whose values decide, so that rows of equal keys are drawn together, in any
+        order of rows; left out of the default `columns`; default: the number of the row
     seed : 0 to 2^63 - 1
-    null_policy, categories, basis, max_levels, terms : as in `gram`; levels and knots are found
-        once, a mean in the place of what is missing anew for each record
+    null_policy, categories, basis, max_levels, terms : as in `gram`; levels and knots are learnt
+        once, means that fill missing values for each record
 
     Returns
     -------
     DataFrame with the columns ``record``, from 0, and ``gram``. The weight of a record is the sum
-    of the draws; its `rows` are those that it has at least once: 0 where no usable row was drawn,
-    as of a few rows or parts
+    of the draws; its `rows` count the rows drawn at least once: 0 if no usable row was drawn,
+    which happens with few rows or parts
 
     Raises
     ------
-    ArgumentError : records, kind or seed out of range; for parts an argument that needs rows
+    ArgumentError : records, kind or seed out of range; with parts, an argument that needs rows
     ColumnError : a column named ``record``; otherwise as `gram_by`
     SourceError, DataError : as `gram`
     RecordError : parts that do not merge
@@ -86,12 +86,12 @@ def resample(
 
     Notes
     -----
-    One scan; the work of a `gram` for each record, on all cores. Memory: d^2 / 2 + 32 d doubles a
-    record, for 100 records of 100 columns 7 MB, and a block of 32,768 rows a thread. Of M parts
-    O(M d^2) to read them, and O(M d^2) a record, whatever the number of rows: drawing so
-    few parts approximates the spread of the bootstrap only if M is large, some hundred at
-    least. The same seed draws the same rows from every source that gives them in the same order,
-    with a key in any; of engines that promise no order, as DuckDB's tables and Spark, name a key.
+    One pass; the cost of a `gram` per record, on all cores. Memory: d^2 / 2 + 32 d doubles per
+    record, for 100 records of 100 columns 7 MB, and a block of 32,768 rows per thread. With M parts
+    O(M d^2) to read them, and O(M d^2) per record, for any number of rows: drawing
+    parts approximates the spread of the bootstrap only if M is large, some hundred at
+    least. The same seed draws the same rows from every source with the same order of rows, and
+    with a key in any order; for engines without an order, as DuckDB's tables and Spark, give a key.
 
     References
     ----------
@@ -138,7 +138,7 @@ def _read(drawn: DrawnTable, request: Request, records: int) -> pl.DataFrame:
     work = GramWork(read, drawn.schema)
     with ExitStack() as stack:
         sums = [stack.enter_context(work.begin()) for _ in range(records)]
-        drawn.each(read.fields, lambda record, rows: sums[record].add(rows))
+        drawn.scan_records(read.fields, lambda record, rows: sums[record].add(rows))
         structs = [state.record() for state in sums]
     grams = {n: Gram.from_struct(struct) for n, struct in enumerate(structs) if struct is not None}
     return _frame(zip(grams, _alike(list(grams.values())), strict=True))

@@ -71,9 +71,9 @@ class EntryTotals:
         width = max(len(self.sums), len(other.sums))
         for name in ("sums", "squares", "products"):
             grown = np.zeros(width)
-            own, more = getattr(self, name), getattr(other, name)
-            grown[: len(own)] = own
-            grown[: len(more)] += more
+            before, added = getattr(self, name), getattr(other, name)
+            grown[: len(before)] = before
+            grown[: len(added)] += added
             setattr(self, name, grown)
         self.products[: len(other.sums)] += moved * other.sums
 
