@@ -45,7 +45,7 @@ def folds_of(batch: Any, folding: Folding) -> pa.Array:
 
 
 def in_arrow(batch: Any) -> pa.Table:
-    """Return a batch as Arrow; nothing is computed on the views in which Polars keeps texts."""
+    """Return a batch as Arrow, without string views, for which Arrow has no kernels."""
     if isinstance(batch, pl.DataFrame):
         return batch.to_arrow(compat_level=pl.CompatLevel.oldest())
     return batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
