@@ -32,8 +32,8 @@ from dbselect.sources.joins.keys import Key, check_keys, fields_of
 from dbselect.sources.joins.left_join import LookUp
 from dbselect.sources.partial.gather import reader_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, check_max_levels
-from dbselect.sources.read import gram_by, gram_of, prepared, seen
-from dbselect.sources.records import tell_skipped
+from dbselect.sources.read import gram_by, gram_of, prepared, without_unseen_levels
+from dbselect.sources.records import warn_of_skipped_rows
 from dbselect.sources.request import NullPolicy, check_folds, check_seed
 from dbselect.sources.types import TableSource
 from dbselect.spec.combination import require_single_target
@@ -105,8 +105,8 @@ class LazyFrameNamespace:
             if not record.is_valid:
                 return merged
             gram = Gram.from_struct(record)
-            tell_skipped(gram, request)
-            seen_gram = seen(gram, texts)
+            warn_of_skipped_rows(gram, request)
+            seen_gram = without_unseen_levels(gram, texts)
             return merged if seen_gram is gram else _record(seen_gram)
 
         records = table.selected(request.fields).map_batches(

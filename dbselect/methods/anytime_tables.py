@@ -129,9 +129,9 @@ class _Search:
         self._facts, self._problem, self._call, self._options = facts, problem, call, options
         self._target = problem.targets[0]
         self._offers = {offer.name: offer for offer in offers}
-        features = [name for name in facts.own.columns if name != self._target]
+        features = [name for name in facts.base.columns if name != self._target]
         if problem.groups:
-            terms = facts.own.terms
+            terms = facts.base.terms
             self._own = groups_of(features, problem.groups, problem.costs, self._target, terms)
         else:
             self._own = Groups({}, np.zeros(0))

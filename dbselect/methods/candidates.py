@@ -13,7 +13,7 @@ from dbselect.errors import ArgumentError, DbselectError, GroupError, shown
 from dbselect.options.names import UnmatchedName
 from dbselect.record.gram import Gram, Matrix
 from dbselect.sources.joins.facts import Facts, Fields
-from dbselect.sources.joins.joined_gram import weighed
+from dbselect.sources.joins.joined_gram import gram_over_facts
 from dbselect.sources.joins.keys import Key, check_alike, check_keys, fields_of
 from dbselect.sources.joins.left_join import LookedUp, LookUp, Mask
 from dbselect.sources.joins.many import Many
@@ -112,7 +112,7 @@ class CandidateTable:
             sums, looked_up = facts.by(self.key), self._look_up(facts)
             if self.unmatched != "indicator":
                 sums.check_complete(looked_up, self.unmatched)
-            self.own, centred = weighed(looked_up, sums.rows, sums.weight, facts.own)
+            self.own, centred = gram_over_facts(looked_up, sums.rows, sums.weight, facts.base)
         return centred
 
     def _look_up(self, facts: Facts) -> LookedUp:

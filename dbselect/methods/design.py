@@ -84,7 +84,7 @@ def a_optimal(
     key, method, memory_limit = checked["key"], checked["method"], checked["memory_limit"]
     beta2, sigma2 = checked["beta2"], checked["sigma2"]
     rows = TableRows(source, columns, key, checked["scale_rows"])
-    rows.tell_left_out()
+    rows.warn_of_left_out()
     width = len(rows.names)
     capacity = max(2, int(memory_limit) // (COLUMN_BYTES * width + ROW_BYTES))
 

@@ -12,7 +12,7 @@ from dbselect.record.gram import Gram
 from dbselect.record.groups import patterns_of
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.read import check_no_rows, read_columns
-from dbselect.sources.request import NullPolicy, Table, not_computed, wanted_of
+from dbselect.sources.request import NullPolicy, Table, not_computed, selected
 from dbselect.sources.sampling.sample import sample
 from dbselect.sources.target import check_numeric
 from dbselect.spec.spec import Spec
@@ -117,7 +117,7 @@ def _drawn(problem: Spec, table: Table, patterns: Sequence[str] | None) -> pa.Ta
     fields = table.schema.names
     plain = not_computed(patterns, problem.terms)
     if plain is not None:
-        fields = [leaf.field for leaf in wanted_of(by_name, plain)]
+        fields = [leaf.field for leaf in selected(by_name, plain)]
         fields += [] if problem.terms is None else problem.terms.computed_fields
     return sample(table, list(dict.fromkeys([*fields, *named])), problem.rows, problem.seed).table
 

@@ -68,7 +68,7 @@ class FoldSums:
         fields = list(dict.fromkeys([*self.rows.fields, *folds.fields]))
         with work.begin() as sums:
             gather(folds.table, fields, work, sums, f"scan {self.count}")
-            return {fold: part.sums for fold, part in zip(works, sums.each, strict=True)}
+            return {fold: part.sums for fold, part in zip(works, sums.states, strict=True)}
 
     def request(self, columns: Index) -> bool:
         """Request the products of columns; return whether they need no scan."""

@@ -31,7 +31,7 @@ from dbselect.sources.around import without
 from dbselect.sources.partial.learn import MAX_LEVELS
 from dbselect.sources.partial.partial_aggregates import Summing
 from dbselect.sources.read import prepared, without_levels
-from dbselect.sources.records import tell_skipped
+from dbselect.sources.records import warn_of_skipped_rows
 from dbselect.sources.request import NullPolicy, Table
 from dbselect.sources.target import check_numeric
 from dbselect.sources.wide.gram_rows import Products
@@ -238,7 +238,7 @@ class WideSource:
             )
         names, width = rows.columns(len(totals.mean) - 1), len(rows.names)
         table = WideTable(scans, rows, names, totals, _terms(totals, rows, names, self.texts))
-        tell_skipped(table.target_gram, rows.request)
+        warn_of_skipped_rows(table.target_gram, rows.request)
         check_usable(table.target_gram, [target])
         features = features_of(_met(rows, totals, self.texts), target, table.terms)
         squares = totals.squares[width:-1]

@@ -6,7 +6,7 @@ from dbselect.errors import ArgumentError, SourceError, WideWarning, warn_caller
 from dbselect.record.computed import computed_names
 from dbselect.search.table import gram_given, table_of
 from dbselect.search.wide_table import WideTable
-from dbselect.sources.request import columns_of, not_computed, wanted_of
+from dbselect.sources.request import columns_of, not_computed, selected
 from dbselect.spec.spec import Spec
 
 #: Columns up to which ``gram="auto"`` makes the whole Gram: 4 GB.
@@ -29,7 +29,7 @@ def is_lazy(problem: Spec, patterns: Sequence[str] | None) -> bool:
     computed = computed_names(problem.terms.computed) if problem.terms else []
     count = len(columns) + len(computed)
     if count > MOST_COLUMNS:
-        count = len(wanted_of(columns, not_computed(patterns, problem.terms))) + len(computed)
+        count = len(selected(columns, not_computed(patterns, problem.terms))) + len(computed)
     if count <= MOST_COLUMNS:
         return False
     size = (

@@ -1,1 +1,1 @@
-"""A table, wherever it lives, read once into a Gram; one file an engine."""
+"""Read tables of any engine into Grams, in one pass or several."""

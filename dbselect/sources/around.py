@@ -1,4 +1,4 @@
-"""A table that is seen through another: with fewer fields, or with changed rows."""
+"""Wrappers of a table: with fewer fields, or with changed rows."""
 
 from collections.abc import Generator
 
@@ -9,7 +9,7 @@ from dbselect.sources.request import Consumer, Table
 
 
 class Around:
-    """A table as it is, but for its schema."""
+    """A table with another schema; subclasses change its rows."""
 
     def __init__(self, table: Table, schema: pa.Schema) -> None:
         self._table = table
@@ -18,19 +18,19 @@ class Around:
         self.again: bool = table.again
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Hand every row's fields to `consume`."""
+        """Pass batches of all rows to `consume`."""
         self._table.scan(fields, consume)
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
-        """Give every row's fields in the order of the table."""
+        """Yield batches of all rows in the order of the table."""
         return self._table.batches(fields)
 
     @property
     def reduce(self) -> Reduce | None:
-        """What has the processes of the engine gather of their rows, if it has some."""
+        """The engine's method to reduce the rows in its own processes; None if it has none."""
         return getattr(self._table, "reduce", None)
 
 
 def without(table: Table, *fields: str) -> Around:
-    """Return a table whose schema lacks fields."""
-    return Around(table, pa.schema([each for each in table.schema if each.name not in fields]))
+    """Return the table without some fields."""
+    return Around(table, pa.schema([field for field in table.schema if field.name not in fields]))

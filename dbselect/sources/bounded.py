@@ -1,4 +1,4 @@
-"""Records of many keys within a limit of memory: a part of the keys at a time, by their hash."""
+"""Records of many keys within a memory limit: a part of the keys at a time, by their hash."""
 
 import hashlib
 import io
@@ -21,35 +21,35 @@ from dbselect.errors import ArgumentError, MemoryWarning, SourceError, warn_call
 from dbselect.options.kinds import check_folder
 from dbselect.record.writing import replacing
 from dbselect.sources.around import Around
-from dbselect.sources.engines.formats import PARQUET, told_format
+from dbselect.sources.engines.formats import PARQUET, format_of_name
 from dbselect.sources.partial.gather import KEYS, GramSums, GramWork
 from dbselect.sources.partial.key_count import key_hash, keys_of, rows_and_keys
 from dbselect.sources.records import (
+    check_groups,
     counted,
     filled_groups,
     finished_groups,
     read_records,
-    tell_groups,
     to_read,
 )
 from dbselect.sources.request import Consumer, Request, Table
 
-#: Powers of 1000, or of 1024 with an i.
+#: Prefixes of bytes: powers of 1000, or of 1024 with an i.
 UNITS = ("", "K", "M", "G", "T")
-#: Bytes that a group takes beside its sums, and one of its columns beside numbers.
+#: Bytes of a group in addition to its sums, and of a column name in a record.
 GROUP, NAME = 120, 24
-#: Share of a limit that is left to the engine: batches in flight, and what is being written.
+#: Share of a limit reserved for the engine: batches in flight, and output being written.
 ENGINE = 0.4
-#: Bytes that the groups of a task, or its rows, may take.
+#: Most bytes of the groups of a task, or of its rows.
 TASK = 128 * 10**6
-#: Bytes of records that come here if no limit is given: what Spark lets its driver receive.
+#: Default limit of the bytes of records sent to the driver, that of Spark.
 HERE = 10**9
 
 
 def records_within(
     table: Table, request: Request, limit: Any, out: str | Path | None
 ) -> pl.DataFrame:
-    """Return the records of a request, within a limit part by part; see `gram_by`."""
+    """Return the records of a request, part by part within a memory limit; see `gram_by`."""
     clash = {"rows", "skipped"}.intersection(request.by)
     if out is not None and clash:
         raise ArgumentError(f"by names a column '{clash.pop()}'; rename it, as out= returns one")
@@ -58,28 +58,28 @@ def records_within(
     parts: Sequence[Table]
     if request.by and hasattr(table, "by_key"):
         sizes = sizes_of(table, request)
-        found = records_by_worker(table, request, sizes, limit, out)
-        if found is not None:
-            return found
+        records = records_by_worker(table, request, sizes, limit, out)
+        if records is not None:
+            return records
         parts, groups = [table], sizes.groups
     else:
         parts = [table] if limit is None else _parts(table, request, limit, out is not None)
-    each = (
+    finished = (
         finished_groups(read_records(part, to_read(request), groups), request) for part in parts
     )
     if out is None:
-        found = pl.concat([*each])
-        return found if len(parts) == 1 else found.sort(request.keys, nulls_last=True)
+        records = pl.concat([*finished])
+        return records if len(parts) == 1 else records.sort(request.keys, nulls_last=True)
     check_folder("out", out)
-    if told_format(str(out)) not in (PARQUET, None):
+    if format_of_name(str(out)) not in (PARQUET, None):
         raise ArgumentError(f"out is '{out}'; records are written as Parquet")
-    import pyarrow.parquet as pq  # which takes long to import
+    import pyarrow.parquet as pq  # slow to import
 
     keys, writer = [], None
     with replacing(out) as unfinished, ExitStack() as files:
-        for records in each:
+        for records in finished:
             rows = records.to_arrow(compat_level=pl.CompatLevel.oldest())
-            # A copy: slices of what the library made would keep all of its records.
+            # Reversing copies: slices would keep the memory of all records.
             keys.append(counted(records)[0].unnest("gram").select(pl.all().reverse().reverse()))
             if writer is None:
                 writer = files.enter_context(pq.ParquetWriter(unfinished, rows.schema))
@@ -89,8 +89,8 @@ def records_within(
 
 
 def _parts(table: Table, request: Request, limit: int, has_file: bool) -> Sequence[Table]:
-    """Cut a table by the hash of its keys, so that each part takes less than the limit."""
-    if not request.by:  # folds are few
+    """Split a table by the hash of its keys, so that each part takes less than the limit."""
+    if not request.by:  # the groups are folds only, which are few
         return [table]
     if not table.again:
         raise ArgumentError(
@@ -105,65 +105,65 @@ def _parts(table: Table, request: Request, limit: int, has_file: bool) -> Sequen
     scans = math.ceil(needed / ((1 - ENGINE) * limit))
     if scans == 1:
         return [table]
-    told = f"{sizes.groups_in_words} take {in_words(needed)}, and memory_limit is {in_words(limit)}"
+    text = f"{sizes.groups_in_words} take {in_words(needed)}, and memory_limit is {in_words(limit)}"
     if not request.is_settled:
         raise ArgumentError(
-            f"{told}; the columns of null_policy='indicator' depend on all groups, which cannot be "
+            f"{text}; the columns of null_policy='indicator' depend on all groups, which cannot be "
             "read in parts: use 'mean', or a higher limit"
         )
-    warn_caller(f"{told}: the table is read {scans} times, a part of the keys each", MemoryWarning)
+    warn_caller(f"{text}: the table is read {scans} times, a part of the keys each", MemoryWarning)
     return [OfKeys(table, request.by, part, scans) for part in range(scans)]
 
 
 class OfKeys(Around):
-    """The rows of a part of the keys, by their hash."""
+    """The rows of one part of the keys, by their hash."""
 
     def __init__(self, table: Table, by: list[str], part: int, parts: int) -> None:
         super().__init__(table, table.schema)
         self.rows = None
         self._by = by
-        self._is_ours = key_hash(by) % parts == part
+        self._in_part = key_hash(by) % parts == part
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Hand the fields of the rows of these keys to `consume`."""
+        """Pass batches of the rows of these keys to `consume`."""
 
-        def consume_ours(batch: Any) -> None:
-            ours = keys_of(batch, self._by).select(self._is_ours).to_series()
-            consume(batch.filter(ours if isinstance(batch, pl.DataFrame) else ours.to_arrow()))
+        def consume_part(batch: Any) -> None:
+            mask = keys_of(batch, self._by).select(self._in_part).to_series()
+            consume(batch.filter(mask if isinstance(batch, pl.DataFrame) else mask.to_arrow()))
 
-        self._table.scan(fields, consume_ours)
+        self._table.scan(fields, consume_part)
 
 
 def records_by_worker(
     table: Any, request: Request, sizes: "Sizes", limit: int | None, out: str | Path | None
 ) -> pl.DataFrame | None:
-    """Return the records of groups that one task could not hold; None if it can."""
+    """Return the records computed by the workers, by key; None if one task can hold all groups."""
     if out is None:
         check_room(sizes, HERE if limit is None else limit)
-    held = sizes.groups * sizes.state
-    if held <= TASK:
+    needed = sizes.groups * sizes.state
+    if needed <= TASK:
         return None
     if not request.is_settled:
         raise ArgumentError(
-            f"the sums of {sizes.groups_in_words} take {in_words(held)}, more than a task holds, "
+            f"the sums of {sizes.groups_in_words} take {in_words(needed)}, more than a task holds, "
             "and the columns of null_policy='indicator' depend on all; use 'mean', or fewer groups"
         )
-    held += sizes.groups * 2 * sizes.record
-    parts = math.ceil(max(held, 8 * sizes.rows * sizes.fields) / TASK)
+    needed += sizes.groups * 2 * sizes.record
+    parts = math.ceil(max(needed, 8 * sizes.rows * sizes.fields) / TASK)
     shuffled = table.by_key(to_read(request).fields, request.by, parts)
     with _folder(out) as folder:
         work = KeyedWork(request, table.schema, folder=folder)
-        found = map(pickle.loads, shuffled.reduce(to_read(request).fields, work))
-        records, counts = zip(*found, strict=True)
+        states = map(pickle.loads, shuffled.reduce(to_read(request).fields, work))
+        records, counts = zip(*states, strict=True)
         missing = sum(counts, Counter[str]())
         keys: pl.DataFrame = pl.concat(records).sort(request.keys, nulls_last=True)
-        tell_groups(keys, missing, request)
+        check_groups(keys, missing, request)
     return keys if out is None else keys.unnest("gram")
 
 
 @contextmanager
 def _folder(out: str | Path | None) -> Iterator[Path | None]:
-    """Give a folder that takes its name at the end, or is removed if the block fails."""
+    """Yield a temporary folder, renamed to `out` at the end, or removed if the block fails."""
     if out is None:
         yield None
         return
@@ -176,7 +176,7 @@ def _folder(out: str | Path | None) -> Iterator[Path | None]:
     folder.mkdir(parents=True)
     try:
         yield folder
-        for stray in folder.glob(".*"):  # of a worker that was killed, and whose task ran again
+        for stray in folder.glob(".*"):  # left by a killed worker, whose task ran again
             stray.unlink()
         folder.rename(target)
     except BaseException:
@@ -186,30 +186,30 @@ def _folder(out: str | Path | None) -> Iterator[Path | None]:
 
 @dataclass(frozen=True)
 class KeyedWork(GramWork):
-    """The finished records of the keys of a task, which has all of their rows."""
+    """The work of a task that has all rows of its keys: it finishes their records."""
 
-    folder: Path | None = None  # where they are written; None sends them back
+    folder: Path | None = None  # for the records; None returns them
 
     @property
     def size(self) -> int:
-        """No bytes, as nothing is merged."""
+        """Zero, as the states are not merged."""
         return 0
 
     @contextmanager
     def begin(self) -> Iterator["KeyedSums"]:
-        """Begin without rows."""
+        """Begin with empty sums."""
         with GramWork(to_read(self.request), self.schema).begin() as sums:
             yield KeyedSums(sums.request, sums.reader, sums.grouping, self)
 
 
 @dataclass(frozen=True)
 class KeyedSums(GramSums):
-    """Sums under way of the keys of a task."""
+    """Partial sums of the keys of a task."""
 
     work: KeyedWork
 
     def state(self) -> bytes:
-        """Return the records, or once they are written their rows; and the missing values."""
+        """Return the records, or only their row counts if written to a file, and missing values."""
         records = self.records()
         keys, missing = counted(records)
         if len(records):
@@ -221,7 +221,7 @@ class KeyedSums(GramSums):
 
 
 def _write(records: pl.DataFrame, folder: Path) -> None:
-    """Write records to a file named after their keys: a task that runs again writes it again."""
+    """Write records to a file named after their keys, which a repeated task overwrites."""
     if records.is_empty():
         return
     keys = io.BytesIO()
@@ -239,14 +239,14 @@ def _write(records: pl.DataFrame, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the groups of a table take."""
+    """Estimated sizes of the groups of a table."""
 
     rows: int
-    groups: int  # an estimate
-    fields: int  # read of a row
+    groups: int  # estimated number of groups
+    fields: int  # number of fields read
     width: int  # columns of a record
-    state: int  # bytes of a group's sums while they are made
-    record: int  # bytes of its record
+    state: int  # bytes of the partial sums of a group
+    record: int  # bytes of the record of a group
 
     @property
     def records(self) -> int:
@@ -255,19 +255,19 @@ class Sizes:
 
     @property
     def groups_in_words(self) -> str:
-        """The groups in words."""
+        """The groups in words, for messages."""
         return f"about {self.groups:,} groups of {self.width} columns"
 
 
 def sizes_of(table: Table, request: Request) -> Sizes:
-    """Estimate what the groups of a table take; its keys are read once for it."""
+    """Estimate the sizes of the groups of a table, in one pass over its keys."""
     rows, keys = rows_and_keys(table, request.by)
     groups = max(keys, 1) * (request.folding.k if request.folding else 1)
     width = request.width
-    each = rows / groups
+    rows_per_group = rows / groups
     sums = width * (width + 1) // 2 + 2 * width
-    if each <= (32 if width <= 16 else width / 2):
-        state = 8 * min(sums, math.ceil(width * (each + 4))) + GROUP
+    if rows_per_group <= (32 if width <= 16 else width / 2):
+        state = 8 * min(sums, math.ceil(width * (rows_per_group + 4))) + GROUP
     else:
         state = 8 * (sums + width * min(max(width, 32), 64)) + GROUP
     record = 8 * (sums + 2 * width) + NAME * width + GROUP
@@ -275,7 +275,7 @@ def sizes_of(table: Table, request: Request) -> Sizes:
 
 
 def check_room(sizes: Sizes, limit: int) -> None:
-    """Refuse to hold all records where they take more than a limit."""
+    """Refuse records that together take more memory than a limit."""
     if sizes.records > limit:
         records = f"the records of {sizes.groups_in_words} take {in_words(sizes.records)}"
         raise ArgumentError(
@@ -295,7 +295,7 @@ def check_width(request: Request) -> None:
 
 
 def _memory() -> float:
-    """Return the bytes of memory of this machine; infinite where it does not say."""
+    """Return the bytes of memory of this machine; infinite if unknown."""
     if not hasattr(os, "sysconf"):
         return math.inf
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -303,12 +303,12 @@ def _memory() -> float:
 
 def bytes_of(limit: Any) -> int:
     """Return the bytes of a limit such as ``"4GB"``."""
-    found = re.fullmatch(r"\s*(\d+\.?\d*)\s*([KMGT]?)(I?)B?\s*", str(limit), re.IGNORECASE)
-    if not found or float(found[1]) == 0:
+    match = re.fullmatch(r"\s*(\d+\.?\d*)\s*([KMGT]?)(I?)B?\s*", str(limit), re.IGNORECASE)
+    if not match or float(match[1]) == 0:
         raise ArgumentError(f"memory_limit is {limit!r}; it must be bytes, such as '4GB' or 2**32")
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** UNITS.index(found[2].upper()))
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** UNITS.index(match[2].upper()))
 
 
 def in_words(size: float) -> str:
-    """Return bytes in words."""
+    """Return a number of bytes in words."""
     return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"

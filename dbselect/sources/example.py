@@ -1,4 +1,4 @@
-"""Data that come with the package, to try it on."""
+"""Example data that come with the package."""
 
 from pathlib import Path
 

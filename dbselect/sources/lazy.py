@@ -1,4 +1,4 @@
-"""Any table as a LazyFrame, and rows of another engine brought here."""
+"""Any table as a LazyFrame, and rows of another engine read into memory."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from dbselect.sources.request import Table
 
 
 def lazy(table: Table) -> pl.LazyFrame:
-    """Return a table as Polars reads it: only fields used, once it is collected."""
+    """Return a table as a LazyFrame, which reads only the fields used when it is collected."""
     if isinstance(table, LazyTable):
         return table.frame
     schema = dict(pl.DataFrame(empty_table(table.schema)).schema)
@@ -44,7 +44,7 @@ def collected(frame: pl.LazyFrame) -> pl.DataFrame:
 
 
 def table_elsewhere(source: Any) -> Table | None:
-    """Return the table of a frame of Spark or ibis, unread; None where rows are here."""
+    """Open a frame of Spark or ibis without reading it; None for other sources."""
     source = native(source)
     return open_table(source, None) if is_of(source, "pyspark") or is_of(source, "ibis") else None
 

@@ -1,4 +1,4 @@
-"""Files on an object store, by obstore; credentials are of the environment (``AWS_...``)."""
+"""Files on an object store, by obstore; credentials come from the environment (``AWS_...``)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,9 +15,9 @@ from dbselect.errors import ArgumentError, SourceError
 SCHEMES = ("s3://", "s3a://", "gs://", "az://", "adl://", "abfs://", "abfss://", "azure://")
 #: A server that does not answer is an error after some seconds, not minutes.
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=15)}
-#: Requests at a time.
+#: Concurrent requests.
 SIDE_BY_SIDE = 32
-#: Names of a folder that are looked at to know what it is: one answer of a server.
+#: Names listed to find out what a folder is: one response of a server.
 SOME = 1000
 
 
@@ -32,26 +32,26 @@ def is_listed(path: str) -> bool:
 
 
 def is_installed() -> bool:
-    """Whether obstore is."""
+    """Whether obstore is installed."""
     return find_spec("obstore") is not None
 
 
 def versions_below(url: str) -> dict[str, str]:
-    """Return the files below an address, by their names there, with sizes and ETags."""
+    """Map the files below an address, by relative name, to their versions."""
     with reached(url) as (obstore, store):
-        found = (one for chunk in obstore.list(store, chunk_size=SOME) for one in chunk)
-        return {one["path"]: _version(one) for one in found}
+        files = (file for chunk in obstore.list(store, chunk_size=SOME) for file in chunk)
+        return {file["path"]: _version(file) for file in files}
 
 
 def some_below(url: str) -> list[str]:
-    """Return the first names of files below an address; as `versions_below`."""
+    """Return the first names of files below an address."""
     with reached(url) as (obstore, store):
-        found = (one for chunk in obstore.list(store, chunk_size=SOME) for one in chunk)
-        return [one["path"] for one in islice(found, SOME)]
+        files = (file for chunk in obstore.list(store, chunk_size=SOME) for file in chunk)
+        return [file["path"] for file in islice(files, SOME)]
 
 
 def version_at(url: str) -> str | None:
-    """Return size and ETag of one file, None if there is none."""
+    """Return the version of one file; None if it does not exist."""
     folder, _, name = url.rpartition("/")
     with reached(folder) as (obstore, store):
         try:
@@ -61,7 +61,7 @@ def version_at(url: str) -> str | None:
 
 
 def fetch(url: str, names: Iterable[str], folder: str) -> None:
-    """Copy files below an address into a folder, side by side, but those that cannot be read."""
+    """Copy files below an address into a folder, concurrently; skip files that cannot be read."""
     with reached(url) as (obstore, store), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
 
         def copy(name: str) -> None:
@@ -74,15 +74,15 @@ def fetch(url: str, names: Iterable[str], folder: str) -> None:
         list(pool.map(copy, names))
 
 
-def _version(told: Mapping[str, Any]) -> str:
-    """Return the size of a file and what changes with its bytes."""
-    tag = told["e_tag"] or f"at {told['last_modified']}"
-    return f"{told['size']} bytes, {tag}"
+def _version(metadata: Mapping[str, Any]) -> str:
+    """Return the version of a file: its size, and its ETag or else its time of modification."""
+    tag = metadata["e_tag"] or f"at {metadata['last_modified']}"
+    return f"{metadata['size']} bytes, {tag}"
 
 
 @contextmanager
 def reached(url: str) -> Iterator[tuple[Any, Any]]:
-    """Open what is below an address."""
+    """Open the store below an address; report its errors as `SourceError`."""
     try:
         import obstore
         from obstore.exceptions import BaseError
@@ -101,5 +101,5 @@ def reached(url: str) -> Iterator[tuple[Any, Any]]:
 
 
 def in_short(error: BaseException) -> str:
-    """Return what an engine says of an error, without what it prints for its own developers."""
+    """Return the message of an error without its debug output."""
     return str(error).partition("Debug source:")[0].strip()

@@ -1,4 +1,4 @@
-"""Which engine reads a source, whether it is a stored Gram, and how far a reading is."""
+"""Open a source: find the engine that reads it, or the stored Gram that it is."""
 
 import operator
 import sys
@@ -19,13 +19,13 @@ from dbselect.errors import ArgumentError, RecordError, SourceError, type_shown
 from dbselect.record.files import check_digest
 from dbselect.record.foreign import is_of, native
 from dbselect.record.gram import FIELDS, Gram, is_record
-from dbselect.sources.paths import FilesMeant, meant
+from dbselect.sources.paths import FileListing, files_at
 from dbselect.sources.request import Table
 
 
 @dataclass(frozen=True)
 class Engine:
-    """The reader of a kind of source."""
+    """The reader of one kind of source."""
 
     reads: Callable[[Any], bool]  # source -> whether it is of this kind; imports nothing
     #: Source, columns -> Table; imports the engine
@@ -35,12 +35,12 @@ class Engine:
 def _by(
     module: str, name: str, *, named: bool = False
 ) -> Callable[[Any, Sequence[str] | None], Table]:
-    """Return what opens a source by an engine, imported then; a `named` one takes the columns."""
+    """Return a function that imports an engine and opens a source; `named`: with its columns."""
 
     def opened(source: Any, columns: Sequence[str] | None) -> Table:
         engine = getattr(import_module(f"dbselect.sources.engines.{module}"), name)
-        found: Table = engine(source, columns) if named else engine(source)
-        return found
+        table: Table = engine(source, columns) if named else engine(source)
+        return table
 
     return opened
 
@@ -53,7 +53,7 @@ def _sparse(source: Any, _: Sequence[str] | None) -> Table:
 
 
 def _is_of(module: str, name: str) -> Callable[[Any], bool]:
-    """Return whether a source is of a class, without importing its module."""
+    """Return a test whether a source is of a class, which does not import its module."""
 
     def reads(source: Any) -> bool:
         loaded = sys.modules.get(module)
@@ -63,18 +63,18 @@ def _is_of(module: str, name: str) -> Callable[[Any], bool]:
 
 
 def _has(package: str, *methods: str) -> Callable[[Any], bool]:
-    return lambda source: is_of(source, package) and all(hasattr(source, one) for one in methods)
+    return lambda source: is_of(source, package) and all(hasattr(source, name) for name in methods)
 
 
 def _is_open(source: Any) -> bool:
-    """Return whether a source is a `Table`, without its schema, which may take long."""
+    """Whether a source is a `Table`; its schema is not tested, as computing it may take long."""
     return all(hasattr(type(source), name) for name in ("scan", "batches"))
 
 
-#: Engines in the order in which a source is offered to them.
+#: Engines in the order in which they are tried.
 ENGINES = [
     Engine(_is_open, lambda source, _: source),
-    Engine(lambda source: isinstance(source, FilesMeant), _by("polars", "from_listing")),
+    Engine(lambda source: isinstance(source, FileListing), _by("polars", "from_listing")),
     Engine(
         lambda source: isinstance(source, pl.DataFrame | pl.LazyFrame), _by("polars", "from_frame")
     ),
@@ -99,7 +99,7 @@ def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Ta
         from dbselect.sources.engines.spark import FilesTable
 
         return FilesTable(source, on)
-    source = meant(source) if isinstance(source, str | Path) else native(source)
+    source = files_at(source) if isinstance(source, str | Path) else native(source)
     if type(source).__name__ == "Series":
         raise SourceError(
             f"source is {type_shown(source)}, one column; give the table that has the columns and "
@@ -116,7 +116,7 @@ def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Ta
 
 
 def stored_gram(source: Any, opened: Callable[[], Table] | None = None) -> Gram | None:
-    """Return the Gram of records, or of a list or table of them; None of other sources."""
+    """Return the Gram of a record, or of a list or table of records; None for other sources."""
     if isinstance(source, Gram):
         return source
     if isinstance(source, pa.Scalar) or (isinstance(source, Mapping) and {*FIELDS} & {*source}):
@@ -124,14 +124,14 @@ def stored_gram(source: Any, opened: Callable[[], Table] | None = None) -> Gram 
     if isinstance(source, list | tuple):
         return _gram_of_list(source)
     if isinstance(source, str | Path):
-        source = meant(source)
-    if not _can_be_looked_at(source):
+        source = files_at(source)
+    if not _is_cheap_to_open(source):
         return None
     return _gram_of_table(source, opened or (lambda: open_table(source, None)))
 
 
 def _gram_of_table(source: Any, opened: Callable[[], Table]) -> Gram | None:
-    files = [Path(path) for path in source.here] if isinstance(source, FilesMeant) else []
+    files = [Path(path) for path in source.local_paths] if isinstance(source, FileListing) else []
     if [path.suffix for path in files] == [".json"]:
         try:
             return Gram.read_json(files[0])
@@ -152,9 +152,9 @@ def _gram_of_table(source: Any, opened: Callable[[], Table]) -> Gram | None:
     lock = Lock()
 
     def consume(batch: Any) -> None:
-        found = [record for record in pl.DataFrame(batch)[fields[0]] if record is not None]
+        present = [record for record in pl.DataFrame(batch)[fields[0]] if record is not None]
         with lock:
-            records.extend(found)
+            records.extend(present)
 
     table.scan(fields, consume)
     if not records:
@@ -163,27 +163,27 @@ def _gram_of_table(source: Any, opened: Callable[[], Table]) -> Gram | None:
 
 
 def merged(grams: Iterable[Gram]) -> Gram:
-    """Return the Gram of all rows of some."""
+    """Merge Grams into the Gram of all their rows."""
     return reduce(operator.add, grams)
 
 
 def _gram_of_list(sources: Sequence[Any]) -> Gram | None:
-    grams = [stored_gram(one) for one in sources]
-    found = [gram for gram in grams if gram is not None]
-    if not found:
+    stored = [stored_gram(source) for source in sources]
+    grams = [gram for gram in stored if gram is not None]
+    if not grams:
         return None
-    if len(found) < len(grams):
-        odd = type(sources[grams.index(None)]).__name__
+    if len(grams) < len(stored):
+        odd = type(sources[stored.index(None)]).__name__
         raise ArgumentError(
             f"source is a list with a {odd}; it must have Grams, records and files of them only"
         )
-    return merged(found)
+    return merged(grams)
 
 
-def _can_be_looked_at(source: Any) -> bool:
-    """Whether a source is a table of which it takes little, and uses nothing up, to see more."""
+def _is_cheap_to_open(source: Any) -> bool:
+    """Whether a source is a table that can be opened cheaply, and without consuming a stream."""
     if isinstance(source, np.ndarray) or not any(engine.reads(source) for engine in ENGINES):
         return False
-    if isinstance(source, FilesMeant) and not source.format.nested:
+    if isinstance(source, FileListing) and not source.format.nested:
         return False
     return not hasattr(source, "__arrow_c_stream__") or hasattr(source, "__len__")

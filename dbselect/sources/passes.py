@@ -1,6 +1,6 @@
-"""A table that is read again and again, each time into weighted Grams by formula.
+"""Repeated passes over a table, each of which computes weighted Grams of columns and formulas.
 
-A pass is described without an engine: columns, formulas, and what multiplies the row weight.
+A pass is described without an engine: columns, formulas, and a factor of the row weight.
 """
 
 from collections import Counter
@@ -61,34 +61,34 @@ from dbselect.sources.request import (
     columns_of,
     not_computed,
     request_of,
-    wanted_of,
+    selected,
 )
 from dbselect.sources.rows import part_of, values
 
-#: How columns by formula are called, which no column of a table is.
+#: Prefix of the names of formula columns, which no column of a table may have.
 PREFIX = "__dbselect_"
-#: How formulas that others share are called.
+#: Name of shared subexpressions.
 KEPT = f"{PREFIX}kept"
 
 
 @dataclass(frozen=True)
 class Weighted:
-    """A Gram to compute in a pass: of the table's columns, and more."""
+    """A Gram to compute in a pass: of columns of the table, and of formulas."""
 
     #: Name -> formula, the columns after those of the table
     added: Mapping[str, Formula] = field(default_factory=dict)
-    factor: Formula | None = None  # what multiplies the row weight; None = 1
-    columns: Sequence[str] | None = None  # those of the table to read; None = all
+    factor: Formula | None = None  # multiplies the row weight; None = 1
+    columns: Sequence[str] | None = None  # columns of the table; None = all
 
 
 class Passes:
     """Some columns of a table that can be read more than once.
 
-    `apart` are columns in no Gram, unless formulas use them, the target first, of which no product
-    is in one either; `names` are those of every Gram, by default all that the terms make of
-    `columns`. The default terms have text as categories, learnt by a pass of their own. `taken` are
-    the table's columns that `names` come of, `unread` numeric ones without a role; `bytes_read` is
-    the size of all passes in memory, as Arrow holds numbers.
+    Columns in `apart` are in no Gram, unless formulas use them; the first is the target, whose
+    products are in no Gram either. `names` are the columns of every Gram, by default all that the
+    terms make of `columns`. The default terms have text as categories, learnt by a pass of their
+    own. `taken` are the source columns of `names`, `unread` numeric and text columns without a
+    role; `bytes_read` is the size of all passes in memory, as Arrow stores numbers.
     """
 
     def __init__(
@@ -108,16 +108,16 @@ class Passes:
                 "the rows again; give a table, a relation or a file"
             )
         self._leaves = {leaf.name: leaf for leaf in leaves(self._table.schema)}
-        ours = next((name for name in self._leaves if name.startswith(PREFIX)), None)
-        if ours is not None:
-            raise ColumnError(f"column '{ours}' has a name that dbselect uses itself; rename it")
+        clash = next((name for name in self._leaves if name.startswith(PREFIX)), None)
+        if clash is not None:
+            raise ColumnError(f"column '{clash}' has a name that dbselect uses itself; rename it")
         left_out = {*apart, weight}
-        every = wanted_of(columns_of(self._table.schema), columns)
-        wanted = [leaf for leaf in every if leaf.name not in left_out]
-        learnt = terms_for(self._table, [one.name for one in wanted if one.is_text], terms=terms)
-        read = [leaf.name for leaf in wanted] or columns
+        available = selected(columns_of(self._table.schema), columns)
+        chosen = [leaf for leaf in available if leaf.name not in left_out]
+        learnt = terms_for(self._table, [leaf.name for leaf in chosen if leaf.is_text], terms=terms)
+        read = [leaf.name for leaf in chosen] or columns
         request = request_of(self._table.schema, read, weight, terms=learnt)
-        if wanted and names is None:
+        if chosen and names is None:
             why = why_left_out(self._table, MAX_LEVELS, terms)
             check_left_out(self._table, request, columns, why)
         unknown = {*request.left_out} - {*learnt.columns}
@@ -127,20 +127,20 @@ class Passes:
         self.terms = request.terms if names is None else learnt
         made = self.terms.columns
         if names is None:
-            names = [each for name in self.taken for each in made.get(name, [name])]
+            names = [made_name for name in self.taken for made_name in made.get(name, [name])]
             names += computed_names(self.terms.computed)
         self.names = features_of(names, apart[:1], self.terms)
-        inputs = {n: one for one in inputs_as_fitted(self.names, self.terms) for n in one.names}
+        inputs = {n: part for part in inputs_as_fitted(self.names, self.terms) for n in part.names}
         self._made = {
             name: inputs[name].column_formula(name)
             for name in self.names
             if name not in self._leaves or inputs[name].missing is not None
         }
-        others = left_out.union(self.taken)
+        roles = left_out.union(self.taken)
         self.unread = [
             name
             for name, leaf in self._leaves.items()
-            if (leaf.is_numeric or leaf.is_text) and name not in others
+            if (leaf.is_numeric or leaf.is_text) and name not in roles
         ]
         self.count = 0
         self.rows_read = 0
@@ -149,7 +149,7 @@ class Passes:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Count the passes on a terminal, once they take longer than some seconds."""
+        """Show the number of passes on a terminal after a few seconds."""
         with tqdm(
             initial=self.count, unit=" passes", delay=PROGRESS_DELAY, disable=None, leave=False
         ) as self._bar:
@@ -157,27 +157,26 @@ class Passes:
         self._bar = None
 
     def leaf(self, name: Any, what: str) -> Leaf:
-        """Return a column of the table that an argument names."""
+        """Return the column of the table with this name; `what` names the argument in errors."""
         return leaf_of(name, self._leaves, what)
 
     def column(self, name: Any, what: str = "columns") -> Formula:
-        """Return a column that an argument names, made or of the table, as a formula."""
+        """Return the column with this name, made or of the table, as a formula."""
         if name in self._made:
             return self._made[name]
         leaf = self.leaf(name, what)
         return column(leaf.path) if leaf.unit is None else date(leaf.path, leaf.unit)
 
     def fields(self, names: Iterable[str]) -> list[str]:
-        """Return the top-level fields of the columns and of others by name."""
-        others = [self._leaves[name] for name in names]
-        named = [leaf.field for leaf in [*self._columns, *others]]
-        return list(dict.fromkeys([*named, *self.terms.computed_fields]))
+        """Return the top-level fields of the columns and of the named ones."""
+        read = [*self._columns, *(self._leaves[name] for name in names)]
+        return list(dict.fromkeys([*(leaf.field for leaf in read), *self.terms.computed_fields]))
 
     def values_of(self, leaf: Leaf, most: int) -> list[Any]:
-        """Read the different values of a column in order, without NULL; few more than `most`."""
-        met = Values(most=most)
-        read_values(self._table, {leaf.name: met})
-        counts = met.counts()
+        """Read the distinct values of a column in order, without NULL; stop soon after `most`."""
+        distinct = Values(most=most)
+        read_values(self._table, {leaf.name: distinct})
+        counts = distinct.counts()
         self._note(int(counts["rows"].sum()), [leaf.field])
         return [value for value in counts["value"].to_list() if not _is_missing(value)]
 
@@ -185,7 +184,7 @@ class Passes:
         """Warn if more than a tenth of the rows is left out; one more pass finds the causes."""
         if too_few(gram.rows, gram.skipped):
             inputs = single_fields(*inputs_as_fitted(names, self.terms))
-            needed = [one.source for one in inputs if one.missing is None]
+            needed = [part.source for part in inputs if part.missing is None]
             warn_of_skipped(
                 gram.rows,
                 gram.skipped,
@@ -194,29 +193,30 @@ class Passes:
             )
 
     def _missing(self, names: Sequence[str]) -> dict[str, int]:
-        """Read columns and return, of each, the rows in which it is NULL or NaN."""
+        """Count the rows in which each column is NULL or NaN, in one pass."""
         fields = list(dict.fromkeys(self._leaves[name].field for name in names))
         paths = {name: self._leaves[name].path for name in names}
-        found = Tally(partial(gaps_of, paths)).over(self._table, fields)
-        self._note(found.pop(None, 0), fields)
-        return {name: found[name] for name in names}
+        counts = Tally(partial(gaps_of, paths)).over(self._table, fields)
+        self._note(counts.pop(None, 0), fields)
+        return {name: counts[name] for name in names}
 
-    def read(self, wanted: Sequence[Weighted]) -> list[Gram]:
-        """Make one pass and return a Gram for each request."""
+    def read(self, specs: Sequence[Weighted]) -> list[Gram]:
+        """Make one pass and return a Gram for each of `specs`."""
         formulas: dict[str, Formula] = {}
         requests = []
-        for number, one in enumerate(wanted):
+        for number, spec in enumerate(specs):
             weight = self._weight
-            if one.factor is not None:
+            if spec.factor is not None:
                 weight = f"{PREFIX}weight{number}"
-                own = one.factor
-                formulas[weight] = own if self._weight is None else column((self._weight,)) * own
-            added = {f"{PREFIX}{number}_{name}": formula for name, formula in one.added.items()}
+                formulas[weight] = spec.factor
+                if self._weight is not None:
+                    formulas[weight] = column((self._weight,)) * spec.factor
+            added = {f"{PREFIX}{number}_{name}": formula for name, formula in spec.added.items()}
             formulas |= added
-            names = self.names if one.columns is None else one.columns
-            wanted_of = [self._wanted(name, formulas) for name in names]
-            wanted_of += [Leaf(name, (name,), pa.float64()) for name in added]
-            requests.append(Request(wanted_of, weight, [], ["skip"] * len(wanted_of)))
+            names = self.names if spec.columns is None else spec.columns
+            leaves_read = [self._leaf_read(name, formulas) for name in names]
+            leaves_read += [Leaf(name, (name,), pa.float64()) for name in added]
+            requests.append(Request(leaves_read, weight, [], ["skip"] * len(leaves_read)))
         steps = plan(formulas, KEPT)
         read = [leaf.field for request in requests for leaf in request.columns]
         read = [name for name in [*read, *_fields(steps)] if name in self._table.schema.names]
@@ -226,7 +226,7 @@ class Passes:
         self._note(grams[0].rows + grams[0].skipped, fields)
         named = [
             Gram(
-                [*(self.names if one.columns is None else one.columns), *one.added],
+                [*(self.names if spec.columns is None else spec.columns), *spec.added],
                 g.rows,
                 g.skipped,
                 g.weight,
@@ -234,12 +234,12 @@ class Passes:
                 g.comoment,
                 mean_low=g.mean_low,
             )
-            for one, g in zip(wanted, grams, strict=True)
+            for spec, g in zip(specs, grams, strict=True)
         ]
         return [depending(gram, self.terms) for gram in named]
 
-    def _wanted(self, name: str, formulas: dict[str, Formula]) -> Leaf:
-        """Return a column to read; one that is made is a formula more."""
+    def _leaf_read(self, name: str, formulas: dict[str, Formula]) -> Leaf:
+        """Return the column to read; for a made column, add its formula to `formulas`."""
         if name not in self._made:
             return self._leaves[name]
         made = f"{PREFIX}made{self.names.index(name)}"
@@ -260,7 +260,7 @@ class Passes:
         work = Together([GramWork(request, self._table.schema) for request in requests])
         with work.begin() as sums:
             gather(table, fields, work, sums)
-            return [Gram.from_struct(one.record()) for one in sums.each]
+            return [Gram.from_struct(state.record()) for state in sums.states]
 
     def _note(self, rows: int, fields: Sequence[str]) -> None:
         widths = [
@@ -276,7 +276,7 @@ class Passes:
 
 
 class _Extended(Around):
-    """A table of Arrow batches to which NumPy adds columns by formula."""
+    """A table of Arrow batches with formula columns, computed by NumPy."""
 
     def __init__(self, table: Table, fields: list[str], formulas: Mapping[str, Formula]) -> None:
         super().__init__(table, table.schema)
@@ -297,8 +297,8 @@ class _Extended(Around):
 
 
 def _extending(formulas: Mapping[str, Formula], fields: list[str]) -> Callable[[Any], pa.Table]:
-    """Return what adds columns by formula to a batch, and takes some fields of that."""
-    # Formulas are compared by identity, so each process cuts its own into layers.
+    """Return a function that adds formula columns to a batch and selects `fields`."""
+    # Formulas are compared by identity, so each process plans its own copies.
     steps = plan(formulas, KEPT)
 
     def extend(batch: Any) -> pa.Table:
@@ -309,50 +309,50 @@ def _extending(formulas: Mapping[str, Formula], fields: list[str]) -> Callable[[
 
 
 def _with_formulas(batch: pa.RecordBatch, steps: Plan) -> pa.RecordBatch:
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     names = steps.names
-    algebra = algebra_of(batch, lambda formula: found[names[id(formula)]])
-    # What overflows or is no number makes the kernel refuse the row or leave it out.
+    algebra = algebra_of(batch, lambda formula: results[names[id(formula)]])
+    # The kernel refuses a row with an infinite result and leaves out a row with NaN.
     with np.errstate(all="ignore"):
         for layer in steps.layers:
             for name, formula in layer.items():
                 result = translate(formula, algebra)
-                found[name] = np.broadcast_to(result, batch.num_rows)
+                results[name] = np.broadcast_to(result, batch.num_rows)
     for name in steps.layers[-1]:
-        batch = batch.append_column(name, pa.array(np.ascontiguousarray(found[name])))
+        batch = batch.append_column(name, pa.array(np.ascontiguousarray(results[name])))
     return batch
 
 
 def algebra_of(batch: pa.RecordBatch, kept: Callable[[Formula], Any] | None = None) -> Algebra[Any]:
-    """Return the algebra of a batch of rows: formulas give NumPy arrays, NaN for NULL."""
+    """Return the algebra that evaluates formulas on a batch as NumPy arrays, NaN for NULL."""
     rows = batch.to_struct_array()
-    known: dict[Path, Any] = {}
+    columns: dict[Path, Any] = {}
 
     def column_of(path: Path) -> Any:
-        if path not in known:
-            known[path] = values(rows, path)
-        return known[path]
+        if path not in columns:
+            columns[path] = values(rows, path)
+        return columns[path]
 
     def equals(path: Path, value: Any) -> Any:
-        found = part_of(rows, path)
-        if pa.types.is_dictionary(found.type):
-            found = found.dictionary_decode()
-        if pa.types.is_string_view(found.type):  # has no kernel for equality
-            found = found.cast(pa.large_string())
-        same = pc.equal(found, pa.scalar(value))
+        array = part_of(rows, path)
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        if pa.types.is_string_view(array.type):  # has no kernel for equality
+            array = array.cast(pa.large_string())
+        same = pc.equal(array, pa.scalar(value))
         return pc.cast(same, pa.float64()).to_numpy(zero_copy_only=False)
 
     def by_polars(path: Path, formula: Callable[[Path], Formula]) -> Any:
         frame = pl.DataFrame({"x": part_of(rows, path)})
-        found = translate(formula(("x",)), polars())
-        return frame.select(found.fill_null(np.nan)).to_series().to_numpy()
+        result = translate(formula(("x",)), polars())
+        return frame.select(result.fill_null(np.nan)).to_series().to_numpy()
 
     return arrays(
         column_of,
         kept,
         equals=equals,
         date=lambda path, unit: by_polars(path, lambda x: date(x, unit)),
-        lookup=lambda one: by_polars(one.path, lambda x: lookup(replace(one, path=x))),
+        lookup=lambda table: by_polars(table.path, lambda x: lookup(replace(table, path=x))),
     )
 
 
@@ -368,14 +368,14 @@ def _fields(steps: Plan) -> list[str]:
 
 
 def gaps_of(paths: Mapping[str, Path], batch: Any) -> Counter[str | None]:
-    """Count the rows, as None, and those in which each column is NULL or NaN."""
-    found: Counter[str | None] = Counter()
+    """Count all rows, under the key None, and those in which each column is NULL or NaN."""
+    counts: Counter[str | None] = Counter()
     for part in pa.table(batch).to_batches():
         struct = part.to_struct_array()
-        found[None] += len(struct)
+        counts[None] += len(struct)
         for name, path in paths.items():
-            found[name] += pc.is_null(part_of(struct, path), nan_is_null=True).true_count
-    return found
+            counts[name] += pc.is_null(part_of(struct, path), nan_is_null=True).true_count
+    return counts
 
 
 def _is_missing(value: Any) -> bool:

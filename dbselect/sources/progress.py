@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from dbselect._log import Steps
 
-#: Seconds after which a progress bar appears on a terminal.
+#: Seconds before a progress bar appears on a terminal.
 PROGRESS_DELAY = 2
 
 
@@ -44,9 +44,9 @@ class Progress:
     explained: float | None = None
 
 
-#: Is called after every turn of a search; what it raises ends the call.
+#: Called after every turn of a search; an exception from it ends the call.
 Callback = Callable[[Progress], object]
-#: Counts a turn, given what was taken last and the share explained.
+#: Counts a turn, given the latest group and the share explained.
 Turn = Callable[[str | None, float | None], None]
 
 
@@ -54,7 +54,7 @@ Turn = Callable[[str | None, float | None], None]
 def turns(
     total: int | None, unit: str, callback: Callback | None, *, bar: bool = True
 ) -> Iterator[Turn]:
-    """Count turns on a terminal, unless passes over a table have a `bar`, and report each."""
+    """Yield a function that counts a turn, on a terminal if `bar`, and calls the callback."""
     done = 0
     with progress(total, unit) as shown:
 
@@ -71,7 +71,7 @@ def turns(
 
 
 class _Bar(tqdm):  # type: ignore[misc]
-    """A progress bar, whose steps the log has as well."""
+    """A progress bar that also writes its steps to the log."""
 
     def __init__(self, steps: Steps, **options: Any) -> None:
         self._steps = steps
@@ -83,7 +83,7 @@ class _Bar(tqdm):  # type: ignore[misc]
 
 
 def progress(total: int | None, unit: str = "rows", title: str | None = None) -> Any:
-    """Count some rows, or turns of a search, by a bar on a terminal, and in the log."""
+    """Return a counter of rows, or of turns of a search: a bar on a terminal, and the log."""
     steps = Steps("reading" if unit == "rows" else "searching", total, unit)
     if sys.stderr is None or not sys.stderr.isatty():
         return nullcontext(steps)

@@ -26,7 +26,7 @@ from dbselect.sources.request import (
     folding_of,
     not_computed,
     request_of,
-    wanted_of,
+    selected,
     why_unoffered,
 )
 from dbselect.sources.snapshots import one_snapshot
@@ -62,28 +62,28 @@ def gram(
         A DATE counts days since 1970, a TIMESTAMP seconds. Text is a category: a column
         of 0 and 1 for each level that a row used has
     weight : column of row weights, >= 0; a row without one is left out
-    null_policy : what becomes of a NULL or NaN: ``"skip"`` leaves its row out, ``"error"``
-        refuses it, ``"mean"`` puts the mean of the values present in its place,
-        ``"indicator"`` puts 0 there and adds a column ``<name>.missing`` of 0 and 1
-        right after its column (where 0 is over a thousand deviations away, it puts the mean
-        there, which ``terms.means`` has); or a mapping of names and globs to these, of which the
-        last that means a column holds, ``"skip"`` for a column that none means.
-        Of a category, ``"mean"`` puts the share of each level in the place of its 0 and
-        1, and ``"indicator"`` makes what is missing one more level; of a basis, its
-        columns are filled, and one indicator follows the first. No policy treats
+    null_policy : policy for NULL and NaN: ``"skip"`` leaves the row out, ``"error"``
+        refuses it, ``"mean"`` fills in the mean of the values present,
+        ``"indicator"`` fills in 0 and adds a column ``<name>.missing`` of 0 and 1
+        right after its column (if 0 is over a thousand deviations away, it fills in the mean,
+        which is in ``terms.means``); or a mapping of names and globs to policies, of which the
+        last that matches a column applies, ``"skip"`` if none does.
+        For a category, ``"mean"`` fills in the share of each level, and ``"indicator"``
+        makes missing values one more level; for a basis, all its columns are filled,
+        and one indicator follows the first. No policy treats
         a target differently: give a column to be predicted ``"skip"``
-    categories, basis, max_levels : as in `terms`; what they name gives way to the
-        columns made of it, whether or not it is one of `columns`. Text that they do not
-        name and that has more than `max_levels` levels is left out
-    terms : what `terms` learnt, or a Gram's own ``terms``, in place of these three; what
-        they put where values were missing is put there again
-    on : a Spark session, whose tasks read the Parquet files of `source` by themselves: a
-        path, a folder, a glob, or a list of paths, which all its machines see
+    categories, basis, max_levels : as in `terms`; the columns that they name are replaced by
+        the columns made of them, whether or not they are among `columns`. Text that they do
+        not name and that has more than `max_levels` levels is left out
+    terms : the result of `terms`, or the ``terms`` of a Gram, in place of these three; its
+        fills of missing values are used again
+    on : a Spark session, whose tasks read the Parquet files of `source` directly: a
+        path, a folder, a glob, or a list of paths, which all its machines can read
 
     Returns
     -------
-    Gram of d columns in the order of `columns`, or of the table; then those of categories
-    and bases that are none of `columns`. Its `missing` counts the rows in which each is
+    Gram of d columns in the order of `columns`, or of the table; then the columns of categories
+    and bases that are not among `columns`. Its `missing` counts the rows in which each is
     NULL or NaN, and its `terms` describe how the columns are made
 
     Raises
@@ -93,25 +93,25 @@ def gram(
         text of more than `max_levels` levels that is named
     ArgumentError : there is no such policy, or as in `terms`
     RecordError : records that do not merge
-    DataError : an infinite value, a negative weight or a missing value of policy ``"error"``
+    DataError : an infinite value, a negative weight, or a missing value with policy ``"error"``
 
     Warns
     -----
     LeftOutWarning : columns that were not named are left out: of another type, or text of
         more than `max_levels` levels or in a stream that can be read only once
     SkippedRowsWarning : more than a tenth of the rows is left out
-    DriverWarning : the table is one of ibis elsewhere that cannot be summed there; all rows pass
+    DriverWarning : the table is a remote one of ibis that cannot be summed there; all rows pass
         through one process
 
     Notes
     -----
-    A table of ibis is summed where it is, by queries that read it some times; see
+    A table of ibis is summed by its engine, in several queries; see
     ``docs/guides/sum-in-a-warehouse.md``. All others:
-    O(n d^2) time. Memory does not grow with n: d^2 / 2 doubles a thread, and the
+    O(n d^2) time. Memory does not grow with n: d^2 / 2 doubles per thread, and the
     batches in flight. A progress bar appears on a terminal after two seconds.
-    Of d numbers and c categories, a row costs O(d^2 + c d + c^2), however many levels
-    there are: sums by level and cross tables take the place of columns of 0 and 1.
-    Text costs a pass of its own before, over these columns only.
+    With d numbers and c categories, a row costs O(d^2 + c d + c^2), for any number of
+    levels: sums by level and cross tables replace columns of 0 and 1.
+    Text columns take one more pass before, over these columns only.
 
     Examples
     --------
@@ -147,11 +147,11 @@ def prepared(
     by: Sequence[str] = (),
     folding: Folding | None = None,
 ) -> tuple[Request, list[str]]:
-    """Return what `gram` or `gram_by` reads of a table, and the texts whose levels were learnt."""
+    """Return the request of `gram` or `gram_by`, and the text columns whose levels were learnt."""
     columns = not_computed(columns, terms)
     apart = {weight, folding.key if folding else None, *by}
-    wanted = wanted_of(columns_of(table.schema), columns, apart)
-    texts = [leaf.name for leaf in wanted if leaf.is_text]
+    chosen = selected(columns_of(table.schema), columns, apart)
+    texts = [leaf.name for leaf in chosen if leaf.is_text]
     learnt = terms_for(table, texts, categories, basis, max_levels, terms)
     request = request_of(table.schema, columns, weight, by, folding, null_policy, learnt)
     check_left_out(table, request, columns, why_left_out(table, max_levels, terms))
@@ -159,7 +159,7 @@ def prepared(
 
 
 def check_no_rows(weight: Any, null_policy: Any, **preparation: Any) -> None:
-    """Refuse what a Gram that is there already can no longer do."""
+    """Refuse options that need the rows of a table, for a source that is a Gram."""
     if weight is not None:
         raise ArgumentError(f"weight is {weight!r}; a Gram was made with its weights")
     if null_policy != "skip":
@@ -178,7 +178,7 @@ def read_columns(
     null_policy: NullPolicy = "skip",
     terms: Terms | None = None,
 ) -> tuple[Gram, list[str]]:
-    """Return what `gram` returns, and the columns of numbers and text that were not read."""
+    """Return the Gram of a table, and the columns of numbers and text that were not read."""
     table = open_table(source, columns)
     request, texts = prepared(table, columns, weight, null_policy, terms=terms)
     read = {*request.taken, weight}.difference(request.left_out)
@@ -191,7 +191,7 @@ def read_columns(
 
 
 def why_left_out(table: Table, max_levels: int, terms: Terms | None = None) -> str:
-    """Return why a column of text has no levels, with or without `terms` from the caller."""
+    """Return the reason why a column of text has no levels, given the caller's `terms`."""
     if terms is not None:
         return "text, for which the terms have no levels"
     if not table.again:
@@ -204,61 +204,59 @@ def check_left_out(
     request: Request,
     columns: Sequence[str] | None,
     why: str,
-    way: str = "categories=['{name}'], which keeps the most frequent levels; a lazy Gram "
+    advice: str = "categories=['{name}'], which keeps the most frequent levels; a lazy Gram "
     "(gram='lazy') takes a million levels",
 ) -> None:
-    """Warn of columns left out, or refuse those named; `way` takes one, ``{name}``."""
+    """Warn of columns left out; refuse named ones, with `advice` for the column ``{name}``."""
     for name in request.left_out:
         if columns is not None and name in columns:
             raise ColumnError(
                 f"column '{name}' cannot be taken: {why}; leave it out, or make it a category by "
-                f"{way.format(name=name)}"
+                f"{advice.format(name=name)}"
             )
-    found = dict.fromkeys(request.left_out, why)
+    reasons = dict.fromkeys(request.left_out, why)
     if columns is None:
-        every = columns_of(table.schema)
-        for name, leaf in every.items():
+        for name, leaf in columns_of(table.schema).items():
             reason = why_unoffered(leaf)
             if reason is None and not (leaf.is_numeric or leaf.is_text):
                 reason = f"type {leaf.type}"
             if reason is not None and leaf.field not in request.fields:
-                found[name] = reason
-    if found:
-        told = ", ".join(f"'{name}' ({reason})" for name, reason in found.items())
-        warn_caller(f"columns left out: {told}; choose columns with columns=", LeftOutWarning)
+                reasons[name] = reason
+    if reasons:
+        listing = ", ".join(f"'{name}' ({reason})" for name, reason in reasons.items())
+        warn_caller(f"columns left out: {listing}; choose columns with columns=", LeftOutWarning)
 
 
-def seen(gram: Gram, texts: Collection[str]) -> Gram:
-    """Return the Gram without the levels of columns of text that no row used has."""
-    never = {
+def without_unseen_levels(gram: Gram, texts: Collection[str]) -> Gram:
+    """Return the Gram without levels of text columns that occur in no row used."""
+    unseen = {
         name
         for name, mean in zip(gram.columns, gram.mean, strict=True)
         if mean == 0 and gram.terms.sources().get(name) in texts
     }
-    if not never:
+    if not unseen:
         return gram
-    left = gram.select([name for name in gram.columns if name not in never])
-    return replace(left, terms=without_levels(gram.terms, never, texts))
+    kept = gram.select([name for name in gram.columns if name not in unseen])
+    return replace(kept, terms=without_levels(gram.terms, unseen, texts))
 
 
-def without_levels(terms: Terms, never: Collection[str], texts: Collection[str]) -> Terms:
-    """Return terms without levels of some texts; other parts may have some where none is left."""
-    categories = tuple(
-        replace(each, levels=tuple(x for x in each.levels if each.name_of(x) not in never))
-        if each.column in texts
-        else each
-        for each in terms.categories
-    )
-    return replace(terms, categories=categories)
+def without_levels(terms: Terms, unseen: Collection[str], texts: Collection[str]) -> Terms:
+    """Drop unseen levels of text columns; a category stays without levels, as others have some."""
+    categories = list(terms.categories)
+    for at, category in enumerate(categories):
+        if category.column in texts:
+            seen = (level for level in category.levels if category.name_of(level) not in unseen)
+            categories[at] = replace(category, levels=tuple(seen))
+    return replace(terms, categories=tuple(categories))
 
 
 def gram_of(table: Table, request: Request, texts: Collection[str]) -> Gram:
-    """Read what `prepared` returns of a table."""
+    """Read the Gram of a request that `prepared` returned."""
     read = to_read(request)
     check_width(read)
     record = read_records(table, read)["gram"].to_arrow()[0]
-    found = Gram.from_struct(record) if record.is_valid else read.without_rows()
-    return seen(finished_gram(found, request), texts)
+    gram = Gram.from_struct(record) if record.is_valid else read.without_rows()
+    return without_unseen_levels(finished_gram(gram, request), texts)
 
 
 @one_snapshot
@@ -286,53 +284,53 @@ def gram_by(
     ----------
     source : as in `gram`
     by : columns whose values make the groups; they are left out of the default
-        `columns`; may be missing where `fold` is given
+        `columns`; optional if `fold` is given
     columns, weight : as in `gram`
-    fold : number of folds, >= 2, into which each group is cut; default: not cut
+    fold : number of folds, >= 2, into which each group is split; default: no folds
     key : field whose value decides the fold, so that rows of equal keys stay together;
-        left out of the default `columns`; default: what the row has in `columns`, so
+        left out of the default `columns`; default: the values of the row in `columns`, so
         that equal rows stay together
-    seed : of the hash that decides, 0 to 2^63 - 1
-    null_policy : as in `gram`; a mean is that of the group's own rows, of all its folds
-        together, and a column has an indicator in every group where it has one in any
-    categories, basis, max_levels, terms : as in `gram`; found over the whole table, as the
-        levels of text are, so that all groups have equal columns
+    seed : seed of the hash that decides the fold, 0 to 2^63 - 1
+    null_policy : as in `gram`; a mean is over the rows of the group, of all its folds
+        together, and a column with an indicator in one group has it in all
+    categories, basis, max_levels, terms : as in `gram`; learnt from the whole table, like
+        the levels of text, so that all groups have equal columns
     on : as in `gram`
-    memory_limit : bytes, or text such as ``"4GB"``, for all but streams: where the groups would
-        take more, the table is read several times, a part of the keys each, by their hash; on a
-        cluster, of the records that come back, by default 1 GB
+    memory_limit : bytes, or text such as ``"4GB"``, for all but streams: if the groups would
+        take more, the table is read several times, each time for a part of the keys; on a
+        cluster, the limit of the returned records, by default 1 GB
     out : a Parquet file to write, part by part, for records that do not fit in memory; for many
-        groups on a cluster a new folder of them, which its workers write
+        groups on a cluster a new folder of such files, which its workers write
 
     Returns
     -------
     DataFrame with the columns `by`, ``fold`` (Int64, from 0) if requested, and ``gram``,
     sorted by the keys, NULL last; a fold without rows has no row. With `out`, ``rows`` and
-    ``skipped`` in the place of ``gram``, which the file has, in the same order: sorted within each
+    ``skipped`` in place of ``gram``, which is in the file, in the same order: sorted within each
     part
 
     Raises
     ------
     ArgumentError : neither `by` nor `fold` is given; fold or seed out of range; the records
         take more than `memory_limit`, and there is no `out`
-    ColumnError : the key is no number, boolean, text, blob, date, timestamp, or STRUCT
-        or ARRAY of these
+    ColumnError : the type of the key is not number, boolean, text, blob, date, timestamp, or a
+        STRUCT or ARRAY of these
     SourceError, ColumnError, DataError : as `gram`
 
     Warns
     -----
     SkippedRowsWarning : more than a tenth of the rows of the table is left out
     FoldsWarning : a fold has no row, as there are too few different keys
-    MemoryWarning : the table is read several times, as `memory_limit` says
+    MemoryWarning : the table is read several times because of `memory_limit`
 
     Notes
     -----
-    O(n d^2) time. Memory: d^2 / 2 + 32 d doubles a group and thread, and no more than their rows
-    for groups of few; with L levels of
+    O(n d^2) time. Memory: d^2 / 2 + 32 d doubles per group and thread, and for small groups
+    no more than their rows; with L levels of
     categories beside d numbers, L d and the cross tables, less than L^2 / 2, more. The
-    records themselves hold (d + L)^2 / 2 doubles a group.
+    records themselves have (d + L)^2 / 2 doubles per group.
     The fold depends on the value of the key and on the seed only, not on engine, order
-    or type: it is that of ``fold_of(key, fold, seed)`` in SQL and of
+    or type: it equals ``fold_of(key, fold, seed)`` in SQL and
     ``pl.col(key).dbselect.fold(fold, seed)`` in Polars.
 
     Examples
@@ -368,7 +366,7 @@ def gram_by(
 
 
 def check_group_keys(request: Request, schema: pa.Schema) -> None:
-    """Refuse keys whose records have no name left, and of a type that decides no fold."""
+    """Refuse keys that are named as a column of the result, or whose type cannot decide folds."""
     if request.folding is not None:
         read = pa.schema([schema.field(name) for name in request.fields])
         folds_of(empty_table(read), request.folding)
@@ -380,6 +378,6 @@ def check_group_keys(request: Request, schema: pa.Schema) -> None:
 
 
 def with_digits_of(key: str | None, table: Table) -> Table:
-    """Return the table with all digits of a key, where its engine would drop some."""
-    keep: Callable[[str], Table] | None = getattr(table, "with_digits_of", None)
-    return table if keep is None or key is None else keep(key)
+    """Return the table with all digits of a key, if its engine would drop some."""
+    with_digits: Callable[[str], Table] | None = getattr(table, "with_digits_of", None)
+    return table if with_digits is None or key is None else with_digits(key)

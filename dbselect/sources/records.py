@@ -1,4 +1,4 @@
-"""Records of a table for a request: read by its engine or here, checked, and filled."""
+"""Read the records of a request, by the table's engine or by dbselect; check and fill them."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -18,51 +18,50 @@ from dbselect.sources.request import Request, Table
 
 
 def read_records(table: Table, request: Request, groups: int = KEYS) -> pl.DataFrame:
-    """Return the keys, sorted, and records: of the table's engine, if it makes them itself."""
+    """Return the keys, sorted, and records; computed by the table's engine if it can."""
     aggregate = getattr(table, "aggregate", None)
     records: pl.DataFrame | None = aggregate(request) if aggregate else None
     if records is not None:
         return records.sort(request.keys, nulls_last=True) if request.keys else records
     work = GramWork(request, table.schema, groups)
     with work.begin() as sums:
-        # What is read here has a progress bar on a terminal.
         gather(table, request.fields, work, sums)
         return sums.records()
 
 
 def to_read(request: Request) -> Request:
-    """Return the request to read with: means are put in later, of all folds together."""
+    """Return the request to read; means shared by all folds, or fixed, are filled in later."""
     folds = request.folding is not None and "mean" in request.policies
     return request.marked() if folds or request.terms.plain_means else request
 
 
 def without_marks(gram: Gram) -> Gram:
-    """Return the Gram without indicators of what is never missing."""
+    """Return the Gram without indicators that are always 0."""
     marks = {name + SUFFIX for name in gram.terms.indicators}
     means = zip(gram.columns, gram.mean, strict=True)
     kept = [name for name, mean in means if mean > 0 or name not in marks]
     return gram if len(kept) == len(gram.columns) else gram.select(kept)
 
 
-def finished_gram(found: Gram, request: Request) -> Gram:
-    """Check what was read, of a request or its `marked`, fill it, and let its levels add up."""
-    check_missing(request.refusing, found.missing)
-    tell_skipped(found, request)
-    found = without_marks(found)
-    found = _with_given_means(found, request) if request.terms.plain_means else found
-    return depending(found, request.terms) if has_dependences(request.terms) else found
+def finished_gram(gram: Gram, request: Request) -> Gram:
+    """Check and fill a Gram that was read by `to_read(request)`; make its levels add up."""
+    check_missing(request.refusing, gram.missing)
+    warn_of_skipped_rows(gram, request)
+    gram = without_marks(gram)
+    gram = _with_given_means(gram, request) if request.terms.plain_means else gram
+    return depending(gram, request.terms) if has_dependences(request.terms) else gram
 
 
 def _with_given_means(gram: Gram, request: Request) -> Gram:
-    """Return a Gram, read with an indicator for each gap, with the means that were given."""
-    given = request.terms.plain_means
-    marks = {name: mark for name, mark in request.marks_of(gram.columns).items() if name in given}
-    filled = fill(gram, {name: given[name] for name in marks}, marks)
-    return replace(filled, terms=replace(filled.terms, means=given | filled.terms.fills))
+    """Fill the gaps of a Gram, which was read with indicators, with the means of the terms."""
+    means = request.terms.plain_means
+    marks = {name: mark for name, mark in request.marks_of(gram.columns).items() if name in means}
+    filled = fill(gram, {name: means[name] for name in marks}, marks)
+    return replace(filled, terms=replace(filled.terms, means=means | filled.terms.fills))
 
 
-def tell_skipped(gram: Gram, request: Request) -> None:
-    """Warn where more than a tenth of the rows is left out."""
+def warn_of_skipped_rows(gram: Gram, request: Request) -> None:
+    """Warn if more than a tenth of the rows is left out."""
     missing = _skipping(request, gram.missing)
     warn_of_skipped(gram.rows, gram.skipped, missing, weighted=request.weight is not None)
 
@@ -74,8 +73,8 @@ def _skipping(request: Request, missing: Mapping[str, int]) -> dict[str, int]:
 
 
 def finished_groups(records: pl.DataFrame, request: Request) -> pl.DataFrame:
-    """Do with each of the records what `finished_gram` does with one."""
-    tell_groups(*counted(records), request)
+    """Check and fill the records of all groups, each as `finished_gram` does."""
+    check_groups(*counted(records), request)
     records = filled_groups(records, request)
     if records.is_empty() or not has_dependences(request.terms):
         return records
@@ -85,7 +84,7 @@ def finished_groups(records: pl.DataFrame, request: Request) -> pl.DataFrame:
 
 
 def counted(records: pl.DataFrame) -> tuple[pl.DataFrame, Counter[str]]:
-    """Return records with their rows used and skipped alone, and the missing values by column."""
+    """Reduce records to the rows used and skipped; return these and missing values by column."""
     counts = pl.struct(pl.col("gram").struct.field(name) for name in ("rows", "skipped"))
     keys = records.with_columns(counts.alias("gram"))
     if records.is_empty():
@@ -98,8 +97,8 @@ def counted(records: pl.DataFrame) -> tuple[pl.DataFrame, Counter[str]]:
     return keys, Counter({sources.get(name, name): count for name, count in named})
 
 
-def tell_groups(keys: pl.DataFrame, missing: Mapping[str, int], request: Request) -> None:
-    """Refuse missing values where the request does; warn of rows left out and empty folds."""
+def check_groups(keys: pl.DataFrame, missing: Mapping[str, int], request: Request) -> None:
+    """Refuse missing values by policy; warn of rows left out and empty folds."""
     if keys.is_empty():
         return
     check_missing(request.refusing, missing)
@@ -111,7 +110,7 @@ def tell_groups(keys: pl.DataFrame, missing: Mapping[str, int], request: Request
 
 
 def filled_groups(records: pl.DataFrame, request: Request) -> pl.DataFrame:
-    """Return records filled with means, which all folds of a group have together."""
+    """Return records filled with means; all folds of a group share their means."""
     records = records.with_columns(pl.col("gram").cast(RECORD_DTYPE))
     if to_read(request) is request:
         return records

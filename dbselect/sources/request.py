@@ -19,43 +19,43 @@ from dbselect.record.terms import Terms
 
 #: Seeds and numbers of folds are below this: SQL takes them as BIGINT.
 LIMIT = 2**63
-#: How names begin that the package gives to columns for its own use: nobody else sees them.
+#: Prefix of the names of columns for internal use.
 INTERNAL = "__dbselect_"
-#: How pandas names an index without a name where it writes a file.
+#: Name that pandas stores for an unnamed index.
 STORED_INDEX = re.compile(r"__index_level_\d+__")
 #: Name of the column of folds.
 FOLD = "fold"
 
-#: Takes a run of rows: anything with an Arrow C stream.
+#: Consumes a batch of rows: any object with an Arrow C stream.
 Consumer = Callable[[Any], None]
-#: A policy for missing values, or one for each of some names and globs.
+#: A policy for missing values, or a mapping of names and globs to policies.
 NullPolicy = str | Mapping[str, str]
 
 
 class Table(Protocol):
-    """A table that can be read in runs of rows: once, or repeatedly if `again` is True."""
+    """A table that can be read in batches: once, or repeatedly if `again` is True."""
 
     schema: pa.Schema
     rows: int | None
     again: bool
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
-        """Hand every row's fields to `consume`, which any number of threads may call."""
+        """Pass batches of all rows to `consume`, possibly from several threads."""
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
-        """Give every row's fields in the order of the table."""
+        """Yield batches of all rows in the order of the table."""
 
 
 @dataclass(frozen=True)
 class Folding:
-    """Into how many folds the rows fall, and what decides it."""
+    """How rows are assigned to folds: their number, the key and the seed."""
 
     k: int  # number of folds
-    key: str | None  # field whose values decide; None for columns
+    key: str | None  # field whose values decide; None for `columns`
     seed: int  # 0 to 2^63 - 1
-    # where folds in the order of the key begin, but for the first; empty if a hash decides
+    # first keys of all folds but the first, for folds in key order; empty if a hash decides
     edges: tuple[float, ...] = ()
-    columns: tuple[str, ...] = ()  # flattened columns whose values decide where there is no key
+    columns: tuple[str, ...] = ()  # flattened columns whose values decide if there is no key
     values: tuple[Any, ...] = ()  # values of the key that are the folds; empty if a hash decides
 
 
@@ -63,32 +63,32 @@ class Folding:
 class Request:
     """The columns to read of a table, and how."""
 
-    columns: list[Leaf]  # those of the Gram that are numbers in the rows, in its order
+    columns: list[Leaf]  # numeric columns of the Gram, in its order
     weight: str | None  # column of row weights
     by: list[str]  # fields whose values make groups
-    policies: list[str]  # what becomes of the missing values of each column, then of each category
-    folding: Folding | None = None  # how the groups are cut into folds; None if they are not
-    #: How columns of the table become those of the Gram, but for what the rows decide: indicators,
-    #: and the means of policy ``"mean"``. Means that it has stand where values are missing
+    policies: list[str]  # policy for missing values of each column, then of each category
+    folding: Folding | None = None  # how the groups are split into folds; None for no folds
+    #: How columns of the table become those of the Gram, except for what the rows decide:
+    #: indicators, and the means of policy ``"mean"``. Its own means replace missing values
     terms: Terms = field(default_factory=Terms)
-    #: The columns of the table to read; they decide folds where there is no key
+    #: The columns of the table to read; they decide folds if there is no key
     taken: list[str] = field(default_factory=list)
-    #: Numbers of columns, and of categories after these, as in the Gram; empty if in order
+    #: Positions in the Gram of columns, then of categories; empty if in order
     order: list[int] = field(default_factory=list)
-    #: Fields that categories and bases are made of, and text that only decides folds
+    #: Source fields of categories, bases and computed columns, and text that only decides folds
     made_of: list[str] = field(default_factory=list)
     #: Columns of text that are requested and have no category
     left_out: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns of the Gram that are numbers in the rows."""
+        """Names of the numeric columns of the Gram."""
         return [leaf.name for leaf in self.columns]
 
     @property
     def width(self) -> int:
-        """How many columns the Gram has, before indicators."""
-        return len(self.columns) + sum(len(each.names) for each in self.terms.categories)
+        """Number of columns of the Gram, without indicators."""
+        return len(self.columns) + sum(len(category.names) for category in self.terms.categories)
 
     @property
     def fields(self) -> list[str]:
@@ -103,64 +103,64 @@ class Request:
 
     @property
     def base(self) -> Terms:
-        """The terms without means and indicators, which follow from the rows."""
+        """The terms without means and indicators, which depend on the rows."""
         return replace(self.terms, means={}, indicators=())
 
     def without_rows(self, skipped: int = 0) -> Gram:
         """Return the Gram of a table whose rows are all left out."""
         width = len(self.columns)
-        nothing, comoment = np.zeros(width), np.zeros((width, width))
-        return Gram(self.names, 0, skipped, 0.0, nothing, comoment, terms=self.base)
+        mean, comoment = np.zeros(width), np.zeros((width, width))
+        return Gram(self.names, 0, skipped, 0.0, mean, comoment, terms=self.base)
 
     def marked(self) -> "Request":
-        """Return the request with an indicator for each gap that is to have a mean."""
+        """Return the request with indicators in place of policy ``"mean"``."""
         width = len(self.names)
-        first = {name for one in self._together for name in one.names[1:]}
+        first = {name for part in self._together for name in part.names[1:]}
         numbers = [
             ("zero" if name in first else "near") if policy == "mean" else policy
             for name, policy in zip(self.names, self.policies, strict=False)
         ]
-        others = ["indicator" if each == "mean" else each for each in self.policies[width:]]
-        return replace(self, policies=[*numbers, *others])
+        texts = ["indicator" if policy == "mean" else policy for policy in self.policies[width:]]
+        return replace(self, policies=[*numbers, *texts])
 
     @property
     def _together(self) -> Sequence[Basis | Computed]:
-        """What makes columns that are missing together."""
+        """Bases and computed terms, whose columns are missing in the same rows."""
         return (*self.terms.bases, *self.terms.computed)
 
     def marks_of(self, columns: Collection[str]) -> dict[str, str]:
-        """Return the indicator of each column that `marked` gives one, if it is there."""
+        """Map columns with policy ``"mean"`` to the indicators that `marked` adds, if present."""
         policies = dict(zip(self.names, self.policies, strict=False))
         marks = {name: name + SUFFIX for name in self.names if policies[name] == "mean"}
-        for one in self._together:
-            mark = one.names[0] + SUFFIX
-            marks |= {name: mark for name in one.names if name in marks}
-        for each, policy in zip(
+        for part in self._together:
+            mark = part.names[0] + SUFFIX
+            marks |= {name: mark for name in part.names if name in marks}
+        for category, policy in zip(
             self.terms.categories, self.policies[len(self.names) :], strict=True
         ):
             if policy == "mean":
-                marks |= dict.fromkeys(each.names, each.missing)
+                marks |= dict.fromkeys(category.names, category.missing)
         return {name: mark for name, mark in marks.items() if {name, mark} <= set(columns)}
 
     @property
     def is_settled(self) -> bool:
-        """Whether the columns of the Gram are known before any row is read."""
+        """Whether the columns of the Gram do not depend on the rows."""
         return {"indicator", "near"}.isdisjoint(self.policies)
 
     @property
     def is_plain(self) -> bool:
-        """Whether rows with a missing value are left out, and that is all."""
+        """Whether all columns have policy ``"skip"``."""
         return all(policy == "skip" for policy in self.policies)
 
     @property
     def of_table(self) -> dict[str, str]:
-        """What becomes of the missing values of each column of the table."""
+        """Policy for missing values of each column of the table."""
         columns = [*self.names, *(category.column for category in self.terms.categories)]
         sources = self.terms.sources()
-        found: dict[str, str] = {}
+        policies: dict[str, str] = {}
         for name, policy in zip(columns, self.policies, strict=True):
-            found.setdefault(sources.get(name, name), policy)
-        return found
+            policies.setdefault(sources.get(name, name), policy)
+        return policies
 
     @property
     def refusing(self) -> list[str]:
@@ -184,129 +184,129 @@ def request_of(
 ) -> Request:
     """Match columns, weight, keys and policies to a schema.
 
-    A column of `terms` gives way to those made of it; a policy of `terms` takes precedence.
+    Columns made by `terms` replace their source; a policy of `terms` takes precedence.
     """
     terms = Terms() if terms is None else terms
-    every = columns_of(schema)
+    available = columns_of(schema)
     by = [by] if isinstance(by, str) else list(by)
     key = None if folding is None else folding.key
-    for name, what in [(weight, "weight"), (key, "key"), *((name, "by") for name in by)]:
+    for name, argument in [(weight, "weight"), (key, "key"), *((name, "by") for name in by)]:
         if name is not None:
-            check_field(name, what, schema)
+            check_field(name, argument, schema)
     if len(set(by)) < len(by):
         doubled = next(name for name in by if by.count(name) > 1)
         raise ColumnError(f"by names column '{doubled}' twice")
     if weight is not None:
         check_weight(weight, schema)
-    wanted = wanted_of(every, columns, {weight, key, *by})
-    if columns is not None and not (wanted or terms.columns or terms.computed):
+    chosen = selected(available, columns, {weight, key, *by})
+    if columns is not None and not (chosen or terms.columns or terms.computed):
         raise ColumnError("columns is empty; at least one column is needed")
-    known = [category.column for category in terms.categories]
-    used = [leaf for leaf in wanted if leaf.is_numeric or leaf.name in known]
+    categorical = [category.column for category in terms.categories]
+    used = [leaf for leaf in chosen if leaf.is_numeric or leaf.name in categorical]
     if not used and not terms.columns and not terms.computed and columns is not None:
         raise ColumnError(
-            f"column '{wanted[0].name}' has type {wanted[0].type} and no levels are known; columns "
+            f"column '{chosen[0].name}' has type {chosen[0].type} and no levels are known; columns "
             "must be numeric, boolean or dates"
         )
     if not used and not terms.columns and not terms.computed:
         raise ColumnError(f"the table has no numeric column; it has {schema.names}")
     read = list(dict.fromkeys([*(leaf.name for leaf in used), *terms.columns]))
-    # Whatever levels are found, a row lies in the same fold.
-    taken = list(dict.fromkeys([*(leaf.name for leaf in wanted), *terms.columns]))
-    both = [*read, *computed_names(terms.computed)]
-    policy = dict(zip(both, policies_of(null_policy, both), strict=True)) | {
-        name: each for name, each in terms.policies().items() if name in both and each != "skip"
+    # All chosen columns, with levels or without, so that the fold of a row does not depend on them.
+    taken = list(dict.fromkeys([*(leaf.name for leaf in chosen), *terms.columns]))
+    names = [*read, *computed_names(terms.computed)]
+    policy = dict(zip(names, policies_of(null_policy, names), strict=True)) | {
+        name: value for name, value in terms.policies().items() if name in names and value != "skip"
     }
-    made, order, policies = _made(read, every, terms, policy)
-    for leaf in (every[name] for name in read):
-        # Numbers have no unit.
+    made, order, policies = _made(read, available, terms, policy)
+    for leaf in (available[name] for name in read):
+        # The unit of a date or timestamp; a number has none.
         learnt = terms.dates.get(leaf.name, leaf.unit)
         if leaf.unit not in (learnt, None):
             raise ColumnError(
                 f"column '{leaf.name}' has type {leaf.type}, which counts {leaf.unit}; the terms "
                 f"have it in {learnt}: cast it to {'DATE' if learnt == 'days' else 'TIMESTAMP'}"
             )
+    stored = {name: "skip" if rule == "error" else rule for name, rule in policy.items()}
     categories = tuple(
-        replace(each, null_policy="skip" if policy[each.column] == "error" else policy[each.column])
-        for each in terms.categories
+        replace(category, null_policy=stored[category.column]) for category in terms.categories
     )
     base = replace(
         terms,
         categories=categories,
-        dates={name: unit for name in read if (unit := every[name].unit)},
-        flat=tuple(name for name in read if every[name].looks_nested),
+        dates={name: unit for name in read if (unit := available[name].unit)},
+        flat=tuple(name for name in read if available[name].looks_nested),
     )
-    # Text that is left out of the record decides the fold all the same.
+    # Text that is left out of the record still decides the fold.
     keyless = folding is not None and folding.key is None
     read_of = {leaf.name for leaf in used}
-    deciding = [leaf.field for leaf in wanted if keyless and leaf.name not in read_of]
+    deciding = [leaf.field for leaf in chosen if keyless and leaf.name not in read_of]
     return Request(
         made,
         weight,
         by,
-        [*policies, *(policy[column] for column in known)],
+        [*policies, *(policy[column] for column in categorical)],
         folding and replace(folding, columns=tuple(taken)),
         base,
         taken,
         [] if order == sorted(order) else order,
-        [every[name].field for name in terms.columns] + terms.computed_fields + deciding,
-        [leaf.name for leaf in wanted if leaf.name not in read_of],
+        [available[name].field for name in terms.columns] + terms.computed_fields + deciding,
+        [leaf.name for leaf in chosen if leaf.name not in read_of],
     )
 
 
 def not_computed(columns: Sequence[str] | None, terms: Terms | None) -> list[str] | None:
-    """Return the names and globs among some that are of a table, and not of what is computed."""
+    """Return the names and globs without the names of computed columns."""
     if columns is None or not isinstance(terms, Terms) or isinstance(columns, str):
-        return columns  # type: ignore[return-value]  # what is no list is refused later
+        return columns  # type: ignore[return-value]  # other types are refused later
     computed = {*computed_names(terms.computed)}
     return [name for name in columns if name not in computed]
 
 
-def wanted_of(
-    every: Mapping[str, Leaf], columns: Sequence[str] | None, apart: Collection[str | None] = ()
+def selected(
+    available: Mapping[str, Leaf], columns: Sequence[str] | None, apart: Collection[str | None] = ()
 ) -> list[Leaf]:
-    """Return the columns that a caller wants; fields that are `apart` only if they are named."""
-    every = {name: leaf for name, leaf in every.items() if not name.startswith(INTERNAL)}
-    usable = {name: leaf for name, leaf in every.items() if leaf.is_numeric or leaf.is_text}
+    """Select the columns to read; fields in `apart` only if they are named."""
+    available = {n: leaf for n, leaf in available.items() if not n.startswith(INTERNAL)}
+    usable = {name: leaf for name, leaf in available.items() if leaf.is_numeric or leaf.is_text}
     offered = [name for name, leaf in usable.items() if why_unoffered(leaf) is None]
     if columns is None:
         return [usable[name] for name in offered if usable[name].field not in apart]
-    others = [name for name in every if name not in offered]
-    read = columns if isinstance(columns, str) else _fields_of_levels(columns, every)
-    found = [every[name] for name in match(read, offered, "columns", others)]
-    for leaf in found:
+    others = [name for name in available if name not in offered]
+    read = columns if isinstance(columns, str) else _fields_of_levels(columns, available)
+    chosen = [available[name] for name in match(read, offered, "columns", others)]
+    for leaf in chosen:
         if leaf.name not in usable:
             raise ColumnError(
                 f"column '{leaf.name}' has type {leaf.type}; columns must be numeric, boolean, "
                 f"dates or text: {_cast_of(leaf.type)}"
             )
-    return found
+    return chosen
 
 
 def why_unoffered(leaf: Leaf) -> str | None:
-    """Return why a column is read only where it is named: no source of data meant it as one."""
+    """Return why a column is read only if it is named; None for the columns read by default."""
     if STORED_INDEX.fullmatch(leaf.field):
         return "the index of a pandas frame"
     return "without a name" if leaf.field == "" else None
 
 
-def _fields_of_levels(patterns: Sequence[str], every: Mapping[str, Leaf]) -> list[str]:
-    """Return patterns of columns to read, a text once for all that mean some of its levels."""
-    texts = [name for name, leaf in every.items() if leaf.is_text]
-    found: list[str] = []
+def _fields_of_levels(patterns: Sequence[str], available: Mapping[str, Leaf]) -> list[str]:
+    """Return the patterns with names of levels, ``carrier.AA``, replaced by their text column."""
+    texts = [name for name, leaf in available.items() if leaf.is_text]
+    fields: list[str] = []
     of_levels: dict[str, None] = {}
-    for each in patterns:
-        starts = (one for one in texts if str(each).startswith(f"{one}."))
-        text = None if each in every else next(starts, None)
+    for pattern in patterns:
+        starts = (name for name in texts if str(pattern).startswith(f"{name}."))
+        text = None if pattern in available else next(starts, None)
         if text is None:
-            found.append(each)
+            fields.append(pattern)
         else:
             of_levels[text] = None
-    return [*found, *(one for one in of_levels if one not in found)]
+    return [*fields, *(text for text in of_levels if text not in fields)]
 
 
 def _cast_of(type_: pa.DataType) -> str:
-    """Return what makes numbers of a type that is none."""
+    """Return the advice how to make a type numeric."""
     if pa.types.is_duration(type_) or pa.types.is_time(type_) or pa.types.is_interval(type_):
         return "take its seconds"
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
@@ -315,9 +315,9 @@ def _cast_of(type_: pa.DataType) -> str:
 
 
 def _made(
-    taken: Sequence[str], every: Mapping[str, Leaf], terms: Terms, policy: Mapping[str, str]
+    taken: Sequence[str], available: Mapping[str, Leaf], terms: Terms, policy: Mapping[str, str]
 ) -> tuple[list[Leaf], list[int], list[str]]:
-    """Return the columns that are numbers, the order of all, and the policies of the numbers."""
+    """Return the numeric columns, the order of all columns, and the policies of the former."""
     bases = {basis.column: basis for basis in terms.bases}
     categories = [category.column for category in terms.categories]
     made: list[Leaf] = []
@@ -327,14 +327,14 @@ def _made(
         if name in categories:
             order.append(name)
             continue
-        columns = [every[name]]
-        own = [policy[name]]
+        columns = [available[name]]
+        rules = [policy[name]]
         if name in bases:
             columns = [Leaf(new, (name,), pa.float64()) for new in bases[name].names]
-            own = _of_columns(policy[name], columns)
+            rules = _of_columns(policy[name], columns)
         order += range(len(made), len(made) + len(columns))
         made += columns
-        policies += own
+        policies += rules
     computed = computed_names(terms.computed)
     order += range(len(made), len(made) + len(computed))
     made += [Leaf(name, (name,), pa.float64()) for name in computed]
@@ -345,13 +345,13 @@ def _made(
 
 
 def _of_columns(policy: str, columns: Sequence[Any]) -> list[str]:
-    """Return the policies of columns that are missing together: one indicator is enough."""
-    others = "zero" if policy == "indicator" else policy
-    return [policy, *[others] * (len(columns) - 1)]
+    """Return the policies of columns that are missing together: only the first has an indicator."""
+    rest = "zero" if policy == "indicator" else policy
+    return [policy, *[rest] * (len(columns) - 1)]
 
 
 def folding_of(fold: Any, key: Any, seed: Any, name: str = "fold") -> Folding | None:
-    """Return the folding that the arguments of a call describe; None for no folds."""
+    """Return the folding that the arguments describe; None for no folds."""
     check_seed(seed)
     if isinstance(fold, Folding):
         return fold
@@ -364,32 +364,32 @@ def folding_of(fold: Any, key: Any, seed: Any, name: str = "fold") -> Folding | 
 
 
 def check_folds(name: str, value: Any) -> None:
-    """Refuse what is no number of folds."""
+    """Refuse a value that is no number of folds."""
     if not (is_whole(value) and 2 <= int(value) < LIMIT):
         raise ArgumentError(f"{name} is {shown(value)}; it must be a whole number >= 2")
 
 
 def check_seed(seed: Any) -> None:
-    """Refuse what is no seed."""
+    """Refuse a value that is no seed."""
     if not (is_whole(seed) and 0 <= int(seed) < LIMIT):
         raise ArgumentError(f"seed is {seed!r}; it must be a whole number from 0 to 2^63 - 1")
 
 
 def columns_of(schema: pa.Schema) -> dict[str, Leaf]:
-    """Return the flattened columns by name; names must differ."""
+    """Return the flattened columns by name; refuse equal names."""
     doubled = next((name for name in schema.names if schema.names.count(name) > 1), None)
     if doubled is not None:
         raise ColumnError(f"the table has two columns named '{doubled}'; names must differ")
-    every: dict[str, Leaf] = {}
-    for leaf in leaves(pa.schema([each for each in schema if not is_record(each.type)])):
-        if leaf.name in every:
+    flattened: dict[str, Leaf] = {}
+    for leaf in leaves(pa.schema([column for column in schema if not is_record(column.type)])):
+        if leaf.name in flattened:
             raise ColumnError(f"two fields of the table are both column '{leaf.name}'; rename one")
-        every[leaf.name] = leaf
-    return every
+        flattened[leaf.name] = leaf
+    return flattened
 
 
 def check_weight(name: str, schema: pa.Schema) -> None:
-    """Refuse a field that is no number as weight."""
+    """Refuse a weight that is not numeric."""
     if not any(leaf.name == name and leaf.is_numeric for leaf in leaves(schema)):
         raise ColumnError(
             f"weight names field '{name}' of type {schema.field(name).type}; "
@@ -397,9 +397,9 @@ def check_weight(name: str, schema: pa.Schema) -> None:
         )
 
 
-def check_field(name: Any, what: str, schema: pa.Schema) -> None:
+def check_field(name: Any, argument: str, schema: pa.Schema) -> None:
     """Refuse a name that is no field of the table."""
     if not isinstance(name, str):
-        raise ArgumentError(f"{what} is {name!r}; it must be the name of a column")
+        raise ArgumentError(f"{argument} is {name!r}; it must be the name of a column")
     if name not in schema.names:
-        raise ColumnError(f"{what} names {unknown('column', name, schema.names)}")
+        raise ColumnError(f"{argument} names {unknown('column', name, schema.names)}")

@@ -1,4 +1,4 @@
-"""The rows of any table as numbers, block by block in their order."""
+"""Read the rows of any table as doubles, block by block in order."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,14 +24,14 @@ LARGEST = 1e60
 Index = npt.NDArray[np.intp]
 
 
-#: What a timestamp counts, in a second.
+#: Unit of a timestamp -> units per second.
 UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
 class TableRows:
     """Some columns of a table, read in order; rows with a NULL or NaN are left out.
 
-    `skipped` and `missing`, gaps by column, are of the last reading.
+    `skipped`, and `missing` values by column, count the rows of the last read.
     """
 
     def __init__(
@@ -50,19 +50,19 @@ class TableRows:
         self.skipped = 0
         self.missing: Counter[str] = Counter()
 
-    def tell_left_out(self) -> None:
-        """Warn of columns that are not numbers, or refuse those that were named."""
+    def warn_of_left_out(self) -> None:
+        """Warn of columns that are not numeric, or refuse those that were named."""
         check_left_out(self.table, self._request, self._columns, "text, which is no number")
 
     def blocks(self, size: int) -> Iterator[tuple[Index, Matrix, pa.Array | None]]:
-        """Read the table: row numbers from 0, rows and keys, at most `size` at a time."""
+        """Yield row numbers from 0, usable rows and their keys, at most `size` at a time."""
         start = 0
         for used, X, rows in self.pieces(size):
             yield start + used, X, self._keys(rows, used)
             start += len(rows)
 
     def pieces(self, size: int) -> Iterator[tuple[Index, Matrix, pa.StructArray]]:
-        """Read the table: the positions of the rows used, these, and all rows of a piece."""
+        """Yield positions of the usable rows, these rows, and all rows, `size` at a time."""
         self.skipped = 0
         self.missing.clear()
         with (
@@ -90,7 +90,7 @@ class TableRows:
 
 
 def matrix(rows: pa.StructArray, columns: Sequence[Leaf]) -> Matrix:
-    """Return some columns of rows, shape (n, d), with NaN for NULL."""
+    """Return columns of rows as doubles, shape (n, d), NaN for NULL."""
     X = np.empty((len(rows), len(columns)))
     for j, leaf in enumerate(columns):
         X[:, j] = values(rows, leaf.path)
@@ -99,42 +99,42 @@ def matrix(rows: pa.StructArray, columns: Sequence[Leaf]) -> Matrix:
 
 def part_of(rows: pa.StructArray, path: tuple[str | int, ...]) -> pa.Array:
     """Return one column of rows."""
-    found: pa.Array = rows
+    array: pa.Array = rows
     for part in path:
         if isinstance(part, int):
-            found = pc.list_element(found, part - 1)
+            array = pc.list_element(array, part - 1)
         else:
-            found = pc.struct_field(found, [found.type.get_field_index(part)])
-    return found
+            array = pc.struct_field(array, [array.type.get_field_index(part)])
+    return array
 
 
 def values(rows: pa.StructArray, path: tuple[str | int, ...]) -> npt.NDArray[np.float64]:
     """Return a column as doubles, NaN for NULL; dates are days since 1970, timestamps seconds."""
-    found = part_of(rows, path)
+    array = part_of(rows, path)
     unit = 1.0
-    if pa.types.is_date(found.type):
-        found = found.cast(pa.date32()).cast(pa.int32())
-    elif pa.types.is_timestamp(found.type):
-        unit = UNITS[found.type.unit]
-        found = found.cast(pa.int64())
-    numbers = pc.cast(found, pa.float64(), safe=False)
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.date32()).cast(pa.int32())
+    elif pa.types.is_timestamp(array.type):
+        unit = UNITS[array.type.unit]
+        array = array.cast(pa.int64())
+    numbers = pc.cast(array, pa.float64(), safe=False)
     return np.asarray(numbers.to_numpy(zero_copy_only=False)) / unit
 
 
 def weights_of(rows: pa.StructArray, name: str) -> Vector:
-    """Return the weights of rows, NaN for NULL; refuse negative and infinite ones."""
-    found = values(rows, (name,))
-    if (found < 0).any():
+    """Return the weights of rows, NaN for NULL; refuse negative and infinite weights."""
+    weight = values(rows, (name,))
+    if (weight < 0).any():
         raise DataError(
-            f"weight '{name}' is negative ({found[found < 0][0]:g}); weights must be >= 0"
+            f"weight '{name}' is negative ({weight[weight < 0][0]:g}); weights must be >= 0"
         )
-    if np.isinf(found).any():
+    if np.isinf(weight).any():
         raise DataError(f"weight '{name}' has an infinite value; values must be finite")
-    return found
+    return weight
 
 
 def usable(X: Matrix, names: Sequence[str], scale: bool) -> tuple[Index, Matrix]:
-    """Return the positions of the rows without NaN, and these rows; X may be changed."""
+    """Return the positions of the rows without NaN, and these rows; X may be overwritten."""
     used = np.flatnonzero(~np.isnan(X).any(axis=1))
     X = X if len(used) == len(X) else X[used]
     large = np.argwhere(np.abs(X) > LARGEST)

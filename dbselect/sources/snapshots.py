@@ -1,4 +1,4 @@
-"""One state of the tables for all queries of a call, where the engine has a transaction for it."""
+"""One transaction for all queries of a call, if the engine supports it, so that they agree."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
@@ -11,19 +11,19 @@ from dbselect.errors import warns_once
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: What a call holds: its stack, and the engines that it has begun a transaction on.
+#: Of the current call: its exit stack, and the engines with an open transaction.
 _HELD: ContextVar[tuple[ExitStack, list[Any]] | None] = ContextVar("held", default=None)
 
 
 def one_snapshot(call: Callable[P, T]) -> Callable[P, T]:
-    """Have all queries of a call see one state of the tables: a transaction ends with the call.
+    """Run a call such that all its queries read one state of the tables.
 
-    What it has warned of it does not say again.
+    Each of its warnings is issued once.
     """
 
     @warns_once
     @wraps(call)
-    def held(*args: P.args, **options: P.kwargs) -> T:
+    def in_snapshot(*args: P.args, **options: P.kwargs) -> T:
         if _HELD.get() is not None:
             return call(*args, **options)
         with ExitStack() as stack:
@@ -33,13 +33,13 @@ def one_snapshot(call: Callable[P, T]) -> Callable[P, T]:
             finally:
                 _HELD.reset(before)
 
-    return held
+    return in_snapshot
 
 
 def hold(engine: Any, begin: Callable[[Any], AbstractContextManager[None]]) -> None:
-    """Begin the transaction of a call on an engine, which ends with the call."""
-    held = _HELD.get()
-    if held is None or any(engine is other for other in held[1]):
+    """Begin a transaction on an engine, once per call; it ends with the call."""
+    current = _HELD.get()
+    if current is None or any(engine is other for other in current[1]):
         return
-    held[0].enter_context(begin(engine))
-    held[1].append(engine)
+    current[0].enter_context(begin(engine))
+    current[1].append(engine)

@@ -11,7 +11,7 @@ from dbselect.sources.request import Table
 
 
 def check_numeric(table: Table, targets: Iterable[str]) -> None:
-    """Refuse a column that is no number as target of a linear model."""
+    """Refuse a target of a linear model that is not numeric."""
     types = {leaf.name: leaf.type for leaf in leaves(table.schema) if not leaf.is_numeric}
     for target in targets:
         if target in types:
@@ -19,7 +19,7 @@ def check_numeric(table: Table, targets: Iterable[str]) -> None:
 
 
 def refusal(target: str, type_: pa.DataType, allowed: str, model: str) -> str:
-    """Return the message for a target of a type that the model does not take."""
+    """Return the error message for a target of a type that the model does not allow."""
     if kind_of(type_) != "text":
         return f"target '{target}' has type {type_}; a {model} target must be {allowed}"
     return (

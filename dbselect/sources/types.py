@@ -37,10 +37,10 @@ class ArrowScalar(Protocol):
         """Return the value in Python."""
 
 
-#: A table: rows that an engine reads; `Table` is one that is open already.
+#: A table: rows that an engine reads; `Table` is a table already open.
 TableSource: TypeAlias = Union[
     str, Path, pl.DataFrame, pl.LazyFrame, Stream, Dataset, Wrapped, Table, "DuckDBPyRelation",
     npt.NDArray[np.generic],
 ]  # fmt: skip
-#: A table, or what was made of one: a Gram, or its record as a mapping or an Arrow scalar.
+#: A table, or the Gram of one, or its record as a mapping or an Arrow scalar.
 Source: TypeAlias = TableSource | Gram | Mapping[str, Any] | ArrowScalar

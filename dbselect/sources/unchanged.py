@@ -1,4 +1,4 @@
-"""Files that stay what they are in and between passes: one written over would give rows of both."""
+"""Check that files do not change in and between passes, which would mix old and new rows."""
 
 import os
 import time
@@ -10,32 +10,32 @@ from typing import Any
 
 from dbselect.errors import SourceError
 
-#: Nanoseconds within which two writes may leave the same time at a file: some ticks of a kernel.
+#: Nanoseconds within which two writes may leave the same time: some ticks of a kernel.
 _TICKS = 20_000_000
-#: What a file is: its number, and what changes with its bytes.
+#: Identity of a file: its inode, and what changes with its bytes.
 Stamp = tuple[Any, ...]
 
 
 def _stamps(paths: Iterable[str]) -> dict[str, Stamp]:
-    """Return number, length and time of files of this machine, without those that are gone."""
-    found: dict[str, Stamp] = {}
+    """Return inode, size and time of local files; omit files that no longer exist."""
+    stamps: dict[str, Stamp] = {}
     for path in paths:
         with suppress(OSError):
-            told = os.stat(path)
-            found[path] = told.st_ino, told.st_size, told.st_mtime_ns
-    return found
+            status = os.stat(path)
+            stamps[path] = status.st_ino, status.st_size, status.st_mtime_ns
+    return stamps
 
 
 @dataclass(frozen=True)
 class Unchanged:
-    """What some files were when they were opened."""
+    """Stamps of files from when they were opened."""
 
     seen: Mapping[str, Stamp] = field(default_factory=dict)  # path -> stamp
     look: Callable[[Iterable[str]], Mapping[str, Stamp]] = _stamps
 
     @contextmanager
-    def held(self) -> Generator[None]:
-        """Read the files. Costs two looks at each, or at a list of them."""
+    def checked(self) -> Generator[None]:
+        """Check the files before and after they are read, by two stats of each or two listings."""
         now = self.look(self.seen)
         for path, stamp in self.seen.items():
             if now.get(path) != stamp:
@@ -43,7 +43,7 @@ class Unchanged:
         try:
             yield
         except Exception as error:
-            # An error of an engine or of a check of values may come from a torn file: report that.
+            # The error may come from a file that changed while it was read: report that instead.
             self._check_in_place(error)
             raise
         self._check_in_place(None)
@@ -59,18 +59,18 @@ class Unchanged:
 
 
 def unchanged_of(paths: Iterable[str]) -> Unchanged:
-    """Return some files as they are now, without the folders among them."""
+    """Stamp local files as they are now, without the folders among them."""
     paths = [path for path in paths if Path(path).is_file()]
     seen = _stamps(paths)
     if any(written > time.time_ns() - _TICKS for _, _, written in seen.values()):
-        # What is written next may leave the same time.
+        # A next write might leave the same time, so wait until it cannot.
         time.sleep(_TICKS / 1e9)
         seen = _stamps(paths)
     return Unchanged(seen)
 
 
 def unchanged_at(versions: Mapping[str, str], look: Callable[[], Mapping[str, str]]) -> Unchanged:
-    """Return files of an object store, address -> ETag, as a look at their names finds them."""
+    """Stamp files of an object store, address -> version; `look` returns the current versions."""
 
     def stamps(_: Iterable[str]) -> dict[str, Stamp]:
         return {path: (None, version) for path, version in look().items()}

@@ -10,7 +10,7 @@ from dbselect._native import folds
 from dbselect.errors import ColumnError
 from dbselect.record.columns import Leaf
 from dbselect.record.terms import Terms
-from dbselect.sources.request import LIMIT, check_field, columns_of, wanted_of
+from dbselect.sources.request import LIMIT, check_field, columns_of, selected
 from dbselect.store.reading import NewColumns, Reading, untyped
 
 #: Field of a table -> kind of its columns: ``"number"``, ``"text"``, ``"days"`` or ``"seconds"``.

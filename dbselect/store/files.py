@@ -28,7 +28,7 @@ from dbselect.sources.engines import polars
 from dbselect.sources.engines.formats import PARQUET
 from dbselect.sources.objects import fetch, is_installed, is_url, version_at
 from dbselect.sources.open import open_table
-from dbselect.sources.paths import FilesMeant, meant, partition_of
+from dbselect.sources.paths import FileListing, files_at, partition_of
 from dbselect.store.fields import Fields, PartFields, kinds_of_fields, leaves_read, without_gone
 from dbselect.store.merging import trimmed
 from dbselect.store.parts import Unread, labelled, read_part

@@ -1,1 +1,1 @@
-"""The engines that tables live in: one file reads one engine."""
+"""Readers of tables, one file per engine."""

@@ -1,4 +1,4 @@
-"""Anything with an Arrow C stream (pyarrow, pandas), datasets and NumPy arrays, in batches."""
+"""Objects with an Arrow C stream (pyarrow, pandas), datasets and NumPy arrays, in batches."""
 
 import json
 import os
@@ -19,14 +19,14 @@ from dbselect.record.columns import leaves
 from dbselect.sources.request import Consumer
 from dbselect.sources.unchanged import Unchanged, unchanged_of
 
-#: Rows handed to a thread at a time: enough to hide the hand-over.
+#: Rows passed to a thread at a time: enough to hide the cost of passing them.
 BATCH_ROWS = 65536
-#: Most rows and values of a batch of an engine: so many rows of 20,000 columns are many GB.
+#: Most rows and values of a batch of an engine: 131,072 rows of 20,000 columns take many GB.
 MOST_ROWS, MOST_VALUES = 131_072, 1 << 25
 
 
 class Batched(ABC):
-    """A table that an engine returns in batches, here read by several threads."""
+    """A table that an engine returns in batches, which several threads consume."""
 
     schema: pa.Schema
     rows: int | None = None
@@ -48,7 +48,7 @@ class StreamTable(Batched):
     def __init__(self, source: Any) -> None:
         self._source = source
         self._reader: pa.RecordBatchReader | None = self._open()
-        # What has a length is a table in memory; Daft does not count a frame still to be computed.
+        # An object with a length is a table in memory; Daft has none for a lazy frame.
         self.rows = None
         with suppress(TypeError, RuntimeError):
             self.rows = len(source)
@@ -57,7 +57,7 @@ class StreamTable(Batched):
         # The index of a pandas frame is no column of the table.
         notes = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
         index = [name for name in notes.get("index_columns", []) if isinstance(name, str)]
-        self.schema = text_schema(pa.schema([each for each in schema if each.name not in index]))
+        self.schema = text_schema(pa.schema([field for field in schema if field.name not in index]))
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Read the fields in batches, in order."""
@@ -66,7 +66,7 @@ class StreamTable(Batched):
             with reader:
                 for batch in reader:
                     chosen = batch.select(fields)
-                    # Lengths that contradict each other are read beyond the ends of buffers.
+                    # With inconsistent lengths, Arrow would read beyond the ends of buffers.
                     chosen.validate(full=True)
                     yield with_text_levels(chosen)
         except (pa.ArrowException, OSError) as error:
@@ -76,7 +76,7 @@ class StreamTable(Batched):
         try:
             return pa.RecordBatchReader.from_stream(self._source)
         except (pa.ArrowException, OSError, TypeError, ValueError) as error:
-            # The last two are of pandas: columns of one name, or of a type that Arrow lacks.
+            # pandas raises the last two: duplicate column names, or a type that Arrow lacks.
             raise SourceError(f"cannot read the Arrow stream: {error}") from error
 
 
@@ -97,7 +97,7 @@ class DatasetTable(Batched):
         """Read the fields in batches, in order."""
         try:
             size = batch_rows(self.schema, fields)
-            with self._files.held():
+            with self._files.checked():
                 for batch in self._dataset.to_batches(columns=fields, batch_size=size):
                     yield with_text_levels(batch)
         except (pa.ArrowException, OSError) as error:
@@ -105,13 +105,13 @@ class DatasetTable(Batched):
 
 
 def batch_rows(schema: pa.Schema, fields: Sequence[str]) -> int:
-    """Return how many rows of some fields a batch is to have."""
+    """Return the number of rows of a batch of these fields."""
     width = len(leaves(pa.schema([schema.field(name) for name in fields])))
     return max(1, min(MOST_ROWS, MOST_VALUES // max(width, 1)))
 
 
 def consume_batches(batches: Iterable[pa.RecordBatch], consume: Consumer) -> None:
-    """Hand batches to threads, of which at most two each wait; the first error ends the reading."""
+    """Consume batches on threads, with at most two queued per thread; stop at the first error."""
     threads = os.cpu_count() or 1
     free = BoundedSemaphore(2 * threads)
     failed: list[BaseException] = []

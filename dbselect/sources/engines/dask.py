@@ -1,4 +1,4 @@
-"""Dask DataFrames: each partition is summed where it is, and sums are merged in a tree."""
+"""Dask DataFrames: the workers sum their partitions, and the sums are merged in a tree."""
 
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from dbselect.errors import DbselectError, SourceError
 from dbselect.sources.engines.arrow import Batched
 from dbselect.sources.partial.partial_aggregates import Work, merge_of, merging, partial_of
 
-#: States that one task merges: as many as a process holds at once.
+#: States that one task merges, all in memory at once.
 MERGED = 16
 
 
@@ -19,13 +19,13 @@ class DaskTable(Batched):
     def __init__(self, frame: Any) -> None:
         self._frame = frame
         try:
-            # Dask makes up sample rows, from which the types are inferred.
+            # The types are inferred from Dask's artificial sample rows.
             self.schema = pa.Schema.from_pandas(frame._meta_nonempty, preserve_index=False)
         except pa.ArrowException as error:
             raise SourceError(f"Dask has a column that Arrow has no type for: {error}") from error
 
     def reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
-        """Have Dask's workers gather of their partitions; of large states one comes back."""
+        """Reduce the partitions on Dask's workers; large states are merged there into one."""
         from dask.delayed import delayed
 
         schema = pa.schema([self.schema.field(field) for field in fields])
@@ -37,12 +37,12 @@ class DaskTable(Batched):
         yield from self._computed(delayed(list)(states))
 
     def by_key(self, fields: list[str], by: list[str], parts: int) -> "DaskTable":
-        """Return fields of the rows, shuffled so that those of a key are in one partition."""
+        """Return the fields, shuffled so that all rows of a key are in one partition."""
         parts = max(parts, self._frame.npartitions)
         return DaskTable(self._frame[fields].shuffle(on=by, npartitions=parts))
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
-        """Bring the fields here, partition by partition, in their order."""
+        """Collect the fields in batches, partition by partition, in their order."""
         schema = pa.schema([self.schema.field(field) for field in fields])
         for part in self._parts(fields):
             yield from _in_arrow(self._computed(part), schema).to_batches()
@@ -50,12 +50,12 @@ class DaskTable(Batched):
     def _parts(self, fields: list[str]) -> list[Any]:
         return list(self._frame[fields].to_delayed())
 
-    def _computed(self, one: Any) -> Any:
+    def _computed(self, delayed_value: Any) -> Any:
         try:
-            return one.compute()
+            return delayed_value.compute()
         except DbselectError:
             raise
-        except Exception as error:  # whatever a task of the caller's raises
+        except Exception as error:  # a task of the caller may raise any error
             raise SourceError(f"Dask cannot read the table: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""DuckDB relations: by the aggregate where the extension is loaded, else as Arrow batches."""
+"""DuckDB relations: summed by the extension's aggregate if loaded, else read as Arrow batches."""
 
 import re
 from collections.abc import Generator, Iterator, Sequence
@@ -20,40 +20,40 @@ from dbselect.sources.snapshots import hold
 
 
 class RelationTable(Batched):
-    """A relation of any connection, also one that refuses extensions."""
+    """A relation of any connection, with or without the extension."""
 
     def __init__(self, relation: duckdb.DuckDBPyRelation, schema: pa.Schema | None = None) -> None:
         self._relation = relation
         self.schema = _schema_of(relation) if schema is None else schema
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
-        """Read the fields as Arrow batches, in the order that DuckDB gives the rows."""
+        """Read the fields as Arrow batches, in DuckDB's order of rows."""
         self._hold()
-        wanted = self._relation.select(", ".join(quote(field) for field in fields))
+        relation = self._relation.select(", ".join(quote(field) for field in fields))
         try:
-            with wanted.to_arrow_reader(batch_rows(self.schema, fields)) as reader:
+            with relation.to_arrow_reader(batch_rows(self.schema, fields)) as reader:
                 yield from reader
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise SourceError(f"DuckDB cannot read the relation: {error}") from error
 
     def _hold(self) -> None:
-        """Have the queries of a call see one state."""
-        connection = getattr(self._relation, "_con", None)  # of DuckDB 2.0, which names it so
+        """Start a transaction, so that all queries of a call read the same state."""
+        connection = getattr(self._relation, "_con", None)  # exists from DuckDB 2.0 on
         if connection is not None:
             hold(connection, _transaction)
 
     def extended(self, fields: list[str], steps: Plan) -> "RelationTable":
-        """Return the fields, and columns by formula."""
+        """Return the fields and the formula columns."""
         algebra = formulas.sql(lambda formula: quote(steps.names[id(formula)]))
         relation = self._relation.select(", ".join(quote(field) for field in fields))
-        known = [self.schema.field(field) for field in fields]
+        fields_known = [self.schema.field(field) for field in fields]
         for layer in steps.layers:
-            more = [
+            expressions = [
                 f"{translate(formula, algebra)} AS {quote(name)}" for name, formula in layer.items()
             ]
-            relation = relation.select(", ".join(["*", *more]))
-            known += [pa.field(name, pa.float64()) for name in layer]
-        return RelationTable(relation, pa.schema(known))
+            relation = relation.select(", ".join(["*", *expressions]))
+            fields_known += [pa.field(name, pa.float64()) for name in layer]
+        return RelationTable(relation, pa.schema(fields_known))
 
     def aggregate(self, request: Request) -> pl.DataFrame | None:
         """Compute keys and ``gram``; None without the extension, or if it cannot."""
@@ -68,19 +68,19 @@ class RelationTable(Batched):
         if request.folding is not None:
             keys.append(_fold(request.folding, row))
             named.append(f"{keys[-1]} AS {quote(FOLD)}")
-        told = " ".join([letters(request.policies), request.base.to_json() or ""]).replace(
+        options = " ".join([letters(request.policies), request.base.to_json() or ""]).replace(
             "'", "''"
         )
-        call = f"dbselect_gram({row}, '{told}'{_weight(request)})"
+        call = f"dbselect_gram({row}, '{options}'{_weight(request)})"
         columns = ", ".join([*named, f"{call} AS gram"])
         return self._aggregated(columns, ", ".join(keys), request.weight)
 
     def aggregate_all(self, requests: Sequence[Request]) -> list[Any] | None:
-        """Compute the records of several requests without keys; None as `aggregate`."""
+        """Compute the records of several requests without keys; None where `aggregate` is."""
         calls = [f"gram({self._row(request)}{_weight(request)})" for request in requests]
         columns = ", ".join(f"{call} AS gram{n}" for n, call in enumerate(calls))
-        found = self._aggregated(columns, "", requests[0].weight)
-        return None if found is None else list(found.row(0))
+        records = self._aggregated(columns, "", requests[0].weight)
+        return None if records is None else list(records.row(0))
 
     def _row(self, request: Request) -> str:
         return "struct_pack(" + ", ".join(_arguments(request.columns, self.schema)) + ")"
@@ -94,11 +94,11 @@ class RelationTable(Batched):
         try:
             return pl.DataFrame(pl.from_arrow(result.to_arrow_table()))
         except duckdb.Error as error:
-            ours = re.match("Invalid Input Error: gram: (.*)", str(error), re.DOTALL)
-            if ours is None:
+            match = re.match("Invalid Input Error: gram: (.*)", str(error), re.DOTALL)
+            if match is None:
                 raise SourceError(f"DuckDB cannot read the relation: {error}") from error
             # The message of the SQL function lacks the name of the weight.
-            message = re.sub("^weight is", f"weight '{weight}' is", ours[1])
+            message = re.sub("^weight is", f"weight '{weight}' is", match[1])
             raise DataError(message) from None
         except RuntimeError as error:
             if "interrupted" not in str(error):
@@ -108,14 +108,14 @@ class RelationTable(Batched):
 
 @contextmanager
 def _transaction(connection: Any) -> Iterator[None]:
-    run = connection.sql  # which leaves the result that the caller may be fetching
+    run = connection.sql  # unlike execute, it keeps the result that the caller may be fetching
     try:
-        # Outside of a transaction each query has a number of its own. A BEGIN inside of one would
-        # end that of the caller.
+        # Outside of a transaction each query has a new transaction id. A BEGIN inside of one
+        # would end the caller's transaction.
         first, second = (run("SELECT txid_current()").fetchall() for _ in range(2))
         if first != second:
             run("BEGIN")
-    except duckdb.Error:  # which the reading of the rows reports
+    except duckdb.Error:  # reported when the rows are read
         first = second = None
     if first == second:
         yield
@@ -132,7 +132,7 @@ def _transaction(connection: Any) -> Iterator[None]:
 
 
 def from_query(connection: duckdb.DuckDBPyConnection, query: str) -> RelationTable | None:
-    """Return the relation of a query; None if the connection lacks a table of it."""
+    """Return the relation of a query; None if the connection lacks one of its tables."""
     try:
         return RelationTable(connection.sql(query))
     except duckdb.CatalogException:
@@ -149,7 +149,7 @@ def _fold(folding: Folding, row: str) -> str:
 
 
 def _schema_of(relation: duckdb.DuckDBPyRelation) -> pa.Schema:
-    """Return the schema, for which DuckDB plans the whole query."""
+    """Return the schema; DuckDB plans the whole query for it."""
     try:
         return relation.limit(0).to_arrow_table().schema
     except duckdb.Error as error:
@@ -157,7 +157,7 @@ def _schema_of(relation: duckdb.DuckDBPyRelation) -> pa.Schema:
 
 
 def _arguments(columns: list[Leaf], schema: pa.Schema) -> list[str]:
-    """Arguments of struct_pack: a nested field as a whole where all of it is requested."""
+    """Return the arguments of struct_pack; a nested field as a whole if all of it is requested."""
     whole = {field: [leaf.name for leaf in leaves(pa.schema([schema.field(field)]))]
              for field in dict.fromkeys(leaf.field for leaf in columns)}  # fmt: skip
     arguments = []

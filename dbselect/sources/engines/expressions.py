@@ -14,11 +14,11 @@ from dbselect.record.columns import Leaf
 
 
 class NotSummedError(Exception):
-    """An engine, or ibis for it, lacks something that sums in the engine take."""
+    """An engine, or ibis for it, lacks an operation that the sums need."""
 
 
 def run(query: Any) -> pl.DataFrame:
-    """Run a query of few rows."""
+    """Run a query whose result has few rows."""
     try:
         return pl.DataFrame(pl.from_arrow(query.to_pyarrow()))
     except (
@@ -26,26 +26,26 @@ def run(query: Any) -> pl.DataFrame:
         ibis.common.exceptions.UnsupportedOperationError,
     ) as error:
         raise NotSummedError(str(error)) from None
-    except Exception as error:  # each engine has errors of its own
+    except Exception as error:  # the errors of engines have no common base class
         raise SourceError(f"ibis cannot sum the table: {error}") from error
 
 
 def run_text(table: Any, keys: Sequence[str], sums: Mapping[str, str]) -> pl.DataFrame:
-    """Run a query of very many sums as SQL text, which takes ibis seconds to put together."""
+    """Run a query of very many sums as SQL text, which ibis would take seconds to build."""
     engine = table.get_backend()
     columns = {name: _quoted(name, engine) for name in table.columns}
-    wanted = [columns[key] for key in keys]
+    key_columns = [columns[key] for key in keys]
     named = (f"{text.format(**columns)} AS {_quoted(name, engine)}" for name, text in sums.items())
-    listed = ", ".join([*wanted, *named])
-    rest = f" GROUP BY {', '.join(wanted)}" if keys else ""
+    listed = ", ".join([*key_columns, *named])
+    rest = f" GROUP BY {', '.join(key_columns)}" if keys else ""
     query = f"SELECT {listed} FROM ({engine.compile(table)}) rows_used{rest}"
     if not keys and hasattr(engine, "_safe_raw_sql"):
         try:
-            # ``engine.begin`` commits, and would end the transaction of a call.
+            # ``engine.begin`` commits, which would end the transaction of the call.
             with engine._safe_raw_sql(query) as cursor:
-                # Spark has a frame in the place of a cursor.
+                # Spark returns a frame, not a cursor.
                 row = cursor.fetchone() if hasattr(cursor, "fetchone") else cursor.collect()[0]
-        except Exception as error:  # each engine has errors of its own
+        except Exception as error:  # the errors of engines have no common base class
             raise SourceError(f"ibis cannot sum the table: {error}") from error
         return pl.DataFrame([tuple(row)], schema=list(sums), orient="row")
     kinds = {key: table[key].type() for key in keys}
@@ -54,10 +54,10 @@ def run_text(table: Any, keys: Sequence[str], sums: Mapping[str, str]) -> pl.Dat
 
 
 def exact(table: Any) -> Any:
-    """Return a table of whose texts only equal ones are equal, and whose types frames have.
+    """Return the table with texts that compare byte by byte, and with types that frames support.
 
-    A column of SQLite or PostgreSQL may compare by a collation of its own; a result of ``||`` is
-    compared byte by byte. MySQL takes 'e' and 'É' as equal, unless a query names a collation.
+    A column of SQLite or PostgreSQL may have a collation of its own; a result of ``||`` compares
+    byte by byte. MySQL takes 'e' and 'É' as equal, unless a query names a collation.
     """
     schema, engine = table.schema(), table.get_backend()
     changed = {}
@@ -73,18 +73,18 @@ def exact(table: Any) -> Any:
         texts = [name for name in texts if name not in plain]
     if engine.name in ("sqlite", "postgres"):
         changed |= {name: table[name] + "" for name in texts}
-    found = table.mutate(**changed) if changed else table
-    return _collated(found, engine, texts) if texts and engine.name == "mysql" else found
+    collated = table.mutate(**changed) if changed else table
+    return _collated(collated, engine, texts) if texts and engine.name == "mysql" else collated
 
 
 def _collated(table: Any, engine: Any, texts: Sequence[str]) -> Any:
-    """Return a table of MySQL or MariaDB whose texts compare byte by byte."""
+    """Return the table of MySQL or MariaDB with texts that compare byte by byte."""
     is_mariadb = "MariaDB" in engine.con.get_server_info()
     collation = "utf8mb4_nopad_bin" if is_mariadb else "utf8mb4_0900_bin"
     columns = {name: _quoted(name, engine) for name in table.columns}
     exactly = "CONVERT({0} USING utf8mb4) COLLATE {1} AS {0}"
     listed = ", ".join(
-        exactly.format(own, collation) if name in texts else own for name, own in columns.items()
+        exactly.format(text, collation) if name in texts else text for name, text in columns.items()
     )
     query = f"SELECT {listed} FROM ({engine.compile(table)}) rows_given"
     return engine.sql(query, schema=table.schema())
@@ -95,13 +95,13 @@ def _quoted(name: str, engine: Any) -> str:
 
 
 def _plain_texts(table: Any, engine: Any) -> set[str]:
-    """Return the columns of PostgreSQL that have a type of texts itself: text, varchar, char."""
+    """Return the columns of PostgreSQL of the built-in text types: text, varchar, char."""
     engine._run_pre_execute_hooks(table)
     try:
         with engine._safe_raw_sql(
             f"SELECT * FROM ({engine.compile(table)}) no_rows LIMIT 0"
         ) as row:
-            return {each.name for each in row.description if each.type_code in (25, 1042, 1043)}
+            return {c.name for c in row.description if c.type_code in (25, 1042, 1043)}
     except Exception as error:  # psycopg is imported by ibis only
         raise SourceError(f"ibis cannot read the table: {error}") from error
 
@@ -117,19 +117,19 @@ def double_of(table: Any, leaf: Leaf) -> Any:
         return value.epoch_days().cast("float64")
     if type_.is_timestamp():
         return _seconds(value, table.get_backend().name)
-    # Before anything is added: whole numbers overflow.
+    # Cast before summing, as sums of integers overflow.
     return value.cast("float64")
 
 
 def value_of(table: Any, leaf: Leaf) -> Any:
-    """Return a column as it is, which may be a child of another."""
+    """Return a column, or a nested child of one, uncast."""
     field, *steps = leaf.path
-    found = table[field]
+    value = table[field]
     for step in steps:
         if isinstance(step, int):
             raise NotSummedError(f"'{leaf.name}' is an element of an array")
-        found = found[step]
-    return found
+        value = value[step]
+    return value
 
 
 def _seconds(value: Any, engine: str) -> Any:
@@ -160,21 +160,21 @@ def counts_of(table: Any, leaf: Leaf, limit: int | None, most: int | None) -> pl
 
 
 def level_of(value: Any) -> Any:
-    """Return a value that may be the level of a category."""
+    """Return a value in a type of levels: text, boolean or integer, else cast to text."""
     is_level = value.type().is_string() or value.type().is_boolean() or value.type().is_integer()
     return value if is_level else value.cast("string")
 
 
 def kept_level(value: Any, category: Category) -> Any:
-    """Return a level that has a column; NULL for others, of which there may be very many."""
-    nothing = ibis.null(value.type())
+    """Return the level if it has a column, else NULL, as there may be very many others."""
+    null = ibis.null(value.type())
     if not category.levels:
-        return nothing
-    return ibis.ifelse(value.isin(list(category.levels)), value, nothing)
+        return null
+    return ibis.ifelse(value.isin(list(category.levels)), value, null)
 
 
 def weight_of(table: Any, weight: Any, where: Any = None) -> Any:
-    """Return the sum of the weights of rows, which are 1 where there are none."""
+    """Return the sum of the row weights, or the number of rows if there are none."""
     if weight is not None:
         return weight.sum() if where is None else null_if(~where, weight).sum()
     return (table.count() if where is None else where.sum()).cast("float64")
@@ -186,25 +186,25 @@ def null_if(missing: Any, value: Any) -> Any:
 
 
 def stand_in(value: Any, key: int) -> dict[str, Any]:
-    """Return a key without NULL, and whether it was NULL: engines join equal values only."""
+    """Return a key with NULL replaced, and whether it was NULL, as NULL never joins."""
     type_ = value.type()
     if type_.is_string():
-        other: Any = ""
+        substitute: Any = ""
     elif type_.is_boolean():
-        other = False
+        substitute = False
     elif type_.is_numeric():
-        other = 0
+        substitute = 0
     elif type_.is_date():
-        other = date(1970, 1, 1)
+        substitute = date(1970, 1, 1)
     elif type_.is_timestamp():
-        other = datetime(1970, 1, 1, tzinfo=None if type_.timezone is None else UTC)
+        substitute = datetime(1970, 1, 1, tzinfo=None if type_.timezone is None else UTC)
     else:
         raise NotSummedError(f"by names a column of type {type_}")
-    return {f"key{key}": value.fill_null(other), f"null{key}": value.isnull()}
+    return {f"key{key}": value.fill_null(substitute), f"null{key}": value.isnull()}
 
 
 def all_of(conditions: Sequence[Any]) -> Any:
-    """Return whether all conditions hold, in pairs: engines limit how deep a tree may be."""
+    """Combine conditions in a balanced tree, as engines limit the depth of expressions."""
     if not conditions:
         return ibis.literal(True)
     if len(conditions) == 1:

@@ -1,4 +1,4 @@
-"""Files of any format, by the ending of the name; types of text are inferred from all of it."""
+"""Formats of files, by the ending of the name; types of text files are inferred from all rows."""
 
 import glob
 import re
@@ -16,27 +16,27 @@ import polars as pl
 from dbselect.errors import ColumnError, SchemaWarning, SourceError, warn_caller
 from dbselect.record import formulas
 
-#: Files whose columns are looked up at a time.
+#: Files whose columns are looked up concurrently.
 READERS = 16
-#: Columns that differ between files and are named.
+#: Most differing columns named in a warning.
 NAMED = 8
 
-#: Rows of CSV in which columns of dates are looked for; whether all rows are dates is seen after.
-#: To look for them in all rows of all texts takes ten times as long as to read the table.
+#: Rows of CSV in which columns of dates are searched; these columns are then checked in all rows.
+#: Searching all rows of all text columns takes ten times as long as reading the table.
 _FIRST_ROWS = 10_000
-#: What an Arrow stream begins with; a file begins with its name.
+#: First bytes of an Arrow stream; an Arrow file begins with ARROW1.
 _STREAM = b"\xff" * 4
 
 
 @dataclass(frozen=True)
 class Format:
-    """How files of a kind are read."""
+    """A file format and its reader."""
 
-    name: str  # of the kind
-    #: Files, whether the engine expands them as a glob, whether folders ``name=value`` are
+    name: str
+    #: Files, whether the engine expands them as globs, whether folders ``name=value`` are
     #: columns -> the rows
     scan: Callable[[list[str], bool, bool], pl.LazyFrame]
-    #: File -> its columns: names, and types where the file states them
+    #: File -> its columns: names, and types if the file stores them
     columns: Callable[[str], tuple[Any, ...]]
     counted: bool = True  # whether files store their number of rows
     foldered: bool = True  # whether folders ``name=value`` can be columns
@@ -44,7 +44,7 @@ class Format:
 
 
 def _parquet(paths: list[str], is_glob: bool, hive: bool) -> pl.LazyFrame:
-    # Fewer row groups in flight: less memory, and the rows are still in the caches.
+    # low_memory keeps fewer row groups in flight: less memory, and rows stay in the caches.
     return pl.scan_parquet(paths, low_memory=True, glob=is_glob, hive_partitioning=hive)
 
 
@@ -62,7 +62,7 @@ def _arrow(paths: list[str], is_glob: bool, hive: bool) -> pl.LazyFrame:
 def _text(separator: str) -> Callable[[list[str], bool, bool], pl.LazyFrame]:
     def scan(paths: list[str], is_glob: bool, _: bool) -> pl.LazyFrame:
         read = partial(pl.scan_csv, paths, separator=separator, glob=is_glob)
-        # With types given, Polars does not infer them before each pass.
+        # With explicit types, Polars does not infer them before each pass.
         types = read(infer_schema_length=None).collect_schema()
         for name in types:
             renamed = re.fullmatch(r"(.*)_duplicated_\d+", name)
@@ -106,7 +106,7 @@ _NDJSON = Format(
     counted=False, foldered=False,
 )  # fmt: skip
 _ARROW = Format("Arrow", _arrow, lambda path: _typed(pl.scan_ipc(path, glob=False)))
-#: Ending -> format; a name without one is Parquet, too.
+#: Ending -> format; a name without ending is Parquet.
 FORMATS = {
     "": PARQUET,
     ".parquet": PARQUET,
@@ -118,29 +118,29 @@ FORMATS = {
     ".feather": _ARROW,
     ".ipc": _ARROW,
 }
-#: Endings of text that is packed.
+#: Endings of compressed text.
 _PACKED = (".gz", ".zst")
 
 
-def told_format(name: str) -> Format | None:
-    """Return the format of a file by the ending of its name; None of an unknown ending."""
-    own = Path(name.lower())
-    return FORMATS.get(Path(own.stem).suffix if own.suffix in _PACKED else own.suffix)
+def format_of_name(name: str) -> Format | None:
+    """Return the format of a file by the ending of its name; None for an unknown ending."""
+    path = Path(name.lower())
+    return FORMATS.get(Path(path.stem).suffix if path.suffix in _PACKED else path.suffix)
 
 
-def scan_of(form: Format, paths: Sequence[str], hive: bool, shown: str) -> pl.LazyFrame:
-    """Return the rows of some files, united by name where their columns differ.
+def scan_of(format_: Format, paths: Sequence[str], hive: bool, shown: str) -> pl.LazyFrame:
+    """Return the rows of several files, united by column name.
 
-    Numbers are widened, and a column that a file lacks is NULL in its rows. SchemaWarning says so;
-    SourceError for a column of numbers here and text there.
+    Numbers are widened, and a column that a file lacks is NULL in its rows, with a SchemaWarning.
+    SourceError for a column that is numeric in one file and text in another.
     """
     with ThreadPoolExecutor(READERS) as pool:
-        columns = list(pool.map(form.columns, paths))
+        columns = list(pool.map(format_.columns, paths))
     runs = [
         [path for path, _ in run]
         for _, run in groupby(zip(paths, columns, strict=True), key=lambda pair: pair[1])
     ]
-    frames = [form.scan(run, False, hive) for run in runs]
+    frames = [format_.scan(run, False, hive) for run in runs]
     if len(frames) == 1:
         return frames[0]
     schemas = [frame.collect_schema() for frame in frames]
@@ -179,14 +179,14 @@ def _widened(name: str, schemas: Iterable[pl.Schema], shown: str) -> pl.DataType
 def _warn_of_differences(
     types: Mapping[str, pl.DataType], schemas: list[pl.Schema], sizes: list[int], shown: str
 ) -> None:
-    """Say which columns are not in all files, and which are of several types."""
+    """Warn of columns that some files lack, or that have several types."""
     texts = []
     for name, dtype in types.items():
-        own = [schema.get(name) for schema in schemas]
-        lacking = sum(size for size, each in zip(sizes, own, strict=True) if each is None)
+        dtypes = [schema.get(name) for schema in schemas]
+        lacking = sum(size for size, type_ in zip(sizes, dtypes, strict=True) if type_ is None)
         if lacking:
             texts.append(f"'{name}' is NULL in {lacking}, which lack it")
-        others = [str(each) for each in dict.fromkeys(own) if each is not None and each != dtype]
+        others = [str(t) for t in dict.fromkeys(dtypes) if t is not None and t != dtype]
         if others:
             texts.append(f"'{name}' is {dtype}, in some {', '.join(others)}")
     if texts:

@@ -1,4 +1,4 @@
-"""Tables of ibis: local engines hand over their rows, all others sum where the rows are."""
+"""Tables of ibis: local engines return their rows, remote ones compute the sums."""
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -22,11 +22,11 @@ class IbisTable(Batched):
         self.schema = expression.schema().to_pyarrow()
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
-        """Read the fields in batches, in the order that the backend gives the rows."""
+        """Read the fields in batches, in the backend's order of rows."""
         try:
             with self._expression.select(fields).to_pyarrow_batches() as reader:
                 yield from reader
-        except Exception as error:  # each backend has errors of its own
+        except Exception as error:  # the errors of backends have no common base class
             first = error
             while isinstance(first.__context__, Exception):
                 first = first.__context__
@@ -34,32 +34,32 @@ class IbisTable(Batched):
 
 
 class RemoteTable(IbisTable):
-    """An expression of ibis on an engine elsewhere, which adds up what it has."""
+    """An expression of ibis on a remote engine, which computes the sums."""
 
     def __init__(self, expression: Any) -> None:
         from dbselect.sources.engines.expressions import exact
 
         super().__init__(exact(expression))
-        self._why = "not all that is asked is a sum"
-        self._is_told = False
+        self._reason = "not all that is asked is a sum"
+        self._has_warned = False
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
-        """Read the fields in batches, in the order that the backend gives the rows."""
-        if not self._is_told:
+        """Read the fields in batches, in the backend's order of rows; warn on the first read."""
+        if not self._has_warned:
             warn_caller(
                 f"the rows of the table of {self._expression.get_backend().name} all pass "
-                f"into this process, as {self._why}; write them to Parquet and give its path if "
+                f"into this process, as {self._reason}; write them to Parquet and give its path if "
                 "they are many, or read more than once",
                 DriverWarning,
             )
-            self._is_told = True
+            self._has_warned = True
         self._hold()
         yield from super().batches(fields)
 
     def _hold(self) -> None:
-        """Have the queries of a call see one state."""
+        """Start a transaction, so that all queries of a call read the same state."""
         engine = self._expression.get_backend()
-        # What ibis registers first, such as tables in memory, is written.
+        # ibis writes tables in memory first, which the read-only transaction would refuse.
         engine._run_pre_execute_hooks(self._expression)
         begin = _TRANSACTIONS.get(engine.name)
         if begin is not None:
@@ -72,20 +72,20 @@ class RemoteTable(IbisTable):
         from dbselect.sources.engines.warehouse import records_of
 
         if request.folding is not None:
-            self._why = "the fold of a row is a hash of its values, which SQL does not have"
+            self._reason = "the fold of a row is a hash of its values, which SQL does not have"
             return None
         if request.terms.bases or request.terms.computed:
-            self._why = "curves and computed columns are no sums of columns"
+            self._reason = "curves and computed columns are no sums of columns"
             return None
         self._hold()
         try:
             return records_of(self._expression, request)
         except NotSummedError as reason:
-            self._why = f"sums in the engine are not possible: {reason}"
+            self._reason = f"sums in the engine are not possible: {reason}"
             return None
 
     def counts_of(self, leaf: Leaf, limit: int | None, most: int | None) -> pl.DataFrame:
-        """Count the rows of each value, up to one more than `most`; a limit of 0: the ends."""
+        """Count the rows of each value, of up to `most` + 1; with limit 0 return the range only."""
         from dbselect.sources.engines.expressions import counts_of
 
         self._hold()
@@ -98,7 +98,7 @@ def _postgres(engine: Any) -> Iterator[None]:
 
     connection = engine.con
     if connection.info.transaction_status != TransactionStatus.IDLE:
-        # The isolation of a transaction that has begun is its own.
+        # The isolation level of an open transaction cannot be changed.
         yield
         return
     with connection.transaction():
@@ -109,12 +109,12 @@ def _postgres(engine: Any) -> Iterator[None]:
 @contextmanager
 def _sqlite(engine: Any) -> Iterator[None]:
     connection = engine.con
-    given = [
+    arguments = [
         *getattr(engine, "_con_args", ["a file"]),
         *getattr(engine, "_con_kwargs", {}).values(),
     ]
-    is_in_memory = all(one in (None, ":memory:") for one in given)
-    if connection.in_transaction or is_in_memory:  # which nobody else writes
+    is_in_memory = all(argument in (None, ":memory:") for argument in arguments)
+    if connection.in_transaction or is_in_memory:  # no other connection writes to memory
         yield
         return
     connection.execute("BEGIN")
@@ -139,7 +139,7 @@ def _mysql(engine: Any) -> Iterator[None]:
     except OperationalError as error:
         if error.args[0] != CANT_CHANGE_TX_CHARACTERISTICS:
             raise
-        # The isolation of a transaction that has begun is its own.
+        # The isolation level of an open transaction cannot be changed.
         yield
         return
     try:
@@ -150,15 +150,15 @@ def _mysql(engine: Any) -> Iterator[None]:
             connection.autocommit(False)
 
 
-#: Engines with a transaction of one state -> what holds it.
+#: Engine -> context manager of a transaction that reads one state.
 _TRANSACTIONS = {"mysql": _mysql, "postgres": _postgres, "sqlite": _sqlite}
 
 
 def from_expression(expression: Any) -> Table:
-    """Open a table expression, by the engine of its backend where that is one of ours."""
+    """Open a table expression, with dbselect's own reader for DuckDB and Polars."""
     from sqlglot import generator
 
-    # ibis has changed its dialects on import, but sqlglot keeps one it has used before.
+    # ibis changes its dialects on import, but sqlglot caches those used before.
     getattr(generator, "_DISPATCH_CACHE", {}).clear()
     backend = expression.get_backend()
     if backend.name == "duckdb":

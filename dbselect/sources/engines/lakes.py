@@ -1,4 +1,4 @@
-"""Delta and Iceberg tables, here or on an object store: folders with a log of the valid files."""
+"""Delta and Iceberg tables, local or on an object store: folders with a log of the valid files."""
 
 import os
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ from typing import Any
 from dbselect.errors import ArgumentError, SourceError
 from dbselect.sources.objects import is_installed, is_url, some_below
 
-#: The folder of Delta's log; that of Iceberg's, and how the files in it end.
+#: Folder of the log of Delta and of Iceberg, and the ending of Iceberg's metadata files.
 DELTA_LOG, ICEBERG_LOG, ICEBERG_FILE = "_delta_log", "metadata", ".metadata.json"
-#: What pyiceberg does not take from the environment by itself.
+#: Properties that pyiceberg does not read from the environment -> their variables.
 _OF_ICEBERG = {"s3.endpoint": "AWS_ENDPOINT_URL", "s3.region": "AWS_REGION"}
 
 
@@ -34,28 +34,28 @@ def is_delta(path: str | Path) -> bool:
 
 
 def lake_of(folder: str | Path) -> str | None:
-    """Return ``"Delta"`` or ``"Iceberg"`` where a folder is a table of these."""
+    """Return ``"Delta"`` or ``"Iceberg"`` if a folder is such a table, else None."""
     if is_delta(folder):
         return "Delta"
     log = f"{folder}/{ICEBERG_LOG}"
-    names = some_below(log) if is_url(folder) else [one.name for one in Path(log).glob("*.json")]
+    names = some_below(log) if is_url(folder) else [path.name for path in Path(log).glob("*.json")]
     return "Iceberg" if any(name.endswith(ICEBERG_FILE) for name in names) else None
 
 
 def kinds_among(names: Iterable[str]) -> dict[str, str]:
-    """Return the folders that are tables, and what `lake_of` does, of the names of all files."""
-    found = {}
+    """Map the folders that are Delta or Iceberg tables to their kind, from all file names."""
+    kinds = {}
     for name in names:
         *folders, log, last = f"./{name}".split("/") if "/" in name else ("", "", "")
         if DELTA_LOG in folders or log == DELTA_LOG:
-            found["/".join([*folders, log][: [*folders, log].index(DELTA_LOG)])] = "Delta"
+            kinds["/".join([*folders, log][: [*folders, log].index(DELTA_LOG)])] = "Delta"
         elif log == ICEBERG_LOG and last.endswith(ICEBERG_FILE):
-            found["/".join(folders)] = "Iceberg"
-    return {folder.removeprefix("./"): kind for folder, kind in found.items()}
+            kinds["/".join(folders)] = "Iceberg"
+    return {folder.removeprefix("./"): kind for folder, kind in kinds.items()}
 
 
 def opened_lake(path: str) -> Any | None:
-    """Open the table that a folder is, or a metadata file of Iceberg describes; None if none."""
+    """Open the lake of a folder or of an Iceberg metadata file; None if it is no lake."""
     if path.endswith(ICEBERG_FILE):
         return iceberg_table(path)
     kind = lake_of(path.rstrip("/"))
@@ -88,11 +88,11 @@ def iceberg_table(path: str) -> Any:
             f"'{path}' is an Iceberg table, which needs pyiceberg: pip install 'dbselect[iceberg]'"
         ) from None
     try:
-        given = {name: os.environ[one] for name, one in _OF_ICEBERG.items() if one in os.environ}
+        properties = {key: os.environ[var] for key, var in _OF_ICEBERG.items() if var in os.environ}
         return StaticTable.from_metadata(
-            path if is_url(path) else str(Path(path).absolute()), given
+            path if is_url(path) else str(Path(path).absolute()), properties
         )
-    except Exception as error:  # pyiceberg and its file systems have many kinds
+    except Exception as error:  # errors of pyiceberg and its file systems have no common class
         raise SourceError(
             f"cannot read the Iceberg table '{path}': {error}; where a catalog has its current "
             "version, give catalog.load_table(...), or the path of the *.metadata.json file"

@@ -15,11 +15,11 @@ from dbselect.record.foreign import check_names
 from dbselect.record.formulas import Plan, translate
 from dbselect.sources.engines.formats import scan_of
 from dbselect.sources.objects import in_short
-from dbselect.sources.paths import FilesMeant, meant, partition_of
+from dbselect.sources.paths import FileListing, files_at, partition_of
 from dbselect.sources.request import Consumer
 from dbselect.sources.unchanged import Unchanged, unchanged_at, unchanged_of
 
-#: How Polars fails; it panics where a file is damaged or its data are of an odd type.
+#: Errors of Polars; it panics on a damaged file and on data of unsupported types.
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError)
 #: 128-bit integers up to 38 digits, in a type that Arrow supports.
 WHOLE = pl.Decimal(38, 0)
@@ -39,7 +39,7 @@ class LazyTable:
         check_names(schema)
         plain = {name: plain_dtype(dtype) for name, dtype in schema.items()}
         self.frame = frame.cast({n: dtype for n, dtype in plain.items() if dtype != schema[n]})
-        self._given = frame
+        self._original = frame
         self._files = files or Unchanged()
         self.rows = rows
         self.again = True
@@ -47,7 +47,7 @@ class LazyTable:
         self.schema: pa.Schema = pa.RecordBatchReader.from_stream(empty).schema
 
     def extended(self, fields: list[str], steps: Plan) -> "LazyTable":
-        """Return the fields, and columns by formula."""
+        """Return the fields and the formula columns."""
         algebra = formulas.polars(lambda formula: pl.col(steps.names[id(formula)]))
         frame = self.selected(fields)
         for layer in steps.layers:
@@ -60,12 +60,12 @@ class LazyTable:
         """Read the fields in batches, on several threads."""
         failures: list[DbselectError] = []
         lock = Lock()
-        checked = any(_has_decimals(self.schema.field(name).type) for name in fields)
+        has_decimals = any(_has_decimals(self.schema.field(name).type) for name in fields)
 
         def take(batch: pl.DataFrame) -> pl.DataFrame:
-            if checked:
+            if has_decimals:
                 # A frame that Polars read from narrow decimals panics here; in a call of another
-                # library it would abort the process.
+                # library the panic would abort the process.
                 batch.head(1).to_arrow()
             try:
                 consume(batch)
@@ -77,35 +77,35 @@ class LazyTable:
 
         plan = self.selected(fields).map_batches(take, schema={"done": pl.Boolean}, streamable=True)
         try:
-            with self._files.held():
+            with self._files.checked():
                 plan.collect(engine="streaming")
         except FAILURES as error:
             if failures:
                 raise failures[0] from None
             raise SourceError(f"Polars cannot read the table: {in_short(error)}") from error
         finally:
-            # Error, frame, plan and failures refer to each other: a cycle through Polars that the
-            # garbage collector does not see, and that holds the whole table.
+            # Error, frame, plan and failures form a reference cycle through Polars, which the
+            # garbage collector cannot see and which would keep the whole table in memory.
             failures.clear()
 
     def selected(self, fields: list[str]) -> pl.LazyFrame:
-        """Return some fields, whatever patterns their names look like."""
+        """Select fields by name, even if the names look like patterns."""
         return self.frame.select(formulas.polars_field(name) for name in fields)
 
     def with_digits_of(self, field: str) -> "LazyTable":
         """Return the table with a field of 128-bit integers as decimals, not as doubles."""
-        if self._given.collect_schema()[field] not in (pl.Int128, pl.UInt128):
+        if self._original.collect_schema()[field] not in (pl.Int128, pl.UInt128):
             return self
-        frame = self._given.with_columns(pl.col(field).cast(WHOLE))
+        frame = self._original.with_columns(pl.col(field).cast(WHOLE))
         return LazyTable(frame, self.rows, self._files)
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
-        """Read the fields in batches, in the order that Polars gives the rows."""
+        """Read the fields in batches, in Polars' order of rows."""
         try:
             rows = self.selected(fields)
-            with self._files.held():
+            with self._files.checked():
                 for frame in rows.collect_batches(lazy=True, engine="streaming"):
-                    # Arrow computes nothing on the views in which Polars keeps texts.
+                    # Arrow has no kernels for string views, the layout of text in Polars.
                     yield from frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
         except FAILURES as error:
             raise SourceError(f"Polars cannot read the table: {in_short(error)}") from error
@@ -113,8 +113,8 @@ class LazyTable:
 
 def _has_decimals(type_: pa.DataType) -> bool:
     """Whether there are decimals inside a struct."""
-    nested = pa.types.is_struct(type_)
-    return nested and any(
+    is_struct = pa.types.is_struct(type_)
+    return is_struct and any(
         pa.types.is_decimal(field.type) or _has_decimals(field.type) for field in type_
     )
 
@@ -134,13 +134,13 @@ def plain_dtype(dtype: Any) -> Any:
 
 
 def from_path(path: str | Path) -> LazyTable:
-    """Open a file, a folder, a glob, or a Delta or Iceberg table; the name says the format."""
-    found = meant(path)
-    return from_listing(found) if isinstance(found, FilesMeant) else from_lake(found)
+    """Open a file, a folder, a glob, or a Delta or Iceberg table, in the format of its name."""
+    source = files_at(path)
+    return from_listing(source) if isinstance(source, FileListing) else from_lake(source)
 
 
 def from_lake(table: Any) -> LazyTable:
-    """Open a table of deltalake or pyiceberg, which never writes over its files."""
+    """Open a table of deltalake or pyiceberg, whose files are never overwritten."""
     try:
         is_delta = type(table).__name__ == "DeltaTable"
         return LazyTable(pl.scan_delta(table) if is_delta else pl.scan_iceberg(table))
@@ -148,43 +148,43 @@ def from_lake(table: Any) -> LazyTable:
         raise SourceError(f"cannot read the table: {error}") from error
 
 
-def from_listing(listing: FilesMeant) -> LazyTable:
+def from_listing(listing: FileListing) -> LazyTable:
     """Open files of one format; folders ``name=value`` below their root are columns."""
-    form = listing.format
+    format_ = listing.format
     try:
-        there = {listing.address(name): each for name, each in listing.versions.items()}
-        files = unchanged_at(there, listing.looked) if there else unchanged_of(listing.here)
+        paths, current = listing.local_paths, listing.current_versions
+        remote = {listing.address(name): version for name, version in listing.versions.items()}
+        files = unchanged_at(remote, current) if remote else unchanged_of(paths)
         frame = _scanned(listing)
-        # Of many files on an object store each would be asked.
-        is_counted = form.counted and (listing.here or len(listing.names) == 1)
+        # Counting the rows of many files on an object store takes a request for each.
+        is_counted = format_.counted and (paths or len(listing.names) == 1)
         rows = frame.select(pl.len()).collect().item() if is_counted else None
         return LazyTable(frame, rows, files)
     except FAILURES as error:
-        reason = f"cannot read '{listing.shown}' as {form.name}: {in_short(error)}"
+        reason = f"cannot read '{listing.shown}' as {format_.name}: {in_short(error)}"
         raise SourceError(reason) from error
 
 
-def _scanned(listing: FilesMeant) -> pl.LazyFrame:
-    form, paths = listing.format, listing.addresses
+def _scanned(listing: FileListing) -> pl.LazyFrame:
+    format_, paths = listing.format, listing.addresses
     keys = {key for name in listing.names for key in partition_of(name)}
-    if keys and not form.foldered:
-        folders = (part for name in listing.names for part in name.split("/")[:-1])
-        first = next(part for part in folders if "=" in part)
+    if keys and not format_.foldered:
+        first = next(part for name in listing.names for part in name.split("/")[:-1] if "=" in part)
         warn_caller(
-            f"folder '{first}' is not read as a column: {form.name} does not support this, "
+            f"folder '{first}' is not read as a column: {format_.name} does not support this, "
             "Parquet does",
             LeftOutWarning,
         )
-    # An address that nothing has listed may be a glob, which Polars knows to expand.
+    # An address that was not listed may be a glob, which Polars expands.
     if not listing.root:
-        return form.scan(paths, True, False)
-    if not keys or not form.foldered:
-        return scan_of(form, paths, False, listing.shown)
-    # Polars would take the folders above the root as well.
-    found = scan_of(form, paths, True, listing.shown)
-    plain = form.scan(paths[:1], False, False)
+        return format_.scan(paths, True, False)
+    if not keys or not format_.foldered:
+        return scan_of(format_, paths, False, listing.shown)
+    # Polars also makes columns of folders above the root, which are dropped.
+    frame = scan_of(format_, paths, True, listing.shown)
+    plain = format_.scan(paths[:1], False, False)
     above = partition_of(f"{Path(listing.root).absolute().as_posix()}/")
-    return found.drop(above.keys() - keys - {*plain.collect_schema()}, strict=False)
+    return frame.drop(above.keys() - keys - {*plain.collect_schema()}, strict=False)
 
 
 def from_frame(frame: Any) -> LazyTable:

@@ -1,4 +1,4 @@
-"""Datasets of Ray: each block is summed where it is, and sums are merged on the way."""
+"""Datasets of Ray: the workers sum their blocks, and the sums are merged."""
 
 import pickle
 from collections.abc import Callable, Generator, Iterator
@@ -16,14 +16,14 @@ from dbselect.sources.engines.remote import check_sent, ran, release
 from dbselect.sources.partial.key_count import key_hash
 from dbselect.sources.partial.partial_aggregates import Changed, Work, merging
 
-#: Name of the column of the parts that rows are shuffled to, which no table has.
+#: Column with the part that a row is shuffled to; no table may have this name.
 PART = "__dbselect_part"
 
 
 class RayTable(Batched):
     """A dataset of Ray, computed at each reading, reading only the requested fields."""
 
-    #: Number of the parts in the column `PART`, each of which one task has; 0 if there are none.
+    #: Number of parts in the column `PART`, one task each; 0 if the rows are not shuffled.
     _parts = 0
 
     def __init__(self, dataset: Any) -> None:
@@ -31,13 +31,12 @@ class RayTable(Batched):
         schema = dataset.schema()
         if schema is None:
             raise SourceError("the dataset of Ray has no schema: it has no rows")
-        found = schema.base_schema
-        if not isinstance(found, pa.Schema):
-            found = pa.schema(zip(schema.names, schema.types, strict=True))
-        self.schema = found
+        self.schema = schema.base_schema
+        if not isinstance(self.schema, pa.Schema):
+            self.schema = pa.schema(zip(schema.names, schema.types, strict=True))
 
     def reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
-        """Have Ray's workers gather of their blocks, and return what comes of it."""
+        """Reduce the blocks on Ray's workers; return the pickled states."""
         if self._parts:
             shuffled = self._dataset.groupby(PART, num_partitions=self._parts)
             task = partial(_gathered, Changed(work, partial(_chosen, fields)), "partial")
@@ -61,7 +60,7 @@ class RayTable(Batched):
         return rows.map_batches(task, batch_size=None, batch_format="pyarrow")
 
     def by_key(self, fields: list[str], by: list[str], parts: int) -> "RayTable":
-        """Return fields of the rows, with the part that those of a key are in."""
+        """Return the fields, shuffled so that all rows of a key are in one part."""
         numbered = self._dataset.select_columns(fields).map_batches(
             partial(_numbered, by, parts), batch_size=None, batch_format="pyarrow"
         )
@@ -70,26 +69,26 @@ class RayTable(Batched):
         return shuffled
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
-        """Bring the fields here in batches, block by block."""
+        """Collect the fields in batches, block by block."""
         rows = self._dataset.select_columns(fields)
         for batch in rows.iter_batches(batch_size=None, batch_format="pyarrow"):
             yield from batch.to_batches()
 
 
 def _numbered(by: list[str], parts: int, rows: pa.Table) -> pa.Table:
-    """Return rows with the number of the part that their key is in."""
+    """Add the number of the part of each row, by the hash of its key."""
     keys = pl.DataFrame(wide_decimals(rows.select(by)))
     numbers = keys.select((key_hash(by) % parts).cast(pl.Int64)).to_series()
     return rows.append_column(PART, numbers.to_arrow())
 
 
 def _chosen(fields: list[str]) -> Callable[[pa.Table], pa.Table]:
-    """Return what leaves the number of the part out."""
+    """Return a function that drops the column `PART`."""
     return lambda rows: rows.select(fields)
 
 
 def _gathered(work: Work, kind: str, rows: pa.Table) -> pa.Table:
-    """Return the state of a block, or of the states of some, and what is wrong."""
+    """Return the state of a block, or of merged states, with its error message."""
     state, error = ran(kind, release(), pickle.dumps(work), iter(rows.to_batches()))
     types = pa.schema([("state", pa.large_binary()), ("error", pa.string())])
     rows = [] if (state, error) == (None, None) else [{"state": state, "error": error}]

@@ -1,4 +1,4 @@
-"""What runs in another process: a work on its rows, and what is wrong as a sentence."""
+"""Work in another process: run it on rows there; return its state, or its error as a sentence."""
 
 import itertools
 import pickle
@@ -11,7 +11,7 @@ import pyarrow as pa
 from dbselect import errors
 from dbselect.sources.partial.partial_aggregates import Work, merge_of, partial_of
 
-#: Errors that travel by their name.
+#: Errors that workers report by name.
 ERRORS = {
     error.__name__: error
     for error in (
@@ -33,7 +33,7 @@ def release() -> str:
 
 
 def check_sent(error: str | None) -> None:
-    """Raise the error that a task has sent, if it has."""
+    """Raise the error that a task reported, if any."""
     if error is not None:
         kind, _, sentence = error.partition(": ")
         raise ERRORS.get(kind, errors.SourceError)(sentence)

@@ -88,13 +88,13 @@ def _table_of(columns: Any) -> pa.Table:
 
 #: Names of the columns that are no features.
 QUERY, RELEVANCE = "query", "relevance"
-#: Relevance, query, and features with their values.
+#: A line: relevance, query, and features with their values.
 FORM = re.compile(rb"[-+.\w]+\s+qid:\d+(?:\s+\d+:[-+.\w]+)*")
-#: What a line begins with that names no query.
+#: Relevance at the start of a line without a query.
 WITHOUT_QUERY = re.compile(rb"^([-+.\w]+)(?=$|\s+\d+:)")
-#: The number of the last feature.
+#: Number of the last feature of a line.
 LAST = re.compile(rb"(\d+):[^:\s]*$")
-#: Bytes of text that are read at a time: about a thousand lines, which take 80 MB in all.
+#: Bytes of text read at a time: about a thousand lines, which take 80 MB once parsed.
 BLOCK_BYTES = 2**20
 
 
@@ -170,21 +170,21 @@ def svmlight_to_parquet(
     with replacing(out) as temporary, pq.ParquetWriter(temporary, schema) as writer:
         for place in _lines(paths):
             block = _block_of(*place, needs_query=entries is None)
-            most = int(block.feature.max(initial=0))
-            if features is not None and most > features:
-                raise ArgumentError(f"features is {features!r}; a line names feature {most}")
-            found = block.columns(len(named)) if entries is None else [block.entries()]
-            columns = [pa.array(each) for each in (block.query, block.relevance, *found)]
+            largest = int(block.feature.max(initial=0))
+            if features is not None and largest > features:
+                raise ArgumentError(f"features is {features!r}; a line names feature {largest}")
+            values = block.columns(len(named)) if entries is None else [block.entries()]
+            columns = [pa.array(column) for column in (block.query, block.relevance, *values)]
             writer.write_table(pa.table(columns, schema=schema))
     return Path(out)
 
 
 def _largest(paths: Sequence[Path]) -> int:
-    """Return the largest number of a feature: that of the last one of some line."""
+    """Return the largest feature number; in a line the last one is the largest."""
     largest = 0
     for _, _, lines in _lines(paths):
         last = (LAST.search(line) for line in lines)
-        largest = max(largest, max((int(each[1]) for each in last if each), default=0))
+        largest = max(largest, max((int(match[1]) for match in last if match), default=0))
     if not largest:
         raise SourceError(
             f"{list(map(str, paths))} name no feature; lines must be like '2 qid:10 1:0.03 3:0.25'"
@@ -193,17 +193,17 @@ def _largest(paths: Sequence[Path]) -> int:
 
 
 def _paths_of(source: str | Path | Sequence[str | Path]) -> list[Path]:
-    given = [source] if isinstance(source, str | Path) else source
-    listed = isinstance(given, list | tuple) and bool(given)
-    if not (listed and all(isinstance(one, str | Path) for one in given)):
+    sources = [source] if isinstance(source, str | Path) else source
+    listed = isinstance(sources, list | tuple) and bool(sources)
+    if not (listed and all(isinstance(path, str | Path) for path in sources)):
         raise ArgumentError(f"source is {source!r}; it must be a path, a glob or a list of paths")
     paths = []
-    for one in given:
-        matched = [str(one)] if Path(one).is_file() else sorted(glob.glob(str(one)))
-        found = [Path(name) for name in matched if is_data(Path(name).name, str(one))]
-        if not found:
-            raise SourceError(f"no file is at '{one}'; a file in SVMlight form is needed")
-        paths += found
+    for pattern in sources:
+        matched = [str(pattern)] if Path(pattern).is_file() else sorted(glob.glob(str(pattern)))
+        matches = [Path(name) for name in matched if is_data(Path(name).name, str(pattern))]
+        if not matches:
+            raise SourceError(f"no file is at '{pattern}'; a file in SVMlight form is needed")
+        paths += matches
     return paths
 
 
@@ -213,13 +213,13 @@ class _Block:
 
     query: npt.NDArray[np.int64]  # shape (n,)
     relevance: Vector  # shape (n,)
-    #: shape (m,), of every feature named: which document, number, value
+    #: shape (m,) each, one entry per feature named in a line: document, feature number, value
     document: npt.NDArray[np.int64]
     feature: npt.NDArray[np.int64]
     value: Vector
 
     def columns(self, width: int) -> Matrix:
-        """Return the features as columns, 0 where a line names none; shape (width, n)."""
+        """Return the features as columns, 0 if a line does not name them; shape (width, n)."""
         values = np.zeros((width, len(self.query)))
         values[self.feature - 1, self.document] = self.value
         return values
@@ -231,7 +231,7 @@ class _Block:
 
 
 def _lines(paths: Iterable[Path]) -> Iterator[tuple[Path, int, list[bytes]]]:
-    """Yield some thousand lines at a time without remarks, of which file and after how many."""
+    """Yield the file, the number of lines before, and about a thousand lines without remarks."""
     for path in paths:
         before = 0
         try:
@@ -240,14 +240,14 @@ def _lines(paths: Iterable[Path]) -> Iterator[tuple[Path, int, list[bytes]]]:
                     yield path, before, [line.split(b"#", 1)[0].strip() for line in read]
                     before += len(read)
         except (OSError, EOFError, zlib.error) as error:
-            why = getattr(error, "strerror", None) or error
-            raise SourceError(f"cannot read '{path}': {why}") from error
+            reason = getattr(error, "strerror", None) or error
+            raise SourceError(f"cannot read '{path}': {reason}") from error
 
 
 def _block_of(
     path: Path, before: int, lines: Sequence[bytes], *, needs_query: bool = True
 ) -> _Block:
-    """Read lines of a file, `before` of which are read already; empty ones are none."""
+    """Parse lines of a file, after the first `before` lines; skip empty lines."""
     if not needs_query:
         lines = [WITHOUT_QUERY.sub(rb"\1 qid:0", line) for line in lines]
     for number, line in enumerate(lines, before + 1):
@@ -258,7 +258,7 @@ def _block_of(
             )
     kept = [line for line in lines if line]
     text = b" ".join(kept).replace(b"qid:", b"").replace(b":", b" ")
-    # By Python's own rules: what is no number is an error.
+    # Parsed by Python's rules, so that text that is no number is an error.
     try:
         numbers = np.array(text.split(), dtype="S").astype(float) if kept else np.empty(0)
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""Grams of a table that stays where it is: an engine behind ibis sums, here it is put together.
+"""Grams of a table in a warehouse: queries of ibis compute the sums, this module combines them.
 
-One query counts and finds the means; the others sum products of the distances to these (Chan,
+One query counts and finds the means; the others sum products of deviations from these (Chan,
 Golub and LeVeque 1983, the corrected two-pass algorithm): a mean far from zero costs no digits.
 """
 
@@ -22,12 +22,12 @@ from dbselect.record.policies import FILLS, with_joint_fills
 from dbselect.sources.engines.warehouse_rows import Centred, Part, Rows
 from dbselect.sources.request import Request
 
-#: Columns of the result of a query: PostgreSQL allows 1,664, SQLite 2,000.
+#: Most columns of the result of a query: PostgreSQL allows 1,664, SQLite 2,000.
 WIDTH = 1500
 #: Columns of a table whose products with as many others fit into one query.
 TILE = 36
-#: Share of the absolute values added within which two sums of them are equal: more than the
-#: rounding of 1e12 of them, and less than what a changed row of 1e9 makes.
+#: Relative tolerance, as a share of the sum of absolute values, for equal sums: above the
+#: rounding of 1e12 values, and below the change by one row of 1e9.
 ROUNDING = 1e-10
 
 
@@ -42,62 +42,62 @@ class Counts:
     weight: Vector
     #: Column of the table -> shape (G,), rows in which it is missing
     missing: Mapping[str, npt.NDArray[np.int64]]
-    gaps: Mapping[str, npt.NDArray[np.int64]]  # the same of the rows used
-    centres: Mapping[str, Vector]  # column of numbers -> shape (G,), about its mean
+    gaps: Mapping[str, npt.NDArray[np.int64]]  # the same for the rows used
+    centres: Mapping[str, Vector]  # column of numbers -> shape (G,), its approximate mean
 
     @property
     def divisor(self) -> Vector:
-        """The weights, and 1 of groups without one."""
+        """The weights, with 1 for groups of weight 0."""
         return np.where(self.weight > 0, self.weight, 1.0)
 
     def numbers_of(self, frame: pl.DataFrame) -> npt.NDArray[np.int64]:
-        """Return the number of each row's group; refuse other rows than were counted."""
-        at, found = self.groups.of(frame), np.zeros(len(self.rows), dtype=np.int64)
-        np.add.at(found, at, frame["rows"].to_numpy())
-        _check_same(self.rows, found)
+        """Return the group number of each row; refuse other row counts than in the first query."""
+        at, rows = self.groups.of(frame), np.zeros(len(self.rows), dtype=np.int64)
+        np.add.at(rows, at, frame["rows"].to_numpy())
+        _check_same(self.rows, rows)
         return at
 
 
 def records_of(table: Any, request: Request) -> pl.DataFrame:
-    """Return the keys and ``gram`` of each group, of a request without folds and bases.
+    """Return the keys and ``gram`` of each group, for a request without folds and bases.
 
-    Of d numbers and c categories: 1 + q + c + c (c - 1) / 2 queries, each over the whole
+    With d numbers and c categories: 1 + q + c + c (c - 1) / 2 queries, each over the whole
     table, where q is 1 up to d = 51 and about (d / 36)^2 / 2 beyond.
     """
     rows = Rows(table, _near(request))
     counts = _counted(rows)
-    found = [
+    grams = [
         with_joint_fills([_with_means(gram, request)], [centres])[0]
         for gram, centres in _grams(rows, counts)
     ]
-    column = pl.Series("gram", [gram.to_struct() for gram in found], RECORD_DTYPE)
+    column = pl.Series("gram", [gram.to_struct() for gram in grams], RECORD_DTYPE)
     keys = counts.groups.keys.rename(dict(zip(rows.keys, request.by, strict=True)))
     return pl.DataFrame([*keys, column])
 
 
 def _near(request: Request) -> Request:
-    """Return the request with some number near a column's mean beside each indicator."""
+    """Return the request with approximate means, not 0, in the gaps of columns with indicators."""
     marked, width = request.marked(), len(request.names)
-    numbers = ["near" if each == "indicator" else each for each in marked.policies[:width]]
+    numbers = ["near" if policy == "indicator" else policy for policy in marked.policies[:width]]
     return replace(marked, policies=[*numbers, *marked.policies[width:]])
 
 
 def _with_means(gram: Gram, request: Request) -> Gram:
-    """Return a Gram that was read with indicators, with means in place of what is missing."""
+    """Fill the gaps of a Gram, which was read with indicators, with means."""
     if "mean" not in request.policies:
         return gram
     filled = fill_jointly([gram], request.marks_of(gram.columns))[0]
     means = dict(zip(filled.columns, filled.mean.tolist(), strict=True))
     categories = zip(request.terms.categories, request.policies[len(request.names) :], strict=True)
-    wanted = [
+    names = [
         *(
             n
             for n, policy in zip(request.names, request.policies, strict=False)
             if policy == "mean"
         ),
-        *(name for each, policy in categories if policy == "mean" for name in each.names),
+        *(name for category, policy in categories if policy == "mean" for name in category.names),
     ]
-    terms = replace(filled.terms, means={name: means[name] for name in wanted})
+    terms = replace(filled.terms, means={name: means[name] for name in names})
     return replace(filled, terms=terms)
 
 
@@ -110,7 +110,7 @@ def _counted(rows: Rows) -> Counts:
     size = groups.keys.height if keys else 1
 
     def total(frame: pl.DataFrame, name: str, *, used: bool = False) -> Any:
-        """Add what the rows used of each group have, or all of its rows."""
+        """Add a column by group, over the rows used or over all rows."""
         kept = frame.filter("used") if used else frame
         sums = np.zeros(size, dtype=kept[name].to_numpy().dtype)
         np.add.at(sums, groups.of(kept), kept[name].fill_null(0).to_numpy())
@@ -118,9 +118,9 @@ def _counted(rows: Rows) -> Counts:
 
     for frame in frames:
         _check_values(rows, frame)
-    used, every = total(first, "rows", used=True), total(first, "rows")
+    used, read = total(first, "rows", used=True), total(first, "rows")
     for frame in frames:
-        _check_same(every, total(frame, "rows"))
+        _check_same(read, total(frame, "rows"))
     weight = total(first, "weight", used=True)
     missing, gaps, centres = {}, {}, {}
     for frame in frames:
@@ -129,11 +129,11 @@ def _counted(rows: Rows) -> Counts:
                 missing[name] = total(frame, f"missing_{label}")
                 gaps[name] = total(frame, f"missing_{label}", used=True)
             if f"sum_{label}" in frame.columns:
-                own = f"weight_{label}"
-                of = total(frame, own, used=True) if own in frame.columns else weight
+                weights = f"weight_{label}"
+                divisor = total(frame, weights, used=True) if weights in frame.columns else weight
                 sums = total(frame, f"sum_{label}", used=True)
-                centres[name] = np.divide(sums, of, out=np.zeros(size), where=of > 0)
-    return Counts(groups, used, every - used, weight, missing, gaps, centres)
+                centres[name] = np.divide(sums, divisor, out=np.zeros(size), where=divisor > 0)
+    return Counts(groups, used, read - used, weight, missing, gaps, centres)
 
 
 def _check_values(rows: Rows, frame: pl.DataFrame) -> None:
@@ -153,7 +153,7 @@ def _check_values(rows: Rows, frame: pl.DataFrame) -> None:
 
 
 def _check_same(before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> None:
-    """Refuse a table that has other rows than a query before has found."""
+    """Refuse a table whose number of rows differs from that of an earlier query."""
     if not np.array_equal(before, now):
         raise SourceError(
             f"the table changed from one query to the next, from {before.sum()} to {now.sum()} "
@@ -162,7 +162,7 @@ def _check_same(before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> No
 
 
 def _check_sums(before: Matrix, now: Matrix, size: Matrix) -> None:
-    """Refuse a table whose sums have changed; `size` is that of absolute values."""
+    """Refuse a table whose sums have changed; `size` is the sum of absolute values."""
     if (np.abs(before - now) > ROUNDING * size).any():
         raise SourceError(
             "the table changed from one query to the next: the values of some column add up to "
@@ -171,42 +171,42 @@ def _check_sums(before: Matrix, now: Matrix, size: Matrix) -> None:
 
 
 class _Groups:
-    """Groups, and their numbers by their keys."""
+    """The keys of all groups, by which the number of a group is found."""
 
     def __init__(self, keys: pl.DataFrame) -> None:
         self.keys = keys
-        self._known = keys.with_row_index("__dbselect_index")
+        self._numbered = keys.with_row_index("__dbselect_index")
 
     def of(self, frame: pl.DataFrame) -> npt.NDArray[np.int64]:
-        """Return the number of each row's group."""
+        """Return the group number of each row."""
         names = self.keys.columns
         if not names:
             return np.zeros(frame.height, dtype=np.int64)
-        found = frame.select(names).join(
-            self._known, on=names, how="left", nulls_equal=True, maintain_order="left"
+        numbers = frame.select(names).join(
+            self._numbered, on=names, how="left", nulls_equal=True, maintain_order="left"
         )["__dbselect_index"]
-        if found.null_count():
+        if numbers.null_count():
             raise SourceError(
                 "the groups of one query are not those of the next: the table changed, so read a "
                 "snapshot or a copy of it; or its collation takes texts of other case as equal, "
                 "so cast them to one that does not"
             )
-        return found.to_numpy().astype(np.int64)
+        return numbers.to_numpy().astype(np.int64)
 
 
 @dataclass(frozen=True)
 class _Products:
     """Sums over the rows used, of G groups and p parts."""
 
-    #: shape (G, p), where distances are measured from, and their sums
+    #: shape (G, p), the centres, and the sums of deviations from them
     centre: Matrix
     sums: Matrix
     comoment: npt.NDArray[np.float64]  # shape (G, p, p)
-    size: Matrix  # shape (G, p), of the absolute values of these rows together, at most
+    size: Matrix  # shape (G, p), upper bound of the sum of absolute values
 
 
 def _grams(rows: Rows, counts: Counts) -> Iterator[tuple[Gram, dict[str, float]]]:
-    """Build the Gram of each group, and what is put beside its indicators."""
+    """Build the Gram of each group, and the number put in the gaps of each part, its centre."""
     parts = rows.parts(counts.gaps)
     size, width = len(counts.weight), len(parts)
     centred = Centred(rows, parts, counts.centres)
@@ -222,18 +222,18 @@ def _grams(rows: Rows, counts: Counts) -> Iterator[tuple[Gram, dict[str, float]]
     comoment[:, :width, :width] = products.comoment
     shares: list[Matrix] = []
     totals: list[Matrix] = []
-    for at, own in enumerate(levels):
-        block = slice(starts[at], starts[at] + len(own))
-        total, crossed = _by_level(centred, at, counts, len(own), products)
+    for at, count in enumerate(map(len, levels)):
+        block = slice(starts[at], starts[at] + count)
+        total, crossed = _by_level(centred, at, counts, count, products)
         totals.append(total)
         share = total / weight[:, None]
         shares.append(share)
         mean[:, block] = share
         comoment[:, block, :width] = crossed
         comoment[:, :width, block] = crossed.transpose(0, 2, 1)
-        own_block = -total[:, :, None] * share[:, None, :]
-        own_block[:, np.arange(len(own)), np.arange(len(own))] += total
-        comoment[:, block, block] = own_block
+        within = -total[:, :, None] * share[:, None, :]
+        within[:, np.arange(count), np.arange(count)] += total
+        comoment[:, block, block] = within
     for a, b in combinations(range(len(levels)), 2):
         table = _cross_table(centred, a, b, counts, [totals[a], totals[b]])
         table -= shares[a][:, :, None] * shares[b][:, None, :] * weight[:, None, None]
@@ -284,12 +284,12 @@ def _order(
     request: Request, parts: Sequence[Part], levels: Sequence[Sequence[str]], starts: Any
 ) -> list[int]:
     width = len(request.names)
-    own: dict[int, list[int]] = {}
+    positions: dict[int, list[int]] = {}
     for position, part in enumerate(parts):
-        own.setdefault(part.column, []).append(position)
+        positions.setdefault(part.column, []).append(position)
     for at, names in enumerate(levels):
-        own[width + at] = [starts[at] + j for j in range(len(names))]
-    return [j for at in request.order or sorted(own) for j in own[at]]
+        positions[width + at] = [starts[at] + j for j in range(len(names))]
+    return [j for at in request.order or sorted(positions) for j in positions[at]]
 
 
 def _products(centred: Centred, counts: Counts) -> _Products:
@@ -299,35 +299,35 @@ def _products(centred: Centred, counts: Counts) -> _Products:
     comoment = np.zeros((size, width, width))
     squares = np.zeros((size, width))
     for first, second in _tiles(width):
-        wanted = sorted({*first, *second})
-        frame = centred.products(wanted, [(i, j) for i in first for j in second if j <= i])
+        columns = sorted({*first, *second})
+        frame = centred.products(columns, [(i, j) for i in first for j in second if j <= i])
         at = counts.numbers_of(frame)
-        mine = np.zeros((size, width))
-        for j in wanted:
-            mine[at, j] = _numbers(frame, f"sum_{j}")
-            centre[at, j], sums[at, j] = _numbers(frame, f"centre_{j}"), mine[at, j]
+        block_sums = np.zeros((size, width))
+        for j in columns:
+            block_sums[at, j] = _numbers(frame, f"sum_{j}")
+            centre[at, j], sums[at, j] = _numbers(frame, f"centre_{j}"), block_sums[at, j]
         for i in first:
             for j in (j for j in second if j <= i):
                 product = np.zeros(size)
                 product[at] = _numbers(frame, f"product_{i}_{j}")
                 with np.errstate(over="ignore", invalid="ignore"):  # `_check_range` reports it
-                    comoment[:, i, j] = product - mine[:, i] * mine[:, j] / weight
+                    comoment[:, i, j] = product - block_sums[:, i] * block_sums[:, j] / weight
                 comoment[:, j, i] = comoment[:, i, j]
                 if i == j:
                     squares[:, i] = product
-    # By the inequality of Cauchy and Schwarz, and that of the triangle.
+    # Bound on the sum of absolute values by the Cauchy-Schwarz and triangle inequalities.
     with np.errstate(over="ignore"):
         extent = np.sqrt(weight[:, None] * squares) + weight[:, None] * np.abs(centre)
     for j, part in enumerate(centred.parts):
         if not part.is_mark:
-            known = counts.centres[part.name]
-            own = centre[:, j] if centred.rows.keys else known + sums[:, j] / weight
-            _check_sums(known * weight, own * weight, extent[:, j])
+            earlier = counts.centres[part.name]
+            mean = centre[:, j] if centred.rows.keys else earlier + sums[:, j] / weight
+            _check_sums(earlier * weight, mean * weight, extent[:, j])
     return _Products(centre, sums, comoment, extent)
 
 
 def _tiles(width: int) -> Iterator[tuple[range, range]]:
-    """Cut the lower triangle of products so that each part fits into a query."""
+    """Cut the lower triangle of products into blocks that fit into a query."""
     if width * (width + 1) // 2 + 2 * width <= WIDTH:
         yield range(width), range(width)
         return
@@ -343,22 +343,22 @@ def _by_level(
     """Return the weight of each level, (G, L), and its products with the parts, (G, L, p)."""
     size, width = len(counts.weight), len(centred.parts)
     total, crossed = np.zeros((size, levels)), np.zeros((size, levels, width))
-    every = np.zeros((size, width))
+    part_sums = np.zeros((size, width))
     for start in range(0, max(width, 1), WIDTH):
-        wanted = range(start, min(start + WIDTH, width))
-        frame = centred.by_levels([at], wanted)
+        columns = range(start, min(start + WIDTH, width))
+        frame = centred.by_levels([at], columns)
         groups, codes = counts.numbers_of(frame), centred.rows.codes(frame, at)
-        there = codes < levels
-        own = _numbers(frame, "weight")
+        has_level = codes < levels
+        weights = _numbers(frame, "weight")
         total[:] = 0.0
-        np.add.at(total, (groups[there], codes[there]), own[there])
-        for j in wanted:
+        np.add.at(total, (groups[has_level], codes[has_level]), weights[has_level])
+        for j in columns:
             sums = _numbers(frame, f"sum_{j}")
-            np.add.at(crossed[:, :, j], (groups[there], codes[there]), sums[there])
-            np.add.at(every[:, j], groups, sums)
-    _check_sums(products.sums, every, products.size)
+            np.add.at(crossed[:, :, j], (groups[has_level], codes[has_level]), sums[has_level])
+            np.add.at(part_sums[:, j], groups, sums)
+    _check_sums(products.sums, part_sums, products.size)
     weight = counts.divisor
-    crossed -= (total / weight[:, None])[:, :, None] * every[:, None, :]
+    crossed -= (total / weight[:, None])[:, :, None] * part_sums[:, None, :]
     return total, crossed
 
 
@@ -371,12 +371,12 @@ def _cross_table(
     frame = centred.by_levels([a, b], [])
     groups = counts.numbers_of(frame)
     left, right = centred.rows.codes(frame, a), centred.rows.codes(frame, b)
-    there = (left < levels[0]) & (right < levels[1])
+    has_levels = (left < levels[0]) & (right < levels[1])
     weight = _numbers(frame, "weight")
-    np.add.at(table, (groups[there], left[there], right[there]), weight[there])
+    np.add.at(table, (groups[has_levels], left[has_levels], right[has_levels]), weight[has_levels])
     for codes, total in ((left, totals[0]), (right, totals[1])):
-        known, now = codes < total.shape[1], np.zeros_like(total)
-        np.add.at(now, (groups[known], codes[known]), weight[known])
+        has_level, now = codes < total.shape[1], np.zeros_like(total)
+        np.add.at(now, (groups[has_level], codes[has_level]), weight[has_level])
         _check_sums(total, now, counts.weight[:, None])
     return table
 
@@ -386,7 +386,7 @@ def _numbers(frame: pl.DataFrame, name: str) -> Vector:
 
 
 def _two_sum(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
-    """Return the sum of two numbers and what rounding took from it (Knuth 1969, 4.2.2)."""
+    """Return the rounded sum of two numbers and its rounding error (Knuth 1969, 4.2.2)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)

@@ -1,4 +1,4 @@
-"""The rows of a table of ibis as numbers: what the queries of `warehouse` are made of."""
+"""Expressions and queries of ibis for the columns of a table, from which `warehouse` sums."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,16 +26,16 @@ from dbselect.sources.engines.expressions import (
 )
 from dbselect.sources.request import Request
 
-#: The largest double: what is larger is infinite, for which not every engine has a name.
+#: The largest double; a larger value is infinite, which not every engine can test.
 LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A column of numbers, or the indicator of one."""
+    """A column of numbers, or its indicator."""
 
     name: str  # of the column of the Gram
-    column: int  # number of the request's column that it is, or belongs to
+    column: int  # position of the column in the request; of an indicator, of its column
     policy: str  # of that column
     is_mark: bool = False  # whether it is the indicator
 
@@ -50,15 +50,15 @@ class Rows:
         #: Names of the keys in the results of all queries
         self.keys = [f"by_{at}" for at in range(len(request.by))]
         self._by = dict(zip(self.keys, request.by, strict=True))
-        every = {leaf.name: leaf for leaf in leaves(table.schema().to_pyarrow())}
+        leaf_of = {leaf.name: leaf for leaf in leaves(table.schema().to_pyarrow())}
         self._numbers = [double_of(table, leaf) for leaf in request.columns]
         self._levels = [
-            level_of(value_of(table, every[category.column]))
+            level_of(value_of(table, leaf_of[category.column]))
             for category in request.terms.categories
         ]
         categories = [category.column for category in request.terms.categories]
         names = [*request.names, *categories]
-        #: Column of the table -> what its sums are named by in the result of `counts`
+        #: Column of the table -> suffix of the names of its sums in the result of `counts`
         self.labels = {name: f"{at}" for at, name in enumerate(names)}
         values = [*self._numbers, *self._levels]
         self._missing = [self._is_missing(value) for value in values]
@@ -69,7 +69,7 @@ class Rows:
             if policy in ("skip", "error")
         ]
         if request.weight is not None:
-            self.weight = double_of(table, every[request.weight])
+            self.weight = double_of(table, leaf_of[request.weight])
             needed += [~self._is_missing(self.weight), self.weight != 0.0]
         self._used = all_of(needed)
 
@@ -86,15 +86,15 @@ class Rows:
         for start in range(0, max(total, 1), size):
             yield range(start, min(start + size, total))
 
-    def counts(self, wanted: Sequence[int]) -> pl.DataFrame:
-        """Count the rows, used and not, and what is missing in them; add the values."""
+    def counts(self, columns: Sequence[int]) -> pl.DataFrame:
+        """Count rows and missing values and sum the values, by group, of used and unused rows."""
         sums: dict[str, Any] = {
             "rows": self.table.count(),
             "weight": weight_of(self.table, self.weight),
         }
         if self.weight is not None:
             sums |= {"least": self.weight.min(), "most": self.weight.max()}
-        for at in wanted:
+        for at in columns:
             sums[f"missing_{at}"] = self._missing[at].sum()
             if at >= len(self._numbers):
                 continue
@@ -106,7 +106,7 @@ class Rows:
             if self.request.policies[at] == "near":
                 sums[f"weight_{at}"] = weight_of(self.table, self.weight, ~missing)
             if self._backend.name == "sqlite":
-                # Its columns hold what they are given, and text counts as 0.
+                # SQLite does not enforce column types, and counts text as 0.
                 value = value_of(self.table, self.request.columns[at])
                 if not (value.type().is_date() or value.type().is_timestamp()):
                     sums[f"text_{at}"] = value.typeof().isin(["text", "blob"]).sum()
@@ -114,14 +114,14 @@ class Rows:
         return run(self.table.group_by(**keys, used=self._used).aggregate(**sums))
 
     def parts(self, gaps: Mapping[str, npt.NDArray[np.int64]]) -> list[Part]:
-        """Return the columns of numbers, and the indicators of those that have gaps."""
-        found = []
+        """Return the columns of numbers, and indicators of columns with gaps."""
+        parts = []
         numbers = zip(self.request.names, self.request.policies, strict=False)
         for at, (name, policy) in enumerate(numbers):
-            found.append(Part(name, at, policy))
+            parts.append(Part(name, at, policy))
             if policy == "near" and gaps[name].any():
-                found.append(Part(name + SUFFIX, at, policy, is_mark=True))
-        return found
+                parts.append(Part(name + SUFFIX, at, policy, is_mark=True))
+        return parts
 
     def used(self, parts: Mapping[int, Part], categories: Sequence[int]) -> Any:
         """Return the rows used: keys, weight ``w``, values ``x0``, ..., levels ``level_0``, ..."""
@@ -144,45 +144,45 @@ class Rows:
         return self.table.filter(self._used).select(**columns)
 
     def codes(self, frame: pl.DataFrame, at: int) -> npt.NDArray[np.int64]:
-        """Return the column of each row's level, beyond all where there is none."""
+        """Return the column number of each row's level; a number too large if it has none."""
         category = self.request.terms.categories[at]
-        known = {level: code for code, level in enumerate(category.levels)}
+        code_of = {level: code for code, level in enumerate(category.levels)}
         beyond = len(category.names)
-        # A missing one has a column after the others, where such columns are.
-        other = len(known) if category.rest else beyond + 1
+        # A missing level has the column after all others, if there is one.
+        other = len(code_of) if category.rest else beyond + 1
         pairs = zip(frame[f"level_{at}"].to_list(), frame[f"gap_{at}"].to_list(), strict=True)
-        found = [beyond if gap else known.get(level, other) for level, gap in pairs]
-        return np.array(found, dtype=np.int64)
+        codes = [beyond if gap else code_of.get(level, other) for level, gap in pairs]
+        return np.array(codes, dtype=np.int64)
 
 
 class Centred:
-    """The rows used, as distances from about the mean of their group, `centres` if only one."""
+    """The rows used, as deviations from the mean of their group, `centres` if there is only one."""
 
     def __init__(self, rows: Rows, parts: Sequence[Part], centres: Mapping[str, Vector]) -> None:
         self.rows = rows
         self.parts = parts
         self._centres = centres
 
-    def products(self, wanted: Sequence[int], pairs: Sequence[tuple[int, int]]) -> pl.DataFrame:
-        """Add up distances, and products of pairs of them, over each group."""
-        table = self._table(wanted)
-        joined = [j for j in wanted if self._is_joined(j)]
+    def products(self, numbers: Sequence[int], pairs: Sequence[tuple[int, int]]) -> pl.DataFrame:
+        """Sum deviations, and products of pairs of these, over each group."""
+        table = self._table(numbers)
+        joined = [j for j in numbers if self._is_joined(j)]
         weight = "" if self.rows.weight is None else " * {w}"
         sums = {"rows": "COUNT(*)"}
         sums |= {f"centre_{j}": f"MAX({{c{j}}})" for j in joined}
-        sums |= {f"sum_{j}": f"SUM({{d{j}}}{weight})" for j in wanted}
+        sums |= {f"sum_{j}": f"SUM({{d{j}}}{weight})" for j in numbers}
         sums |= {f"product_{i}_{j}": f"SUM({{d{i}}} * {{d{j}}}{weight})" for i, j in pairs}
-        found = run_text(table, self.rows.keys, sums)
-        known = {f"centre_{j}": self._centre(j) for j in wanted if j not in joined}
-        return found.with_columns(pl.lit(value).alias(name) for name, value in known.items())
+        frame = run_text(table, self.rows.keys, sums)
+        fixed = {f"centre_{j}": self._centre(j) for j in numbers if j not in joined}
+        return frame.with_columns(pl.lit(value).alias(name) for name, value in fixed.items())
 
-    def by_levels(self, categories: Sequence[int], wanted: Sequence[int]) -> pl.DataFrame:
-        """Add up weights and distances over each level, or pair of levels, of each group."""
-        table = self._table(wanted, categories)
+    def by_levels(self, categories: Sequence[int], numbers: Sequence[int]) -> pl.DataFrame:
+        """Sum weights and deviations over each level, or pair of levels, of each group."""
+        table = self._table(numbers, categories)
         weight = self._weight(table)
         sums = {"rows": table.count(), "weight": self._total(table)}
-        sums |= {f"sum_{j}": weight(table[f"d{j}"]).sum() for j in wanted}
-        levels = [f"{what}_{at}" for at in categories for what in ("level", "gap")]
+        sums |= {f"sum_{j}": weight(table[f"d{j}"]).sum() for j in numbers}
+        levels = [f"{kind}_{at}" for at in categories for kind in ("level", "gap")]
         return run(table.group_by([*self.rows.keys, *levels]).aggregate(**sums))
 
     def _total(self, table: Any, where: Any = None) -> Any:
@@ -193,47 +193,47 @@ class Centred:
             return lambda value: value
         return lambda value: value * table["w"]
 
-    def _table(self, wanted: Sequence[int], categories: Sequence[int] = ()) -> Any:
-        """Return the rows used with distances ``d0``, ..., and where these of groups begin."""
-        parts = {j: self.parts[j] for j in wanted}
+    def _table(self, numbers: Sequence[int], categories: Sequence[int] = ()) -> Any:
+        """Return the rows used with deviations ``d0``, ... and centres ``c0``, ... by group."""
+        parts = {j: self.parts[j] for j in numbers}
         table = self.rows.used(parts, categories)
-        joined = [j for j in wanted if self._is_joined(j)]
+        joined = [j for j in numbers if self._is_joined(j)]
         if joined:
             table = self._with_centres(table, joined)
-        distances = {}
+        deviations = {}
         for j, part in parts.items():
             centre = table[f"c{j}"] if j in joined else ibis.literal(self._centre(j), "float64")
-            distances[f"d{j}"] = _distance(table[f"x{j}"], centre, part)
-        return table.mutate(**distances)
+            deviations[f"d{j}"] = _deviation(table[f"x{j}"], centre, part)
+        return table.mutate(**deviations)
 
     def _is_joined(self, j: int) -> bool:
-        """Return whether where the distances begin is known to the engine only."""
+        """Whether the centre differs by group, and is computed and joined by the engine."""
         return bool(self.rows.keys) and not self.parts[j].is_mark
 
     def _centre(self, j: int) -> float:
-        """Return where the distances begin, of indicators or of the only group."""
+        """Return the centre of an indicator, or of a column of the only group."""
         part = self.parts[j]
         return 0.0 if part.is_mark else float(self._centres[part.name][0])
 
-    def _with_centres(self, table: Any, wanted: Sequence[int]) -> Any:
-        """Join the means of the groups, which the engine computes again."""
-        by = [f"{what}{at}" for at in range(len(self.rows.keys)) for what in ("key", "null")]
+    def _with_centres(self, table: Any, numbers: Sequence[int]) -> Any:
+        """Join the means of the groups, which the engine computes in the same query."""
+        by = [f"{kind}{at}" for at in range(len(self.rows.keys)) for kind in ("key", "null")]
         weight = self._weight(table)
         means = {}
-        for j in wanted:
+        for j in numbers:
             value = table[f"x{j}"]
             present = value.notnull() if self.parts[j].policy == "near" else None
             mean = weight(value).sum() / self._total(table, present)
             means[f"c{j}"] = mean.fill_null(0.0)
-        found = table.group_by(by).aggregate(**means)
-        found = found.rename({f"mean_{name}": name for name in by})
-        joined = table.join(found, [table[name] == found[f"mean_{name}"] for name in by])
+        centres = table.group_by(by).aggregate(**means)
+        centres = centres.rename({f"mean_{name}": name for name in by})
+        joined = table.join(centres, [table[name] == centres[f"mean_{name}"] for name in by])
         return joined.drop([f"mean_{name}" for name in by])
 
 
-def _distance(value: Any, centre: Any, part: Part) -> Any:
-    """Return a value less the centre; what is missing counts as the centre."""
-    distance = value - centre
+def _deviation(value: Any, centre: Any, part: Part) -> Any:
+    """Return a value less the centre; a missing value counts as the centre."""
+    deviation = value - centre
     if part.is_mark or part.policy in ("skip", "error"):
-        return distance
-    return ibis.ifelse(value.isnull(), ibis.literal(0.0, "float64"), distance)
+        return deviation
+    return ibis.ifelse(value.isnull(), ibis.literal(0.0, "float64"), deviation)

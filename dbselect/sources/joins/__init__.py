@@ -1,1 +1,1 @@
-"""Tables joined by keys: one Gram of all their columns, no joined table."""
+"""Grams of tables joined by keys, computed without the joined table."""

@@ -1,4 +1,4 @@
-"""Facts that tables are added to by several keys, and the Gram of all columns there are."""
+"""Facts to which tables are added by several keys, and the Gram of all columns."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -21,14 +21,14 @@ from dbselect.sources.types import TableSource
 
 #: Fields of a key in the facts, sorted.
 Fields = tuple[str, ...]
-#: Share of the rows below which there are few pairs of keys: adding rows up by pairs takes
-#: several times as long as numbering them, and the memory of the pairs.
+#: Pairs of keys, as a share of the rows, below which rows are summed by pair first; with more
+#: pairs, this takes several times as long as numbering the rows, and the memory of the pairs.
 FEW_PAIRS = 0.25
 _KEPT = "__dbselect_kept"
 
 
 class Facts:
-    """Facts, the Gram of their columns and of those of added tables, and their sums by each key."""
+    """Facts, the Gram of their columns and of all added columns, and their sums by each key."""
 
     def __init__(self, source: TableSource, columns: Sequence[str], weight: str | None) -> None:
         table = open_table(source, None)
@@ -40,18 +40,18 @@ class Facts:
         self._frame = lazy(table)
         self._columns, self._weight = columns, weight
         self.schema = dict(self._frame.collect_schema())
-        self.own = self.gram = read_gram(table, columns, weight)
+        self.base = self.gram = read_gram(table, columns, weight)
         self._sums: dict[Fields, KeySums] = {}
         self._pairs: dict[tuple[Fields, Fields], Any] = {}
 
     def by(self, key: Fields) -> KeySums:
-        """Return the sums by a key; tables added since the first call must have it in `others`."""
+        """Return the sums by a key, kept current by `add` if the key is among its `others`."""
         if key not in self._sums:
-            self._sums[key] = key_sums(self._frame, list(key), weight=self._weight, gram=self.own)
+            self._sums[key] = key_sums(self._frame, list(key), weight=self._weight, gram=self.base)
         return self._sums[key]
 
     def keep(self, key: Fields, keys: pl.DataFrame) -> None:
-        """Leave out all rows but those of some keys; before any table is added."""
+        """Keep only the rows of the given keys; call it before any table is added."""
         kinds = check_keys(key, self.schema, "the facts")
         named = [f"{_KEPT}{at}" for at in range(len(key))]
         self._frame = (
@@ -61,50 +61,50 @@ class Facts:
         )
 
     def read_again(self) -> None:
-        """Read the Gram of the rows that are kept; the others count as left out."""
-        before = self.own
-        found = read_gram(LazyTable(self._frame), self._columns, self._weight)
-        skipped = before.rows + before.skipped - found.rows
-        self.own = self.gram = replace(found, skipped=skipped, missing=before.missing)
-        if too_few(found.rows, skipped):
+        """Read the Gram of the kept rows; other rows count as left out."""
+        before = self.base
+        gram = read_gram(LazyTable(self._frame), self._columns, self._weight)
+        skipped = before.rows + before.skipped - gram.rows
+        self.base = self.gram = replace(gram, skipped=skipped, missing=before.missing)
+        if too_few(gram.rows, skipped):
             warn_caller(
-                f"{skipped} of {found.rows + skipped} rows are left out: values are missing in "
+                f"{skipped} of {gram.rows + skipped} rows are left out: values are missing in "
                 "them, or in a table within the budget; unmatched='indicator' keeps the latter",
                 SkippedRowsWarning,
             )
         self._sums.clear()
 
     def add(
-        self, key: Fields, own: Gram, cross: Matrix, centred: Matrix, others: Collection[Fields]
+        self, key: Fields, gram: Gram, cross: Matrix, centred: Matrix, others: Collection[Fields]
     ) -> None:
         """Add p columns: comoments `cross`, (d, p), and values less their means, (K, p).
 
-        Each of the other keys reads the facts once together with this one, unless one of the two
+        For each of the other keys the facts are read once by both keys, unless one of the two
         has all fields of the other.
         """
-        here = self.by(key)
+        by_key = self.by(key)
         for other in others:
-            there = self.by(other)
+            other_sums = self.by(other)
             sums = self._pair(other, key) @ centred
-            self._sums[other] = there.beside(own, cross, np.asarray(sums))
-        self._sums[key] = here.beside(own, cross, here.weight[:, None] * centred)
+            self._sums[other] = other_sums.beside(gram, cross, np.asarray(sums))
+        self._sums[key] = by_key.beside(gram, cross, by_key.weight[:, None] * centred)
         self.gram = self._sums[key].gram
 
-    def _pair(self, one: Fields, two: Fields) -> Any:
-        """Return how much weight each pair of two keys has, shape (K1, K2)."""
-        if (two, one) in self._pairs:
-            return self._pairs[two, one].T
-        if (one, two) not in self._pairs:
-            self._pairs[one, two] = self._weighed(self.by(one), self.by(two))
-        return self._pairs[one, two]
+    def _pair(self, first: Fields, second: Fields) -> Any:
+        """Return the weight of each pair of two keys, shape (K1, K2)."""
+        if (second, first) in self._pairs:
+            return self._pairs[second, first].T
+        if (first, second) not in self._pairs:
+            self._pairs[first, second] = self._weighed(self.by(first), self.by(second))
+        return self._pairs[first, second]
 
-    def _weighed(self, one: KeySums, two: KeySums) -> Any:
-        for sums, other in ((one, two), (two, one)):
+    def _weighed(self, first: KeySums, second: KeySums) -> Any:
+        for sums, other in ((first, second), (second, first)):
             if set(other.keys.columns) <= set(sums.keys.columns):
                 rows = sums.keys.with_columns(pl.Series(WEIGHT, sums.weight)).lazy()
-                return pairs(rows, one.keys, two.keys, few=False)
-        fields = list(dict.fromkeys([*one.keys.columns, *two.keys.columns]))
+                return pairs(rows, first.keys, second.keys, few=False)
+        fields = list(dict.fromkeys([*first.keys.columns, *second.keys.columns]))
         kinds = check_keys(fields, self.schema, "the facts")
-        rows = rows_of(self._frame, fields, kinds, self.own, self._weight)
-        few = one.keys.height * two.keys.height < FEW_PAIRS * self.own.rows
-        return pairs(rows, one.keys, two.keys, few)
+        rows = rows_of(self._frame, fields, kinds, self.base, self._weight)
+        few = first.keys.height * second.keys.height < FEW_PAIRS * self.base.rows
+        return pairs(rows, first.keys, second.keys, few)

@@ -1,4 +1,4 @@
-"""Columns of a table that was looked up, beside those of the facts in one Gram."""
+"""The Gram of a looked-up table's columns over the facts, and its join with the facts' Gram."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,82 +11,82 @@ from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.policies import fills_beside
 from dbselect.record.terms import Terms
 from dbselect.sources.joins.left_join import LookedUp
-from dbselect.sources.read import seen
+from dbselect.sources.read import without_unseen_levels
 from dbselect.sources.records import without_marks
 
 
-def weighed(
-    found: LookedUp, rows: npt.NDArray[np.int64], weight: Vector, facts: Gram
+def gram_over_facts(
+    looked_up: LookedUp, rows: npt.NDArray[np.int64], weight: Vector, facts: Gram
 ) -> tuple[Gram, Matrix]:
-    """Return the Gram of p columns alone, over the facts, and their centred values, (K, p).
+    """Return the Gram of the p looked-up columns over the facts, and their centred values, (K, p).
 
-    Indicators of what is never missing, and levels that no row has, are dropped.
+    Indicators that are always 0, and levels that no row has, are dropped.
     """
-    terms = _filled(found, weight)
-    centred, mean, low = _centred(found.values, weight)
+    terms = _filled(looked_up, weight)
+    centred, mean, low = _centred(looked_up.values, weight)
     heavy = np.sqrt(weight)[:, None] * centred
-    every = Gram(
-        found.columns,
+    gram = Gram(
+        looked_up.columns,
         facts.rows,
         facts.skipped,
         facts.weight,
         mean,
         heavy.T @ heavy,
-        {name: int(rows[where].sum()) for name, where in found.missing.items()},
+        {name: int(rows[where].sum()) for name, where in looked_up.missing.items()},
         low,
         terms,
     )
-    gram = seen(without_marks(every), found.texts)
-    at = {name: number for number, name in enumerate(found.columns)}
+    gram = without_unseen_levels(without_marks(gram), looked_up.texts)
+    at = {name: number for number, name in enumerate(looked_up.columns)}
     if len(gram.columns) < len(at):
         centred = centred[:, [at[name] for name in gram.columns]]
     return gram, centred
 
 
-def side_by_side(one: Gram, two: Gram, cross: Matrix) -> Gram:
-    """Return the Gram of the columns of two, of the same rows; `cross`: comoments, (d, p)."""
-    both = next((name for name in two.columns if name in one.columns), None)
-    if both is not None:
+def side_by_side(first: Gram, second: Gram, cross: Matrix) -> Gram:
+    """Join two Grams of the same rows; `cross` are the comoments of their columns, (d, p)."""
+    clash = next((name for name in second.columns if name in first.columns), None)
+    if clash is not None:
         raise ColumnError(
-            f"the table has a column '{both}', which the Gram has, too; give name=, a "
+            f"the table has a column '{clash}', which the Gram has, too; give name=, a "
             "prefix for the table's columns, or choose other columns with columns="
         )
     return replace(
-        one,
-        columns=[*one.columns, *two.columns],
-        mean=np.append(one.mean, two.mean),
-        mean_low=np.append(one.mean_low, two.mean_low),
-        comoment=np.block([[one.comoment, cross], [cross.T, two.comoment]]),
-        missing=Counter(one.missing) + Counter(two.missing),
-        terms=_together(one.terms, two.terms),
+        first,
+        columns=[*first.columns, *second.columns],
+        mean=np.append(first.mean, second.mean),
+        mean_low=np.append(first.mean_low, second.mean_low),
+        comoment=np.block([[first.comoment, cross], [cross.T, second.comoment]]),
+        missing=Counter(first.missing) + Counter(second.missing),
+        terms=_together(first.terms, second.terms),
     )
 
 
-def _filled(found: LookedUp, weight: Vector) -> Terms:
-    """Put numbers where values are missing, and return the terms with those that are not 0."""
+def _filled(looked_up: LookedUp, weight: Vector) -> Terms:
+    """Fill missing values in place; return the terms with the fills that are not 0."""
     means: dict[str, float] = {}
-    for name in found.terms.indicators:
-        column, gap = found.values[:, found.columns.index(name)], found.missing[name]
-        own = np.where(gap, 0.0, weight)
-        if own.any() and weight[gap].any():
-            centred, mean, _ = _centred(column[:, None].copy(), own)
-            fill = fills_beside(own.sum(keepdims=True), mean, own @ centred**2)[0]
+    for name in looked_up.terms.indicators:
+        column, gap = looked_up.values[:, looked_up.columns.index(name)], looked_up.missing[name]
+        present = np.where(gap, 0.0, weight)
+        if present.any() and weight[gap].any():
+            centred, mean, _ = _centred(column[:, None].copy(), present)
+            fill = fills_beside(present.sum(keepdims=True), mean, present @ centred**2)[0]
             column[gap] = fill
             means |= {name: float(fill)} if fill else {}
-    return replace(found.terms, means=means)
+    return replace(looked_up.terms, means=means)
 
 
 def _centred(values: Matrix, weight: Vector) -> tuple[Matrix, Vector, Vector]:
     """Return columns, (K, p), centred in place, and their weighted means as sums of two doubles."""
-    total, there = weight.sum(), weight > 0
+    total, is_used = weight.sum(), weight > 0
     first = weight @ values / total
     step = np.empty_like(first)
-    # A column fits into the caches, all of them do not.
+    # Column by column, as one column fits into the caches and all do not.
     for j in range(values.shape[1]):
         column = values[:, j]
-        known = column if there.all() else column[there]
-        # The mean of a constant is itself, whatever rounding makes of the sum.
-        first[j] = min(max(first[j], known.min()), known.max())
+        used = column if is_used.all() else column[is_used]
+        # The mean of a constant must be exact, even if its sum is rounded.
+        first[j] = min(max(first[j], used.min()), used.max())
         column -= first[j]
         step[j] = weight @ column / total
         column -= step[j]
@@ -94,14 +94,14 @@ def _centred(values: Matrix, weight: Vector) -> tuple[Matrix, Vector, Vector]:
     return values, mean, (first - mean) + step
 
 
-def _together(one: Terms, two: Terms) -> Terms:
+def _together(first: Terms, second: Terms) -> Terms:
     return replace(
-        one,
-        categories=(*one.categories, *two.categories),
-        bases=(*one.bases, *two.bases),
-        dates={**one.dates, **two.dates},
-        means={**one.means, **two.means},
-        indicators=(*one.indicators, *two.indicators),
-        flat=(*one.flat, *two.flat),
-        computed=(*one.computed, *two.computed),
+        first,
+        categories=(*first.categories, *second.categories),
+        bases=(*first.bases, *second.bases),
+        dates={**first.dates, **second.dates},
+        means={**first.means, **second.means},
+        indicators=(*first.indicators, *second.indicators),
+        flat=(*first.flat, *second.flat),
+        computed=(*first.computed, *second.computed),
     )

@@ -6,7 +6,7 @@ mean is m, the blocks
     sum over k of  s(k) (z(k) - z)'             s(k) = sum of w (x - m) over the rows of key k
     sum over k of  W(k) (z(k) - z) (z(k) - z)'  W(k) = their weight, z = sum W(k) z(k) / W
 
-so it is neither joined nor are the facts read again.
+so the facts are neither joined nor read again.
 
 Source: aggregates pushed through a join, as in Schleich, Olteanu, Ciucanu (2016), section 3.
 """
@@ -24,7 +24,7 @@ from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.policies import warn_of_skipped
 from dbselect.sources.engines.polars import LazyTable
 from dbselect.sources.joins.by_key import rows_of, summed
-from dbselect.sources.joins.joined_gram import side_by_side, weighed
+from dbselect.sources.joins.joined_gram import gram_over_facts, side_by_side
 from dbselect.sources.joins.keys import Key, check_keys, compared, fields_of
 from dbselect.sources.joins.left_join import LookedUp, LookUp, Mask, look_up
 from dbselect.sources.joins.many import Many
@@ -36,7 +36,7 @@ from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.stacked import Counts, stacked_records
 from dbselect.sources.types import TableSource
 
-#: Weights are added in another order by key than in one pass, which rounds otherwise.
+#: Relative tolerance for equal weights: sums by key are rounded in another order than in one pass.
 SAME_WEIGHT = 1e-9
 
 
@@ -46,11 +46,11 @@ class KeySums:
 
     Parameters
     ----------
-    keys : DataFrame of the K keys, ascending; a NULL is a key, too, that matches nothing
+    keys : DataFrame of the K keys, ascending; NULL is a key that matches nothing
     rows : shape (K,), rows read
     used : shape (K,), rows that are in the Gram
-    weight : shape (K,), their weight
-    sums : shape (K, d), sum of w (x - mean) over them, mean that of the Gram
+    weight : shape (K,), weight of the rows used
+    sums : shape (K, d), sum of w (x - mean) over the rows used, with the mean of the Gram
     gram : Gram of the d columns
     products : shape (K, d (d + 1) / 2), lower triangles, row by row, of the sum of
         w (x - mean)(x - mean)'; None if not requested
@@ -83,7 +83,7 @@ class KeySums:
 
     @classmethod
     def from_records(cls, table: pl.DataFrame) -> Self:
-        """Return the sums of a table of records by key, as `dbselect.gram_by` makes it.
+        """Return the sums of a table of records by key, as `dbselect.gram_by` returns it.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class KeySums:
 
         Notes
         -----
-        The sums have their products, as the records have.
+        The sums include products, as the records do.
 
         Examples
         --------
@@ -141,7 +141,7 @@ class KeySums:
 
         Raises
         ------
-        RecordError : it is of other rows, or has columns that are not summed
+        RecordError : the Gram is of other rows, or has columns that are not summed
         """
         if (gram.rows, gram.weight) != (self.gram.rows, self.gram.weight):
             raise RecordError(
@@ -189,13 +189,13 @@ class KeySums:
             default: all but the key, of numbers, booleans, dates and text, a category
         name : field that the columns are put into: ``temp`` of table ``weather`` is
             ``weather.temp``, as in ``SELECT facts.*, weather FROM ...`` of DuckDB
-        unmatched : of a row of the facts whose key the table does not have, or has with a
+        unmatched : policy for rows of the facts whose key the table lacks, or has with a
             NULL or NaN: ``"indicator"`` puts 0 there and adds a column ``<name>.missing``;
-            ``"skip"`` leaves it out, for which the sums need their products;
+            ``"skip"`` leaves the row out, for which the sums need their products;
             ``"error"`` refuses it. A NULL key matches nothing
-        many : what becomes of several rows of a key, ``"mean"``, ``"count"``,
+        many : summaries of several rows of a key, ``"mean"``, ``"count"``,
             ``"latest"`` or a list of these: columns ``x_mean``, ``rows``, ``x_latest``;
-            default: they are an error
+            default: several rows are an error
         order : the column whose largest value marks the latest row
         max_levels : as in `dbselect.gram`
 
@@ -210,7 +210,7 @@ class KeySums:
         ColumnError : a column is unknown, of no usable type, there already, or a field of
             the key of another kind than in the facts, as text for a number
         ArgumentError : no such policy, summary, key or order
-        DataError : two rows of one key, something missing where that is an error, or an
+        DataError : two rows of one key, a missing value with ``unmatched="error"``, or an
             infinite value
         RecordError : rows are to be left out and the sums have no products
 
@@ -222,56 +222,56 @@ class KeySums:
         -----
         O(K p (d + p)) for p new columns, and K p doubles; the facts are not read.
         """
-        given = LookUp(
+        options = LookUp(
             columns=columns, name=name, unmatched=unmatched, many=many, order=order,
             max_levels=max_levels,
         )  # fmt: skip
-        found, base = self.look_up(table, key, given), self
+        looked_up, base = self.look_up(table, key, options), self
         if unmatched != "indicator":
-            complete = self.check_complete(found, unmatched)
+            complete = self.check_complete(looked_up, unmatched)
             base = self if self.used[~complete].sum() == 0 else self._only(complete)
-        own, centred = weighed(found, base.rows, base.weight, base.gram)
-        sums = base.beside(own, base.sums.T @ centred, base.weight[:, None] * centred)
+        table_gram, centred = gram_over_facts(looked_up, base.rows, base.weight, base.gram)
+        sums = base.beside(table_gram, base.sums.T @ centred, base.weight[:, None] * centred)
         if base is not self:
             gram = sums.gram
             warn_of_skipped(gram.rows, gram.skipped, gram.missing, weighted=False)
         if base.products is None:
             return sums
         width = len(base.columns)
-        more = [sums.sums[:, : width + j + 1] * z[:, None] for j, z in enumerate(centred.T)]
-        return replace(sums, products=np.hstack([base.products, *more]))
+        lower = [sums.sums[:, : width + j + 1] * z[:, None] for j, z in enumerate(centred.T)]
+        return replace(sums, products=np.hstack([base.products, *lower]))
 
-    def look_up(self, table: TableSource, key: Key | None, given: LookUp) -> LookedUp:
+    def look_up(self, table: TableSource, key: Key | None, options: LookUp) -> LookedUp:
         """Return the values of a table for each key."""
         kinds = check_keys(self.keys.columns, self.keys.schema, "the sums")
-        return look_up(self.keys, kinds, table, key, given)
+        return look_up(self.keys, kinds, table, key, options)
 
-    def check_complete(self, found: LookedUp, unmatched: UnmatchedName) -> Mask:
-        """Return the keys of which nothing is missing; refuse others where that is an error."""
-        complete = found.complete
-        left = int(self.used[~complete].sum())
-        if left and unmatched == "error":
+    def check_complete(self, looked_up: LookedUp, unmatched: UnmatchedName) -> Mask:
+        """Return which keys have all values; refuse missing values if `unmatched` is "error"."""
+        complete = looked_up.complete
+        incomplete = int(self.used[~complete].sum())
+        if incomplete and unmatched == "error":
             used = self.used > 0
-            name = next(name for name, where in found.missing.items() if (where & used).any())
-            example = self.keys.row(int(np.flatnonzero(found.missing[name] & used)[0]))
-            both = zip(self.keys.columns, example, strict=True)
-            told = ", ".join(f"{field} = {value!r}" for field, value in both)
+            name = next(name for name, where in looked_up.missing.items() if (where & used).any())
+            example = self.keys.row(int(np.flatnonzero(looked_up.missing[name] & used)[0]))
+            key_values = zip(self.keys.columns, example, strict=True)
+            key_text = ", ".join(f"{field} = {value!r}" for field, value in key_values)
             raise DataError(
-                f"the table has no value for {left} rows of the facts, as of '{name}' where "
-                f"{told}; unmatched='error' allows none"
+                f"the table has no value for {incomplete} rows of the facts, as of '{name}' where "
+                f"{key_text}; unmatched='error' allows none"
             )
         return complete
 
     def beside(self, own: Gram, cross: Matrix, sums: Matrix) -> "KeySums":
         """Return the sums of these d columns and of p others, without products.
 
-        The comoments of both, `cross`, have shape (d, p), the sums of the others (K, p).
+        Their comoments `cross` have shape (d, p), the `sums` of the others (K, p).
         """
         gram = side_by_side(self.gram, own, cross)
         return replace(self, gram=gram, sums=np.hstack([self.sums, sums]), products=None)
 
     def _only(self, kept: Mask) -> "KeySums":
-        """Return the sums of the rows of some keys; the others keep no weight."""
+        """Return the sums over the rows of the kept keys; other keys get weight 0."""
         if self.products is None:
             raise RecordError(
                 f"{int(self.used[~kept].sum())} rows have no value in the table, and sums by "
@@ -324,19 +324,19 @@ def key_sums(
     ----------
     source : facts, as in `gram`; a stream that can be read only once needs `gram`
     key : field of numbers, text, booleans, dates or timestamps, or a list of fields
-    columns, weight : as in `gram`; the key is none of the default columns
-    gram : what `gram` returns of the same rows, columns and weight, if it is there:
+    columns, weight : as in `gram`; the default columns exclude the key
+    gram : the result of `gram` for the same rows, columns and weight, if it exists:
         then the facts are read once, and `columns` are those of the Gram
     products : whether to sum products, too, which ``unmatched="skip"`` needs
 
     Returns
     -------
-    KeySums; its `gram` is that of all rows
+    KeySums; its `gram` is the Gram of all rows
 
     Raises
     ------
     SourceError, ColumnError, DataError : as `gram`
-    ColumnError : a field of the key is unknown or of a type that is no key
+    ColumnError : a field of the key is unknown or of a type not allowed for keys
     RecordError : `gram` is of other rows
 
     Notes
@@ -356,22 +356,22 @@ def key_sums(
     >>> extended.columns, extended.correlation()[0, 1].round(4).item()
     (['sales', 'area'], 0.9428)
     """
-    ours, _ = fields_of(key)
+    fields, _ = fields_of(key)
     if not isinstance(products, bool):
         raise ArgumentError(f"products is {products!r}; it must be True or False")
     table = open_table(source, columns)
     frame = lazy(table)
     schema = frame.collect_schema()
-    kinds = check_keys(ours, schema, "the facts")
+    kinds = check_keys(fields, schema, "the facts")
     if gram is None:
-        rest = table if columns is not None else LazyTable(frame.drop(ours))
+        rest = table if columns is not None else LazyTable(frame.drop(fields))
         gram = read_gram(rest, columns, weight)
     elif columns is not None and set(columns) - set(gram.columns):
         gram = gram.select(columns)
     if not gram.rows:
         raise DataError("no row of the facts can be used: each lacks a value or has weight 0")
-    rows = rows_of(frame, ours, kinds, gram, weight)
-    keys, counts, sums, more = summed(rows, ours, gram, products)
+    rows = rows_of(frame, fields, kinds, gram, weight)
+    keys, counts, sums, lower = summed(rows, fields, gram, products)
     (read, used), heavy = counts[:, :2].astype(np.int64).T, counts[:, 2]
     if int(used.sum()) != gram.rows or not np.isclose(heavy.sum(), gram.weight, rtol=SAME_WEIGHT):
         raise RecordError(
@@ -380,14 +380,14 @@ def key_sums(
             "same rows"
         )
     _check_means(gram, sums.sum(axis=0) / gram.weight)
-    return KeySums(keys, read, used, heavy, sums, gram, more)
+    return KeySums(keys, read, used, heavy, sums, gram, lower)
 
 
-def _check_means(gram: Gram, apart: Vector) -> None:
+def _check_means(gram: Gram, difference: Vector) -> None:
     spread = np.sqrt(np.maximum(np.diagonal(gram.comoment), 0.0) / gram.weight)
-    other = np.flatnonzero(np.abs(apart) > SAME_WEIGHT * (spread + np.abs(gram.mean)))
-    if other.size:
-        name = gram.columns[int(other[0])]
+    differing = np.flatnonzero(np.abs(difference) > SAME_WEIGHT * (spread + np.abs(gram.mean)))
+    if differing.size:
+        name = gram.columns[int(differing[0])]
         raise RecordError(
             f"the mean of '{name}' in the Gram is not that of the rows that are summed by key; "
             "both must be of the same rows"

@@ -1,4 +1,4 @@
-"""Keys by which rows of one table find rows of another: one field or several, of equal kinds."""
+"""Keys of joins: one field or several, compared by kind."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -7,10 +7,10 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, unknown
 
-#: A field, several, or of each field of the facts what the other table calls it.
+#: A field, a list of fields, or a mapping of fields of the facts to those of the other table.
 Key: TypeAlias = str | Sequence[str] | Mapping[str, str]
 
-#: Kind of a key -> the one type in which keys of that kind are compared.
+#: Kind of a key -> the type in which keys of that kind are compared.
 _COMPARED: dict[str, Any] = {
     "integer": pl.Int64(),
     "number": pl.Float64(),
@@ -23,30 +23,30 @@ _COMPARED: dict[str, Any] = {
 
 
 def fields_of(key: Any, what: str = "key") -> tuple[list[str], list[str]]:
-    """Return the fields of a key, as the facts call them and as the other table does."""
-    # A table in the place of its key must not fill the page.
-    told = repr(key) if isinstance(key, int | float | None) else f"a {type(key).__name__}"
+    """Return the fields of a key in the facts and in the other table."""
+    # Only the type of other objects, as the repr of a table would fill the page.
+    value = repr(key) if isinstance(key, int | float | None) else f"a {type(key).__name__}"
     if isinstance(key, str):
         return [key], [key]
     pairs: list[tuple[Any, Any]] = []
     if isinstance(key, Mapping):
-        told, pairs = repr(key), list(key.items())
+        value, pairs = repr(key), list(key.items())
     elif isinstance(key, list | tuple):
-        told, pairs = repr(key), [(name, name) for name in key]
-    ours, theirs = [own for own, _ in pairs], [other for _, other in pairs]
-    if not ours or not all(isinstance(name, str) for name in [*ours, *theirs]):
+        value, pairs = repr(key), [(name, name) for name in key]
+    left, right = [name for name, _ in pairs], [name for _, name in pairs]
+    if not left or not all(isinstance(name, str) for name in [*left, *right]):
         raise ArgumentError(
-            f"{what} is {told}; it must be the name of a column, a list of names, or a mapping "
+            f"{what} is {value}; it must be the name of a column, a list of names, or a mapping "
             "of the facts' names to the table's"
         )
-    for names in (ours, theirs):
+    for names in (left, right):
         if len(set(names)) < len(names):
             raise ArgumentError(f"{what} is {key!r}; it names a column twice")
-    return ours, theirs
+    return left, right
 
 
 def check_keys(fields: Sequence[str], schema: Mapping[str, pl.DataType], where: str) -> list[str]:
-    """Return the kinds of the fields of a key; keys are compared with keys of their kind only."""
+    """Return the kinds of the fields of a key; `where` names the table in errors."""
     for field in fields:
         if field not in schema:
             raise ColumnError(f"key names {unknown('column', field, list(schema))} in {where}")
@@ -71,51 +71,50 @@ def _kind_of(field: str, dtype: pl.DataType) -> str:
 
 
 def check_alike(
-    ours: Sequence[str], kinds: Sequence[str], theirs: Sequence[str], others: Sequence[str]
+    left: Sequence[str], left_kinds: Sequence[str], right: Sequence[str], right_kinds: Sequence[str]
 ) -> None:
-    """Refuse keys of two tables that are never equal, as their kinds differ."""
-    if len(ours) != len(theirs):
+    """Refuse keys of the facts and of a table with other kinds, which would never match."""
+    if len(left) != len(right):
         raise ArgumentError(
-            f"key has {len(theirs)} columns, {list(theirs)}; the facts have {len(ours)}, "
-            f"{list(ours)}"
+            f"key has {len(right)} columns, {list(right)}; the facts have {len(left)}, {list(left)}"
         )
-    for own, kind, other, its in zip(ours, kinds, theirs, others, strict=True):
-        if kind != its:
+    for field, kind, other, other_kind in zip(left, left_kinds, right, right_kinds, strict=True):
+        if kind != other_kind:
             raise ColumnError(
-                f"key '{own}' of the facts is {kind}, and '{other}' of the table is {its}: nothing "
-                "would match; cast one of them"
+                f"key '{field}' of the facts is {kind}, and '{other}' of the table is "
+                f"{other_kind}: nothing would match; cast one of them"
             )
 
 
 def compared(
     fields: Sequence[str], kinds: Sequence[str], names: Sequence[str] | None = None
 ) -> list[pl.Expr]:
-    """Return the fields as they are compared; a value that this changes is a ColumnError."""
-    each = zip(fields, kinds, fields if names is None else names, strict=True)
-    return [_compared(field, kind).alias(name) for field, kind, name in each]
+    """Cast the fields to the types of comparison; raise ColumnError if a value would change."""
+    columns = zip(fields, kinds, fields if names is None else names, strict=True)
+    return [_compared(field, kind).alias(name) for field, kind, name in columns]
 
 
 def _compared(field: str, kind: str) -> pl.Expr:
-    wanted = _COMPARED[kind]
-    found = pl.col(field)
+    type_ = _COMPARED[kind]
+    column = pl.col(field)
     if kind in ("text", "boolean", "date"):
-        return found.cast(wanted)
-    found = found.map_batches(
-        lambda values: _exact(values, field, wanted), return_dtype=wanted, is_elementwise=True
+        return column.cast(type_)
+    column = column.map_batches(
+        lambda values: _exact(values, field, type_), return_dtype=type_, is_elementwise=True
     )
-    return found.fill_nan(None) if kind == "number" else found
+    return column.fill_nan(None) if kind == "number" else column
 
 
-def _exact(values: pl.Series, field: str, wanted: Any) -> pl.Series:
-    """Cast the values of a key, of which none may change."""
-    if values.dtype == wanted:
+def _exact(values: pl.Series, field: str, type_: Any) -> pl.Series:
+    """Cast the values of a key; raise ColumnError if a value changes."""
+    if values.dtype == type_:
         return values
-    found = values.cast(wanted, strict=False)
-    same = found.cast(values.dtype, strict=False).eq_missing(values)
+    cast = values.cast(type_, strict=False)
+    same = cast.cast(values.dtype, strict=False).eq_missing(values)
     if not same.all():
         lost = values.filter(~same).cast(pl.String)[0]
         raise ColumnError(
             f"key names column '{field}' of type {values.dtype}, of which {lost} equals its "
-            f"neighbours as {wanted}, the type in which keys are compared; cast it to text"
+            f"neighbours as {type_}, the type in which keys are compared; cast it to text"
         )
-    return found
+    return cast

@@ -1,1 +1,1 @@
-"""Partial sums: what one process sums, and how sums of processes are merged."""
+"""Partial sums of single processes, and their merge."""

@@ -1,4 +1,4 @@
-"""The sums of a Gram, or of one for each group of rows, under way in any number of processes."""
+"""Partial sums of a Gram, or of a Gram per group of rows, in any number of processes."""
 
 import io
 import json
@@ -16,14 +16,14 @@ from dbselect.record.policies import FILLS
 from dbselect.sources.partial.grouping import FOLDED, Grouping, counted_as
 from dbselect.sources.request import FOLD, Request
 
-#: Name of the column of the groups' numbers, which no key has.
+#: Name of the column of group numbers; no key may have it.
 NUMBER = "__dbselect_number"
-#: Keys that a table is taken to have where nobody counts them.
+#: Assumed number of keys of a table if they are not counted.
 KEYS = 100
 
 
 def reader_of(request: Request, by: Sequence[str] = ()) -> Reader:
-    """Return a reader for rows as `Terms.expand` gives them."""
+    """Return a reader for rows as `Terms.expand` returns them."""
     width = len(request.names)
     base = request.base.to_json()
     reader = Reader(request.names, request.weight, by, request.policies[:width], base)
@@ -37,15 +37,15 @@ def reader_of(request: Request, by: Sequence[str] = ()) -> Reader:
 
 @dataclass(frozen=True)
 class GramWork:
-    """The sums that the records of a request are made of."""
+    """The work that sums for the records of a request."""
 
-    request: Request  # the columns, groups and policies to read with
-    schema: pa.Schema  # the table's
-    groups: int = KEYS  # about how many keys a part has
+    request: Request  # the columns, groups and policies to read
+    schema: pa.Schema  # of the table
+    groups: int = KEYS  # approximate number of keys of a part
 
     @property
     def size(self) -> int:
-        """About how many bytes a state has."""
+        """Approximate size of a state in bytes."""
         folding = self.request.folding
         groups = (self.groups if self.request.by else 1) * (folding.k if folding else 1)
         width = len(self.request.names) + sum(len(c.names) for c in self.request.terms.categories)
@@ -53,7 +53,7 @@ class GramWork:
 
     @contextmanager
     def begin(self) -> Iterator["GramSums"]:
-        """Begin without rows."""
+        """Begin with empty sums."""
         grouping = Grouping(self.request, self.schema) if self.request.keys else None
         with reader_of(self.request, grouping.fields if grouping else ()) as reader:
             yield GramSums(self.request, reader, grouping)
@@ -61,7 +61,7 @@ class GramWork:
 
 @dataclass(frozen=True)
 class GramSums:
-    """Sums under way."""
+    """Partial sums of a `GramWork`."""
 
     request: Request  # what is summed
     reader: Reader  # holds the sums
@@ -76,12 +76,12 @@ class GramSums:
         self.grouping.meet(self.reader.add(self.request.terms.expand(batch)), batch)
 
     def state(self) -> bytes:
-        """Return the sums, and which keys the groups have."""
+        """Return the sums, and the keys of the groups, as bytes."""
         if self.grouping is None:
             return self.reader.state(b"")
         table = io.BytesIO()
         self.grouping.settle(self.reader.settle()).write_ipc(table)
-        return self.reader.state(self._asked(self.grouping) + b"\n" + table.getvalue())
+        return self.reader.state(self._header(self.grouping) + b"\n" + table.getvalue())
 
     def load(self, part: bytes) -> None:
         """Add the sums of other rows."""
@@ -89,8 +89,8 @@ class GramSums:
         if self.grouping is None:
             self.reader.load(part)
             return
-        asked, _, table = note.partition(b"\n")
-        if asked != self._asked(self.grouping):
+        header, _, table = note.partition(b"\n")
+        if header != self._header(self.grouping):
             raise DataError("part is of another plan; all parts must come from one plan")
         keys = pl.read_ipc(io.BytesIO(table)).rechunk()
         if FOLD in self.request.keys:
@@ -110,29 +110,29 @@ class GramSums:
         records = pl.DataFrame(pa.table({"gram": self.reader.finish(keys[NUMBER])}))
         return keys.drop(NUMBER).hstack(records)
 
-    def _asked(self, grouping: Grouping) -> bytes:
-        """Return what decides the groups, on one line."""
+    def _header(self, grouping: Grouping) -> bytes:
+        """Return the definition of the groups, on one line."""
         folding = self.request.folding
-        asked = {"by": self.request.by, "fold": folding and asdict(folding)}
-        return json.dumps({**asked, "types": grouping.types}).encode()
+        groups = {"by": self.request.by, "fold": folding and asdict(folding)}
+        return json.dumps({**groups, "types": grouping.types}).encode()
 
 
 def check_fits(
-    found: pa.Schema,
+    schema: pa.Schema,
     planned: pa.Schema,
     fields: Sequence[str],
     part: str,
     keys: Collection[str] = (),
 ) -> None:
-    """Refuse a part unless keys have the type of the table, and other fields the kind."""
+    """Refuse a part unless its keys have the planned types, and its other fields the kinds."""
     for name in fields:
-        if name not in found.names:
-            raise SourceError(f"{part} has no field '{name}', which is read; it has {found.names}")
-        if found.names.count(name) > 1:
+        if name not in schema.names:
+            raise SourceError(f"{part} has no field '{name}', which is read; it has {schema.names}")
+        if schema.names.count(name) > 1:
             raise SourceError(f"{part} has two fields '{name}'; names must differ")
-        types = found.field(name).type, planned.field(name).type
-        one, other = (counted_as(type_, name in keys) for type_ in types)
-        if one != other:
+        types = schema.field(name).type, planned.field(name).type
+        kind, planned_kind = (counted_as(type_, name in keys) for type_ in types)
+        if kind != planned_kind:
             raise SourceError(
                 f"field '{name}' has type {types[0]} in {part} and {types[1]} in the table; cast it"
             )

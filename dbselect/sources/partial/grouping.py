@@ -18,7 +18,7 @@ from dbselect.record.foreign import wide_decimals
 from dbselect.sources.engines.polars import FAILURES
 from dbselect.sources.request import FOLD, Folding, Request
 
-#: Name of the column of folds in a batch, which no column of a table has.
+#: Name of the column of folds in a batch; no column of a table may have it.
 FOLDED = "__dbselect_fold"
 
 
@@ -45,7 +45,7 @@ def folds_of(batch: Any, folding: Folding) -> pa.Array:
 
 
 def in_arrow(batch: Any) -> pa.Table:
-    """Return a batch as Arrow; nothing is computed on the views in which Polars keeps texts."""
+    """Return a batch as Arrow, without string views, for which Arrow has no kernels."""
     if isinstance(batch, pl.DataFrame):
         return batch.to_arrow(compat_level=pl.CompatLevel.oldest())
     return batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
@@ -57,34 +57,34 @@ def moments_of(rows: pl.DataFrame, time: str) -> npt.NDArray[np.float64]:
 
 
 def warn_of_folds(present: Sequence[int], folding: Folding) -> None:
-    """Warn if fewer folds have rows than requested, in some group."""
+    """Warn if some group has rows in fewer folds than requested."""
     few = [count for count in present if 0 < count < folding.k]
     if not few:
         return
     where = "" if len(present) == 1 else f" in {len(few)} of {len(present)} groups"
-    what = "equal rows" if folding.key is None else f"rows of equal '{folding.key}'"
+    rows = "equal rows" if folding.key is None else f"rows of equal '{folding.key}'"
     warn_caller(
-        f"only {min(few)} of {folding.k} folds have rows{where}: {what} stay together, and the "
+        f"only {min(few)} of {folding.k} folds have rows{where}: {rows} stay together, and the "
         "hash of so few different ones leaves folds empty; ask for fewer folds",
         FoldsWarning,
     )
 
 
 class Grouping:
-    """The keys of groups that the library numbers; `types` is also of the field of folds."""
+    """The keys of groups, numbered by the native library; `types` includes the key of folds."""
 
     def __init__(self, request: Request, schema: pa.Schema) -> None:
         self._request = request
         self.fields = request.by if request.folding is None else [*request.by, FOLDED]
         no_rows = self._keys(self.prepared(self._no_rows(schema)))
-        #: By the set of sums that met them, and how many this had met before.
-        self._met = {(-1, 0): no_rows}
+        #: (Set of sums, number of groups it had before) -> the keys of its new groups
+        self._new_keys = {(-1, 0): no_rows}
         self.types = [*map(str, no_rows.dtypes)]
         if request.folding is not None and request.folding.key is not None:
             self.types.append(counted_as(schema.field(request.folding.key).type, False))
 
     def prepared(self, batch: Any) -> Any:
-        """Return the batch with a column of folds, if these make groups."""
+        """Return the batch, with a column of folds if rows are grouped by fold."""
         folding = self._request.folding
         if folding is None:
             return batch
@@ -93,22 +93,22 @@ class Grouping:
             return batch.with_columns(pl.Series(FOLDED, numbers))
         return batch.append_column(FOLDED, numbers)
 
-    def meet(self, met: npt.NDArray[Any], batch: Any) -> None:
-        """Keep the keys of the rows that `Reader.add` says are new."""
-        if len(met) > 2:
-            self._met[int(met[0]), int(met[1])] = self._keys(batch)[met[2:]]
+    def meet(self, new_rows: npt.NDArray[Any], batch: Any) -> None:
+        """Keep the keys of the rows with new groups, as `Reader.add` returns them."""
+        if len(new_rows) > 2:
+            self._new_keys[int(new_rows[0]), int(new_rows[1])] = self._keys(batch)[new_rows[2:]]
 
     def settle(self, origins: npt.NDArray[Any]) -> pl.DataFrame:
-        """Return the keys of the groups in their order, as `Reader.settle` says it."""
-        keys = pl.concat([self._met[each] for each in sorted(self._met)])[origins]
-        self._met = {(-1, 0): keys.clear(), (0, 0): keys}
+        """Return the keys of the groups in the order that `Reader.settle` returns."""
+        keys = pl.concat([self._new_keys[key] for key in sorted(self._new_keys)])[origins]
+        self._new_keys = {(-1, 0): keys.clear(), (0, 0): keys}
         return keys
 
     def _keys(self, batch: Any) -> pl.DataFrame:
         return self._frame(batch.select(self.fields)).rename({FOLDED: FOLD}, strict=False)
 
     def _no_rows(self, schema: pa.Schema) -> pa.Table:
-        """Return an empty table of the fields that are read; others may be of any type."""
+        """Return an empty table of the fields read; other fields may have unsupported types."""
         read = pa.schema([schema.field(name) for name in self._request.fields])
         try:
             return empty_table(read)
@@ -132,7 +132,7 @@ class Grouping:
 
 
 def counted_as(type_: pa.DataType, is_key: bool) -> str:
-    """Return what the values of a type count as: numbers of all types, and texts, are alike."""
+    """Return the kind of a type, by which values compare: numbers of all types have one kind."""
     leaf = Leaf("", ("",), type_)
     if leaf.is_numeric and leaf.unit is None and not is_key:
         return "number"

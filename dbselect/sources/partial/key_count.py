@@ -1,4 +1,4 @@
-"""About how many keys a table has, counted in any number of processes."""
+"""Estimate the number of distinct keys of a table, in any number of processes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from dbselect.record.formulas import polars_field
 from dbselect.sources.partial.partial_aggregates import Summing
 from dbselect.sources.request import Table
 
-#: Hashes that are kept, the smallest: of more keys, the number is off by about 2 %.
+#: Number of smallest hashes kept: with more keys, the estimate is off by about 2 %.
 KEPT = 4096
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 
 
 def key_hash(by: Sequence[str]) -> pl.Expr:
-    """Return the hash of a row's keys, 0 to 2^64 - 1."""
+    """Return the hash of a row's key, 0 to 2^64 - 1."""
     return pl.struct(polars_field(name) for name in by).hash()
 
 
@@ -31,13 +31,13 @@ def keys_of(batch: Any, by: Sequence[str]) -> pl.DataFrame:
 
 
 def rows_and_keys(table: Table, by: Sequence[str]) -> tuple[int, int]:
-    """Return the rows and about how many keys (Bar-Yossef et al. 2002, algorithm 1)."""
+    """Count the rows, and estimate the distinct keys (Bar-Yossef et al. 2002, algorithm 1)."""
     rows, hashes = KeyCount(tuple(by)).over(table, list(by))
-    return rows, keys_behind(hashes)
+    return rows, estimated_keys(hashes)
 
 
-def keys_behind(hashes: Hashes) -> int:
-    """Return how many different keys have these as their smallest hashes; exact below `KEPT`."""
+def estimated_keys(hashes: Hashes) -> int:
+    """Estimate the number of distinct keys from their smallest hashes; exact below `KEPT`."""
     if len(hashes) < KEPT:
         return len(hashes)
     return round((KEPT - 1) / ((float(hashes[-1]) + 1) / 2**64))
@@ -45,13 +45,13 @@ def keys_behind(hashes: Hashes) -> int:
 
 @dataclass(frozen=True)
 class KeyCount(Summing):
-    """The rows, and the smallest hashes of their keys."""
+    """The number of rows, and the smallest hashes of their keys."""
 
     by: tuple[str, ...]
 
     @property
     def size(self) -> int:
-        """Bytes of a state."""
+        """Size of a state in bytes."""
         return 8 * KEPT
 
     def none(self) -> tuple[int, Hashes]:
@@ -59,11 +59,11 @@ class KeyCount(Summing):
         return 0, np.empty(0, np.uint64)
 
     def of(self, batch: Any) -> Iterable[tuple[int, Hashes]]:
-        """Give the count of a batch."""
+        """Return the count of a batch."""
         keys = keys_of(batch, self.by)
         hashes = keys.select(key_hash(self.by)).to_series().unique()
         return [(keys.height, hashes.bottom_k(KEPT).to_numpy())]
 
     def added(self, sums: tuple[int, Hashes], more: tuple[int, Hashes]) -> tuple[int, Hashes]:
-        """Return the count of both."""
+        """Add two counts."""
         return sums[0] + more[0], np.union1d(sums[1], more[1])[:KEPT]

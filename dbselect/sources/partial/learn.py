@@ -1,4 +1,4 @@
-"""The first pass: levels and ranges, which depend neither on the order of rows nor the engine."""
+"""The first pass: levels, ranges and knots, independent of the order of rows and the engine."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,14 +21,14 @@ from dbselect.sources.partial.values import SAMPLED, Values, read_values
 from dbselect.sources.request import Table
 from dbselect.sources.snapshots import one_snapshot
 
-#: Default for the most levels of a category that have a column each.
+#: Default of the largest number of levels with a column each.
 MAX_LEVELS = 1000
 
 #: Columns of categories, or these with their levels.
 Categories = Sequence[str] | Mapping[str, Sequence[str | int | bool]]
-#: ``"pairs"``, columns, or groups of which products are made.
+#: ``"pairs"``, columns, or groups of columns to multiply.
 Interactions = Literal["pairs"] | Sequence[str] | Mapping[str, Sequence[str]]
-#: Columns with the kind and the size of their basis.
+#: Column -> kind and size of its basis.
 Bases = Mapping[str, tuple[str, int]]
 
 
@@ -46,24 +46,24 @@ def terms(
 
     Parameters
     ----------
-    source : as in `gram`; a stream that can be read only once must come with the
-        levels of its categories and without `basis`
+    source : as in `gram`; a stream that can be read only once needs given levels for
+        its categories, and no `basis`
     categories : columns of text, ENUM, Categorical, boolean or integer type. Their
-        most frequent levels, of equally frequent ones the first, become columns of 0
+        most frequent levels, ties by order, become columns of 0
         and 1, in ascending order: ``carrier.AA``, ``carrier.UA``, ...; all other
-        values one more, ``carrier.other``, if there are any. A mapping gives the
-        levels and their order; there is always a column for the others then
+        values become one more, ``carrier.other``, if there are any. A mapping gives the
+        levels and their order; then there is always a column for other values
     basis : column -> ``("poly", degree)``, Legendre polynomials of the column scaled
         to [-1, 1]: ``age.poly1``, ``age.poly2``, ...; or ``("spline", k)``, k >= 3
         cubic B-splines with knots at quantiles, constant beyond the smallest and
         largest value: ``age.spline1``, ..., fewer than k where many rows share a value
-    max_levels : most levels to have a column each, >= 1
-    reference : category -> level whose column no model has, so that the others are compared with
-        it; default: which one is left out follows from the order of the columns
+    max_levels : most levels that have a column each, >= 1
+    reference : category -> level without a column in models, with which the other levels are
+        compared; default: the level left out depends on the order of the columns
     interactions : ``"pairs"`` for the products of every two columns of numbers, categories and
-        bases; a list of columns for those of every two of them; or groups, name -> columns and
-        globs, for those of every two groups: ``weather:plane`` is then one group by default.
-        A model of a target has none of its products
+        bases; a list of columns for the products of every two of these; or groups, name -> columns
+        and globs, for the products of every two groups: ``weather:plane`` is then one group by
+        default. A model contains no products of its target
 
     Returns
     -------
@@ -74,16 +74,16 @@ def terms(
     SourceError : there is no such table
     ColumnError : a column is unknown, named twice or of another type
     ArgumentError : levels, degree, k or max_levels out of range, or a stream that
-        would have to be read twice
+        must be read twice
     DataError : an infinite value, or fewer than two distinct ones, in a column of `basis`
 
     Notes
     -----
-    One pass over these columns only; all rows count, also those that a Gram leaves
+    One pass over these columns only; all rows count, also rows that a Gram leaves
     out. Memory grows with the number of distinct values of a category; for knots it
-    holds at most 2^18 values of a column, by their hash if there are more. With an
-    intercept the columns of a category add up to it: one is redundant, which every
-    search of dbselect takes care of.
+    is limited to 2^18 values of a column, a sample by hash if there are more. The columns
+    of a category add up to the intercept: one is redundant, which every search of
+    dbselect handles.
 
     References
     ----------
@@ -100,12 +100,12 @@ def terms(
     ['k.b', 'k.other', 'x.poly1', 'x.poly2']
     """
     table = open_table(source, None)
-    found = with_references(learn(table, categories, basis, max_levels), reference)
+    learnt = with_references(learn(table, categories, basis, max_levels), reference)
     if interactions is None:
-        return found
-    found = replace(found, computed=products(interactions, found, table))
-    found.check(table.schema)
-    return found
+        return learnt
+    learnt = replace(learnt, computed=products(interactions, learnt, table))
+    learnt.check(table.schema)
+    return learnt
 
 
 def terms_for(
@@ -116,7 +116,7 @@ def terms_for(
     max_levels: int = MAX_LEVELS,
     terms: Terms | None = None,
 ) -> Terms:
-    """Return the terms given, or learn them; texts of too many levels or of a stream have none."""
+    """Return given terms, or learn them; texts of too many levels or of a stream get no levels."""
     if terms is not None:
         if not isinstance(terms, Terms):
             raise ArgumentError(f"terms is a {type(terms).__name__}; it must come from ds.terms")
@@ -130,17 +130,17 @@ def terms_for(
 def learn(
     table: Table, categories: Any, basis: Any, max_levels: Any, texts: Sequence[str] = ()
 ) -> Terms:
-    """Learn the levels, centers and knots that are not given, in one pass if there are any."""
-    given = _levels_given(categories)
+    """Learn the levels, ranges and knots that are not given, in at most one pass."""
+    levels_of = _levels_given(categories)
     curves = _curves(basis)
     check_max_levels(max_levels)
-    kinds = {column: check_category(column, table.schema) for column in given}
+    kinds = {column: check_category(column, table.schema) for column in levels_of}
     for column in curves:
         check_number(column, table.schema)
-        if column in given:
+        if column in levels_of:
             raise ColumnError(f"categories and basis both name column '{column}'; it is one thing")
-    values: dict[str, Values] = {c: Values() for c, levels in given.items() if levels is None}
-    texts = [column for column in texts if column not in given and column not in curves]
+    values: dict[str, Values] = {c: Values() for c, levels in levels_of.items() if levels is None}
+    texts = [column for column in texts if column not in levels_of and column not in curves]
     values |= {column: Values(most=int(max_levels)) for column in texts}
     kinds |= {column: check_category(column, table.schema) for column in texts}
     values |= {c: Values(SAMPLED if kind == "spline" else 0) for c, (kind, _) in curves.items()}
@@ -156,7 +156,7 @@ def learn(
             found_category(column, values[column], int(max_levels), kinds[column])
             if levels is None
             else Category(column, levels, rest=True)
-            for column, levels in given.items()
+            for column, levels in levels_of.items()
         )
         + tuple(
             found_category(column, values[column], int(max_levels), kinds[column])
@@ -170,78 +170,78 @@ def learn(
 
 
 def with_references(terms: Terms, reference: Any) -> Terms:
-    """Return terms whose categories have reference levels."""
-    given = {} if reference is None else reference
-    if not isinstance(given, Mapping):
-        raise ArgumentError(f"reference is {shown(given)}; it must map categories to levels")
-    known = {one.column: one for one in terms.categories}
-    for column, level in given.items():
-        if column not in known:
-            raise ColumnError(f"reference names {unknown('category', column, list(known))}")
-        if level not in known[column].levels:
+    """Set the reference levels of categories."""
+    references = {} if reference is None else reference
+    if not isinstance(references, Mapping):
+        raise ArgumentError(f"reference is {shown(references)}; it must map categories to levels")
+    category_of = {category.column: category for category in terms.categories}
+    for column, level in references.items():
+        if column not in category_of:
+            raise ColumnError(f"reference names {unknown('category', column, list(category_of))}")
+        if level not in category_of[column].levels:
             raise ArgumentError(
                 f"reference of '{column}' is {shown(level)}; it must be one of the levels "
-                f"{shown(known[column].texts)}"
+                f"{shown(category_of[column].texts)}"
             )
-    categories = tuple(replace(one, reference=given.get(one.column)) for one in terms.categories)
-    return replace(terms, categories=categories)
+    categories = (replace(c, reference=references.get(c.column)) for c in terms.categories)
+    return replace(terms, categories=tuple(categories))
 
 
-def products(asked: Any, terms: Terms, table: Table) -> tuple[Computed, ...]:
-    """Return the products of every two columns or groups."""
+def products(spec: Any, terms: Terms, table: Table) -> tuple[Computed, ...]:
+    """Return the products of all pairs of columns or groups in `spec`, the `interactions`."""
     columns: dict[str, tuple[Factor, list[str]]] = {
         leaf.name: (NumberFactor((("column", *leaf.path),)), [leaf.name])
         for leaf in leaves(table.schema)
         if leaf.is_numeric and not leaf.unit
     }
     paths = {leaf.name: leaf.path for leaf in leaves(table.schema)}
-    for one in terms.categories:
-        kept = tuple(level for level in one.levels if level != one.reference)
-        factor = LevelFactor(paths[one.column], one.levels, kept, one.rest)
-        columns[one.column] = factor, [one.name_of(level) for level in kept]
+    for category in terms.categories:
+        kept = tuple(level for level in category.levels if level != category.reference)
+        factor = LevelFactor(paths[category.column], category.levels, kept, category.rest)
+        columns[category.column] = factor, [category.name_of(level) for level in kept]
     for basis in terms.bases:
-        unit = np.eye(len(basis.names))
-        curves = NumberFactor(tuple(of_basis(basis, paths[basis.column], own) for own in unit))
+        identity = np.eye(len(basis.names))
+        curves = NumberFactor(tuple(of_basis(basis, paths[basis.column], row) for row in identity))
         columns[basis.column] = curves, basis.names
-    if asked != "pairs" and (isinstance(asked, str) or not isinstance(asked, Iterable)):
+    if spec != "pairs" and (isinstance(spec, str) or not isinstance(spec, Iterable)):
         raise ArgumentError(
-            f"interactions is {asked!r}; it must be 'pairs', or columns or groups of columns"
+            f"interactions is {spec!r}; it must be 'pairs', or columns or groups of columns"
         )
-    named = asked.values() if isinstance(asked, Mapping) else [asked]
+    members = spec.values() if isinstance(spec, Mapping) else [spec]
     texts = {leaf.name for leaf in leaves(table.schema) if leaf.is_text} - set(columns)
-    for name in (one for own in named if isinstance(own, list | tuple) for one in own):
+    for name in (name for names in members if isinstance(names, list | tuple) for name in names):
         if name in texts:
             raise ColumnError(
                 f"interactions names '{name}', a text; name it among the categories, too"
             )
     names = list(columns)
-    if isinstance(asked, Mapping):
+    if isinstance(spec, Mapping):
         groups = {
-            name: match(means, names, f"interactions '{name}'") for name, means in asked.items()
+            name: match(globs, names, f"interactions '{name}'") for name, globs in spec.items()
         }
     else:
-        some = names if asked == "pairs" else match(asked, names, "interactions")
-        groups = {name: [name] for name in some}
+        chosen = names if spec == "pairs" else match(spec, names, "interactions")
+        groups = {name: [name] for name in chosen}
     return tuple(
         Computed(
-            f"{one}:{two}",
+            f"{left}:{right}",
             tuple(f"{a}:{b}" for b in columns[second][1] for a in columns[first][1]),
             (columns[first][0], columns[second][0]),
         )
-        for (one, own), (two, others) in combinations(groups.items(), 2)
-        for first, second in product(own, others)
+        for (left, left_columns), (right, right_columns) in combinations(groups.items(), 2)
+        for first, second in product(left_columns, right_columns)
         if first != second
     )
 
 
 def check_max_levels(value: Any) -> None:
-    """Refuse what is no number of levels."""
+    """Refuse a value that is no number of levels."""
     if not is_whole(value) or int(value) < 1:
         raise ArgumentError(f"max_levels is {value!r}; it must be a whole number >= 1")
 
 
 def found_category(column: str, values: Values, max_levels: int, kind: str) -> Category:
-    """Take the most frequent levels, of equally frequent ones the first, in ascending order."""
+    """Return the category of the most frequent levels, ties by order, in ascending order."""
     counts = values.counts()
     kept = counts.sort("rows", descending=True, maintain_order=True).head(max_levels)
     levels = kept["value"].sort().to_list()
@@ -261,7 +261,7 @@ def quantiles(counts: pl.DataFrame, shares: Vector) -> Vector:
 
 
 def _levels_given(categories: Any) -> dict[str, tuple[Level, ...] | None]:
-    """Return the columns of categories with the levels that the caller gave, or None."""
+    """Return the columns of categories with their given levels, or None."""
     if categories is None:
         return {}
     if isinstance(categories, Mapping):
@@ -297,7 +297,7 @@ def _refuse_nul(column: str, texts: Sequence[str]) -> None:
 
 
 def _curves(basis: Any) -> dict[str, tuple[str, int]]:
-    """Check what the caller wants of each column: ("poly", degree) or ("spline", number)."""
+    """Check the basis of each column: ("poly", degree) or ("spline", number of columns)."""
     if basis is None:
         return {}
     if not isinstance(basis, Mapping):
@@ -326,5 +326,5 @@ def _basis(column: str, kind: str, size: int, values: Values) -> Basis:
     if kind == "poly":
         return Poly(column, size, low / 2 + high / 2, high / 2 - low / 2)
     inner = quantiles(values.counts(), np.linspace(0, 1, size - 1)[1:-1])
-    # Where many rows share a value, knots fall together and fewer columns come out.
+    # If many rows share a value, some knots coincide and fewer columns result.
     return Spline(column, tuple(np.unique([low, *inner, high]).tolist()))

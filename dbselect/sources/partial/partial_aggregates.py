@@ -1,6 +1,6 @@
-"""What processes do with their parts of a table: each part becomes bytes, and bytes are merged.
+"""Partial aggregates: a process reduces its rows to a state, as bytes, and states are merged.
 
-A work is plain data; the result does not depend on the order of the parts, beyond rounding.
+A `Work` is plain data; the result does not depend on the order of the parts, beyond rounding.
 """
 
 import pickle
@@ -16,44 +16,44 @@ import pyarrow as pa
 
 from dbselect.sources.progress import progress
 
-#: Bytes of a state above which tasks merge states: 10,000 fit into the 1 GB of Spark's driver.
+#: Bytes of a state above which tasks merge states: 10,000 such states fit Spark's driver (1 GB).
 LARGE = 64 * 1024
 #: Bytes that may reach the driver, and most tasks that merge.
 ARRIVING, MERGING = 256 * 1024**2, 16
-#: Bytes of a state above which they are merged twice: one task must not receive thousands.
+#: Bytes of a state above which states merge in two stages: one task must not receive thousands.
 HUGE, WIDE = 16 * 1024**2, 64
 
 
 class Gathered(Protocol):
-    """What one process has gathered so far."""
+    """The state of a work in one process."""
 
     def add(self, batch: Any) -> None:
         """Add some rows."""
 
     def load(self, part: bytes) -> None:
-        """Add what another process has gathered."""
+        """Add the state of another process."""
 
     def state(self) -> bytes:
-        """Return what was gathered, for `load`."""
+        """Return the state as bytes, for `load`."""
 
 
 class Work(Protocol):
-    """What is gathered of a table; plain data, which can be pickled."""
+    """A reduction of the rows of a table; plain data, which can be pickled."""
 
     @property
     def size(self) -> int:
-        """About how many bytes a state has."""
+        """Approximate size of a state in bytes."""
 
     def begin(self) -> AbstractContextManager[Gathered]:
-        """Return a gathering of no rows, which ends with the context."""
+        """Return an empty state, which is valid inside the context."""
 
 
-#: Has processes gather of the fields of a table, each of its rows.
+#: Reduces the rows of a table in several processes: fields, work -> states.
 Reduce = Callable[[list[str], Work], Iterable[bytes]]
 
 
 def partial_of(work: Work, batches: Iterable[Any]) -> bytes:
-    """Return the state of some rows, given as anything with an Arrow C stream."""
+    """Return the state of some rows; batches are any objects with an Arrow C stream."""
     with work.begin() as gathered:
         for batch in batches:
             gathered.add(batch)
@@ -61,7 +61,7 @@ def partial_of(work: Work, batches: Iterable[Any]) -> bytes:
 
 
 def merge_of(work: Work, parts: Iterable[bytes]) -> bytes:
-    """Return the state of all rows of some; one part at a time is in memory."""
+    """Merge states; one part at a time is in memory."""
     with work.begin() as gathered:
         for part in parts:
             gathered.load(part)
@@ -69,7 +69,7 @@ def merge_of(work: Work, parts: Iterable[bytes]) -> bytes:
 
 
 def merging(size: int) -> list[int]:
-    """Return how many tasks merge states of some bytes, stage by stage."""
+    """Return the number of tasks that merge states of a size in bytes, stage by stage."""
     if size <= LARGE:
         return []
     last = max(1, min(MERGING, ARRIVING // size))
@@ -79,13 +79,13 @@ def merging(size: int) -> list[int]:
 def gather(
     table: Any, fields: list[str], work: Work, gathered: Gathered, title: str | None = None
 ) -> None:
-    """Gather of all rows, in the engine's processes if it can ``reduce``, else here with a bar."""
+    """Reduce all rows, in the engine's processes if it has ``reduce``, else here with a bar."""
     reduce = getattr(table, "reduce", None)
     if reduce is not None:
         for part in reduce(fields, work):
             gathered.load(part)
         return
-    lock = Lock()  # batches are added on several threads, and the bar is one
+    lock = Lock()  # batches are added on several threads, which share the bar
     with progress(table.rows, title=title) as bar:
 
         def add(batch: Any) -> None:
@@ -98,115 +98,115 @@ def gather(
 
 @dataclass(frozen=True)
 class Fresh:
-    """A work that begins with what a function makes, which is plain data."""
+    """A work whose empty state is made by a function, which is plain data."""
 
     made: Callable[[], Gathered]
     size: int = 0
 
     @contextmanager
     def begin(self) -> Iterator[Gathered]:
-        """Begin without rows."""
+        """Begin an empty state."""
         yield self.made()
 
 
 @dataclass(frozen=True)
 class Together:
-    """Several works in one reading of the rows."""
+    """Several works in one pass over the rows."""
 
     works: Sequence[Work]
 
     @property
     def size(self) -> int:
-        """About how many bytes a state has."""
+        """Approximate size of a state in bytes."""
         return sum(work.size for work in self.works)
 
     @contextmanager
     def begin(self) -> Iterator["Gatherings"]:
-        """Begin all."""
+        """Begin the empty states of all works."""
         with ExitStack() as stack:
-            each = [stack.enter_context(work.begin()) for work in self.works]
-            yield Gatherings(each, self.shares)
+            states = [stack.enter_context(work.begin()) for work in self.works]
+            yield Gatherings(states, self.shares)
 
     def shares(self, batch: Any) -> Iterable[Any]:
-        """Give the rows of a batch that each work adds; None for no rows."""
+        """Return the rows of a batch for each work; None for no rows."""
         return [batch] * len(self.works)
 
 
 @dataclass(frozen=True)
 class Gatherings:
-    """What several works have gathered in one reading of the rows."""
+    """The states of several works in one pass over the rows."""
 
-    each: Sequence[Any]
+    states: Sequence[Any]
     shares: Callable[[Any], Iterable[Any]]
 
     def add(self, batch: Any) -> None:
-        """Have each add its rows."""
-        for one, rows in zip(self.each, self.shares(batch), strict=True):
+        """Add to each state its share of the rows."""
+        for state, rows in zip(self.states, self.shares(batch), strict=True):
             if rows is not None:
-                one.add(rows)
+                state.add(rows)
 
     def load(self, part: bytes) -> None:
-        """Add what others have gathered."""
-        for one, state in zip(self.each, pickle.loads(part), strict=True):
-            one.load(state)
+        """Add the states of another process."""
+        for state, other in zip(self.states, pickle.loads(part), strict=True):
+            state.load(other)
 
     def state(self) -> bytes:
-        """Return the states of all."""
-        return pickle.dumps([one.state() for one in self.each])
+        """Return all states as bytes."""
+        return pickle.dumps([state.state() for state in self.states])
 
 
 @dataclass(frozen=True)
 class Changed:
-    """A work on rows that are changed before: columns are added, or rows left out."""
+    """A work on changed rows: columns are added, or rows left out."""
 
     work: Work
-    #: Returns what changes a batch; plain data too
+    #: Returns the function that changes a batch; plain data, too
     changes: Callable[[], Callable[[pa.Table], pa.Table]]
 
     @property
     def size(self) -> int:
-        """About how many bytes a state has."""
+        """Approximate size of a state in bytes."""
         return self.work.size
 
     @contextmanager
     def begin(self) -> Iterator["Changing"]:
-        """Begin the work."""
+        """Begin an empty state."""
         with self.work.begin() as gathered:
             yield Changing(gathered, self.changes())
 
 
 @dataclass(frozen=True)
 class Passed:
-    """What a work has gathered of the rows that are passed to it."""
+    """A state that passes its rows on to the state of another work."""
 
     gathered: Gathered
 
     def load(self, part: bytes) -> None:
-        """Add what another process has gathered, of rows that it passed."""
+        """Add the state of another process."""
         self.gathered.load(part)
 
     def state(self) -> bytes:
-        """Return what was gathered."""
+        """Return the state as bytes."""
         return self.gathered.state()
 
 
 @dataclass(frozen=True)
 class Changing(Passed):
-    """What a work has gathered of rows that are changed before."""
+    """A state that changes the rows before it passes them on."""
 
     change: Callable[[pa.Table], pa.Table]
 
     def add(self, batch: Any) -> None:
-        """Add rows, changed."""
+        """Add the changed rows."""
         self.gathered.add(self.change(batch))
 
 
 class Summing(ABC):
-    """A work whose state is one value, to which the values of other rows are added."""
+    """A work whose state is one value; the values of two sets of rows can be added."""
 
     @property
     def size(self) -> int:
-        """About how many bytes a state has; 0 if merging makes nothing fewer."""
+        """Approximate size of a state in bytes; 0 if merging does not reduce it."""
         return 0
 
     @abstractmethod
@@ -215,15 +215,15 @@ class Summing(ABC):
 
     @abstractmethod
     def of(self, batch: Any) -> Iterable[Any]:
-        """Give the values of parts of a batch; runs on several threads at once."""
+        """Return the values of parts of a batch; runs on several threads at once."""
 
     @abstractmethod
     def added(self, sums: Any, more: Any) -> Any:
-        """Return the value of both; the first may be changed."""
+        """Add two values; the first may be changed."""
 
     @contextmanager
     def begin(self) -> Iterator["Summed"]:
-        """Begin without rows."""
+        """Begin an empty state."""
         yield Summed(self, self.none())
 
     def over(self, table: Any, fields: list[str], title: str | None = None) -> Any:
@@ -248,29 +248,29 @@ class Summed:
                 self.sums = self.work.added(self.sums, more)
 
     def load(self, part: bytes) -> None:
-        """Add what another process has summed."""
+        """Add the value of another process."""
         self.sums = self.work.added(self.sums, pickle.loads(part))
 
     def state(self) -> bytes:
-        """Return the value."""
+        """Return the value as bytes."""
         return pickle.dumps(self.sums)
 
 
 @dataclass(frozen=True)
 class Tally(Summing):
-    """How often things are met in the rows."""
+    """Counts over the rows of a table."""
 
-    count: Callable[[pa.Table], Counter[Any]]  # plain data too
+    count: Callable[[pa.Table], Counter[Any]]  # plain data, too
 
     def none(self) -> Counter[Any]:
-        """Return no counts."""
+        """Return empty counts."""
         return Counter()
 
     def of(self, batch: Any) -> Iterable[Counter[Any]]:
-        """Give the counts of a batch."""
+        """Return the counts of a batch."""
         return [self.count(batch)]
 
     def added(self, sums: Counter[Any], more: Counter[Any]) -> Counter[Any]:
-        """Return the counts of both."""
+        """Add two counts."""
         sums.update(more)
         return sums

@@ -1,4 +1,4 @@
-"""A Gram planned ahead, for engines that run functions on parts of a table."""
+"""Plan a Gram for engines that run functions on parts of a table."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ from dbselect.sources.read import check_group_keys, check_left_out
 from dbselect.sources.records import finished_gram, finished_groups, to_read
 from dbselect.sources.request import NullPolicy, Request, Table, folding_of, request_of
 
-#: What a plan takes of a text instead.
+#: Advice for a text without levels.
 GIVEN = "categories={{'{name}': levels}}, or terms= from ds.terms"
-#: Why a plan has no column for a text.
+#: Reason why a plan leaves out a text.
 NO_LEVELS = "text, whose levels a plan takes only from categories= or terms="
 
 
 @dataclass(frozen=True)
 class GramPlan:
-    """What each process makes of its part of a table, and what comes of all parts.
+    """A plan to compute a Gram from parts of a table, in any number of processes.
 
-    It is plain data: pickle it, and send it where the rows are. `partial` runs on the rows of
-    a part, `merge` wherever parts meet, `finish` at the end. The order of the parts, and which
-    rows each has, matter to rounding only; a part must count once, so take the answer of one
-    attempt where an engine makes several.
+    It is plain data: pickle it, and send it to the rows. `partial` runs on the rows of a part,
+    `merge` merges the results of parts, `finish` returns the Gram. The order of the parts, and
+    their rows, affect rounding only; a part must count once, so take the result of one attempt
+    if an engine makes several.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class GramPlan:
 
     @property
     def fields(self) -> list[str]:
-        """Top-level fields that the batches must have; others are not looked at."""
+        """Top-level fields that the batches must have; other fields are ignored."""
         return self.request.fields
 
     def partial(self, batches: Any) -> bytes:
@@ -69,7 +69,7 @@ class GramPlan:
 
         Returns
         -------
-        The sums, not rounded to a record: 8 bytes a pair of columns and group
+        The sums, not rounded to a record: 8 bytes per pair of columns and group
 
         Raises
         ------
@@ -82,8 +82,8 @@ class GramPlan:
                 f"batches is a {type(batches).__name__}; it must be Arrow record batches or "
                 "tables, or a Polars DataFrame"
             )
-        several = isinstance(batches, Iterable) and not hasattr(batches, "__arrow_c_stream__")
-        return partial_of(self._work, map(self._checked, batches if several else [batches]))
+        is_many = isinstance(batches, Iterable) and not hasattr(batches, "__arrow_c_stream__")
+        return partial_of(self._work, map(self._checked, batches if is_many else [batches]))
 
     def merge(self, parts: Iterable[bytes]) -> bytes:
         """Return the sums over the rows of some parts; one part at a time is in memory.
@@ -95,7 +95,7 @@ class GramPlan:
         return merge_of(self._work, _parts(parts))
 
     def finish(self, parts: Iterable[bytes]) -> Gram | pl.DataFrame:
-        """Return what `gram` returns for all rows, or `gram_by` where there are `by` or `fold`.
+        """Return the result of `gram` for all rows, or of `gram_by` if there are `by` or `fold`.
 
         Raises
         ------
@@ -117,13 +117,13 @@ class GramPlan:
         return GramWork(to_read(self.request), self.schema)
 
     def _checked(self, batch: Any) -> pa.Table:
-        """Return rows as Arrow, once they are those of the schema."""
+        """Return rows as Arrow; refuse rows that do not fit the schema."""
         try:
             table = pa.table(batch)
         except (TypeError, ValueError, pa.ArrowException) as error:
             raise SourceError(f"batches has a {type(batch).__name__}: {error}") from error
         for at, field in enumerate(table.schema):
-            # A part without a value has no type of its own in some engines.
+            # In some engines a part without values has the NULL type.
             if pa.types.is_null(field.type) and field.name in self.fields:
                 planned = self.schema.field(field.name)
                 table = table.set_column(at, planned, pa.nulls(len(table), planned.type))
@@ -144,7 +144,7 @@ def plan_gram(
     key: str | None = None,
     seed: int = 0,
 ) -> GramPlan:
-    """Plan a Gram of a table that lies in parts, anywhere.
+    """Plan a Gram of a table whose parts are on any machines.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def plan_gram(
     >>> plan.finish([south, north]).select("k", "gram").rows()[0][1]["mean"]
     [2.0]
     """
-    # Of which only the schema is known.
+    # Stands for the table, of which only the schema exists here.
     table = cast(Table, SimpleNamespace(schema=_schema(schema), rows=None, again=False))
     folding = folding_of(fold, key, seed)
     if categories is not None and not hasattr(categories, "items"):
@@ -213,7 +213,7 @@ def _schema(schema: Any) -> pa.Schema:
 
 
 def _parts(parts: Iterable[bytes]) -> Iterable[bytes]:
-    """Refuse one part in the place of several: its bytes are numbers."""
+    """Yield the parts; refuse a single part, which would iterate over its bytes."""
     if isinstance(parts, bytes | bytearray | memoryview):
         raise ArgumentError("parts is one part; give a list of parts")
     if not isinstance(parts, Iterable):

@@ -1,4 +1,4 @@
-"""The values of columns and how often each occurs, counted in any number of processes."""
+"""Distinct values of columns and their numbers of rows, counted in any number of processes."""
 
 import pickle
 from collections.abc import Mapping, Sequence
@@ -16,18 +16,18 @@ from dbselect.record.columns import leaves
 from dbselect.sources.partial.partial_aggregates import Fresh, gather
 from dbselect.sources.request import Table
 
-#: Counts of values that wait to be merged: few beside what is merged already.
+#: Counts that wait to be merged, at least; more wait if more are merged already.
 WAITING = 2**16
-#: Distinct values of which quantiles are taken. Of more, those with the smallest
-#: hashes stand for all: quantiles are then off by about 0.1 % of the rows.
+#: Distinct values from which quantiles are computed. Of more values, those with the smallest
+#: hashes are a sample: quantiles are then off by about 0.1 % of the rows.
 SAMPLED = 2**18
 
 
 class Values:
-    """The values of a column with their numbers of rows, in any order, from any thread.
+    """The values of a column with their numbers of rows, added in any order from any thread.
 
     At most `limit` values are kept, those with the smallest hashes; None keeps all, and 0 only the
-    smallest and the largest. Of more than `most` values, none is kept.
+    smallest and the largest. If there are more than `most` values, none is kept.
     """
 
     def __init__(self, limit: int | None = None, most: int | None = None) -> None:
@@ -41,27 +41,27 @@ class Values:
         self.range: tuple[float, float] | None = None
 
     def add(self, values: pl.Series) -> None:
-        """Count some values; NULL and NaN are none."""
+        """Count values; NULL and NaN do not count."""
         if self._are_more:
             return
-        found = values.drop_nulls()
-        if found.dtype.is_temporal() or found.dtype in (pl.Decimal, pl.Binary, pl.Int128):
-            # Of types that the library does not count.
-            self.add_counts(found.rename("value").value_counts(name="rows"))
+        present = values.drop_nulls()
+        if present.dtype.is_temporal() or present.dtype in (pl.Decimal, pl.Binary, pl.Int128):
+            # The native library does not count these types.
+            self.add_counts(present.rename("value").value_counts(name="rows"))
             return
-        rows = pl.repeat(1, len(found), dtype=pl.Int64, eager=True)
-        if self.limit != 0 and len(found):
-            counts = pl.Series(distinct(found.to_frame())).struct.unnest()
-            found, rows = found.gather(counts["row"]), counts["rows"]
-        if found.dtype in (pl.Categorical, pl.Enum):
-            found = found.cast(pl.String)
-        self.add_counts(pl.DataFrame({"value": found, "rows": rows}))
+        rows = pl.repeat(1, len(present), dtype=pl.Int64, eager=True)
+        if self.limit != 0 and len(present):
+            counts = pl.Series(distinct(present.to_frame())).struct.unnest()
+            present, rows = present.gather(counts["row"]), counts["rows"]
+        if present.dtype in (pl.Categorical, pl.Enum):
+            present = present.cast(pl.String)
+        self.add_counts(pl.DataFrame({"value": present, "rows": rows}))
 
     def add_counts(self, counts: pl.DataFrame) -> None:
-        """Count values that were counted: the columns ``value`` and ``rows``."""
+        """Add counts of values: the columns ``value`` and ``rows``."""
         counts = counts.select("value", pl.col("rows").cast(pl.Int64)).drop_nulls()
         if self.limit is not None:
-            # Adding 0 makes one zero of two.
+            # Adding 0 turns -0.0 into 0.0.
             counts = counts.with_columns(pl.col("value").cast(pl.Float64) + 0.0)
             counts = counts.filter(pl.col("value").is_not_nan())
             self._widen(counts["value"])
@@ -88,14 +88,14 @@ class Values:
         return self._parts[0].sort("value")
 
     def state(self) -> tuple[pl.DataFrame | None, tuple[float, float] | None, bool]:
-        """Return what was counted, for `load` in another process."""
+        """Return the counts, for `load` in another process."""
         are_more = self.are_more
         return None if are_more or not self._parts else self.counts(), self.range, are_more
 
     def load(
         self, counts: pl.DataFrame | None, extremes: tuple[float, float] | None, are_more: bool
     ) -> None:
-        """Add what another process has counted."""
+        """Add the counts of another process."""
         self._are_more |= are_more
         if extremes is not None:
             self._widen(pl.Series(extremes))
@@ -124,58 +124,58 @@ class Values:
 
 def read_values(table: Table, values: Mapping[str, Values]) -> None:
     """Read columns of a table and count their values."""
-    known = {leaf.name: leaf for leaf in leaves(table.schema) if leaf.name in values}
+    leaf_of = {leaf.name: leaf for leaf in leaves(table.schema) if leaf.name in values}
     count = getattr(table, "counts_of", None)
     if count is not None:
         for column, counter in values.items():
-            counter.add_counts(count(known[column], counter.limit, counter.most))
+            counter.add_counts(count(leaf_of[column], counter.limit, counter.most))
         return
-    paths = {column: leaf.path for column, leaf in known.items()}
-    limits = {column: (one.limit, one.most) for column, one in values.items()}
+    paths = {column: leaf.path for column, leaf in leaf_of.items()}
+    limits = {column: (counter.limit, counter.most) for column, counter in values.items()}
     kept = [most if limit is None else limit for limit, most in limits.values()]
-    size = sum(16 * (SAMPLED if each is None else each) for each in kept)
-    fields = list(dict.fromkeys(leaf.field for leaf in known.values()))
-    gather(table, fields, Fresh(partial(_none_met, paths, limits), size), Learnt(paths, values))
+    size = sum(16 * (SAMPLED if limit is None else limit) for limit in kept)
+    fields = list(dict.fromkeys(leaf.field for leaf in leaf_of.values()))
+    gather(table, fields, Fresh(partial(_no_values, paths, limits), size), Learnt(paths, values))
 
 
-def _none_met(
+def _no_values(
     paths: Mapping[str, tuple[str | int, ...]],
     limits: Mapping[str, tuple[int | None, int | None]],
 ) -> "Learnt":
-    """Return values of columns of no rows, given `limit` and `most` of each."""
-    return Learnt(paths, {column: Values(*each) for column, each in limits.items()})
+    """Return empty values of columns, given `limit` and `most` of each."""
+    return Learnt(paths, {column: Values(*limit) for column, limit in limits.items()})
 
 
 @dataclass(frozen=True)
 class Learnt:
-    """The values of columns that were met so far."""
+    """The values of columns in the rows so far."""
 
-    paths: Mapping[str, tuple[str | int, ...]]  # column -> where it lies in the rows
+    paths: Mapping[str, tuple[str | int, ...]]  # column -> its path in the rows
     values: Mapping[str, Values]
 
     def add(self, batch: Any) -> None:
-        """Count in some rows; may be called from several threads at once."""
+        """Count the values of some rows; may be called from several threads at once."""
         frame = pl.DataFrame(batch)
         for column, values in self.values.items():
             values.add(series_at(frame, self.paths[column]))
 
     def load(self, part: bytes) -> None:
-        """Add what another process has counted."""
+        """Add the counts of another process."""
         for column, state in pickle.loads(part).items():
             self.values[column].load(*state)
 
     def state(self) -> bytes:
-        """Return what was counted."""
+        """Return the pickled counts."""
         return pickle.dumps({column: values.state() for column, values in self.values.items()})
 
 
 def series_at(frame: pl.DataFrame, path: Sequence[str | int]) -> pl.Series:
-    """Return a column of a frame, of a field, a child or an element."""
+    """Return a column of a frame by its path: a field, a child or an element."""
     field, *steps = path
-    found = frame[str(field)]
+    series = frame[str(field)]
     for step in steps:
-        found = found.arr.get(step - 1) if isinstance(step, int) else found.struct.field(step)
-    return found
+        series = series.arr.get(step - 1) if isinstance(step, int) else series.struct.field(step)
+    return series
 
 
 def splitmix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -1,1 +1,1 @@
-"""Some of the rows of a table: samples, folds and rows drawn with replacement."""
+"""Samples of the rows of a table: random samples, folds and bootstrap resamples."""

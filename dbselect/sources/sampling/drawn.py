@@ -1,7 +1,7 @@
-"""A table whose rows are drawn again and again: which record has a row, and how many times.
+"""Random draws of the rows of a table for many records: how many times each record has a row.
 
 A hash of the row's number or key, of the record and of a seed decides, so a draw does not depend
-on batches or threads, and with a key not on the order of the rows either.
+on batches or threads, nor, with a key, on the order of the rows.
 """
 
 import math
@@ -31,11 +31,11 @@ from dbselect.sources.rows import weights_of
 DrawName = Literal["poisson", "halves"]
 #: Column of the numbers of records, from 0.
 RECORD = "record"
-#: Column of how often a row is drawn, times its weight.
+#: Column with the number of times a row is drawn, times its weight.
 TIMES = "__dbselect_times"
-#: Rows that are drawn together: of 50 columns they and a thread's copy have 26 MB each.
+#: Rows drawn at a time: with 50 columns they take 26 MB, and a copy per thread as much.
 BLOCK_ROWS = 1 << 16
-#: Bits of a hash that draw one count, and how many counts a hash of 64 bits has.
+#: Bits of a hash for one count, and counts per 64-bit hash.
 BITS = 16
 COUNTS_A_HASH = 64 // BITS
 
@@ -44,10 +44,10 @@ Numbers = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Draws:
-    """How often each row is in each record: a Poisson number of mean 1, or halves by a fair coin.
+    """The number of times each record has a row: Poisson of mean 1, or halves by a fair coin.
 
-    A number is read off 16 bits of a hash: its probabilities are multiples of 2^-16, and none is
-    above 8. Halves are records 2 i and 2 i + 1.
+    A Poisson number is computed from 16 bits of a hash: its probabilities are multiples of 2^-16,
+    and it is at most 8. Halves are records 2 i and 2 i + 1.
     """
 
     kind: DrawName
@@ -64,12 +64,12 @@ class Draws:
             )
 
     def begin(self, rows: npt.NDArray[np.int64]) -> Numbers:
-        """Return what `times` takes, of the numbers or hashed keys of some rows."""
+        """Hash the numbers or hashed keys of rows with the seed, for `times`."""
         seed = splitmix(np.array([self.seed], dtype=np.uint64))
         return splitmix(rows.view(np.uint64) ^ seed)
 
     def times(self, begun: Numbers, record: int) -> Vector:
-        """Return how often each row is in a record; shape (n,)."""
+        """Return the number of times a record has each row; shape (n,)."""
         if self.kind == "halves":
             pair, side = divmod(record, 2)
             words = splitmix(begun ^ np.uint64(pair // 64 + 1))
@@ -82,7 +82,7 @@ class Draws:
 
     @cached_property
     def _counts(self) -> Vector:
-        """The Poisson number at each of 2^16 equal steps of probability."""
+        """Poisson quantiles at the midpoints of 2^16 equal steps of probability."""
         most = 12
         below = np.cumsum([math.exp(-1.0) / math.factorial(count) for count in range(most)])
         middles = (np.arange(1 << BITS) + 0.5) / (1 << BITS)
@@ -90,7 +90,7 @@ class Draws:
 
 
 class DrawnTable(Around):
-    """A table, and the rows of each record with `TIMES`, which a Gram takes for the weight."""
+    """A table that yields the drawn rows of each record, with `TIMES` as their weight."""
 
     def __init__(
         self,
@@ -103,11 +103,11 @@ class DrawnTable(Around):
         self._draws = draws
         self._key = key
         self._weight = weight
-        seen = without(table, *hidden).schema
-        super().__init__(table, seen.append(pa.field(TIMES, pa.float64())))
+        schema = without(table, *hidden).schema
+        super().__init__(table, schema.append(pa.field(TIMES, pa.float64())))
 
-    def each(self, fields: list[str], consume: Callable[[int, pa.Table], None]) -> None:
-        """Read once, and hand over the blocks of each record in turn, of several side by side."""
+    def scan_records(self, fields: list[str], consume: Callable[[int, pa.Table], None]) -> None:
+        """Read once; pass the blocks of each record in order, of several records in parallel."""
         deciding = [name for name in (self._key, self._weight) if name is not None]
         read = [name for name in dict.fromkeys([*fields, *deciding]) if name != TIMES]
         records = range(self._draws.records)
@@ -119,8 +119,8 @@ class DrawnTable(Around):
             for begun, rows in self._begun(batches):
                 weights = np.ones(len(rows))
                 if self._weight is not None:
-                    own = rows.select([self._weight]).to_struct_array()
-                    weights = weights_of(own, self._weight)
+                    weight_rows = rows.select([self._weight]).to_struct_array()
+                    weights = weights_of(weight_rows, self._weight)
                 draw = partial(self._draw, begun, rows, weights, fields, consume)
                 for _ in pool.map(draw, records):
                     pass
@@ -135,15 +135,15 @@ class DrawnTable(Around):
         consume: Callable[[int, pa.Table], None],
         record: int,
     ) -> None:
-        """Hand the rows of a record over, with how often they are drawn, times their weights."""
+        """Pass the drawn rows of a record to `consume`, with `TIMES`."""
         times = self._draws.times(begun, record)
-        there = times > 0
-        found = rows.filter(pa.array(there))
-        found = found.append_column(TIMES, pa.array((times * weights)[there]))
-        consume(record, found.select(fields))
+        is_drawn = times > 0
+        drawn = rows.filter(pa.array(is_drawn))
+        drawn = drawn.append_column(TIMES, pa.array((times * weights)[is_drawn]))
+        consume(record, drawn.select(fields))
 
     def _begun(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Numbers, pa.Table]]:
-        """Give blocks of rows, however they come, with the hashes of their numbers or keys."""
+        """Yield blocks of rows, independent of batches, with hashes of their numbers or keys."""
         start = 0
         for rows in in_blocks(batches):
             numbers = np.arange(start, start + len(rows), dtype=np.int64)
@@ -154,7 +154,7 @@ class DrawnTable(Around):
 
 
 def in_blocks(batches: Iterable[pa.RecordBatch], size: int = BLOCK_ROWS) -> Iterator[pa.Table]:
-    """Give the same rows in blocks of so many, the last one shorter."""
+    """Yield the rows in blocks of `size`, the last one shorter."""
     waiting: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:

@@ -1,6 +1,6 @@
-"""A table without one fold of its rows, or that fold alone; every reading cuts it anew.
+"""A table without one fold of its rows, or only that fold; every pass splits it again.
 
-Of folds in the order of a column those that come later are left out, too.
+With folds in the order of a column, later folds are left out, too.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ class RowFolds:
 
     table: Table  # read at every use
     folding: Folding
-    #: Fields that are used for nothing else, and that no reader of a fold sees
+    #: Fields used only to decide folds, which the schema of a fold omits
     hidden: Sequence[str] = ()
 
     @property
@@ -44,14 +44,14 @@ class RowFolds:
         return folds_of(batch, self.folding)
 
     def present(self) -> list[int]:
-        """Read the table once and return the folds that have rows, in their order."""
-        self.of(empty_table(self.table.schema))  # a key of a wrong type is refused unread
+        """Read the table once and return the folds that have rows, ascending."""
+        self.of(empty_table(self.table.schema))  # refuses a key of a wrong type before reading
         count = partial(_counted, self.folding)
         return sorted(Tally(count).over(self.table, self.fields))
 
 
 class FoldedTable(Around):
-    """The rows of one fold, or all the others; of no fold, all."""
+    """The rows of one fold if `held_out`, else the others; all rows if `fold` is None."""
 
     def __init__(self, folds: RowFolds, fold: int | None, *, held_out: bool = False) -> None:
         self._folds = folds
@@ -73,7 +73,7 @@ class FoldedTable(Around):
 
     @property
     def reduce(self) -> Reduce | None:
-        """What has the processes of the table's engine gather of the rows, if it can."""
+        """The engine's method to reduce the kept rows in its own processes; None if it has none."""
         inner = super().reduce
         return inner and partial(self._reduce, inner)
 
@@ -91,9 +91,9 @@ class FoldedTable(Around):
         return list(dict.fromkeys([*fields, *self._folds.fields]))
 
     def _keeping(self, fields: list[str]) -> Callable[[], Callable[[Any], pa.Table]]:
-        """Return, as plain data, what gives what returns the rows of a batch that are kept."""
-        asked = self._folds.folding, fields, self._fold, self._held_out
-        return partial(partial, _kept, *asked)
+        """Return plain data that makes the function which selects the kept rows of a batch."""
+        arguments = self._folds.folding, fields, self._fold, self._held_out
+        return partial(partial, _kept, *arguments)
 
 
 def _kept(
@@ -102,28 +102,28 @@ def _kept(
     rows = in_arrow(batch)
     if fold is None:
         return rows.select(fields)
-    others = pc.less if folding.edges else pc.not_equal
-    compare = pc.equal if held_out else others
+    training = pc.less if folding.edges else pc.not_equal
+    compare = pc.equal if held_out else training
     return rows.select(fields).filter(compare(folds_of(rows, folding), fold))
 
 
 @dataclass(frozen=True)
 class ByFold(Together):
-    """A work for each of some folds, on its rows."""
+    """One work per fold, on the rows of that fold."""
 
-    numbers: Sequence[int]  # folds of the works; rows of others are left out
+    numbers: Sequence[int]  # folds of the works; rows of other folds are left out
     folding: Folding
 
     def shares(self, batch: Any) -> Iterator[pa.Table | None]:
-        """Give the rows of each fold; None for no rows."""
+        """Yield the rows of each fold; None for no rows."""
         rows = in_arrow(batch)
         rows = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
         folds = folds_of(rows, self.folding)
-        there = np.unique(np.asarray(folds)).tolist()
+        present = np.unique(np.asarray(folds)).tolist()
         for fold in self.numbers:
-            yield rows.filter(pc.equal(folds, fold)) if fold in there else None
+            yield rows.filter(pc.equal(folds, fold)) if fold in present else None
 
 
 def _counted(folding: Folding, batch: Any) -> Counter[int]:
     folds = np.asarray(folds_of(in_arrow(batch), folding))
-    return Counter(dict(zip(*(each.tolist() for each in np.unique_counts(folds)), strict=True)))
+    return Counter(dict(zip(*(array.tolist() for array in np.unique_counts(folds)), strict=True)))

@@ -1,4 +1,4 @@
-"""Many records of rows drawn anew, for what a search finds again and again: `resample`."""
+"""Gram records of bootstrap resamples and of random halves: `resample`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -50,32 +50,32 @@ def resample(
     max_levels: int = MAX_LEVELS,
     terms: Any = None,
 ) -> pl.DataFrame:
-    """Read a table once and return many Gram records, each of rows drawn anew.
+    """Read a table once and return many Gram records, each of a random sample of the rows.
 
     Parameters
     ----------
-    source : table, as `gram` takes it. Or parts of one, which are drawn whole, without reading
+    source : table, as of `gram`. Or parts of a table, which are drawn as a whole, without reading
         a row again: a frame with a column ``gram``, as `gram_by` returns it, or a list of Grams
     columns, weight : as in `gram`
-    records : number of records, an even one of halves
-    kind : ``"poisson"``: each row is there a Poisson number of times, of mean 1, the bootstrap
-        of a table whose length is not known in advance; ``"halves"``: the records 2 i and
-        2 i + 1 share all rows among them, by a fair coin for each row
-    key : field whose values decide, so that rows of equal keys are drawn together, in whatever
-        order they come; left out of the default `columns`; default: the number of the row
+    records : number of records, even for halves
+    kind : ``"poisson"``: each row is drawn a Poisson number of times, of mean 1, the bootstrap
+        of a table whose length is not known in advance; ``"halves"``: each row is in one of the
+        records 2 i and 2 i + 1, by a fair coin
+    key : field whose values decide, so that rows of equal keys are drawn together, in any
+        order of rows; left out of the default `columns`; default: the number of the row
     seed : 0 to 2^63 - 1
-    null_policy, categories, basis, max_levels, terms : as in `gram`; levels and knots are found
-        once, a mean in the place of what is missing anew for each record
+    null_policy, categories, basis, max_levels, terms : as in `gram`; levels and knots are learnt
+        once, means that fill missing values for each record
 
     Returns
     -------
     DataFrame with the columns ``record``, from 0, and ``gram``. The weight of a record is the sum
-    of the draws; its `rows` are those that it has at least once: 0 where no usable row was drawn,
-    as of a few rows or parts
+    of the draws; its `rows` count the rows drawn at least once: 0 if no usable row was drawn,
+    which happens with few rows or parts
 
     Raises
     ------
-    ArgumentError : records, kind or seed out of range; for parts an argument that needs rows
+    ArgumentError : records, kind or seed out of range; with parts, an argument that needs rows
     ColumnError : a column named ``record``; otherwise as `gram_by`
     SourceError, DataError : as `gram`
     RecordError : parts that do not merge
@@ -86,12 +86,12 @@ def resample(
 
     Notes
     -----
-    One scan; the work of a `gram` for each record, on all cores. Memory: d^2 / 2 + 32 d doubles a
-    record, for 100 records of 100 columns 7 MB, and a block of 32,768 rows a thread. Of M parts
-    O(M d^2) to read them, and O(M d^2) a record, whatever the number of rows: drawing so
-    few parts approximates the spread of the bootstrap only if M is large, some hundred at
-    least. The same seed draws the same rows from every source that gives them in the same order,
-    with a key in any; of engines that promise no order, as DuckDB's tables and Spark, name a key.
+    One pass; the cost of a `gram` per record, on all cores. Memory: d^2 / 2 + 32 d doubles per
+    record, for 100 records of 100 columns 7 MB, and a block of 32,768 rows per thread. With M parts
+    O(M d^2) to read them, and O(M d^2) per record, for any number of rows: drawing
+    parts approximates the spread of the bootstrap only if M is large, some hundred at
+    least. The same seed draws the same rows from every source with the same order of rows, and
+    with a key in any order; for engines without an order, as DuckDB's tables and Spark, give a key.
 
     References
     ----------
@@ -114,12 +114,12 @@ def resample(
     draws = Draws(kind, records, seed)
     grams = parts_in(source)
     if grams is not None:
-        given = {
+        options = {
             "columns": columns, "weight": weight, "key": key, "categories": categories,
             "basis": basis, "terms": terms,
             "null_policy": None if null_policy == "skip" else null_policy,
         }  # fmt: skip
-        for name, value in given.items():
+        for name, value in options.items():
             if value is not None:
                 raise ArgumentError(
                     f"{name} is {value!r}; it is for a table, the source has records"
@@ -138,25 +138,25 @@ def _read(drawn: DrawnTable, request: Request, records: int) -> pl.DataFrame:
     work = GramWork(read, drawn.schema)
     with ExitStack() as stack:
         sums = [stack.enter_context(work.begin()) for _ in range(records)]
-        drawn.each(read.fields, lambda record, rows: sums[record].add(rows))
-        found = {number: one.record() for number, one in enumerate(sums)}
-    grams = {number: Gram.from_struct(one) for number, one in found.items() if one is not None}
+        drawn.scan_records(read.fields, lambda record, rows: sums[record].add(rows))
+        structs = [state.record() for state in sums]
+    grams = {n: Gram.from_struct(struct) for n, struct in enumerate(structs) if struct is not None}
     return _frame(zip(grams, _alike(list(grams.values())), strict=True))
 
 
 def _alike(grams: Sequence[Gram]) -> list[Gram]:
-    """Return Grams of the same columns, each with the means of its own draws."""
+    """Align the columns of Grams; each keeps the means of its own draws."""
     if not grams:
         return []
     bare = aligned([replace(gram, terms=replace(gram.terms, means={})) for gram in grams])
     return [
-        replace(gram, terms=replace(gram.terms, means=own.terms.means))
-        for gram, own in zip(bare, grams, strict=True)
+        replace(gram, terms=replace(gram.terms, means=drawn.terms.means))
+        for gram, drawn in zip(bare, grams, strict=True)
     ]
 
 
 def parts_in(source: Any) -> list[Gram] | None:
-    """Return the Grams of a frame or a list of them; None of anything else."""
+    """Return the Grams of a frame or of a list; None for other sources."""
     source = native(source)
     if isinstance(source, Gram):
         raise ArgumentError(
@@ -164,23 +164,23 @@ def parts_in(source: Any) -> list[Gram] | None:
             "gram_by(table, fold=200), or a list of Grams"
         )
     if isinstance(source, list | tuple):
-        found = [one if isinstance(one, Gram) else Gram.from_struct(one) for one in source]
+        grams = [part if isinstance(part, Gram) else Gram.from_struct(part) for part in source]
     elif isinstance(source, pl.DataFrame) and "gram" in source.columns:
         if not is_record(source["gram"].to_arrow().type):
             return None
-        found = [Gram.from_struct(one) for one in source["gram"].drop_nulls().to_arrow()]
+        grams = [Gram.from_struct(record) for record in source["gram"].drop_nulls().to_arrow()]
     else:
         return None
-    if len(found) < 2:
-        raise ArgumentError(f"source has {len(found)} Grams; at least 2 are needed to draw from")
-    return aligned(found)
+    if len(grams) < 2:
+        raise ArgumentError(f"source has {len(grams)} Grams; at least 2 are needed to draw from")
+    return aligned(grams)
 
 
 def _check_fields(table: Table, weight: str | None, key: str | None) -> None:
-    for name, what in ((weight, "weight"), (key, "key")):
+    for name, argument in ((weight, "weight"), (key, "key")):
         if name is not None:
-            check_field(name, what, table.schema)
-    columns_of(table.schema)  # whose names differ
+            check_field(name, argument, table.schema)
+    columns_of(table.schema)  # refuses equal names
     if weight is not None:
         check_weight(weight, table.schema)
     if key is not None:
@@ -190,7 +190,7 @@ def _check_fields(table: Table, weight: str | None, key: str | None) -> None:
 
 
 def _of_parts(grams: Sequence[Gram], draws: Draws) -> Iterator[tuple[int, Gram]]:
-    """Give the records of parts that are drawn whole."""
+    """Yield records of parts, each of which is drawn as a whole."""
     begun = draws.begin(np.arange(len(grams), dtype=np.int64))
     parts = stacked(grams)
     for record in range(draws.records):
@@ -198,8 +198,8 @@ def _of_parts(grams: Sequence[Gram], draws: Draws) -> Iterator[tuple[int, Gram]]
         yield record, parts.total(times)[0]
 
 
-def _frame(found: Iterable[tuple[int, Gram]]) -> pl.DataFrame:
-    grams = {number: gram.to_struct() for number, gram in found}
+def _frame(numbered: Iterable[tuple[int, Gram]]) -> pl.DataFrame:
+    grams = {number: gram.to_struct() for number, gram in numbered}
     return pl.DataFrame(
         {RECORD: [*grams], "gram": [*grams.values()]}, {RECORD: pl.Int64, "gram": RECORD_DTYPE}
     )

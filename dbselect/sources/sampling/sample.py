@@ -1,6 +1,6 @@
-"""Some rows of a table, chosen in one pass: those whose hashed positions are the smallest.
+"""A random sample of rows in one pass: the rows with the smallest hashes of their positions.
 
-They are the same for a seed on every engine that gives the rows in the same order.
+For a seed it is the same on every engine that returns the rows in the same order.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.progress import progress
 from dbselect.sources.request import LIMIT, Folding, Table
 
-#: Rows with their numbers.
+#: Hashes of rows, and the rows.
 _Numbered = tuple[npt.NDArray[np.int64], pa.Table]
 #: Field of row numbers, which is hashed.
 ROW = "row"
@@ -25,15 +25,15 @@ ROW = "row"
 
 @dataclass(frozen=True)
 class Sample:
-    """The rows chosen."""
+    """The sampled rows."""
 
-    table: pa.Table  # their fields, in the order of the table
+    table: pa.Table  # the rows, in the order of the whole table
     of: int  # rows of the whole table
-    bytes_read: int  # of numbers, as Arrow holds them
+    bytes_read: int  # of numbers, as Arrow stores them
 
 
 def sample(table: Table, fields: Sequence[str], rows: int, seed: int) -> Sample:
-    """Read a table once and keep some rows; at most twice as many are in memory, and batches."""
+    """Read a table once and sample rows; at most twice as many are in memory, besides batches."""
     folding = Folding(LIMIT - 1, ROW, seed)
     kept: list[_Numbered] = []
     of = count = 0
@@ -42,10 +42,10 @@ def sample(table: Table, fields: Sequence[str], rows: int, seed: int) -> Sample:
         for batch in batches:
             keys = pa.table({ROW: np.arange(of, of + batch.num_rows)})
             numbers = folds_of(keys, folding).to_numpy()
-            enter = np.flatnonzero(numbers < most)
-            found = pa.Table.from_batches([batch.select(fields)])
-            kept.append((numbers[enter], found.take(enter)))
-            count += len(enter)
+            candidates = np.flatnonzero(numbers < most)
+            fields_read = pa.Table.from_batches([batch.select(fields)])
+            kept.append((numbers[candidates], fields_read.take(candidates)))
+            count += len(candidates)
             if count > 2 * rows:
                 kept = [_smallest(kept, rows)]
                 count, most = rows, int(kept[0][0].max(initial=0))
@@ -58,8 +58,8 @@ def sample(table: Table, fields: Sequence[str], rows: int, seed: int) -> Sample:
 
 
 def _smallest(parts: list[_Numbered], rows: int) -> _Numbered:
-    """Return the rows with the smallest numbers, in the order in which they came."""
+    """Return the rows with the smallest hashes, in the order of the table."""
     numbers = np.concatenate([numbers for numbers, _ in parts])
-    # Stable: of equal keys the first rows stay.
+    # Stable: among equal hashes the first rows stay.
     kept = np.sort(np.argsort(numbers, kind="stable")[:rows])
     return numbers[kept], pa.concat_tables([table for _, table in parts]).take(kept)

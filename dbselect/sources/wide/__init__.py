@@ -1,1 +1,1 @@
-"""Wide tables: the sums of the columns a search asks for, in passes over the rows."""
+"""Wide tables: sums over only the columns that a search needs, in passes over the rows."""

@@ -1,7 +1,7 @@
-"""Sums by level over the rows of a wide table: of all columns, for levels that are entries.
+"""Sums of all columns by level over the rows of a wide table, for levels that are entries.
 
-As each row has one level at most, these are the products of a level with the other columns. Those
-of entries are held as they are met, a number for each level and entry that a row has both of.
+As each row has one level at most, these are the products of a level with the other columns. Sums
+of entries are sparse: one number for each level and entry that occur together in a row.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from dbselect.record.gram import Matrix
 from dbselect.sources.wide.centered_scan import LaterReading, compress_columns, taken
 from dbselect.sources.wide.wide_rows import Index
 
-#: Pairs of a level and another entry that are held: 1.6 GB, and as much while they grow.
+#: Most pairs of a level and another entry in memory: 1.6 GB, and as much while they grow.
 MOST_PAIRS = 1 << 27
 
 
@@ -26,13 +26,13 @@ class LevelSums:
 
     dense: Matrix  # shape (L, n_dense), around the means
     listed: Any  # CSR matrix, shape (L, D - n_dense), of the entries around 0
-    new: list[Any] = field(default_factory=list)  # more of these, which are to be added
+    new: list[Any] = field(default_factory=list)  # such matrices, not yet added to `listed`
 
     def settled(self) -> "LevelSums":
-        """Add the new entries to the others."""
-        parts = [self.listed.tocoo(), *(one.tocoo() for one in self.new)]
+        """Add the new matrices to `listed`."""
+        parts = [self.listed.tocoo(), *(matrix.tocoo() for matrix in self.new)]
         row, column, value = (
-            np.concatenate([getattr(one, name) for one in parts]) for name in ("row", "col", "data")
+            np.concatenate([getattr(p, name) for p in parts]) for name in ("row", "col", "data")
         )
         self.listed = sparse.csr_matrix((value, (row, column)), shape=self.listed.shape)
         self.new = []
@@ -47,13 +47,13 @@ class LevelSums:
 
 @dataclass(frozen=True, eq=False)
 class LevelProducts(LaterReading):
-    """A later reading: the products of the columns of levels with all others."""
+    """A later pass: the products of the columns of levels with all others."""
 
-    levels: Index  # shape (L,), ascending, columns of entries of which each row has one at most
+    levels: Index  # shape (L,), ascending, columns of entries; each row has at most one
 
     @property
     def size(self) -> int:
-        """About how many bytes a state has."""
+        """Approximate size of a state in bytes."""
         return 8 * len(self.levels) * self.n_dense
 
     def none(self) -> LevelSums:
@@ -62,12 +62,12 @@ class LevelProducts(LaterReading):
         return LevelSums(np.zeros((len(self.levels), self.n_dense)), sparse.csr_matrix(shape))
 
     def of(self, batch: Any) -> Iterator[tuple[Index | None, Matrix, Any]]:
-        """Give which levels a piece has, the sums of dense columns of each, and of entries."""
+        """Yield the levels of a piece, and their sums of dense columns and of entries."""
         for piece in self.rows.pieces(batch):
             X, rooted, _ = self.centred(piece)
-            own = taken(rooted, self.levels - self.n_dense)
-            met, few = compress_columns(own)
-            yield met, few.T @ X[:, :-1], own.T @ rooted
+            levels = taken(rooted, self.levels - self.n_dense)
+            met, few = compress_columns(levels)
+            yield met, few.T @ X[:, :-1], levels.T @ rooted
 
     def added(self, sums: LevelSums, more: Any) -> LevelSums:
         """Add the sums of a piece, or of another process."""
@@ -77,9 +77,9 @@ class LevelProducts(LaterReading):
         sums.dense[slice(None) if met is None else met] += dense
         listed.resize(sums.listed.shape)
         sums.new.append(listed)
-        # As many are added up as were held before, so that each is copied a few times only.
-        held = max(sums.listed.nnz, len(sums.dense))
-        return sums.settled() if sum(one.nnz for one in sums.new) > held else sums
+        # Add matrices once they are as large as the sum, so that entries are copied a few times.
+        size = max(sums.listed.nnz, len(sums.dense))
+        return sums.settled() if sum(matrix.nnz for matrix in sums.new) > size else sums
 
     def around_means(self, sums: LevelSums) -> tuple[Matrix, Any]:
         """Return the sums of the dense columns, and those of the entries as a CSC matrix."""

@@ -1,4 +1,4 @@
-"""Categories of so many levels that a row of 0 and 1 is too wide: each is an entry of 1."""
+"""Categories of very many levels, stored as sparse entries instead of columns of 0 and 1."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from dbselect.record.categories import Category
 from dbselect.record.entries import Mask
 from dbselect.sources.partial.learn import MAX_LEVELS
 
-#: Levels of a text that a lazy Gram takes: they are held in memory, and in models of them.
+#: Most levels of a text in a lazy Gram: they are kept in memory, and in models.
 MOST_LEVELS = 1_000_000
 
 
@@ -29,7 +29,7 @@ class ManyLevels:
     """Categories of text whose levels are entries of a row."""
 
     categories: tuple[Category, ...]
-    policies: tuple[str, ...]  # what becomes of what is missing in each
+    policies: tuple[str, ...]  # policy for missing values of each
 
     def __post_init__(self) -> None:
         for category, policy in zip(self.categories, self.policies, strict=True):
@@ -46,15 +46,15 @@ class ManyLevels:
 
     @cached_property
     def _types(self) -> list[pl.Enum]:
-        """The levels of each as a type, in which Polars looks them up once."""
+        """The levels of each category as an Enum type, which looks them up fast."""
         return [pl.Enum(category.texts) for category in self.categories]
 
     def entries(self, texts: Sequence[pa.Array]) -> Iterator[tuple[str, Any, Mask]]:
-        """Give each category, its levels of rows as a CSR matrix, and which rows have a text."""
+        """Yield each category, the levels of rows as a CSR matrix, and which rows have a text."""
         for field, category, type_ in zip(texts, self.categories, self._types, strict=True):
             text = pl.Series(pl.from_arrow(field))
             at = text.cast(pl.String).cast(type_, strict=False).to_physical().cast(pl.Int64)
             ends = np.concatenate([[0], np.cumsum(at.is_not_null().to_numpy())])
-            own, shape = at.drop_nulls().to_numpy(), (len(text), len(category.levels))
-            levels = sparse.csr_matrix((np.ones(len(own)), own, ends), shape=shape)
+            codes, shape = at.drop_nulls().to_numpy(), (len(text), len(category.levels))
+            levels = sparse.csr_matrix((np.ones(len(codes)), codes, ends), shape=shape)
             yield category.column, levels, text.is_not_null().to_numpy()

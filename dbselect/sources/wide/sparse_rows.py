@@ -1,4 +1,4 @@
-"""Sums over a field of entries, and the field beside the dense columns of a table."""
+"""The field of entries (sparse columns) of a table, and sums over it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,17 +14,17 @@ from dbselect.record.gram import Vector
 
 def sparse_field(schema: pa.Schema) -> str | None:
     """Return the name of the field of entries; None if there is none."""
-    found = [field.name for field in schema if is_entries(field.type)]
-    if len(found) > 1:
+    names = [field.name for field in schema if is_entries(field.type)]
+    if len(names) > 1:
         raise ArgumentError(
-            f"source has two fields of entries, '{found[0]}' and '{found[1]}'; a lazy Gram takes "
+            f"source has two fields of entries, '{names[0]}' and '{names[1]}'; a lazy Gram takes "
             "one: leave the others out of the table"
         )
-    return found[0] if found else None
+    return names[0] if names else None
 
 
 def entries(name: str, field: pa.Array) -> tuple[Any, Mask]:
-    """Return the entries of rows as a CSR matrix, and which rows have all of theirs."""
+    """Return the entries of rows as a CSR matrix, and which rows have no missing entry."""
     rows = entries_in(name, field)
     if len(rows.at) and rows.at.max() >= MOST_COLUMNS:
         raise DataError(
@@ -34,23 +34,23 @@ def entries(name: str, field: pa.Array) -> tuple[Any, Mask]:
     if np.isinf(rows.value).any():
         raise DataError(f"field '{name}' has an infinite value; values must be finite")
     width = int(rows.at.max()) + 1 if len(rows.at) else 0
-    found = sparse.csr_matrix((rows.value, rows.at, rows.ends), shape=(len(field), width))
-    if not found.has_canonical_format:
-        found = found.copy()  # what Arrow holds must not be written to
-        found.sum_duplicates()
+    matrix = sparse.csr_matrix((rows.value, rows.at, rows.ends), shape=(len(field), width))
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()  # Arrow's memory must not be written to
+        matrix.sum_duplicates()
     gaps = np.isnan(rows.value)
-    there = rows.there
+    is_complete = rows.there
     if gaps.any():
-        there = there.copy()
-        there[rows.row[gaps]] = False
-    return found, there
+        is_complete = is_complete.copy()
+        is_complete[rows.row[gaps]] = False
+    return matrix, is_complete
 
 
 @dataclass
 class EntryTotals:
-    """Sums of the entries of a field, as they are."""
+    """Sums over the entries of a field, not centred."""
 
-    #: shape (D,), of w v, w v^2 and w v (y - anchor), y the target; D grows with the numbers met
+    #: shape (D,), of w v, w v^2 and w v (y - anchor), y the target; D grows with the entries seen
     sums: Vector
     squares: Vector
     products: Vector
@@ -62,25 +62,25 @@ class EntryTotals:
 
     @classmethod
     def of(cls, rows: Any, weight: Vector, y: Vector) -> "EntryTotals":
-        """Return the sums of a CSR matrix of rows, (n, D); y is the target from its anchor."""
+        """Return the sums of a CSR matrix of rows, (n, D); y is the target less its anchor."""
         squared = sparse.csr_matrix((rows.data**2, rows.indices, rows.indptr), shape=rows.shape)
         return cls(rows.T @ weight, squared.T @ weight, rows.T @ (weight * y))
 
     def add(self, other: "EntryTotals", moved: float = 0.0) -> None:
-        """Add the sums of other rows, `moved` from whose anchor to this one."""
+        """Add the sums of other rows; `moved` is their anchor of the target less this one."""
         width = max(len(self.sums), len(other.sums))
         for name in ("sums", "squares", "products"):
             grown = np.zeros(width)
-            mine, more = getattr(self, name), getattr(other, name)
-            grown[: len(mine)] = mine
-            grown[: len(more)] += more
+            before, added = getattr(self, name), getattr(other, name)
+            grown[: len(before)] = before
+            grown[: len(added)] += added
             setattr(self, name, grown)
         self.products[: len(other.sums)] += moved * other.sums
 
     def centred(self, weight: float, y: float) -> tuple[Vector, Vector, Vector]:
-        """Return means, and sums of squares and of products with the target around these.
+        """Return means, and centred sums of squares and of products with the target.
 
-        Of all rows, `weight` is the weight and y the mean of the target from its anchor.
+        `weight` is the weight of all rows, y the mean of the target less its anchor.
         """
         mean = self.sums / weight if weight else np.zeros_like(self.sums)
         squares = np.maximum(self.squares - mean * self.sums, 0.0)

@@ -1,6 +1,6 @@
-"""Rows of a wide table as dense blocks: the columns, the target and the weight of those used.
+"""Rows of a wide table as dense blocks: columns, target and weight of the rows used.
 
-A piece has some millions of values, so memory does not grow with the batches of an engine.
+A piece has a few million values, so memory does not grow with the batches of an engine.
 """
 
 from collections import Counter
@@ -27,9 +27,9 @@ from dbselect.sources.rows import part_of, values, weights_of
 from dbselect.sources.wide.many_levels import ManyLevels, has_many
 from dbselect.sources.wide.sparse_rows import entries
 
-#: Doubles of a piece: 32 MB, of which a thread needs some copies.
+#: Most doubles of a piece: 32 MB, of which a thread needs some copies.
 PIECE_VALUES = 1 << 22
-#: Rows of a piece of few columns, whose entries take as much.
+#: Most rows of a piece: with few columns, its entries take as much memory.
 PIECE_ROWS = 1 << 14
 
 Mask = npt.NDArray[np.bool_]
@@ -38,9 +38,9 @@ Index = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """The rows of a run that are used, and counts of the others."""
+    """The used rows of a piece of a batch, and counts of the others."""
 
-    #: shape (n, D + 1), the target last; NaN where a value is missing that nothing stands for
+    #: shape (n, D + 1), the target last; NaN for a missing value without a fill
     X: Matrix
     weight: Vector  # shape (n,), > 0
     has_gaps: bool  # whether there is a NaN
@@ -54,27 +54,27 @@ class WideRows:
     """How a batch becomes pieces, as plain data; columns of entries are last, many levels first."""
 
     request: Request  # the columns to read, the target among its numbers
-    target: str  # its name
-    paths: Mapping[str, Path]  # category -> its position in a row
-    #: The field of entries (`record.entries`), which are no columns of `names`
+    target: str
+    paths: Mapping[str, Path]  # category -> its path in a row
+    #: The field of entries (`record.entries`), whose columns are not in `names`
     field: pa.Field | None = None
-    #: shape (D + 1,), what stands where values are missing; NaN leaves NaN there, None all
+    #: shape (D + 1,), fills of missing values; NaN leaves a column unfilled, None all columns
     fills: Any = None
 
     @property
     def sparse(self) -> str | None:
-        """The name of the field of entries."""
+        """Name of the field of entries."""
         return None if self.field is None else str(self.field.name)
 
     def listed(self, n_columns: int) -> tuple[Entries, ...]:
-        """Return the field of entries, as a fit of so many columns met it."""
+        """Return the field of entries with its number of columns, in a fit of `n_columns`."""
         if self.field is None:
             return ()
-        met = n_columns - len(self.names) - len(self.many.names)
-        return (Entries(str(self.field.name), met, children_of(self.field.type)),)
+        n_entries = n_columns - len(self.names) - len(self.many.names)
+        return (Entries(str(self.field.name), n_entries, children_of(self.field.type)),)
 
     def columns(self, count: int) -> list[str]:
-        """Return the names of so many columns, all that were met."""
+        """Return the names of `count` columns, the last of which are entries."""
         before = [*self.names, *self.many.names]
         return [*before, *(f"{self.sparse}[{at}]" for at in range(count - len(before)))]
 
@@ -85,18 +85,18 @@ class WideRows:
 
     @cached_property
     def numbers(self) -> list[Leaf]:
-        """The columns that are numbers in the rows, or curves of these."""
+        """The numeric columns, and the columns of bases."""
         return [leaf for leaf in self.request.columns if leaf.name != self.target]
 
     @cached_property
     def names(self) -> list[str]:
-        """The columns of a dense piece: numbers, levels, and indicators of what is missing."""
+        """The columns of a dense piece: numbers, levels, and indicators of missing values."""
         marks = [name + SUFFIX for name in self.marked]
         return [leaf.name for leaf in self.numbers] + self._levels + marks
 
     @cached_property
     def _runs(self) -> list[tuple[int, int]]:
-        """Return where runs begin and end: an array field from its first element, or a column."""
+        """Start and end of runs of columns: a whole array field, or a single column."""
         runs: list[tuple[int, int]] = []
         for at, leaf in enumerate(self.numbers):
             start = runs[-1][0] if runs else at
@@ -112,11 +112,11 @@ class WideRows:
         parts = [[name] for name in self.request.names] + [names for *_, names in self._texts]
         marked = set(self.marked)
         return [
-            each
+            column
             for at in self.request.order or range(len(parts))
             for name in parts[at]
             if name != self.target
-            for each in ([name, name + SUFFIX] if name in marked else [name])
+            for column in ([name, name + SUFFIX] if name in marked else [name])
         ]
 
     @cached_property
@@ -125,33 +125,33 @@ class WideRows:
 
     @cached_property
     def marked(self) -> list[str]:
-        """The numbers that have an indicator."""
+        """The numeric columns that have an indicator."""
         return [leaf.name for leaf in self.numbers if self._policies[leaf.name] == "indicator"]
 
     @cached_property
     def filled(self) -> list[str]:
-        """The columns with their mean where a value is missing."""
+        """The columns whose missing values are filled with the mean."""
         texts = [name for _, policy, names in self._texts if policy == "mean" for name in names]
         return [leaf.name for leaf in self.numbers if self._policies[leaf.name] == "mean"] + texts
 
     @cached_property
     def marks(self) -> tuple[Index, Index]:
-        """Where these numbers are, and where their indicators are."""
+        """Positions of the `marked` columns, and of their indicators."""
         marked = set(self.marked)
-        at = np.array([j for j, one in enumerate(self.numbers) if one.name in marked], np.intp)
+        at = np.array([j for j, leaf in enumerate(self.numbers) if leaf.name in marked], np.intp)
         return at, np.arange(len(self.names) - len(at), len(self.names))
 
     @cached_property
     def _texts(self) -> list[tuple[Category, str, list[str]]]:
-        """Categories, their policies and dense columns: what is missing may be one more level."""
+        """Categories, their policies and dense columns: missing may be one more level."""
         policies = self.request.policies[len(self.request.names) :]
         return [
             (
-                one,
+                text,
                 policy,
-                [] if has_many(one) else one.names + [one.missing] * (policy == "indicator"),
+                [] if has_many(text) else text.names + [text.missing] * (policy == "indicator"),
             )
-            for one, policy in zip(self.request.terms.categories, policies, strict=True)
+            for text, policy in zip(self.request.terms.categories, policies, strict=True)
         ]
 
     @cached_property
@@ -161,31 +161,31 @@ class WideRows:
     @cached_property
     def many(self) -> ManyLevels:
         """The categories whose levels are entries."""
-        found = [(one, policy) for one, policy, _ in self._texts if has_many(one)]
-        return ManyLevels(tuple(one for one, _ in found), tuple(policy for _, policy in found))
+        many = [(text, policy) for text, policy, _ in self._texts if has_many(text)]
+        return ManyLevels(tuple(text for text, _ in many), tuple(policy for _, policy in many))
 
     @cached_property
     def _kept(self) -> Mask:
-        """Which columns a row needs: those whose gaps are not filled; shape (D + 1,)."""
+        """Which columns a usable row must have: columns without fills; shape (D + 1,)."""
         kept = [self._policies[leaf.name] in ("skip", "error") for leaf in self.numbers]
         for _, policy, names in self._texts:
             kept += [policy not in FILLS] * len(names)
         return np.array(kept + [True] * len(self.marked) + [True])
 
     def pieces(self, batch: Any) -> Iterator[Piece]:
-        """Give the rows of a batch, some millions of values at a time."""
+        """Yield the rows of a batch in pieces of a few million values."""
         size = max(1, min(PIECE_VALUES // max(len(self.names), 1), PIECE_ROWS))
         terms = self.request.terms
         plain = replace(terms, computed=())
         for start in range(0, len(batch), size):
             rows = batch.slice(start, size)
-            # To find one of thousands of fields in a struct takes longer than its values.
+            # Computed columns stay apart: a lookup among thousands of fields of a struct is slow.
             yield self._piece(plain.expand(rows), terms.computed_columns(rows))
 
     def _piece(self, rows: Any, made: Mapping[str, Vector]) -> Piece:
         struct = _structs(rows)
         n, width, levels = len(struct), len(self.numbers), len(self._levels)
-        # As the fields lie in memory: an array row by row, others column by column.
+        # Like the memory of the fields: row-major for arrays, column-major for others.
         order: Any = "C" if len(self._runs) < width else "F"
         X = np.empty((n, len(self.names) + 1), order=order)
         for start, end in self._runs:
@@ -204,40 +204,40 @@ class WideRows:
         X[:, width + levels : -1] = 0.0
         y = made.get(self.target)
         X[:, -1] = values(struct, self._target.path) if y is None else y
-        # A sum is finite where all values are, at one reading of them.
+        # The sum of a row is finite if all its values are, which takes one pass over X.
         if not np.isfinite(X.sum(axis=1)).all():
             used = self._without_gaps(X, missing)
         weight = np.ones(n)
         if self.request.weight is not None:
             weight = weights_of(struct, self.request.weight)
             used &= weight > 0
-        found, there = self._entries(struct, missing)
-        used &= there
+        row_entries, is_complete = self._entries(struct, missing)
+        used &= is_complete
         skipped = int((~used).sum())
         if skipped:
             X, weight = X[used], weight[used]
-            found = None if found is None else found[used]
+            row_entries = None if row_entries is None else row_entries[used]
         has_gaps = bool(missing) and bool(np.isnan(X).any())
         if has_gaps and self.fills is not None:
             np.copyto(X, self.fills, where=np.isnan(X))
             has_gaps = bool(np.isnan(X).any())
-        return Piece(X, weight, has_gaps, found, skipped, missing)
+        return Piece(X, weight, has_gaps, row_entries, skipped, missing)
 
     def _entries(self, struct: pa.StructArray, missing: Counter[str]) -> tuple[Any, Mask]:
-        """Return the entries of rows, or None, and which rows have all of them; count gaps."""
-        texts = [part_of(struct, self.paths[one.column]) for one in self.many.categories]
-        each = [*self.many.entries(texts)]
+        """Return the entries of rows, or None, and which rows are complete; count missing ones."""
+        texts = [part_of(struct, self.paths[text.column]) for text in self.many.categories]
+        fields = [*self.many.entries(texts)]
         if self.sparse is not None:
-            each.append((self.sparse, *entries(self.sparse, struct.field(self.sparse))))
+            fields.append((self.sparse, *entries(self.sparse, struct.field(self.sparse))))
         used = np.ones(len(struct), dtype=bool)
-        for name, _, there in each:
-            missing[name] += int((~there).sum())
-            used &= there
-        parts = [found for _, found, _ in each]
+        for name, _, is_complete in fields:
+            missing[name] += int((~is_complete).sum())
+            used &= is_complete
+        parts = [matrix for _, matrix, _ in fields]
         return (sparse.hstack(parts, format="csr") if parts else None), used
 
     def _without_gaps(self, X: Matrix, missing: Counter[str]) -> Mask:
-        """Mark and count gaps, of a category once; return which rows have all that they need."""
+        """Mark and count missing values, of a category once; return which rows are usable."""
         names, sources = [*self.names, self.target], self.request.terms.sources()
         for j in np.flatnonzero(np.isinf(X).any(axis=0)).tolist():
             value = X[np.isinf(X[:, j]), j][0]
@@ -258,22 +258,22 @@ class WideRows:
         return next(leaf for leaf in self.request.columns if leaf.name == self.target)
 
     def _fill_levels(self, X: Matrix, struct: pa.StructArray, missing: Counter[str]) -> None:
-        """Write the indicators of categories, and count gaps that are a level, the last."""
+        """Write the columns of levels; count missing values if they are the last level."""
         start = 0
-        for one, policy, names in self._texts:
+        for category, policy, names in self._texts:
             if names:
-                field = part_of(struct, self.paths[one.column])
-                frame = pl.DataFrame({one.column: pl.Series(pl.from_arrow(field))})
-                made = frame.select(one.indicators(policy == "indicator")).select(names)
+                field = part_of(struct, self.paths[category.column])
+                frame = pl.DataFrame({category.column: pl.Series(pl.from_arrow(field))})
+                made = frame.select(category.indicators(policy == "indicator")).select(names)
                 end = start + len(names)
                 X[:, start:end] = made.fill_null(float("nan")).to_numpy()
                 if policy == "indicator":
-                    missing[one.column] += int(X[:, end - 1].sum())
+                    missing[category.column] += int(X[:, end - 1].sum())
                 start = end
 
 
 def _structs(rows: Any) -> pa.StructArray:
-    """Return rows as one array, in types that Arrow computes on."""
+    """Return rows as one array, in types for which Arrow has kernels."""
     table = rows.to_arrow(compat_level=pl.CompatLevel.oldest()) if hasattr(rows, "height") else rows
     batches = pa.table(table).combine_chunks().to_batches()
     empty = pa.RecordBatch.from_pylist([], schema=pa.table(table).schema)
@@ -281,7 +281,7 @@ def _structs(rows: Any) -> pa.StructArray:
 
 
 def _is_array(field: pa.Array, leaves: Sequence[Leaf]) -> bool:
-    """Whether columns are a whole array field of plain numbers."""
+    """Whether the columns are all of an array field of plain numbers."""
     if not pa.types.is_fixed_size_list(field.type) or leaves[0].path[1:] != (1,):
         return False
     inner = field.type.value_type
@@ -290,10 +290,10 @@ def _is_array(field: pa.Array, leaves: Sequence[Leaf]) -> bool:
 
 
 def _fill_array(X: Matrix, field: pa.FixedSizeListArray) -> None:
-    """Write an array field; a NULL is one in all of its columns."""
-    there = field.is_valid().to_numpy(zero_copy_only=False)
-    inner = (field if there.all() else field.drop_null()).flatten()
-    found = inner.to_numpy(zero_copy_only=False)  # becomes doubles as it is written
-    if not there.all():
+    """Write an array field into X; a NULL array is NaN in all of its columns."""
+    is_valid = field.is_valid().to_numpy(zero_copy_only=False)
+    inner = (field if is_valid.all() else field.drop_null()).flatten()
+    numbers = inner.to_numpy(zero_copy_only=False)  # converted to doubles as it is written
+    if not is_valid.all():
         X[:] = np.nan
-    X[there] = found.reshape(-1, X.shape[1])
+    X[is_valid] = numbers.reshape(-1, X.shape[1])

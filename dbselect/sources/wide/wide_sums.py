@@ -16,19 +16,19 @@ from dbselect.sources.wide.wide_rows import Piece, WideRows
 
 @dataclass
 class Totals:
-    """Sums of D columns beside a target, those present of each."""
+    """Sums of D columns and the target, over the present values of each."""
 
     #: shape (D + 1,), a value of each column, the target last: means are relative to it, so that
     #: a mean far from 0 loses no digits, and a constant column stays exactly constant
     anchor: Vector
-    #: Used, and left out
+    #: Rows used and left out
     rows: int
     skipped: int
     missing: Counter[str]  # column of the table -> rows in which it is NULL or NaN
-    weight: Vector  # shape (D + 1,), weight of the rows in which each is there
-    mean: Vector  # shape (D + 1,), from the anchor
-    beside: Vector  # shape (D + 1,), mean of the target in these rows, from its anchor
-    #: shape (D + 1,), sums around the means of each, and with the target
+    weight: Vector  # shape (D + 1,), weight of the rows in which a column is present
+    mean: Vector  # shape (D + 1,), relative to the anchor
+    beside: Vector  # shape (D + 1,), mean of the target in these rows, relative to its anchor
+    #: shape (D + 1,), centred sums of squares, and of products with the target
     squares: Vector
     products: Vector
 
@@ -39,42 +39,42 @@ class Totals:
 
     @classmethod
     def of(cls, piece: Piece, anchor: Vector) -> "Totals":
-        """Return the sums of a piece, whose values are changed."""
+        """Return the sums of a piece, whose values are overwritten."""
         X, w = piece.X, piece.weight
-        found = cls.none(anchor)
-        found.rows, found.skipped, found.missing = len(X), piece.skipped, piece.missing
+        totals = cls.none(anchor)
+        totals.rows, totals.skipped, totals.missing = len(X), piece.skipped, piece.missing
         X -= anchor
         y = X[:, -1].copy()
         gaps = np.isnan(X) if piece.has_gaps else None
         if gaps is None:
-            found.weight = np.full(len(anchor), w.sum())
+            totals.weight = np.full(len(anchor), w.sum())
             beside = np.full(len(anchor), w @ y)
         else:
-            there = (~gaps).astype(np.float64)
-            found.weight, beside = w @ there, (w * y) @ there
+            present = (~gaps).astype(np.float64)
+            totals.weight, beside = w @ present, (w * y) @ present
             X[gaps] = 0.0
-        divisor = np.where(found.weight > 0, found.weight, 1.0)
-        found.mean, found.beside = w @ X / divisor, beside / divisor
-        X -= found.mean
+        divisor = np.where(totals.weight > 0, totals.weight, 1.0)
+        totals.mean, totals.beside = w @ X / divisor, beside / divisor
+        X -= totals.mean
         if gaps is not None:
             X[gaps] = 0.0
-        found.products = (w * (y - found.mean[-1])) @ X
+        totals.products = (w * (y - totals.mean[-1])) @ X
         X *= np.sqrt(w)[:, None]
-        found.squares = np.einsum("ij,ij->j", X, X)
-        return found
+        totals.squares = np.einsum("ij,ij->j", X, X)
+        return totals
 
     def among(self, at: Sequence[int]) -> "Totals":
-        """Return the sums of some columns, the target last."""
-        own = ("anchor", "weight", "mean", "beside", "squares", "products")
-        return replace(self, **{name: getattr(self, name)[at] for name in own})
+        """Return the sums of a selection of columns, the target last."""
+        names = ("anchor", "weight", "mean", "beside", "squares", "products")
+        return replace(self, **{name: getattr(self, name)[at] for name in names})
 
     def moved(self, anchor: Vector) -> "Totals":
-        """Return the same sums from another anchor."""
+        """Return the same sums relative to another anchor."""
         step = self.anchor - anchor
         return replace(self, anchor=anchor, mean=self.mean + step, beside=self.beside + step[-1])
 
     def add(self, other: "Totals") -> None:
-        """Add the sums of other rows; a column without a value takes their anchor."""
+        """Add the sums of other rows; a column without values so far takes their anchor."""
         self.anchor = np.where(self.weight > 0, self.anchor, other.anchor)
         moved = other.anchor - self.anchor
         self.rows += other.rows
@@ -92,24 +92,24 @@ class Totals:
 
     @property
     def means(self) -> tuple[Vector, Vector]:
-        """The means, and what rounding took from them; shape (D + 1,) each."""
+        """The means and their rounding errors; shape (D + 1,) each."""
         mean = self.anchor + self.mean
         taken = mean - self.anchor
         return mean, (self.anchor - (mean - taken)) + (self.mean - taken)
 
 
 def fills_of(rows: WideRows, totals: Totals) -> Vector:
-    """Return what stands where values are missing; NaN for the mean of those present; (D + 1,)."""
-    given = rows.request.terms.plain_means
-    fills = np.array([*(given.get(name, np.nan) for name in rows.names), np.nan])
+    """Return the fills of missing values, shape (D + 1,); NaN means the mean of present values."""
+    means = rows.request.terms.plain_means
+    fills = np.array([*(means.get(name, np.nan) for name in rows.names), np.nan])
     at, on = rows.marks
-    own = fills_beside(totals.weight[at], totals.means[0][at], totals.squares[at])
-    fills[at] = np.where(totals.means[0][on] > 0, own, np.nan)
+    fills_of_marked = fills_beside(totals.weight[at], totals.means[0][at], totals.squares[at])
+    fills[at] = np.where(totals.means[0][on] > 0, fills_of_marked, np.nan)
     return fills
 
 
 def filled(totals: Totals, fills: Vector) -> Totals:
-    """Return totals with fills of dense columns, target last, in gaps; NaN fills nothing."""
+    """Return totals as if missing values were filled: dense columns, target last; NaN for none."""
     entries = np.full(len(totals.mean) - len(fills), np.nan)
     fill = np.concatenate([fills[:-1], entries, fills[-1:]]) - totals.anchor
     is_filled = ~np.isnan(fill)
@@ -122,14 +122,14 @@ def filled(totals: Totals, fills: Vector) -> Totals:
         mean=totals.mean - (1.0 - share) * step,
         beside=np.where(is_filled, totals.beside[-1], totals.beside),
         squares=totals.squares + totals.weight * (1.0 - share) * step**2,
-        # Where nothing is missing both means are of the same rows, and differ by rounding.
+        # Without missing values both means are of the same rows, and differ by rounding only.
         products=totals.products
         + np.where(share < 1.0, totals.weight * step * (totals.beside - totals.mean[-1]), 0.0),
     )
 
 
 def anchor_of(piece: Piece) -> Vector:
-    """Return a value of each column, 0 for one that has none; shape (D + 1,)."""
+    """Return a value of each column, 0 if all are missing; shape (D + 1,)."""
     if not len(piece.X):
         return np.zeros(piece.X.shape[1])
     anchor: Vector = piece.X[0].copy()
@@ -140,41 +140,41 @@ def anchor_of(piece: Piece) -> Vector:
 
 @dataclass
 class MarginSums:
-    """Sums of the first reading."""
+    """Sums of the first pass."""
 
     totals: Totals
-    entries: EntryTotals  # those of the field of entries
+    entries: EntryTotals  # sums of the field of entries
 
     def all(self, width: int = 0) -> Totals:
-        """Return the sums of all columns: `width` entries or more, around 0, precede the target."""
+        """Return the sums of all columns: dense, at least `width` entries, and the target."""
         self.entries.add(EntryTotals.none(width))
-        known, width = self.totals, len(self.entries.sums)
-        weight = float(known.weight[-1])
-        mean, squares, products = self.entries.centred(weight, float(known.mean[-1]))
+        dense, width = self.totals, len(self.entries.sums)
+        weight = float(dense.weight[-1])
+        mean, squares, products = self.entries.centred(weight, float(dense.mean[-1]))
 
         def joined(dense: Vector, entries: Vector) -> Vector:
             return np.concatenate([dense[:-1], entries, dense[-1:]])
 
         return replace(
-            known,
-            anchor=joined(known.anchor, np.zeros(width)),
-            weight=joined(known.weight, np.full(width, weight)),
-            mean=joined(known.mean, mean),
-            beside=joined(known.beside, np.full(width, known.beside[-1])),
-            squares=joined(known.squares, squares),
-            products=joined(known.products, products),
+            dense,
+            anchor=joined(dense.anchor, np.zeros(width)),
+            weight=joined(dense.weight, np.full(width, weight)),
+            mean=joined(dense.mean, mean),
+            beside=joined(dense.beside, np.full(width, dense.beside[-1])),
+            squares=joined(dense.squares, squares),
+            products=joined(dense.products, products),
         )
 
 
 @dataclass(frozen=True)
 class Margins(Summing):
-    """The first reading: what each column is by itself and beside the target."""
+    """The first pass: mean and variance of each column, and its products with the target."""
 
     rows: WideRows
 
     @property
     def size(self) -> int:
-        """About how many bytes a state has."""
+        """Approximate size of a state in bytes."""
         return 40 * len(self.rows.names)
 
     def none(self) -> MarginSums:
@@ -182,7 +182,7 @@ class Margins(Summing):
         return MarginSums(Totals.none(np.zeros(len(self.rows.names) + 1)), EntryTotals.none())
 
     def of(self, batch: Any) -> Iterator[MarginSums]:
-        """Give the sums of the pieces of a batch, each from an anchor of its own."""
+        """Yield the sums of the pieces of a batch, each relative to its own anchor."""
         for piece in self.rows.pieces(batch):
             anchor = anchor_of(piece)
             entries = EntryTotals.none()
@@ -192,7 +192,7 @@ class Margins(Summing):
             yield MarginSums(Totals.of(piece, anchor), entries)
 
     def added(self, sums: MarginSums, more: MarginSums) -> MarginSums:
-        """Return the sums of both."""
+        """Add the sums of a piece, or of another process."""
         sums.totals.add(more.totals)
         moved = more.totals.anchor[-1] - sums.totals.anchor[-1]
         sums.entries.add(more.entries, float(moved))

@@ -8,7 +8,7 @@ import pytest
 import dbselect as ds
 from dbselect.doors.cli import main
 from dbselect.sources.engines.spark import paths_of
-from dbselect.sources.paths import _matches, meant
+from dbselect.sources.paths import _matches, files_at
 
 TABLE = pl.DataFrame({"day": [1, 1, 2, 2], "x": [1.0, 2.0, 5.0, 7.0], "y": [1.0, 3.0, 1.0, 2.0]})
 
@@ -125,5 +125,5 @@ def test_a_table_that_holds_records_is_found_in_a_folder(tmp_path):
 def test_names_of_an_object_store_match_as_paths_do(tmp_path, name, pattern, expected):
     assert _matches(name.split("/"), pattern.split("/")) is expected
     write(tmp_path / name)
-    there = expected and meant(f"{tmp_path}/{pattern}").addresses == [str(tmp_path / name)]
+    there = expected and files_at(f"{tmp_path}/{pattern}").addresses == [str(tmp_path / name)]
     assert there is expected

@@ -11,7 +11,7 @@ import pytest
 import dbselect as ds
 from dbselect.sources import bounded
 from dbselect.sources.engines.polars import from_frame
-from dbselect.sources.partial.key_count import KeyCount, keys_behind, rows_and_keys
+from dbselect.sources.partial.key_count import KeyCount, estimated_keys, rows_and_keys
 from dbselect.sources.partial.partial_aggregates import merge_of, partial_of
 
 ROWS = 3000
@@ -123,4 +123,4 @@ def test_keys_are_counted(keys):
     with work.begin() as counted:
         counted.load(merge_of(work, parts))
     rows_of_both, hashes = counted.sums
-    assert (rows_of_both, keys_behind(hashes)) == (rows, pytest.approx(keys, rel=0.08))
+    assert (rows_of_both, estimated_keys(hashes)) == (rows, pytest.approx(keys, rel=0.08))
