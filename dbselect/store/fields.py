@@ -25,7 +25,7 @@ def leaves_read(schema: pa.Schema, reading: Reading) -> list[Leaf]:
             raise untyped(name)
     leaves = columns_of(schema)
     columns = None if reading.columns is None else list(reading.columns)
-    read = {leaf.name: leaf for leaf in wanted_of(leaves, columns, {reading.weight, *reading.by})}
+    read = {leaf.name: leaf for leaf in selected(leaves, columns, {reading.weight, *reading.by})}
     terms = [] if reading.terms is None else list(reading.terms.columns)
     weight = [] if reading.weight is None else [reading.weight]
     read |= {name: leaves[name] for name in (*terms, *weight) if name in leaves}

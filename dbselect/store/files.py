@@ -125,7 +125,7 @@ class ScannedFiles(Files):
 class ListedFiles(ScannedFiles):
     """The files of a path, a folder or a glob, without those of the store."""
 
-    def __init__(self, path: str | Path, folder: Path | None, listing: FilesMeant) -> None:
+    def __init__(self, path: str | Path, folder: Path | None, listing: FileListing) -> None:
         self.shown = str(path)
         self._store_folder = folder
         self._listing = listing
@@ -133,7 +133,7 @@ class ListedFiles(ScannedFiles):
 
     def versions(self) -> dict[str, str]:
         """Return size and time of each file, or size and ETag."""
-        self._listing = meant(self.shown, self._store_folder)
+        self._listing = files_at(self.shown, self._store_folder)
         self._types = _types_of(self._listing.names)
         listed = self._listing.versions
         versions = ((name, listed.get(name) or self.version(name)) for name in self._listing.names)
@@ -163,8 +163,8 @@ def _types_of(names: Collection[str]) -> dict[str, pl.DataType]:
 
 def files_of(source: Any, folder: Path | None = None) -> Files | None:
     """Return the Parquet files of a source; None for another source."""
-    table = meant(source, folder) if isinstance(source, str | Path) else source
-    if isinstance(table, FilesMeant):
+    table = files_at(source, folder) if isinstance(source, str | Path) else source
+    if isinstance(table, FileListing):
         if not table.root:
             raise SourceError(
                 f"'{source}' is not a local path and on no object store, so its files have no "

@@ -176,7 +176,7 @@ def settled_together(grams: Sequence[Gram], reading: Reading) -> list[Gram]:
 def trimmed(gram: Gram, reading: Reading) -> Gram:
     """Drop levels and indicators that are 0 in all rows."""
     texts = [category.column for category in gram.terms.categories] if reading.terms is None else []
-    used = seen(gram, texts)
+    used = without_unseen_levels(gram, texts)
     result = without_marks(used)
     if result is used:
         return used

@@ -134,6 +134,8 @@ def scan_of(format_: Format, paths: Sequence[str], hive: bool, shown: str) -> pl
     Numbers are widened, and a column that a file lacks is NULL in its rows, with a SchemaWarning.
     SourceError for a column that is numeric in one file and text in another.
     """
+    if len(paths) == 1:
+        return format_.scan(list(paths), False, hive)
     with ThreadPoolExecutor(READERS) as pool:
         columns = list(pool.map(format_.columns, paths))
     runs = [

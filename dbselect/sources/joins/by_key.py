@@ -27,7 +27,7 @@ def rows_of(
     inputs = {n: part for part in inputs_as_fitted(gram.columns, gram.terms) for n in part.names}
     algebra = polars()
     values = [translate(inputs[name].column_formula(name), algebra) for name in gram.columns]
-    own = pl.lit(1.0) if weight is None else polars_column((weight,)).cast(pl.Float64)
+    weights = pl.lit(1.0) if weight is None else polars_column((weight,)).cast(pl.Float64)
     rows = frame.select(
         *compared(fields, kinds),
         *(value.fill_nan(None).alias(name) for name, value in zip(names, values, strict=True)),

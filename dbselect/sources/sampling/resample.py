@@ -87,7 +87,7 @@ def resample(
     Notes
     -----
     One pass; the cost of a `gram` per record, on all cores. Memory: d^2 / 2 + 32 d doubles per
-    record, for 100 records of 100 columns 7 MB, and a block of 32,768 rows per thread. With M parts
+    record, for 100 records of 100 columns 7 MB, and a block of 65,536 rows per thread. With M parts
     O(M d^2) to read them, and O(M d^2) per record, for any number of rows: drawing
     parts approximates the spread of the bootstrap only if M is large, some hundred at
     least. The same seed draws the same rows from every source with the same order of rows, and
