@@ -94,6 +94,10 @@ class LeakageWarning(UserWarning):
     """One column explains nearly all of the target and may be derived from it."""
 
 
+class PerfectFitWarning(UserWarning):
+    """A model explains its target exactly, so that its standard errors are noise of rounding."""
+
+
 class SampleWarning(UserWarning):
     """A search used a sample of the rows; the coefficients are fitted to all of them."""
 

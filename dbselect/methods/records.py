@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dbselect import _native
+from dbselect import _forked, _native
 from dbselect.errors import (
     ArgumentError,
     ConditionWarning,
@@ -201,6 +201,7 @@ def fits_of_records(
     >>> fits.select("k", pl.col("fit").struct.field("intercept", "r2").round(6), "status").rows()
     [(1, 1.0, 1.0, None), (2, None, None, "target 'y' is constant (1 rows)")]
     """
+    _forked.check_threads()
     names = columns_read(columns)
 
     def answer(records: pa.Array) -> pa.StructArray:
@@ -263,6 +264,7 @@ def sequences_of(grams: pl.DataFrame, problem: Spec, options: Mapping[str, Any])
     >>> sequences.select("k", pl.col("sequence").list.len(), "status").rows()
     [(1, 2, None), (2, 0, "target 'y' is constant (1 rows)")]
     """
+    _forked.check_threads()
 
     def answer(records: pa.Array) -> pa.StructArray:
         answers = searched(records, problem, "anytime_sequence", options)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from dbselect import _forked
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import FLAG
 from dbselect.pages.steps import MOST_STEPS, Heights, step_curves, thinned
@@ -23,6 +24,7 @@ SAME_SHARE = 1e-9
 
 def drawn(sequence: Any, bound: bool, held_out: Any) -> Any:
     """Return the chart of `Prefixes.plot`."""
+    _forked.check_threads()
     FLAG.check("bound", bound)
     serving = serving_steps(sequence.spent)
     steps = sequence.steps.with_columns(why=pl.Series(_reasons(sequence)))[serving]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from dbselect import _forked
 from dbselect.errors import ArgumentError, warn_of_choice
 from dbselect.linear.inference import with_ends
 from dbselect.options.kinds import SHARE
@@ -60,6 +61,7 @@ class FittedModel:
         return []
 
     def _warned(self) -> pl.DataFrame:
+        _forked.check_threads()
         table = self._tested()
         if self._was_chosen:
             warn_of_choice()

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import polars as pl
 
-from dbselect.errors import ArgumentError, FieldError
+from dbselect.errors import ArgumentError, FieldError, PerfectFitWarning, warn_caller
 from dbselect.linear.inference import (
     Deviations,
     FittedRows,
@@ -23,6 +23,9 @@ from dbselect.results.diagnosed import Diagnosed
 from dbselect.results.fields import StoredFields
 from dbselect.results.prediction.predict import Predicting, Predictor
 from dbselect.spec.spec import Spec
+
+#: Share that is not explained, below which it is the rounding of a Gram.
+PERFECT_SHARE = 1e-13
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,12 @@ class Model(Diagnosed, StoredFields, Predicting):
         return is_saturated(self.rows, coefficients, self.fit.ridge)
 
     def _tested(self) -> pl.DataFrame:
+        if 1.0 - self.r2 < PERFECT_SHARE and self._deviations.free > 0:
+            warn_caller(
+                "the columns explain the target exactly, up to rounding: residuals are noise, "
+                "and so are standard errors, tests and intervals",
+                PerfectFitWarning,
+            )
         intercept = {INTERCEPT: self.intercept} if self._fit_rows.intercept else {}
         return tests(intercept | self.coefficients, self._deviations)
 

@@ -9,6 +9,7 @@ import polars.selectors as cs
 from scipy.sparse import issparse
 from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
 
+from dbselect import _forked
 from dbselect.errors import DataError
 from dbselect.record.foreign import rows_in_memory
 from dbselect.record.gram import Matrix, Vector
@@ -22,6 +23,7 @@ def validated(
     estimator: Any, X: Any, y: Any, *, numeric: bool = True, several: bool = False
 ) -> tuple[Rows, Any]:
     """Validate rows and target of a fit, and keep the column names; ValueError as scikit-learn."""
+    _forked.check_threads()
     checks: dict[str, Any] = {"multi_output": several, "y_numeric": numeric}
     if not has_text(X):
         return validate_data(estimator, X, y, ensure_min_samples=2, **_NUMBERS, **checks)  # type: ignore[no-any-return]

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import polars as pl
 
-from dbselect import _forked
 from dbselect._lazy import top_level
 from dbselect.errors import ArgumentError, ColumnError, GroupError, shown
 from dbselect.families import Family, parse
@@ -54,7 +53,6 @@ class Spec:
     _read: dict[Any, Any] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        _forked.check_threads()
         self._set("family", parse(self.family))
         fields = vars(self)
         for name, option in options_of(ProblemOptions).items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 import pyarrow as pa
 
+from dbselect import _forked
 from dbselect.errors import ArgumentError, ColumnError, SourceError, shown
 from dbselect.options.kinds import TEXT, one_of, whole
 from dbselect.record.foreign import in_memory, is_frame
@@ -87,6 +88,7 @@ class GramStore(Cut):
     _EMPTY = "the store is empty"
 
     def __init__(self, path: str | Path, connection: "DuckDBPyConnection | None" = None) -> None:
+        _forked.check_threads()
         self._path = path
         self._shelf = _shelf(path, connection)
 

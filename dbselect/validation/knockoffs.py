@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from dbselect import _native
+from dbselect import _forked, _native
 from dbselect.errors import ArgumentError, DataError, warns_once
 from dbselect.options.names import OrderingName
 from dbselect.options.option import checked_options, options_of, shows
@@ -86,6 +87,8 @@ class KnockoffSelection(InNotebooks):
         return self.table.filter("selected")["group"].to_list()
 
 
+#: Times the least number of groups that are selected together, below which groups are few.
+FEW_GROUPS = 3
 #: Rows per column below which ``"second_order"`` finds clearly fewer groups than ``"fixed"``: its
 #: knockoffs vary with the whole target, not only with the errors. At 7 rows it finds half.
 FEW_ROWS = 20
@@ -144,6 +147,7 @@ def knockoffs(problem: Spec, **options: Any) -> KnockoffSelection:
     >>> sorted(ds.knockoffs(gram, "y", q=0.15).selected)
     ['x0', 'x1', 'x19', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7']
     """
+    _forked.check_threads()
     given = {name: options.pop(name) for name in options_of(KnockoffOptions) if name in options}
     search: MethodOf = given.get("search", "anytime_sequence")
     search = checked_method(search, OrderingName, "search")
@@ -189,7 +193,7 @@ def knockoffs(problem: Spec, **options: Any) -> KnockoffSelection:
         table=table.sort(["e_value", "statistic"], descending=True, maintain_order=True),
         aliased=tuple(setup.dependent()),
         rows=setup.gram.rows,
-        note=_note(kind, setup.gram.rows, len(kept)),
+        note=_note(kind, setup.gram.rows, len(kept)) or _nothing_selected(selected, level),
     )
 
 
@@ -201,6 +205,17 @@ def _note(kind: str, rows: int, width: int) -> str | None:
     return (
         f"{rows / width:.1f} rows a column are few for kind '{kind}', which finds fewer groups "
         f"below {FEW_ROWS}: {fixed}more rows or fewer columns find more"
+    )
+
+
+def _nothing_selected(selected: npt.NDArray[np.bool_], level: float) -> str | None:
+    """Return why none of few groups is selected, which says little of them."""
+    least, count = math.ceil(1.0 / level), len(selected)
+    if selected.any() or count >= FEW_GROUPS * least:
+        return None
+    return (
+        f"no group is selected; at this q at least {least} of the {count} groups are selected "
+        "together or none: a larger q, or p-values of `fit`, can tell one group alone"
     )
 
 

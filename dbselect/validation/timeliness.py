@@ -6,6 +6,7 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
+from dbselect import _forked
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import POSITIVE
 from dbselect.results.heights import (
@@ -124,6 +125,7 @@ def compare(
     >>> both  # 0.1 / 1.8 and 0.8 / 1.8
     Comparison(found, oracle; cut at cost 2; timeliness 0.0556, 0.4444)
     """
+    _forked.check_threads()
     if not isinstance(sequences, Mapping):
         raise ArgumentError(
             f"sequences is a {type(sequences).__name__}; it must map names to sequences"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dbselect import _native
+from dbselect import _forked, _native
 from dbselect.errors import ArgumentError
 from dbselect.linear.problem import TARGET, numbered
 from dbselect.linear.state import LinearState, shares_columns
@@ -52,6 +52,7 @@ def write_report(
     unit: str,
 ) -> None:
     """Write the page of `Prefixes.report`."""
+    _forked.check_threads()
     check_page(path)
     TEXT.or_none().check("title", title)
     TEXT.check("unit", unit)

@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from dbselect import _forked
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.problem import constant_target, unusable
 from dbselect.options.kinds import COLUMN
@@ -173,6 +174,7 @@ def evaluate(
     >>> evaluation.table.select("group", pl.col("auc", "log_loss").round(3)).rows()
     [(None, 0.5, 0.683), ('a', 0.708, 0.594)]
     """
+    _forked.check_threads()
     for name, column in (("weight", weight), ("key", key)):
         COLUMN.or_none().check(name, column)
     result = model_in(sequence)
