@@ -1,5 +1,6 @@
 """Tables of many types, and the Gram record of an array by its definition."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -119,3 +120,15 @@ def typed(rng: np.random.Generator, rows: int = 400) -> Typed:
         **{f"emb[{j + 1}]": emb[:, j] for j in range(3)},
     }
     return Typed(frame, list(columns), np.column_stack(list(columns.values())), weight)
+
+
+def sentence_in_sql(sentence: str) -> str:
+    """Return an error of Python as SQL says it: with its values, and ``name := value``."""
+    if " in Python" in sentence:
+        return re.sub(r"('[^']*')|\b(True|False|None)\b", _value, sentence)
+    return re.sub(r"('[^']*')|\b(True|False|None)\b|(?<=\w)=(?=[^\s=])", _value, sentence)
+
+
+def _value(found: re.Match) -> str:
+    values = {"True": "true", "False": "false", "None": "NULL", "=": " := "}
+    return values.get(found[0], found[0])

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow.compute as pc
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, SourceError, shown
-from dbselect.options.kinds import is_whole
+from dbselect.options.kinds import SPLITS, is_whole
 from dbselect.record.columns import leaf_of, leaves
 from dbselect.search.table import table_of
 from dbselect.sources.partial.grouping import in_arrow, moments_of
@@ -69,6 +69,7 @@ def split_of(
 
     The key of a splitter's groups is not a feature; `kept` keeps the column for a metric.
     """
+    SPLITS.or_none().check(name, folds)
     if folds is None or is_whole(folds):
         return problem, _by_number(problem, name, folds, key, time)
     if time is not None:

@@ -108,18 +108,25 @@ def test_the_extension_is_where_it_says_and_loads(tmp_path, capsys):
 
 def test_the_extension_keeps_its_path_when_dbselect_is_upgraded(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(extension, "user_cache_path", lambda _: tmp_path)
-    first = lasting_path("some_platform")
-    assert first.read_bytes() == extension_path("some_platform").read_bytes()
+    first = lasting_path("linux_amd64_gcc4")
+    assert first.read_bytes() == extension_path("linux_amd64_gcc4").read_bytes()
     monkeypatch.setattr(extension, "version", lambda _: "9.9.9")
-    assert lasting_path("some_platform") == first
+    assert lasting_path("linux_amd64_gcc4") == first
     assert b"v9.9.9" in first.read_bytes()[-512:]
-    assert main(["extension", "--platform", "some_platform"]) == 0
+    assert main(["extension", "--platform", "linux_amd64_gcc4"]) == 0
     assert f"LOAD '{first}';" in capsys.readouterr().out
 
 
 def test_an_extension_of_another_name_is_refused(tmp_path, capsys):
     assert main(["extension", "--out", str(tmp_path / "mine.ext")]) == 2
     assert "must be called dbselect.duckdb_extension" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("platform", ["osx_arm64", "windows_amd64", "linux_amd65"])
+def test_the_extension_of_another_system_is_refused(tmp_path, capsys, platform):
+    assert main(["extension", "--platform", platform, "--out", str(tmp_path)]) == 2
+    assert f"--platform is '{platform}', and the library" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

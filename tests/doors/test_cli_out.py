@@ -165,13 +165,13 @@ def test_more_rows_skipped_than_allowed_is_a_code_of_its_own(folder, capsys, com
         (["sequence", "t.parquet", "--target", "y", "--max-skipped", "few"], "is 'few'; it must"),
         (["sequence", "t.parquet", "--target", "y", "--max-skipped", "101%"], "is '101%'"),
         (["sequence", "t.parquet", "--target", "y", "--cv", "1"], "folds is 1"),
-        (["sequence", "-", "--target", "y"], "cannot read a gram as JSON from standard input"),
+        (["sequence", "-", "--target", "y"], "target names unknown column 'y'"),
         (["gram", "t.parquet", "--out", "g.parquet", "--key", "n"], "fold"),
         ([], "the following arguments are required: COMMAND"),
     ],
 )
 def test_a_mistake_is_one_sentence(folder, capsys, monkeypatch, arguments, words):
-    monkeypatch.setattr("sys.stdin", io.StringIO("nothing"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"nothing\n1")))
     try:
         code = main(arguments)
     except SystemExit as stopped:

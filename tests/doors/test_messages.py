@@ -110,16 +110,6 @@ def test_a_record_in_the_place_of_a_table_is_named(connection):
         connection.execute(query).fetchall()
 
 
-def test_a_file_with_one_more_column_says_how_to_read_it(tmp_path):
-    frame = pl.DataFrame({"x": [1.0, 2, 4], "y": [1.0, 3, 9]})
-    frame.write_parquet(tmp_path / "a.parquet")
-    frame.with_columns(more=pl.lit(1)).write_parquet(tmp_path / "b.parquet")
-    with pytest.raises(ds.errors.SourceError, match=r"give pl.scan_parquet\(path, extra_columns="):
-        ds.gram(tmp_path, ["x", "y"])
-    rows = pl.scan_parquet(tmp_path, extra_columns="ignore")
-    assert ds.gram(rows, ["x", "y"]).rows == 6
-
-
 @pytest.mark.parametrize(
     ("values", "words"),
     [

@@ -351,7 +351,7 @@ def test_python_reads_a_sequence_of_sql(raw):
         ("fit_glm(t, 'k', 'poisson')", "target 'k' has type text"),
         ("fit_glm(t, 'y', 'binomial', {'max_bytes': 99})", "99 bytes of max_bytes; ask a sample"),
         ("fit_glm(t, 'y', k)", "target, family and options must be the same in all rows"),
-        ("fit_glm(t, NULL, 'binomial')", "target is None; it must be the name of a column"),
+        ("fit_glm(t, NULL, 'binomial')", "target is NULL; it must be the name of a column"),
         ("fit_glm(x, 'y', 'binomial')", "row must be a STRUCT or a table name, not BIGINT"),
         ("fit_glm(t, 'y', 'binomial', ['x'])", "options must be a STRUCT of options by name"),
         (f"{SEARCH}, {{'rule': 'omp'}})", "rule is 'omp'; .* 'fr' alone"),

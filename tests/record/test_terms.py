@@ -152,7 +152,7 @@ def test_an_enum_of_duckdb_and_categories_of_numbers_in_pandas_are_read(connecti
     frame = pd.DataFrame({"n": pd.Series([7, 5, 7]).astype("category"), "x": [1.0, 2.0, 4.0]})
     found = ds.gram(frame, categories=["n"])
     assert_gram(found, ["n.5", "n.7", "x"], np.array([[0, 1, 1.0], [1, 0, 2], [0, 1, 4]]))
-    assert ds.gram(frame) == found
+    assert_gram(ds.gram(frame), found.columns, np.array([[0, 1, 1.0], [1, 0, 2], [0, 1, 4]]))
 
 
 @pytest.mark.parametrize("dtype", [pl.Int8, pl.Int16, pl.UInt8, pl.UInt32, pl.UInt64, pl.Int64])

@@ -282,7 +282,12 @@ def test_costs_lie_on_a_logarithmic_axis_as_vega_puts_them():
         (
             lambda seq: seq.plot(held_out=pl.DataFrame({"x": [1]})),
             ds.errors.ArgumentError,
-            r"held_out lacks \['step', 'spent', 'r2'\]; it must be what evaluate returns for a",
+            r"held_out has x, and lacks step, spent, r2; it must be what cross_validate",
+        ),
+        (
+            lambda seq: seq.plot(held_out=seq),
+            ds.errors.ArgumentError,
+            "whose r2 is that of the rows it was searched on",
         ),
         (lambda seq: seq.gram.plot(most=1), ds.errors.ArgumentError, "most is 1; .* from 2 to 70"),
         (lambda seq: seq.gram.plot({"a": ["q"]}), ds.errors.ColumnError, "unknown column 'q'"),

@@ -226,7 +226,7 @@ def test_scale_must_be_true_or_false(connection, scale):
     ):
         problem.sequence(scale=scale)
     if scale is not None:
-        with pytest.raises(duckdb.Error, match=r"scale is .*; it must be True or False"):
+        with pytest.raises(duckdb.Error, match=r"scale is .*; it must be true or false"):
             connection.execute(
                 f"SELECT anytime_sequence(gram({{'y': i * i, 'x': i}}), 'y', scale := {scale!r}) "
                 "FROM range(9) t(i)"

@@ -503,7 +503,7 @@ def test_sql_takes_what_there_is_of_small_and_empty_groups(connection):
     ("arguments", "message"),
     [
         ("id, {'x': x}, 0", "k is 0; it must be a whole number >= 1"),
-        ("id, {'x': x}, NULL", "k is None"),
+        ("id, {'x': x}, NULL", "k is NULL"),
         ("id, {'x': x}, 1, beta2 := -1", "beta2 is -1; it must be a number > 0"),
         ("id, {'x': 'text'}, 1", "column 'x' has type"),
         ("id, x, 1", "row must be a STRUCT"),

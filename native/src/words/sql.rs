@@ -9,6 +9,8 @@ pub fn in_sql(message: &str) -> String {
     let mut found = String::with_capacity(message.len());
     let mut word = String::new();
     let mut quoted = false;
+    // A sentence that says what to write in each language stays as it is.
+    let is_of_both = message.contains(" in Python");
     for (at, letter) in message.char_indices() {
         if letter == '\'' {
             quoted = !quoted;
@@ -23,7 +25,7 @@ pub fn in_sql(message: &str) -> String {
         found.push_str(&value_of(&word));
         word.clear();
         match letter {
-            '=' if !quoted && names => found.push_str(" := "),
+            '=' if !quoted && names && !is_of_both => found.push_str(" := "),
             _ => found.push(letter),
         }
     }

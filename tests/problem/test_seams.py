@@ -1,0 +1,355 @@
+"""Faults at the seams between doors, readers and estimators: each with the value that is right."""
+
+import os
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    ShuffleSplit,
+    TimeSeriesSplit,
+    cross_val_score,
+)
+
+import dbselect as ds
+from dbselect.sklearn import AnytimeClassifier, AnytimeRegressor, AnytimeSelector
+
+N = 120
+
+
+def numbers(*names: str, rows: int = N, seed: int = 0) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pl.DataFrame({name: rng.normal(size=rows) for name in names})
+
+
+# Levels and gaps of held-out rows
+
+
+def test_a_level_of_a_held_out_fold_counts_as_the_mean_of_the_others():
+    frame = pl.DataFrame({"k": ["u", "v"] * 49 + ["w"], "a": [0.0] * 99})
+    effects = {"u": 3.0, "v": 1.0, "w": 7.0}
+    X, y = frame.to_pandas(), frame["k"].replace_strict(effects).to_numpy()
+    model = AnytimeRegressor().fit(X.iloc[:98], y[:98])
+    with pytest.warns(ds.errors.UnknownLevelWarning, match="1 of 1 rows have a level"):
+        assert model.predict(X.iloc[98:]) == pytest.approx([2.0])
+    refusing = AnytimeRegressor(handle_unknown="error").fit(X.iloc[:98], y[:98])
+    with pytest.raises(ValueError, match="has a text that none had"):
+        refusing.predict(X.iloc[98:])
+
+
+@pytest.mark.filterwarnings("ignore::dbselect.errors.UnknownLevelWarning")
+@pytest.mark.parametrize("gap", ["level", "number", "text"])
+def test_no_fold_is_without_a_score(gap):
+    frame = numbers("a", "b").with_columns(k=pl.Series(["u", "v", "x"] * (N // 3)))
+    frame = frame.with_columns(y=pl.col("a") + (pl.col("k") == "u") * 2.0 + pl.col("b") / 9)
+    last = pl.int_range(N) == N - 1
+    changed = {"level": pl.lit("w"), "number": pl.col("k"), "text": pl.lit(None)}[gap]
+    X = frame.with_columns(
+        k=pl.when(last).then(changed).otherwise("k"),
+        b=pl.when(last & (gap == "number")).then(None).otherwise("b"),
+    )
+    scores = cross_val_score(AnytimeRegressor(), X.drop("y").to_pandas(), frame["y"], cv=5)
+    assert (scores > 0.9).all()
+
+
+@pytest.mark.filterwarnings("ignore::dbselect.errors.UnknownLevelWarning")
+def test_the_first_gap_of_a_column_is_its_weighted_mean():
+    X, weight = np.array([[0.0], [1.0], [2.0], [6.0]]), np.array([1.0, 1.0, 1.0, 3.0])
+    model = AnytimeRegressor().fit(X, 2 * X[:, 0], sample_weight=weight)
+    assert model.predict([[np.nan]]) == pytest.approx([2 * np.average(X[:, 0], weights=weight)])
+    classes = AnytimeClassifier(ridge=0.1).fit(X, ["a", "a", "b", "b"])
+    np.testing.assert_allclose(
+        classes.predict_proba([[np.nan]]), classes.predict_proba([[X.mean()]])
+    )
+
+
+def test_a_text_of_very_many_levels_is_left_out_with_a_word():
+    X = pd.DataFrame({"id": [f"u{i}" for i in range(N)], "a": np.arange(N) % 7.0})
+    with pytest.warns(ds.errors.LeftOutWarning, match="id .more than max_levels=100 levels"):
+        model = AnytimeRegressor(max_levels=100).fit(X, np.arange(N) % 5)
+    assert model.groups_ == ["a"]
+    with pytest.raises(ValueError, match="group 'who' has column 'id' of more than max_levels=9"):
+        AnytimeSelector(groups={"who": ["id"]}, max_levels=9).fit(X, X["a"])
+    with pytest.raises(ValueError, match="groups is 'prefix', and no column's name begins"):
+        AnytimeRegressor(groups="prefix").fit(X[["a"]], X["a"])
+
+
+# Categories, indexes and names
+
+
+CATEGORIES = {
+    "whole numbers": [94110, 10001, 60601],
+    "fractions": [1.5, 2.5, 10.0],
+    "booleans": [True, False, True],
+    "texts": ["b", "a", "c"],
+}
+
+
+@pytest.mark.parametrize("kind", CATEGORIES)
+def test_a_category_of_pandas_is_a_category_in_every_door(kind):
+    values = CATEGORIES[kind]
+    at = np.random.default_rng(0).integers(0, 3, N)
+    frame = numbers("a").to_pandas().assign(zip=pd.Categorical([values[i] for i in at]))
+    level = {value: 5.0 * number for number, value in enumerate(dict.fromkeys(values))}
+    frame["y"] = frame["a"] + frame["zip"].astype(object).map(level).astype(float)
+    dummies = pd.get_dummies(frame[["zip", "a"]], columns=["zip"]).astype(float)
+    right = LinearRegression().fit(dummies, frame["y"]).score(dummies, frame["y"])
+    assert ds.anytime_sequence(frame, "y").r2[-1] == pytest.approx(right)
+    assert ds.fit(pa.Table.from_pandas(frame), "y").r2 == pytest.approx(right)
+    np.testing.assert_allclose(ds.fit(frame, "y").predict(frame), frame["y"])
+    X = frame[["zip", "a"]]
+    assert AnytimeRegressor().fit(X, frame["y"]).score(X, frame["y"]) == pytest.approx(right)
+
+
+@pytest.mark.filterwarnings("ignore::dbselect.errors.LeakageWarning")
+def test_intervals_of_pandas_are_levels():
+    frame = numbers("a").to_pandas()
+    frame = frame.assign(bin=pd.cut(frame["a"], [-9, -1, 0, 9])).assign(y=lambda t: t["a"] > 0)
+    model = ds.fit(frame, "y", ["bin"])
+    assert sorted(model.coefficients) == ["bin.(-1, 0]", "bin.(-9, -1]", "bin.(0, 9]"]
+    np.testing.assert_allclose(model.predict(frame), frame["y"], atol=1e-12)
+
+
+@pytest.mark.parametrize("read", [str, pl.scan_parquet], ids=["path", "scan"])
+def test_an_index_that_pandas_stored_is_taken_only_by_name(tmp_path, read):
+    path = tmp_path / "t.parquet"
+    numbers("x").to_pandas().assign(y=np.arange(N)).sample(frac=0.8, random_state=0).to_parquet(
+        path
+    )
+    with pytest.warns(ds.errors.LeftOutWarning, match="the index of a pandas frame"):
+        assert ds.anytime_sequence(read(path), "y").columns == ["x"]
+    index = "__index_level_0__"
+    assert ds.gram(read(path), ["y", index]).columns == ["y", index]
+    with pytest.raises(ds.errors.ColumnError):
+        ds.gram(read(path), ["__index*"])
+
+
+def test_a_column_without_a_name_is_taken_only_by_it(tmp_path):
+    path = tmp_path / "t.csv"
+    numbers("x", "y").to_pandas().to_csv(path)
+    with pytest.warns(ds.errors.LeftOutWarning, match="'' .without a name."):
+        assert ds.gram(path).columns == ["x", "y"]
+    assert ds.gram(path, ["", "y"]).columns == ["", "y"]
+
+
+def test_no_pattern_means_a_column_of_the_package(tmp_path):
+    for day in range(3):
+        part = numbers("x", "y", seed=day).with_columns(day=pl.lit(day))
+        part.write_parquet(tmp_path / f"{day}.parquet")
+    store = ds.GramStore(tmp_path / "store")
+    store.refresh(tmp_path / "*.parquet", by="day", columns=["*"])
+    assert store.total().columns == ["x", "y", "day"]
+
+
+# Lakes and stores
+
+
+def test_the_files_of_a_table_are_united_by_name(tmp_path):
+    first, second = numbers("x", "y"), numbers("x", "y", seed=1)
+    first.write_parquet(tmp_path / "a.parquet")
+    second.select(y="y", x=(pl.col("x") * 10).cast(pl.Int32), more=pl.lit(1.0)).write_parquet(
+        tmp_path / "b.parquet"
+    )
+    whole = pl.concat([first, second.with_columns(x=(pl.col("x") * 10).cast(pl.Int32))],
+                      how="vertical_relaxed")  # fmt: skip
+    with pytest.warns(ds.errors.SchemaWarning) as caught:
+        found = ds.gram(tmp_path, ["x", "y"])
+    assert len(caught) == 1
+    assert "'x' is Float64, in some Int32, 'more' is NULL in 1" in str(caught[0].message)
+    np.testing.assert_allclose(found.comoment, ds.gram(whole).comoment, rtol=1e-12)
+    numbers("x").with_columns(y=pl.lit("a")).write_parquet(tmp_path / "c.parquet")
+    with pytest.raises(ds.errors.SourceError, match="column 'y' is Float64, String in the files"):
+        ds.gram(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ending"), [("csv", "csv"), ("ndjson", "jsonl"), ("ipc", "arrow")]
+)
+def test_files_of_every_format_are_united(tmp_path, kind, ending):
+    for name, frame in (("a", numbers("x", "y")), ("b", numbers("y", "x", seed=1))):
+        getattr(frame, f"write_{kind}")(tmp_path / f"{name}.{ending}")
+    whole = pl.concat([numbers("x", "y"), numbers("y", "x", seed=1).select("x", "y")])
+    found = ds.gram(tmp_path, ["x", "y"])
+    np.testing.assert_allclose(found.comoment, ds.gram(whole).comoment, rtol=1e-12)
+
+
+def test_a_day_that_cannot_be_read_keeps_its_record(tmp_path):
+    for day in range(3):
+        part = numbers("x", "y", seed=day).with_columns(day=pl.lit(day))
+        part.write_parquet(tmp_path / f"{day}.parquet")
+    store, lake = ds.GramStore(tmp_path / "store"), tmp_path / "?.parquet"
+    store.refresh(lake, by="day")
+    before = store.total()
+    content = (tmp_path / "1.parquet").read_bytes()
+    (tmp_path / "1.parquet").write_bytes(content[: len(content) // 2])
+    for _ in range(2):
+        with pytest.warns(ds.errors.StaleWarning, match="1 parts have changed and cannot be read"):
+            refreshed = store.refresh(lake, by="day", on_error="skip")
+        assert (list(refreshed.skipped), refreshed.dropped) == (["1.parquet"], [])
+        assert store.total().comoment.tolist() == before.comoment.tolist()
+    (tmp_path / "1.parquet").write_bytes(content)
+    store.refresh(lake, by="day", on_error="skip")
+    assert store.total().comoment.tolist() == before.comoment.tolist()
+
+
+def test_a_day_without_any_value_stops_no_store(tmp_path):
+    for day in range(2):
+        part = numbers("x", "y", seed=day).with_columns(day=pl.lit(day))
+        part.write_parquet(tmp_path / f"{day}.parquet")
+    empty = pl.DataFrame({"x": [None] * 5, "y": [1.0] * 5, "day": [2] * 5})
+    empty.write_parquet(tmp_path / "2.parquet")
+    store = ds.GramStore(tmp_path / "store")
+    store.refresh(tmp_path / "?.parquet", by="day")
+    total = store.total()
+    assert (total.columns, total.rows, total.skipped) == (["x", "y"], 2 * N, 5)
+
+
+# Splits
+
+
+def errors_of(splits: list, frame: pl.DataFrame) -> float:
+    X, y = frame.select("x", "z").to_numpy(), frame["y"].to_numpy()
+    squares = []
+    for train, test in splits:
+        residuals = y[test] - LinearRegression().fit(X[train], y[train]).predict(X[test])
+        squares.append((residuals**2).mean())
+    return float(np.mean(squares))
+
+
+@pytest.mark.parametrize(
+    "splitter",
+    [TimeSeriesSplit(4), KFold(5, shuffle=True, random_state=1), ShuffleSplit(3, random_state=0)],
+    ids=str,
+)
+@pytest.mark.parametrize("metric", [None, "mse"])
+def test_splits_of_scikit_learn_judge_as_there(splitter, metric):
+    frame = numbers("x", "z", "e").select("x", "z", y=pl.col("x") * 2 + pl.col("e"))
+    pairs = list(splitter.split(np.zeros(N)))
+    right = errors_of(pairs, frame)
+    for folds in (splitter, pairs):
+        found = ds.cross_validate(frame, "y", folds=folds, metric=metric).table
+        assert found["mse"][-1] == pytest.approx(right)
+    family = ds.cross_validate(
+        frame.with_columns(y=pl.col("y") > 0), "y", folds=splitter, family="binomial"
+    )
+    assert family.table["deviance"].is_finite().all()
+
+
+@pytest.mark.parametrize("of_text", [False, True])
+def test_a_column_of_folds_judges_as_its_values_say(tmp_path, of_text):
+    frame = numbers("x", "z", "e").select("x", "z", y=pl.col("x") * 2 + pl.col("e"))
+    number = np.arange(N) % 4
+    fold = pl.Series(number).cast(pl.String) if of_text else pl.Series(number)
+    path = tmp_path / "t.parquet"
+    frame.with_columns(f=fold).write_parquet(path)
+    right = errors_of([(number != k, number == k) for k in range(4)], frame)
+    assert ds.cross_validate(path, "y", folds="f").table["mse"][-1] == pytest.approx(right)
+    stopped = ds.Problem(path, "y").stopped_sequence(folds="f")
+    assert stopped.sequence.rows == N if hasattr(stopped.sequence, "rows") else stopped.step >= 0
+
+
+def test_the_groups_of_a_splitter_are_a_column():
+    frame = numbers("x", "z", "e").select("x", "z", y=pl.col("x") * 2 + pl.col("e"))
+    key = np.repeat(np.arange(N // 10), 10)
+    table = frame.with_columns(id=key)
+    right = errors_of(list(GroupKFold(4).split(frame, groups=key)), frame)
+    for named in ({"key": "id"}, {"groups": "id"}):
+        found = ds.cross_validate(table, "y", folds=GroupKFold(4), **named)
+        assert found.table["mse"][-1] == pytest.approx(right)
+    with pytest.raises(ds.errors.ArgumentError, match="key= names the column of its groups"):
+        ds.cross_validate(table, "y", folds=GroupKFold(4))
+
+
+@pytest.mark.parametrize(
+    ("folds", "words"),
+    [
+        ("nope", "folds names unknown column 'nope'"),
+        ([([0, 1], [500])] * 2, "folds has row 500, and the table has 120 rows"),
+        (2.5, "folds is 2.5; it must be a whole number >= 2, a column"),
+    ],
+)
+def test_splits_that_are_none_are_refused(folds, words):
+    with pytest.raises(ds.DbselectError, match=words):
+        ds.cross_validate(numbers("x", "y"), "y", folds=folds)
+
+
+# What is said, and results as they are used
+
+
+def test_levels_that_explain_everything_are_said_once():
+    keys = [f"i{i}" for i in range(100)]
+    effects = numbers("y", rows=100)["y"]
+    frame = pl.DataFrame({"k": keys * 2, "y": [*effects, *effects]})
+    frame = frame.with_columns(numbers("x", rows=200))
+    for ask in (ds.anytime_sequence, ds.foba, ds.fit, lambda *a: ds.cross_validate(*a, folds=3)):
+        with pytest.warns(ds.errors.LeakageWarning, match="group 'k' alone explains 1") as caught:
+            ask(frame, "y")
+        assert len(caught) == 1
+
+
+def test_a_row_of_pandas_is_predicted():
+    frame = numbers("a", "b").with_columns(k=pl.Series(["u", "v"] * (N // 2)))
+    frame = frame.with_columns(y=pl.col("a") + (pl.col("k") == "u")).to_pandas()
+    model, sequence = ds.fit(frame, "y"), ds.anytime_sequence(frame, "y")
+    for each in (model, sequence):
+        np.testing.assert_allclose(each.predict(frame.iloc[3]), each.predict(frame.iloc[3:4]))
+    with pytest.raises(ds.errors.ArgumentError, match="read as one row, by the names of its index"):
+        model.predict(frame["a"])
+
+
+def test_a_sequence_is_its_steps():
+    sequence = ds.anytime_sequence(numbers("a", "b", "y"), "y")
+    assert len(sequence) == sequence.steps.height == 3
+    assert list(sequence) == sequence.steps.to_dicts()
+    assert sequence.to_pandas().equals(sequence.steps.to_pandas())
+
+
+def test_a_perfect_fit_has_no_errors_to_believe():
+    frame = numbers("a", "b").with_columns(y=2 * pl.col("a") - pl.col("b"))
+    with pytest.warns(ds.errors.PerfectFitWarning, match="explain the target exactly"):
+        ds.fit(frame.head(50), "y").summary()
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (lambda: ds.gram(np.ones((9, 2)), np.ones(9)), "np.column_stack"),
+        (lambda: ds.gram(pl.Series([1.0])), "source is a Series, one column"),
+    ],
+)
+def test_what_is_no_table_is_refused_in_a_sentence(source, words):
+    with pytest.raises(ds.DbselectError, match=words) as refusal:
+        source()
+    assert len(str(refusal.value)) < 200
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.parametrize("form", ["path", "csv", "pandas", "frame", "by"])
+def test_a_forked_child_is_refused_before_it_waits(tmp_path, form):
+    frame = numbers("x", "y").with_columns(k=pl.Series(["a", "b"] * (N // 2)))
+    frame.write_parquet(tmp_path / "t.parquet")
+    frame.write_csv(tmp_path / "t.csv")
+    pandas = frame.to_pandas()
+    calls = {
+        "path": lambda: ds.gram(tmp_path / "t.parquet"),
+        "csv": lambda: ds.gram(tmp_path / "t.csv"),
+        "pandas": lambda: ds.gram(pandas),
+        "frame": lambda: ds.gram(frame),
+        "by": lambda: ds.gram_by(tmp_path / "t.parquet", by=["k"]),
+    }
+    frame.sort("x").lazy().collect()  # Polars has threads now
+    child = os.fork()
+    if child == 0:
+        try:
+            calls[form]()
+        except ds.errors.EngineError:
+            os._exit(7)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 7
