@@ -353,36 +353,6 @@ def test_limits_on_steps_are_kept():
     assert (cut.steps["action"] == "remove").sum() == 2
 
 
-def test_every_door_takes_the_same_steps(connection):
-    problem = suppressed(np.random.default_rng(7))
-    frame = problem.table.frame.drop("w")
-    costs = {name: 1.0 + j / 4 for j, name in enumerate(frame.drop("y").columns)}
-    found = ds.foba(frame, "y", costs=costs, epsilon=1e-4, nu=0.4)
-    connection.register("t", frame)
-    fields = ", ".join(f"'{name}': {cost}" for name, cost in costs.items())
-    expected = found.steps.rows()
-    rows = connection.execute(
-        f"""SELECT unnest(foba(gram(t), 'y', costs := {{{fields}}}, epsilon := 1e-4, nu := 0.4),
-        recursive := true) FROM t"""
-    ).fetchall()
-    assert trace_of(found) == [("-" if r[1] == "remove" else "") + r[2] for r in rows[1:]]
-    np.testing.assert_allclose([r[7] for r in rows], [r[7] for r in expected], atol=1e-12)
-    steps = frame.select(
-        pl.struct(pl.all()).dbselect.gram().dbselect.foba("y", costs=costs, epsilon=1e-4, nu=0.4)
-    ).item()
-    assert steps.struct.field("group").to_list() == found.steps["group"].to_list()
-    backward = ds.backward(frame, "y", costs=costs)
-    rows = connection.execute(
-        f"""SELECT unnest(backward(gram(t), 'y', costs := {{{fields}}}), recursive := true)
-        FROM t"""
-    ).fetchall()
-    assert [r[2] for r in rows] == backward.steps["group"].to_list()
-    steps = frame.select(
-        pl.struct(pl.all()).dbselect.gram().dbselect.backward("y", costs=costs)
-    ).item()
-    assert steps.struct.field("group").to_list() == backward.steps["group"].to_list()
-
-
 def test_stored_steps_predict_with_the_model_of_the_budget(connection):
     problem = suppressed(np.random.default_rng(7))
     frame = problem.table.frame.drop("w")
@@ -399,18 +369,6 @@ def test_stored_steps_predict_with_the_model_of_the_budget(connection):
             expected = frame.select(sequence.expr(budget)).to_series()
             expected = np.broadcast_to(expected.to_numpy(), frame.height)
             np.testing.assert_allclose(np.ravel(rows), expected, rtol=1e-9)
-
-
-def test_one_bad_segment_gives_an_empty_list(connection):
-    rows = connection.execute(
-        """SELECT k, len(foba(g, 'y')), len(backward(g, 'y')) FROM (
-            SELECT i % 3 AS k, gram({'y': if(i % 3 = 0, 1, sin(i)), 'a': i,
-                                     'b': if(i % 3 = 1, 2 * i, cos(i))}) AS g
-            FROM range(60) t(i) GROUP BY k) ORDER BY k"""
-    ).fetchall()
-    # A constant target; dependent columns; a good one.
-    assert [length for _, length, _ in rows] == [0, 2, 3]
-    assert [length for _, _, length in rows] == [0, 5, 5]
 
 
 @pytest.mark.slow

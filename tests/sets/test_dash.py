@@ -3,7 +3,6 @@
 from itertools import combinations
 
 import numpy as np
-import polars as pl
 import pytest
 import reference
 from problems import Problem, random_problem
@@ -476,19 +475,3 @@ def test_an_objective_begins_empty_and_has_its_own_candidates():
         match=r"groups is {'a': \['x0'\]}; it is for tables, and source is an objective",
     ):
         ds.reference.top_k(Dense(len, 6), k=2, groups={"a": ["x0"]})
-
-
-def test_every_door_chooses_the_same(connection):
-    frame = random_problem(np.random.default_rng(8)).table.frame.drop("w")
-    found = ds.dash(frame, "y", k=4, seed=3)
-    connection.register("t", frame)
-    row = connection.execute("SELECT dash(gram(t), 'y', 4, seed := 3) FROM t").fetchone()[0]
-    assert row["groups"] == found.groups
-    assert row["coefficients"] == pytest.approx(found.coefficients, rel=1e-8)
-    assert row["r2"] == pytest.approx(found.r2, rel=1e-12)
-    gram = pl.struct(pl.all()).dbselect.gram()
-    struct = frame.select(gram.dbselect.dash("y", 4, seed=3)).item()
-    assert struct["groups"] == found.groups
-    assert connection.execute(
-        "SELECT dash(gram({'y': 1, 'a': i}), 'y', 1) FROM range(9) t(i)"
-    ).fetchone() == (None,)

@@ -358,27 +358,6 @@ def test_refuses(changes, error, message):
         sght(**(usual | limits | changes))
 
 
-def test_every_door_selects_the_same(connection):
-    frame = random_problem(np.random.default_rng(8)).table.frame.drop("w")
-    groups = {"u": ["x0", "x1", "x2"], "v": ["x3", "x4"], "z": ["x5", "x6", "x7"]}
-    found = sght(frame, "y", groups=groups, max_columns=4, max_groups=2)
-    connection.register("t", frame)
-    spelled = ", ".join(f"'{name}': {columns}" for name, columns in groups.items())
-    asked = f"sght(gram(t), 'y', 4, 2, groups := {{{spelled}}})"
-    row = connection.execute(f"SELECT {asked} FROM t").fetchone()[0]
-    assert row["groups"] == found.groups
-    assert row["coefficients"] == pytest.approx(found.coefficients, rel=1e-8)
-    assert row["r2"] == pytest.approx(found.r2, rel=1e-12)
-    gram = pl.struct(pl.all()).dbselect.gram()
-    struct = frame.select(
-        gram.dbselect.sght("y", groups=groups, max_columns=4, max_groups=2)
-    ).item()
-    assert struct["columns"] == found.columns
-    assert connection.execute(
-        "SELECT sght(gram({'y': 1, 'a': i}), 'y', 1, 1) FROM range(9) t(i)"
-    ).fetchone() == (None,)
-
-
 def test_engines_name_a_limit_that_is_missing(connection):
     with pytest.raises(duckdb.Error, match="sght needs option 'max_columns', which has no default"):
         connection.execute(
