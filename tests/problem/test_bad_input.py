@@ -359,18 +359,6 @@ def test_fewer_rows_than_columns_work_and_list_what_is_aliased():
     np.testing.assert_allclose(predicted, X[:, 0], atol=1e-8)
 
 
-@pytest.mark.parametrize("operation", [lambda a, b: a + b, lambda a, b: a - b])
-def test_grams_of_unequal_columns_show_the_difference(operation):
-    other = ds.gram(TABLE, columns=["y", "a", "zero", "c"])
-    words = ["unequal columns", "first: ['b']", "second: ['zero']"]
-    refused(ds.errors.RecordError, words, operation, GRAM, other)
-
-
-def test_only_a_part_can_be_removed():
-    words = ["cannot remove 10 rows", "from 5", "part of the first"]
-    refused(ds.errors.RecordError, words, lambda: GRAM - (GRAM + GRAM))
-
-
 @pytest.mark.parametrize(
     "record",
     [{}, {"columns": ["x"]}, {**GRAM.to_struct(), "rows": None}, pa.scalar(5), pa.scalar({"x": 1})],

@@ -216,44 +216,6 @@ def test_c_min_can_be_a_decimal_as_budgets_can():
 # Other costs
 
 
-@pytest.mark.parametrize("limits", [{}, {"budget": 8.0}, {"max_groups": 2}], ids=str)
-def test_with_costs_reprices_the_same_steps(limits):
-    rng = np.random.default_rng(11)
-    problem = random_problem(rng)
-    blind = problem.sequence(costs=None, **limits)
-    priced = blind.with_costs(problem.costs)
-    names = blind.steps["group"].to_list()[1:]
-    costs = [problem.costs[name] for name in names]
-    assert priced.steps["cost"].to_list() == [0.0, *costs]
-    assert priced.steps["spent"].to_list() == [0.0, *accumulate(costs)]
-    assert_frame_equal(priced.steps.drop("cost", "spent"), blind.steps.drop("cost", "spent"))
-    for size in range(len(names) + 1):
-        model = priced.at(float(sum(costs[:size])))
-        assert model.groups == names[:size]
-        assert model.spent == sum(costs[:size])
-        assert replace(model, spent=0) == replace(blind.at(size=size), spent=0)
-    assert blind.steps["spent"].to_list() == list(range(len(names) + 1))
-    assert problem.costs == dict(
-        zip(priced.groups.names, priced.groups.costs.tolist(), strict=True)
-    )
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"g1": None}, "group 'g1' has no cost"),
-        ({"g9": 1.0}, "unknown group 'g9'"),
-        ({"g1": 0.0}, "group 'g1' has cost 0.0"),
-    ],
-    ids=["missing", "surplus", "zero"],
-)
-def test_with_costs_refuses_what_is_no_price_list(change, message):
-    problem = random_problem(np.random.default_rng(12))
-    costs = {name: cost for name, cost in (problem.costs | change).items() if cost is not None}
-    with pytest.raises(ds.errors.GroupError, match=message):
-        problem.sequence().with_costs(costs)
-
-
 def test_at_size_gives_the_model_of_so_many_groups():
     problem = random_problem(np.random.default_rng(13))
     seq = problem.sequence()

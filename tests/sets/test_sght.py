@@ -188,16 +188,6 @@ def test_choice_does_not_depend_on_units():
     assert other.r2 == pytest.approx(one.r2, rel=1e-9)
 
 
-@pytest.mark.slow
-def test_a_record_is_as_good_as_a_gram():
-    problem = problem_of(4)
-    limits = {"groups": problem.names, "max_columns": 5, "max_groups": 3}
-    gram = problem.gram
-    expected = sght(gram, "y", **limits).coefficients
-    assert sght(gram.to_struct(), "y", **limits).coefficients == expected
-    assert sght(gram.to_arrow()[0], "y", **limits).coefficients == expected
-
-
 def test_constant_columns_are_never_kept_and_copies_are_aliased():
     rng = np.random.default_rng(5)
     x = rng.standard_normal(30)
