@@ -70,7 +70,7 @@ def test_a_model_is_that_of_python(raw, method, given, mapping):
         by_place = ", ".join(["g", "'y'", *places])
         found = one(raw, f"SELECT {method}({by_place}, {options(asked, mapping)}) FROM grams")
         assert_model(found, expected)
-        assert_model(in_polars(problem.gram, method, **limits, **asked), expected)
+        assert_model(in_polars(problem.gram, method, *limits.values(), **asked), expected)
         named = ", ".join(f"{name} := {literal(value)}" for name, value in asked.items())
         again = one(raw, f"SELECT dbselect.{method}({by_place}, {named}) FROM grams")
         assert again == found

@@ -168,14 +168,15 @@ def test_a_choice_is_that_of_python(raw, call, given):
         stored(raw, problem.gram, None)
         expected = getattr(ds, call)(problem.gram, "y", **asked)
         place, *rest = asked.values()
-        others = options(dict(zip([*asked][1:], rest, strict=True)))
+        after = dict(zip([*asked][1:], rest, strict=True))
+        others = options(after)
         named = ", ".join(f"{name} := {literal(value)}" for name, value in asked.items())
         queries = [
             f"SELECT {call}(g, 'y', {place}, {others}) FROM grams ORDER BY i",
             f"SELECT {call}(g, 'y', {options(asked)}) FROM grams ORDER BY i",
             f"SELECT dbselect.{call}(g, 'y', {named}) FROM grams ORDER BY i",
         ]
-        answers = [in_polars(problem.gram, call, **asked)]
+        answers = [in_polars(problem.gram, call, place, **after)]
         for query in queries:
             (found,), (nothing,) = raw.execute(query).fetchall()
             assert nothing is None
