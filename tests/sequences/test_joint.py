@@ -18,8 +18,6 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_squared_error, r2_score
 
 import dbselect as ds
-from dbselect.linear.problem import linear
-from dbselect.linear.state import LinearState
 from dbselect.record.steps import Stop
 from dbselect.results import joint
 from dbselect.selection.criteria import RULES
@@ -243,34 +241,6 @@ def test_other_columns_of_a_table_are_unused_and_responses_are_no_groups():
 
 @seeds
 @penalties
-def test_losses_of_a_group_are_refits_and_removal_restores(seed, asked):
-    responses = random_responses(seed, **asked)
-    problem, table = responses.problem, responses.problem.table
-    tolerance = rounding(table)
-    columns = [name for names in problem.names.values() for name in names]
-    linear_problem = linear(responses.gram, responses.names, columns, table.ridge, table.scale)
-    ends = np.cumsum([len(names) for names in problem.names.values()])
-    state = LinearState(linear_problem, np.split(np.arange(ends[-1]), ends[:-1]))
-    order = np.random.default_rng(seed).permutation(len(ends)).tolist()
-    state.add_all(order[:4])
-    names = list(problem.groups)
-    whole = responses.in_all(
-        reference.explained, responses.columns([names[group] for group in order[:4]])
-    )
-    losses = state.losses()
-    for group in order[:4]:
-        rest = responses.columns([names[other] for other in order[:4] if other != group])
-        loss = whole - responses.in_all(reference.explained, rest)
-        assert losses[group] == pytest.approx(loss, abs=tolerance)
-    before = state.coef(), state.explained, state.gains()
-    state.add(order[4])
-    state.remove(order[4])
-    for one, other in zip((state.coef(), state.explained, state.gains()), before, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
-
-
-@seeds
-@penalties
 def test_no_groups_explain_more_than_the_certificate(seed, asked):
     responses = random_responses(seed, **asked)
     problem, found = responses.problem, responses.search()
@@ -394,15 +364,6 @@ def test_expressions_and_sql_give_a_struct_of_predictions():
     without = found.predict(with_null, budget=6.0)  # by the means, as all columns are missing
     np.testing.assert_allclose(without[0], responses.Y.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(without[1:], expected[1:], rtol=1e-12)
-
-
-def test_the_model_of_no_groups_is_the_means():
-    responses = random_responses(0)
-    model = responses.search().at(budget=0)
-    assert (model.columns, model.groups, model.spent, model.r2) == ([], [], 0.0, 0.0)
-    np.testing.assert_allclose(
-        model.predict(np.empty((2, 0))), [responses.Y.mean(axis=0)] * 2, rtol=1e-12
-    )
 
 
 def test_a_stream_is_read_once():

@@ -49,7 +49,7 @@ def assert_equals_brute_force(problem: Problem, rule: str, **limits) -> None:
 
 @pytest.mark.parametrize("weighted", [False, True])
 @penalties
-@gradients
+@pytest.mark.parametrize("rule", ["fr", "omp", "omp-unwhitened", "omp-single"])
 def test_criterion_equals_definition_whatever_is_held(rule, asked, weighted):
     rng = np.random.default_rng(1)
     problem = random_problem(rng, weighted=weighted, **asked)
@@ -214,15 +214,3 @@ def test_c_min_can_be_a_decimal_as_budgets_can():
 
 
 # Other costs
-
-
-def test_at_size_gives_the_model_of_so_many_groups():
-    problem = random_problem(np.random.default_rng(13))
-    seq = problem.sequence()
-    order = seq.steps["group"].to_list()[1:]
-    for size in range(len(order) + 1):
-        assert seq.at(size=size).groups == order[:size]
-    limit = float(seq.spent[3])
-    assert seq.at(limit, size=2).groups == order[:2]
-    with pytest.raises(ds.errors.ArgumentError, match=r"size is 4; .* \[0, 1, 2, 3\] groups"):
-        seq.at(limit, size=4)
