@@ -24,6 +24,7 @@ from economy import (  # noqa: F401
 from hypothesis import HealthCheck, settings
 
 import dbselect as ds
+from dbselect.linear import lazy_gram
 
 # A commit passes or fails by what is in it: the examples of the suite are the same in each run.
 # `HYPOTHESIS_PROFILE=wander pytest` looks for new ones. They may take as long as they need.
@@ -76,6 +77,12 @@ def connection(database: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyC
         query = f"SELECT {kind}_name FROM duckdb_{kind}s() WHERE NOT internal"
         for (name,) in database.execute(query).fetchall():
             database.execute(f'DROP {kind} "{name}"')
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read few rows at a time, so that searches of small tables need many scans."""
+    monkeypatch.setattr(lazy_gram, "BATCH", 3)
 
 
 class Stream:

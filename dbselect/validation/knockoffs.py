@@ -214,8 +214,8 @@ def _nothing_selected(selected: npt.NDArray[np.bool_], level: float) -> str | No
     if selected.any() or count >= FEW_GROUPS * least:
         return None
     return (
-        f"no group is selected; at this q at least {least} of the {count} groups are selected "
-        "together or none: a larger q, or p-values of `fit`, can tell one group alone"
+        f"at this q at least {least} of the {count} groups are selected, or none: a larger q may "
+        "select fewer"
     )
 
 

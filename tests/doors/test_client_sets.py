@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from problems import random_problem
-from test_clients import literal, one, options, raw, stored, table
+from test_clients import in_polars, literal, one, options, raw, stored, table
 
 import dbselect as ds
 from dbselect.problem import calls
@@ -20,6 +20,8 @@ __all__ = ["raw"]
 
 #: Numbers of well-conditioned problems agree to so much.
 EXACT = 1e-9
+#: Options without a default, which have places.
+LIMITS = ("k", "max_columns", "max_groups")
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("lasso", {}),
     ("lasso", {"penalty": 0.1, "scale": False}),
@@ -63,12 +65,12 @@ def test_a_model_is_that_of_python(raw, method, given, mapping):
         asked = {**given, "groups": problem.names, "costs": problem.costs}
         stored(raw, problem.gram)
         expected = calls.of_name(method)(problem.gram, "y", **asked)
-        places = [
-            str(asked.pop(name)) for name in ("k", "max_columns", "max_groups") if name in asked
-        ]
+        limits = {name: asked.pop(name) for name in LIMITS if name in asked}
+        places = [str(limit) for limit in limits.values()]
         by_place = ", ".join(["g", "'y'", *places])
         found = one(raw, f"SELECT {method}({by_place}, {options(asked, mapping)}) FROM grams")
         assert_model(found, expected)
+        assert_model(in_polars(problem.gram, method, *limits.values(), **asked), expected)
         named = ", ".join(f"{name} := {literal(value)}" for name, value in asked.items())
         again = one(raw, f"SELECT dbselect.{method}({by_place}, {named}) FROM grams")
         assert again == found
@@ -122,7 +124,7 @@ def test_a_limit_has_no_default_and_no_group_can_be_forced(raw):
         raw.execute("SELECT sght(g, 'y', 2, 1, {'always': ['x.a']}) FROM grams").fetchall()
 
 
-@pytest.mark.parametrize("call", ["lasso(g, 'y')", "sght(g, 'y', 2, 1)"])
+@pytest.mark.parametrize("call", ["lasso(g, 'y')", "sght(g, 'y', 2, 1)", "dash(g, 'y', 1)"])
 def test_a_record_without_a_model_is_null_and_harms_no_other(raw, call):
     frame = table()
     constant = ds.gram(frame.with_columns(y=pl.lit(1.0)))

@@ -25,7 +25,9 @@ from tables import sentence_in_sql
 import dbselect as ds
 from dbselect import _native
 from dbselect.doors.extension import extension_path
+from dbselect.record.gram import RECORD_DTYPE
 from dbselect.results.store import write_sequences
+from dbselect.selection.criteria import RULES
 from dbselect.spec.methods import OF_RECORDS, places_of
 
 METHODS = ["anytime_sequence", "foba", "backward", "floating", "step"]
@@ -99,13 +101,30 @@ def stored(con: duckdb.DuckDBPyConnection, *grams: ds.Gram | None) -> None:
     con.unregister("given")
 
 
-@pytest.mark.sample(6)
+def in_polars(gram: ds.Gram, method: str, *places: Any, **given: Any) -> Any:
+    """Return what the expression of Polars gives, coefficients as SQL has them."""
+    frame = pl.DataFrame({"gram": [gram.to_struct()]}, schema={"gram": RECORD_DTYPE})
+    door = getattr(pl.col("gram").dbselect, method)
+    found = frame.select(door("y", *places, **given)).to_series().to_list()[0]
+    for part in found if isinstance(found, list) else [found]:
+        part["coefficients"] = {one["key"]: one["value"] for one in part["coefficients"]}
+    return found
+
+
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("mapping", ["", "MAP"])
 @pytest.mark.parametrize(
     ("method", "given"),
     [
         ("anytime_sequence", {}),
-        ("anytime_sequence", {"rule": "omp", "ridge": 0.25, "scale": False}),
+        *(
+            ("anytime_sequence", {"rule": rule, "ridge": 0.25, "scale": scale})
+            for rule in RULES
+            for scale in (True, False)
+        ),
+        ("anytime_sequence", {"intercept": False}),
+        ("foba", {"intercept": False}),
+        ("backward", {"intercept": False}),
         ("anytime_sequence", {"rule": "doubling", "c_min": 2, "budget": 7.5}),
         ("anytime_sequence", {"rule": "omp-single", "max_groups": 2, "always": ["g2"]}),
         ("foba", {"nu": 0.9, "epsilon": 1e-3, "max_steps": 9}),
@@ -118,12 +137,14 @@ def stored(con: duckdb.DuckDBPyConnection, *grams: ds.Gram | None) -> None:
     ],
 )
 def test_a_search_is_that_of_python(raw, method, given, mapping):
-    for seed in range(5):
+    for seed in range(3):
         problem = random_problem(np.random.default_rng([seed, 7]))
         asked = {**given, "groups": problem.names, "costs": problem.costs}
         stored(raw, problem.gram)
         found = one(raw, f"SELECT {method}(g, 'y', {options(asked, mapping)}) FROM grams")
-        assert_steps(found, steps_of(getattr(ds, method)(problem.gram, "y", **asked)))
+        expected = steps_of(getattr(ds, method)(problem.gram, "y", **asked))
+        assert_steps(found, expected)
+        assert_steps(in_polars(problem.gram, method, **asked), expected)
         named = ", ".join(f"{name} := {literal(value)}" for name, value in asked.items())
         assert one(raw, f"SELECT dbselect.{method}(g, 'y', {named}) FROM grams") == found
 
@@ -138,6 +159,7 @@ def test_a_search_is_that_of_python(raw, method, given, mapping):
         ("best_within", {"budget": 6}),
         ("best_within", {"budget": 9.5, "always": ["g2"], "ridge": 0.25, "time_limit": 60}),
         ("best_within", {"budget": 0, "intercept": False}),
+        ("best_within", {"budget": 7, "intercept": False}),
     ],
 )
 def test_a_choice_is_that_of_python(raw, call, given):
@@ -147,16 +169,20 @@ def test_a_choice_is_that_of_python(raw, call, given):
         stored(raw, problem.gram, None)
         expected = getattr(ds, call)(problem.gram, "y", **asked)
         place, *rest = asked.values()
-        others = options(dict(zip([*asked][1:], rest, strict=True)))
+        after = dict(zip([*asked][1:], rest, strict=True))
+        others = options(after)
         named = ", ".join(f"{name} := {literal(value)}" for name, value in asked.items())
         queries = [
             f"SELECT {call}(g, 'y', {place}, {others}) FROM grams ORDER BY i",
             f"SELECT {call}(g, 'y', {options(asked)}) FROM grams ORDER BY i",
             f"SELECT dbselect.{call}(g, 'y', {named}) FROM grams ORDER BY i",
         ]
+        answers = [in_polars(problem.gram, call, place, **after)]
         for query in queries:
             (found,), (nothing,) = raw.execute(query).fetchall()
             assert nothing is None
+            answers.append(found)
+        for found in answers:
             if call == "exchange" and found["explained"] > expected.explained + EXACT:
                 continue  # the library begins from all groups, too
             assert found.pop("coefficients") == pytest.approx(expected.coefficients, rel=EXACT)

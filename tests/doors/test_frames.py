@@ -3,7 +3,6 @@
 import numpy as np
 import polars as pl
 import pytest
-from polars.testing import assert_frame_equal
 from tables import assert_gram, typed
 
 import dbselect as ds
@@ -216,30 +215,6 @@ def gram_of(rng, rows=500):
     a, b, c, noise = rng.standard_normal((4, rows))
     y = 1 + 3 * a + b - 2 * c + 0.1 * noise
     return pl.DataFrame({"y": y, "a": a, "b": b, "c": c, "k": np.arange(rows) % 3})
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"costs": {"a": 9.0, "b": 1.0, "c": 2.0}, "ridge": 0.1},
-        {"groups": {"p": ["a"], "q": ["b", "c"]}, "rule": "omp", "max_groups": 1},
-        {"always": ["b"], "budget": 2.0, "scale": False, "ridge": 0.3},
-    ],
-)
-def test_the_sequence_expression_is_the_python_call(options):
-    frame = gram_of(np.random.default_rng(10)).drop("k")
-    record = frame.select(pl.struct(pl.all()).dbselect.gram())
-    found = record.select(pl.col("y").dbselect.anytime_sequence("y", **options))
-    steps = found.explode("y").unnest("y")
-    expected = ds.anytime_sequence(frame, "y", **options)
-    # The two Grams differ by rounding.
-    assert_frame_equal(steps.select(expected.steps.columns), expected.steps, rel_tol=1e-12)
-    models = [expected.at(spent) for spent in expected.spent]
-    for k, model in enumerate(models):
-        entries = {e["key"]: e["value"] for e in steps["coefficients"][k]}
-        assert entries == pytest.approx(model.coefficients, rel=1e-12)
-        assert steps["intercept"][k] == pytest.approx(model.intercept, rel=1e-12)
 
 
 def sequence(frame, **options):

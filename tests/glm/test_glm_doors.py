@@ -265,16 +265,6 @@ def test_calls_leave_no_connection_open(tmp_path):
         assert value(con, f"SELECT anytime_sequence_glm('t', {SMALL}.rows") == 400
 
 
-def through_parquet(found: ds.results.GlmSequence, folder: Path) -> ds.results.GlmSequence:
-    found.write_parquet(folder / "one.parquet")
-    return ds.results.GlmSequence.read_parquet(folder / "one.parquet")
-
-
-def through_json(found: ds.results.GlmSequence, folder: Path) -> ds.results.GlmSequence:
-    found.write_json(folder / "one.json")
-    return ds.results.GlmSequence.read_json(folder / "one.json")
-
-
 def through_duckdb(found: ds.results.GlmSequence, folder: Path) -> ds.results.GlmSequence:
     found.write_parquet(folder / "one.parquet")
     with ds.connect() as con:
@@ -285,15 +275,10 @@ def through_duckdb(found: ds.results.GlmSequence, folder: Path) -> ds.results.Gl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trip", [through_parquet, through_json, through_duckdb])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_sequence_survives_being_stored(
-    trip: Callable[[ds.results.GlmSequence, Path], ds.results.GlmSequence],
-    family: str,
-    tmp_path: Path,
-) -> None:
+def test_a_sequence_survives_being_stored_in_duckdb(family, tmp_path):
     sequence = in_python(table(rows=200), family)
-    again = trip(sequence, tmp_path)
+    again = through_duckdb(sequence, tmp_path)
     assert again.to_struct() == sequence.to_struct()
     assert repr(again) == repr(sequence)
     for budget in (0.0, 0.5, None):
@@ -306,7 +291,8 @@ def test_a_sequence_survives_being_stored(
 def test_classes_keep_their_type_in_files(values, tmp_path):
     frame = table(rows=90).with_columns(k=pl.Series([values[i % len(values)] for i in range(90)]))
     sequence = ds.anytime_sequence(frame, "k", GROUPS, family="multinomial", ridge=0.1)
-    again = through_json(sequence, tmp_path)
+    sequence.write_json(tmp_path / "one.json")
+    again = ds.results.GlmSequence.read_json(tmp_path / "one.json")
     assert again.classes == tuple(values)
     assert [type(one) for one in again.classes] == [type(one) for one in sequence.classes]
 

@@ -377,18 +377,6 @@ def test_limits_and_groups_to_take_first_are_kept():
     assert others == set(part.unused)
 
 
-def test_prefixes_are_expressions():
-    frame = table()
-    seq = search(frame, "poisson", "score")
-    model = seq.at(budget=3.5)
-    np.testing.assert_allclose(
-        frame.select(p=seq.expr(budget=3.5))["p"], model.predict(frame), rtol=1e-13
-    )
-    assert seq.sql(budget=3.5) == model.sql()
-    X = frame.select(*seq.columns, "logs").to_numpy()
-    np.testing.assert_allclose(seq.predict(X, budget=3.5), model.predict(frame), rtol=1e-13)
-
-
 def test_separated_rows_do_not_end_the_search():
     frame = table().with_columns(sign=pl.col("a") > 0).with_columns(y=pl.col("sign"))
     groups = {"sign": ["sign"], "b": ["b"], "c": ["c"]}

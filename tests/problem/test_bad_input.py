@@ -1,7 +1,6 @@
 """A mistake is one clear sentence: the argument, its value and what is allowed."""
 
 import re
-import warnings
 
 import duckdb
 import numpy as np
@@ -331,13 +330,6 @@ def test_a_constant_target_is_refused(method, value):
     refused(ds.errors.DataError, words, getattr(problem, method), **needed)
 
 
-def test_a_constant_column_is_aliased():
-    table = TABLE.select("y", "a", k=pl.lit(0.1))
-    sequence = ds.anytime_sequence(table, "y")
-    assert sequence.aliased == ("k",)
-    assert sequence.at().coefficients["k"] == 0.0
-
-
 @pytest.mark.slow
 def test_a_constant_column_and_a_single_row_can_have_any_weight():
     rng = np.random.default_rng(2)
@@ -345,32 +337,6 @@ def test_a_constant_column_and_a_single_row_can_have_any_weight():
         frame = pl.DataFrame({"k": np.full(9, constant), "x": rng.random(9), "w": rng.random(9)})
         assert ds.gram(frame, weight="w").rows == 9
         assert ds.gram(frame[:1], weight="w").rows == 1
-
-
-def test_fewer_rows_than_columns_work_and_list_what_is_aliased():
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((4, 7))
-    names = ["y", *"abcdef"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ds.errors.ConditionWarning)
-        sequence = ds.anytime_sequence(ds.gram(X, columns=names), "y")
-    model = sequence.at()
-    assert len(sequence.aliased) == 3
-    assert {model.coefficients[name] for name in sequence.aliased} == {0.0}
-    predicted = model.intercept + X[:, 1:] @ [model.coefficients[name] for name in "abcdef"]
-    np.testing.assert_allclose(predicted, X[:, 0], atol=1e-8)
-
-
-@pytest.mark.parametrize("operation", [lambda a, b: a + b, lambda a, b: a - b])
-def test_grams_of_unequal_columns_show_the_difference(operation):
-    other = ds.gram(TABLE, columns=["y", "a", "zero", "c"])
-    words = ["unequal columns", "first: ['b']", "second: ['zero']"]
-    refused(ds.errors.RecordError, words, operation, GRAM, other)
-
-
-def test_only_a_part_can_be_removed():
-    words = ["cannot remove 10 rows", "from 5", "part of the first"]
-    refused(ds.errors.RecordError, words, lambda: GRAM - (GRAM + GRAM))
 
 
 @pytest.mark.parametrize(

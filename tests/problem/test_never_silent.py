@@ -83,20 +83,6 @@ def test_a_ridge_fits_no_target_exactly():
     assert not found.at().saturated
 
 
-def test_segments_with_as_many_coefficients_as_rows_have_a_status():
-    parts = {"none": 1, "few": 4, "enough": 30}
-    frame = pl.concat([noise(rows, 3).with_columns(k=pl.lit(k)) for k, rows in parts.items()])
-    grams = ds.gram_by(frame.drop("z"), by=["k"])
-    found = dict(ds.anytime_sequence_by(grams, "y").select("k", "status").rows())
-    assert found == {
-        "none": "target 'y' is constant (1 rows)",
-        "few": "4 rows: it has as many coefficients as rows, which fit any target",
-        "enough": None,
-    }
-    assert ds.anytime_sequence_by(grams, "y", max_groups=2)["status"].null_count() == 2
-    assert ds.anytime_sequence_by(grams, "y", ridge=1.0)["status"].null_count() == 2
-
-
 # Squares that underflow
 
 

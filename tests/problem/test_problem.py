@@ -41,26 +41,6 @@ def test_every_method_of_a_family_uses_every_row(flights, method, options):
     assert (model.rows, model.skipped) == (ROWS, 0)
 
 
-def test_a_struct_after_the_target_is_options_in_every_function(connection, flights):
-    connection.register("flights", flights.to_arrow())
-    record = "SELECT gram(t) AS g FROM flights AS t"
-    calls = {
-        "best_within": "best_within(g, 'late', 3, {'costs': {'a': 1, 'b': 2, 'c': 3}})",
-        "floating": "floating(g, 'late', {'costs': {'a': 1, 'b': 2, 'c': 3}, 'budget': 3})",
-        "step": "step(g, 'late', {'costs': {'a': 1, 'b': 2, 'c': 3}})",
-        "anytime_sequence": "anytime_sequence(g, 'late', {'costs': {'a': 1, 'b': 2, 'c': 3}})",
-    }
-    for name, call in calls.items():
-        (found,) = connection.execute(f"SELECT {call} FROM ({record})").fetchone()
-        own = {"best_within": [3.0], "floating": []}.get(name, [])
-        limit = {"budget": 3.0} if name == "floating" else {}
-        expected = getattr(ds, name)(ds.gram(flights), "late", *own, costs=COSTS, **limit)
-        if name == "best_within":
-            assert (found["groups"], found["spent"]) == (expected.groups, expected.spent)
-        else:
-            assert [one["spent"] for one in found] == pytest.approx(list(expected.spent))
-
-
 def test_options_in_the_place_of_groups_are_refused_with_the_right_call(flights):
     gram = ds.gram(flights)
     with pytest.raises(ds.errors.GroupError, match=r"costs=") as refused:
@@ -69,15 +49,6 @@ def test_options_in_the_place_of_groups_are_refused_with_the_right_call(flights)
     with pytest.raises(ds.DbselectError, match="costs"):
         pl.DataFrame({"g": [gram.to_struct()]}).select(
             pl.col("g").dbselect.anytime_sequence("late", {"costs": {"a": 1, "b": 2}})
-        )
-
-
-def test_a_level_that_was_not_seen_is_predicted_by_the_mean():
-    table = pl.DataFrame({"k": ["a", "b", "c"] * 2, "y": [2.0, 102.0, 202.0, 4.0, 104.0, 204.0]})
-    for names in ({}, {"a": "z", "c": "a"}):
-        model = ds.fit(table.with_columns(pl.col("k").replace(names)), "y")
-        assert model.predict(pl.DataFrame({"k": ["new"]}), handle_unknown="mean") == (
-            pytest.approx([103.0])
         )
 
 
@@ -91,18 +62,6 @@ def test_null_policies_are_for_every_family_and_method(flights):
     assert ds.fit(holes, "late", family="binomial", **fields).rows == ROWS
     assert "a.missing" in ds.lasso_path(holes, "late", **fields).columns
     assert ds.drift(holes[:6000], holes[6000:], "late", **fields)
-
-
-def test_a_family_that_a_method_has_no_bounds_for_is_refused_in_a_sentence(flights):
-    with pytest.raises(ds.errors.ArgumentError, match="family is 'binomial'; best_within proves"):
-        ds.best_within(flights, "late", 2.0, family="binomial")
-
-
-def test_a_row_of_pandas_with_none_is_predicted():
-    pandas = pytest.importorskip("pandas")
-    table = pl.DataFrame({"Age": [20.0, 30.0, None, 50.0], "y": [1.0, 2.0, 5.0, 4.0]})
-    model = ds.fit(table, "y", null_policy="indicator")
-    assert model.predict(pandas.DataFrame([{"Age": None}])) == pytest.approx([5.0])
 
 
 def test_a_problem_is_a_value(flights):

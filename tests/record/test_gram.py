@@ -2,7 +2,6 @@
 
 from decimal import Decimal
 
-import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -65,39 +64,16 @@ def test_comoment_is_packed_as_the_lower_triangle_row_by_row():
             assert packed[i * (i + 1) // 2 + j] == gram.comoment[i, j]
 
 
-def through_parquet(gram: ds.Gram, path) -> ds.Gram:
-    gram.write_parquet(path)
-    return ds.Gram.read_parquet(path)
-
-
 def through_polars(gram: ds.Gram, path) -> ds.Gram:
     pl.DataFrame({"gram": [gram.to_struct()]}).write_parquet(path)
     return ds.Gram.read_parquet(path)
 
 
-def through_duckdb(gram: ds.Gram, path) -> ds.Gram:
-    table = pa.table({"gram": gram.to_arrow()})
-    with duckdb.connect() as con:
-        con.from_arrow(table).write_parquet(str(path))
-    return ds.Gram.read_parquet(path)
-
-
-@pytest.mark.parametrize(
-    "trip",
-    [
-        lambda gram, _: ds.Gram.from_struct(gram.to_struct()),
-        lambda gram, _: ds.Gram.from_struct(gram.to_arrow()[0]),
-        through_parquet,
-        through_polars,
-        through_duckdb,
-    ],
-    ids=["struct", "arrow", "parquet", "polars", "duckdb"],
-)
 @pytest.mark.parametrize("source", [gram_of, lambda _: ds.gram(np.empty((0, 4)), columns=NAMES)])
-def test_round_trips_are_exact(trip, source, tmp_path):
+def test_a_record_that_polars_writes_is_exact(source, tmp_path):
     rng = np.random.default_rng(4)
     gram = source(rng)
-    back = trip(gram, tmp_path / "gram.parquet")
+    back = through_polars(gram, tmp_path / "gram.parquet")
     assert back.to_struct() == gram.to_struct()
     np.testing.assert_array_equal(back.comoment, gram.comoment)
 

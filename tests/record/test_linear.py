@@ -14,7 +14,6 @@ from reference import Table
 import dbselect as ds
 from dbselect.linear.problem import linear
 from dbselect.linear.state import LinearState
-from dbselect.selection.criteria import RULES
 
 penalties = pytest.mark.parametrize(
     "asked", [{}, {"ridge": 0.3}, {"ridge": 0.3, "scale": False}], ids=["none", "scaled", "raw"]
@@ -35,48 +34,6 @@ def one_group(table: Table) -> ds.results.Sequence:
 def predictions(model: ds.results.Model, table: Table) -> np.ndarray:
     coef = np.array([model.coefficients.get(name, 0.0) for name in table.names])
     return model.intercept + table.X @ coef
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@penalties
-@pytest.mark.parametrize("rule", ["fr", "omp"])
-def test_criterion_equals_definition_whatever_is_held(rule, asked, weighted):
-    rng = np.random.default_rng(1)
-    problem = random_problem(rng, weighted=weighted, **asked)
-    groups = list(problem.groups.values())
-    state = state_of(problem)
-    criterion = RULES[rule].criterion(state)
-    definition = {"fr": reference.gain, "omp": reference.omp}[rule]
-    held: list[int] = []
-    waiting = list(range(len(groups)))
-    for number in rng.permutation(len(groups)).tolist():
-        expected = [definition(problem.table, held, groups[other]) for other in waiting]
-        np.testing.assert_allclose(
-            criterion(state)[waiting], expected, rtol=0, atol=rounding(problem.table)
-        )
-        state.add(number)
-        waiting.remove(number)
-        held += groups[number]
-
-
-@penalties
-def test_add_returns_the_gain_foretold_and_the_refit_difference(asked):
-    rng = np.random.default_rng(2)
-    problem = random_problem(rng, **asked)
-    state = state_of(problem)
-    held: list[int] = []
-    for number, columns in enumerate(problem.groups.values()):
-        foretold = state.gains()[number]
-        gain = state.add(number)
-        assert gain == pytest.approx(foretold, rel=rounding(problem.table))
-        assert gain == pytest.approx(
-            reference.gain(problem.table, held, columns), abs=rounding(problem.table)
-        )
-        held += columns
-        assert state.explained == pytest.approx(
-            reference.explained(problem.table, held), abs=rounding(problem.table)
-        )
-        assert state.gains()[number] == 0
 
 
 @pytest.mark.parametrize("weighted", [False, True])

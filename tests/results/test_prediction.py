@@ -124,7 +124,7 @@ def test_a_record_that_renames_a_column_does_not_predict_the_table(connection, t
         f"CREATE TABLE s AS SELECT anytime_sequence({record}, 'late', costs := {costs}) AS s, "
         f"{record} AS g FROM flights"
     )
-    words = "the rows lack column 'departure', which the prediction reads; missing_columns="
+    words = "the rows lack column 'departure', which the prediction reads; missing_columns"
     for call in ("anytime_predict(s, f)", "dbselect.anytime_predict(s, f)"):
         with pytest.raises(duckdb.Error, match=words):
             connection.sql(f"SELECT {call} FROM s, flights f").fetchall()

@@ -11,7 +11,7 @@ import pytest
 import sqlglot
 from problems import EPS, random_problem
 from sqlglot import exp
-from tables import Typed, typed
+from tables import Typed
 
 import dbselect as ds
 
@@ -81,27 +81,6 @@ def sequence_of(table: Typed, **options) -> ds.results.Sequence:
 
 
 # The same numbers everywhere
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"ridge": 0.1, "scale": False}, {"rule": "omp"}], ids=str)
-def test_every_form_predicts_what_the_model_says_at_every_budget(options):
-    table = typed(np.random.default_rng(1))
-    seq = sequence_of(table, **options)
-    features = [name for name in table.names if name != "y"]
-    assert len(seq.spent) == 8
-    for budget in [*seq.spent.tolist(), 3.5, None]:
-        truth = seq.at(budget)
-        found = {
-            "Polars": table.frame.with_columns(p=seq.expr(budget))["p"],
-            "lazy Polars": table.frame.lazy().with_columns(p=seq.expr(budget)).collect()["p"],
-            "DuckDB": in_duckdb(seq.sql(budget), table.frame),
-            "array": pl.Series(seq.at(budget).predict(table.take(features), features)),
-            "model on an array": pl.Series(truth.predict(table.take(truth.columns))),
-        }
-        for predictions in found.values():
-            assert len(predictions) == table.frame.height
-            assert_predicts(predictions, truth, table.names, table.X)
 
 
 def test_null_gives_null_and_nan_gives_nan():
@@ -231,12 +210,6 @@ def awkward(rng: np.random.Generator) -> tuple[pl.DataFrame, np.ndarray, ds.resu
     return pl.DataFrame(X, schema=AWKWARD), X, model(dict(zip(AWKWARD, X[0], strict=True)), 0.25)
 
 
-def test_awkward_names_are_quoted():
-    frame, X, truth = awkward(np.random.default_rng(3))
-    for found in (in_polars(truth, frame), in_duckdb(truth.sql(), frame)):
-        assert_predicts(found, truth, AWKWARD, X)
-
-
 def test_awkward_names_survive_the_whole_way_from_the_table():
     frame, X, _ = awkward(np.random.default_rng(4))
     frame = frame.with_columns(y=X @ np.ones(len(AWKWARD)))
@@ -271,14 +244,6 @@ def nested(rng: np.random.Generator, rows: int = 30) -> tuple[pl.DataFrame, list
     X[absent, :2] = np.nan
     names = ["one.x", "one.the y", "deep.vec[1]", "deep.vec[2]", 'deep.q".z']
     return frame, [*names, *(f"grid[{i}][{j}]" for i in (1, 2) for j in (1, 2))], X
-
-
-def test_children_of_structs_and_elements_of_arrays_are_found():
-    frame, names, X = nested(np.random.default_rng(5))
-    truth = model(dict(zip(names, range(1, 10), strict=True)), 1.0)
-    for found in (in_polars(truth, frame), in_duckdb(truth.sql(), frame)):
-        assert_predicts(found, truth, names, X)
-        assert found.null_count() == 10
 
 
 def test_nested_columns_survive_the_whole_way_from_the_table():

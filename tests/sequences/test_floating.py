@@ -10,7 +10,6 @@ from problems import random_problem
 from reference import explained
 
 import dbselect as ds
-from dbselect.record.gram import RECORD_DTYPE
 
 
 def sffs(value, names, most):
@@ -119,19 +118,6 @@ def test_families_take_the_deviance_of_refits():
     model = seq.at(size=2)
     refit = ds.fit(table, "z", model.columns, family="binomial")
     assert model.deviance == pytest.approx(refit.deviance, rel=1e-6)
-
-
-def test_every_door_finds_the_same(connection):
-    gram = ds.gram(suppressed(1))
-    frame = pl.DataFrame({"gram": [gram.to_struct()]}, schema={"gram": RECORD_DTYPE})
-    connection.register("records", frame.to_arrow())
-    expected = ds.floating(gram, "y", max_groups=4, ridge=0.01)
-    sql = "SELECT floating(gram, 'y', max_groups := 4, ridge := 0.01) FROM records"
-    (of_sql,) = connection.execute(sql).fetchone()
-    door = pl.col("gram").dbselect.floating("y", max_groups=4, ridge=0.01)
-    for steps in (of_sql, frame.select(s=door)["s"][0].to_list()):
-        assert [step["group"] for step in steps] == expected.steps["group"].to_list()
-        assert [step["r2"] for step in steps] == pytest.approx(list(expected.r2))
 
 
 # Polish: what an order leaves is exchanged until nothing improves

@@ -10,8 +10,6 @@ from problems import Problem, random_problem
 from reference import Table
 
 import dbselect as ds
-from dbselect.linear.problem import linear
-from dbselect.linear.state import LinearState
 from dbselect.record.steps import Stop
 
 WALK = 1e-10
@@ -172,64 +170,6 @@ def test_a_budget_gives_the_largest_model_of_a_whole_elimination():
         assert set(sequence.at(budget=cost).groups) == set(order[held:])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("ridge", [0.0, 0.3])
-def test_adding_and_removing_restores_the_state(ridge):
-    rng = np.random.default_rng(11)
-    problem = random_problem(rng, sizes=(1, 2, 3, 1, 4, 1, 3, 6, 2), rows=120)
-    X = problem.table.X.copy()
-    X[:, 5], X[:, 20] = X[:, 2] - 3 * X[:, 9], 7.0  # dependent, constant
-    problem = problem.with_table(X=X)
-    gram = problem.gram
-    members = [np.array(columns) for columns in problem.groups.values()]
-    linear_problem = linear(gram, "y", problem.table.names, ridge)
-    state = LinearState(linear_problem, members)
-    for turn in range(1500):
-        group = int(rng.integers(len(members)))
-        if group in state.held:
-            state.remove(group)
-        else:
-            state.add(group)
-        if turn % 50:
-            continue
-        fresh = LinearState(linear_problem, members)
-        for held in state.held:
-            fresh.add(held)
-        for quantity in ("explained", "b"):
-            np.testing.assert_allclose(
-                getattr(state, quantity), getattr(fresh, quantity), rtol=0, atol=WALK
-            )
-        for quantity in ("gains", "losses"):
-            found, expected = getattr(state, quantity)(), getattr(fresh, quantity)()
-            np.testing.assert_allclose(found, expected, rtol=0, atol=WALK)
-
-
-@pytest.mark.parametrize("dependent", [False, True])
-def test_losses_are_refit_differences(dependent):
-    rng = np.random.default_rng(2)
-    problem = random_problem(rng)
-    if dependent:
-        X = problem.table.X.copy()
-        first, last = problem.groups["g1"], problem.groups["g5"]
-        X[:, last[0]] = X[:, first[0]] + X[:, first[1]]
-        problem = problem.with_table(X=X)
-    groups = list(problem.groups.values())
-    state = LinearState(
-        linear(problem.gram, "y", problem.table.names), [np.array(group) for group in groups]
-    )
-    held = [4, 1, 5, 2]
-    for group in held:
-        state.add(group)
-    assert bool(state.aliased) == dependent
-    columns = [column for group in held for column in groups[group]]
-    for group in held:
-        rest = [column for column in columns if column not in groups[group]]
-        expected = reference.explained(problem.table, columns) - reference.explained(
-            problem.table, rest
-        )
-        np.testing.assert_allclose(state.losses()[group], expected, rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_backward_removes_the_smallest_loss_per_cost(seed):
     problem = random_problem(np.random.default_rng(seed))
@@ -351,66 +291,6 @@ def test_limits_on_steps_are_kept():
         assert trace_of(cut) == whole[:steps]
     cut = ds.backward(problem.gram, "y", groups=problem.names, max_steps=2)
     assert (cut.steps["action"] == "remove").sum() == 2
-
-
-def test_every_door_takes_the_same_steps(connection):
-    problem = suppressed(np.random.default_rng(7))
-    frame = problem.table.frame.drop("w")
-    costs = {name: 1.0 + j / 4 for j, name in enumerate(frame.drop("y").columns)}
-    found = ds.foba(frame, "y", costs=costs, epsilon=1e-4, nu=0.4)
-    connection.register("t", frame)
-    fields = ", ".join(f"'{name}': {cost}" for name, cost in costs.items())
-    expected = found.steps.rows()
-    rows = connection.execute(
-        f"""SELECT unnest(foba(gram(t), 'y', costs := {{{fields}}}, epsilon := 1e-4, nu := 0.4),
-        recursive := true) FROM t"""
-    ).fetchall()
-    assert trace_of(found) == [("-" if r[1] == "remove" else "") + r[2] for r in rows[1:]]
-    np.testing.assert_allclose([r[7] for r in rows], [r[7] for r in expected], atol=1e-12)
-    steps = frame.select(
-        pl.struct(pl.all()).dbselect.gram().dbselect.foba("y", costs=costs, epsilon=1e-4, nu=0.4)
-    ).item()
-    assert steps.struct.field("group").to_list() == found.steps["group"].to_list()
-    backward = ds.backward(frame, "y", costs=costs)
-    rows = connection.execute(
-        f"""SELECT unnest(backward(gram(t), 'y', costs := {{{fields}}}), recursive := true)
-        FROM t"""
-    ).fetchall()
-    assert [r[2] for r in rows] == backward.steps["group"].to_list()
-    steps = frame.select(
-        pl.struct(pl.all()).dbselect.gram().dbselect.backward("y", costs=costs)
-    ).item()
-    assert steps.struct.field("group").to_list() == backward.steps["group"].to_list()
-
-
-def test_stored_steps_predict_with_the_model_of_the_budget(connection):
-    problem = suppressed(np.random.default_rng(7))
-    frame = problem.table.frame.drop("w")
-    connection.register("t", frame)
-    for method in ("foba", "backward"):
-        sequence = getattr(ds, method)(frame, "y")
-        connection.execute(f"CREATE TABLE {method} AS SELECT {method}(gram(t), 'y') AS s FROM t")
-        for budget in (0, 1, 2.5, 4, None):
-            rows = connection.execute(
-                f"SELECT p.prediction FROM (SELECT anytime_predict(s, t, budget := $budget) AS p "
-                f"FROM t, {method})",
-                {"budget": budget},
-            ).fetchall()
-            expected = frame.select(sequence.expr(budget)).to_series()
-            expected = np.broadcast_to(expected.to_numpy(), frame.height)
-            np.testing.assert_allclose(np.ravel(rows), expected, rtol=1e-9)
-
-
-def test_one_bad_segment_gives_an_empty_list(connection):
-    rows = connection.execute(
-        """SELECT k, len(foba(g, 'y')), len(backward(g, 'y')) FROM (
-            SELECT i % 3 AS k, gram({'y': if(i % 3 = 0, 1, sin(i)), 'a': i,
-                                     'b': if(i % 3 = 1, 2 * i, cos(i))}) AS g
-            FROM range(60) t(i) GROUP BY k) ORDER BY k"""
-    ).fetchall()
-    # A constant target; dependent columns; a good one.
-    assert [length for _, length, _ in rows] == [0, 2, 3]
-    assert [length for _, _, length in rows] == [0, 5, 5]
 
 
 @pytest.mark.slow

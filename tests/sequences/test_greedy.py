@@ -69,19 +69,6 @@ def test_sequence_equals_brute_force_with_fewer_rows_than_columns(rule, rows):
     assert_equals_brute_force(random_problem(rng, rows=rows), rule)
 
 
-@rules
-def test_first_step_is_the_best_single_group_per_cost(rule):
-    rng = np.random.default_rng(10)
-    problem = random_problem(rng, sizes=(2, 1, 3, 1, 4, 2, 1, 2))
-    value = {
-        name: reference.explained(problem.table, columns) / problem.costs[name]
-        for name, columns in problem.groups.items()
-    }
-    first = problem.sequence(rule=rule).steps.row(1, named=True)
-    assert first["group"] == max(value, key=value.__getitem__)
-    assert first["score"] == pytest.approx(max(value.values()), rel=rounding(problem.table))
-
-
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 3, 2, 1, 2, 4), (40, 3)])
 def test_steps_have_the_documented_schema_and_start_without_features(sizes):
     rng = np.random.default_rng(11)
@@ -143,17 +130,6 @@ def test_ties_go_to_the_group_named_first(rule, order):
     assert steps["group"].to_list() == [None, order[0], "other", *order[1:]]
 
 
-@rules
-def test_cost_decides_where_gain_does_not(rule):
-    rng = np.random.default_rng(16)
-    problem = random_problem(rng)
-    dear = max(problem.groups, key=lambda g: reference.explained(problem.table, problem.groups[g]))
-    for factor, place in ((1e-9, 1), (1e9, len(problem.groups))):
-        costs = {name: factor if name == dear else 1.0 for name in problem.groups}
-        steps = replace(problem, costs=costs).sequence(rule=rule).steps
-        assert steps["group"].to_list().index(dear) == place
-
-
 @pytest.mark.parametrize(("cost", "budget", "taken"), [(0.1, 0.3, 3), (0.1, 0.29, 2)])
 def test_summed_costs_fit_a_budget_as_in_decimal_arithmetic(cost, budget, taken):
     rng = np.random.default_rng(17)
@@ -163,14 +139,6 @@ def test_summed_costs_fit_a_budget_as_in_decimal_arithmetic(cost, budget, taken)
     assert limited.steps.height == taken + 1
     assert limited.stop is Stop.BUDGET
     assert len(problem.sequence().at(budget).groups) == taken
-
-
-def test_dear_group_is_passed_over_where_a_cheaper_one_still_fits():
-    rng = np.random.default_rng(18)
-    X = rng.normal(size=(100, 3))
-    table = Table(X, X @ [1.0, 3.0, 0.1])
-    problem = Problem(table, {"a": [0], "dear": [1], "c": [2]}, {"a": 1.0, "dear": 2.5, "c": 1.0})
-    assert problem.sequence(budget=2.0).at().groups == ["a", "c"]
 
 
 @pytest.mark.parametrize(

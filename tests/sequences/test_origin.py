@@ -15,7 +15,6 @@ import pytest
 
 import dbselect as ds
 from dbselect.objectives.a_optimal import AOptimal
-from dbselect.record.gram import RECORD_DTYPE
 
 RNG = np.random.default_rng(21)
 ROWS, NAMES = 40, [f"x{j}" for j in range(6)]
@@ -222,29 +221,7 @@ def test_scikit_learn_fits_the_same():
 
 
 @pytest.mark.system
-def test_every_door_finds_the_same(connection, tmp_path):
-    frame = pl.DataFrame({"gram": [GRAM.to_struct()]}, schema={"gram": RECORD_DTYPE})
-    connection.register("records", frame.to_arrow())
-    for name in ("anytime_sequence", "foba", "backward", "best_within", "exchange"):
-        call = getattr(ds, name)
-        needed = {"best_within": {"budget": 2.0}, "exchange": {"k": 2}}.get(name, {})
-        expected = call(GRAM, "y", **needed, **ORIGIN)
-        places = "".join(f", {value}" for value in needed.values())
-        sql = f"SELECT {name}(gram, 'y'{places}, intercept := false) FROM records"
-        (of_sql,) = connection.execute(sql).fetchone()
-        door = getattr(pl.col("gram").dbselect, name)
-        of_polars = frame.select(door("y", **needed, **ORIGIN).alias("found"))["found"][0]
-        if name in ("best_within", "exchange"):
-            assert of_sql["groups"] == of_polars["groups"] == expected.groups
-            assert of_sql["coefficients"] == pytest.approx(expected.coefficients)
-            continue
-        order = expected.steps["group"].to_list()
-        assert [step["group"] for step in of_sql] == order
-        assert [step["group"] for step in of_polars.to_list()] == order
-        assert {step["intercept"] for step in of_sql} == {0.0}
-        assert [step["r2"] for step in of_sql] == pytest.approx(list(expected.r2))
-    alone = "SELECT system.main.foba(gram, 'y', {'intercept': false}) FROM records"
-    assert connection.execute(alone).fetchone()[0][0]["intercept"] == 0.0
+def test_the_command_line_finds_the_same(tmp_path):
     TABLE.drop("w").write_parquet(tmp_path / "table.parquet")
     out = tmp_path / "found.json"
     subprocess.run(

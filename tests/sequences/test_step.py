@@ -197,21 +197,6 @@ def test_as_many_parameters_as_rows_are_never_reached():
     assert all(score > 0 for score in seq.steps["score"][1:])
 
 
-def test_every_door_gives_the_same():
-    frame = cars()
-    expected = ds.step(frame, "mpg", direction="backward", criterion="bic").steps
-    con = ds.connect()
-    con.register("cars", frame.to_arrow())
-    query = "SELECT step(gram(t), 'mpg', criterion := 'bic', direction := 'backward') FROM cars t"
-    rows = con.execute(query).fetchone()[0]
-    assert [row["group"] for row in rows] == expected["group"].to_list()
-    records = frame.select(pl.struct(pl.all()).dbselect.gram().alias("gram"))
-    asked = pl.col("gram").dbselect.step("mpg", criterion="bic", direction="backward")
-    steps = records.select(asked).item()
-    assert steps.struct.field("group").to_list() == expected["group"].to_list()
-    np.testing.assert_allclose(steps.struct.field("r2"), expected["r2"], rtol=1e-12)
-
-
 def test_a_search_is_counted_and_judged_like_others():
     found = ds.cross_validate(ds.gram_by(cars(), fold=4), "mpg", "step")
     assert found.best.height == 1

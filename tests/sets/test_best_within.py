@@ -338,16 +338,6 @@ def test_all_doors_give_the_same_and_a_bad_segment_is_null(segments, connection)
             assert door["bound"] == door["explained"]
 
 
-def test_records_and_tables_give_the_same(segments):
-    frame = segments.filter(k=0).drop("k")
-    found = ds.best_within(frame, "y", 3.5, costs=COSTS)
-    record = ds.best_within(ds.gram(frame).to_struct(), "y", 3.5, costs=COSTS)
-    assert record.coefficients == pytest.approx(found.coefficients)
-    holes = frame.with_columns(a=pl.when(pl.col("a") > 1).then(None).otherwise("a"))
-    filled = ds.best_within(holes, "y", 4.0, costs=COSTS | {"a": 1.0}, null_policy="mean")
-    assert filled.how.proven
-
-
 # Refusals
 
 

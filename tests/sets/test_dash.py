@@ -3,7 +3,6 @@
 from itertools import combinations
 
 import numpy as np
-import polars as pl
 import pytest
 import reference
 from problems import Problem, random_problem
@@ -12,7 +11,6 @@ from reference import Table
 import dbselect as ds
 from dbselect.linear.problem import linear
 from dbselect.linear.state import LinearState
-from dbselect.objectives.diversity import Sum
 from dbselect.record.groups import groups_of
 from dbselect.selection import dash as sampling
 from dbselect.selection.backward import backward_search
@@ -159,28 +157,6 @@ def test_foba_ends_where_gains_turn_out_to_be_rounding():
     foba_search(start, groups, forward_regression(None), by_loss, steps.append, epsilon=0.0,
         allowance=Share(0.5), max_steps=50)  # fmt: skip
     assert [(step.action, step.group) for step in steps] == [("add", 0), ("add", 1), ("add", 2)]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_several_groups_at_once_are_groups_one_by_one(seed):
-    problem = random_problem(np.random.default_rng(seed), ridge=0.1 * seed)
-    value = explained_by(problem)
-    state = state_of(problem)
-    assert state.add_all([3, 0]) == pytest.approx(value(frozenset({0, 3})), abs=1e-12)
-    trial = state.copy()
-    trial.add_all([5, 1])
-    whole = frozenset({0, 1, 3, 5})
-    assert trial.value == pytest.approx(value(whole), abs=1e-12)
-    for a in (2, 4):
-        assert trial.gains()[a] == pytest.approx(value(whole | {a}) - value(whole), abs=1e-12)
-    for a in whole:
-        assert trial.losses()[a] == pytest.approx(value(whole) - value(whole - {a}), abs=1e-12)
-    # What was copied is as it was, in every part.
-    fresh = state_of(problem)
-    fresh.add_all([3, 0])
-    np.testing.assert_array_equal(state.b, fresh.b)
-    np.testing.assert_array_equal(state.gains(), fresh.gains())
-    assert state.held == [3, 0]
 
 
 def test_sampled_means_agree_with_full_enumeration():
@@ -439,18 +415,6 @@ def test_coverage_rewards_new_clusters_and_adds_to_the_objective():
     assert sampled.diagnostics.value == pytest.approx(diverse.diagnostics.value, rel=0.1)
 
 
-def test_a_sum_of_objectives_answers_with_sums():
-    problem = random_problem(np.random.default_rng(6))
-    both = Sum(state_of(problem), ds.objectives.coverage(problem.gram, "y", groups=problem.names))
-    both.add_all([1, 4])
-    before = both.value
-    gain = both.gains()[2]
-    assert both.add(2) == pytest.approx(gain)
-    assert both.losses()[2] == pytest.approx(gain)
-    assert both.remove(2) == pytest.approx(gain)
-    assert both.value == pytest.approx(before)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -466,29 +430,3 @@ def test_wrong_options_are_refused(options, message):
     given = {"target": "y", "k": 2, "groups": problem.names} | options
     with pytest.raises(ds.DbselectError, match=message):
         ds.dash(problem.gram, **given)
-
-
-def test_an_objective_begins_empty_and_has_its_own_candidates():
-    with pytest.raises(ds.errors.ArgumentError, match="objective has 2 candidates selected"):
-        ds.greedy(Dense(len, 6, [1, 3]), k=2)
-    with pytest.raises(
-        ds.errors.ArgumentError,
-        match=r"groups is {'a': \['x0'\]}; it is for tables, and source is an objective",
-    ):
-        ds.reference.top_k(Dense(len, 6), k=2, groups={"a": ["x0"]})
-
-
-def test_every_door_chooses_the_same(connection):
-    frame = random_problem(np.random.default_rng(8)).table.frame.drop("w")
-    found = ds.dash(frame, "y", k=4, seed=3)
-    connection.register("t", frame)
-    row = connection.execute("SELECT dash(gram(t), 'y', 4, seed := 3) FROM t").fetchone()[0]
-    assert row["groups"] == found.groups
-    assert row["coefficients"] == pytest.approx(found.coefficients, rel=1e-8)
-    assert row["r2"] == pytest.approx(found.r2, rel=1e-12)
-    gram = pl.struct(pl.all()).dbselect.gram()
-    struct = frame.select(gram.dbselect.dash("y", 4, seed=3)).item()
-    assert struct["groups"] == found.groups
-    assert connection.execute(
-        "SELECT dash(gram({'y': 1, 'a': i}), 'y', 1) FROM range(9) t(i)"
-    ).fetchone() == (None,)

@@ -23,7 +23,6 @@ from penalties import (
     violation,
     weights,
 )
-from polars.testing import assert_frame_equal
 from problems import Problem, random_problem, rounding
 from reference import Table
 from sklearn.linear_model import lars_path, lasso_path
@@ -369,17 +368,6 @@ def test_sequence_says_whether_every_group_entered():
     assert short.stop is Stop.PATH
     assert 0 < len(short.records) < 12
     assert ds.results.Sequence.from_struct(short.to_struct()).stop is Stop.PATH
-
-
-def test_record_and_table_give_the_path_of_their_gram():
-    problem = random_problem(np.random.default_rng(18))
-    expected = path_of(problem).points
-    for source in (problem.gram.to_struct(), problem.gram.to_arrow()[0], problem.table.frame):
-        points = group_lasso_path(source, "y", problem.names, problem.costs).points
-        assert_frame_equal(points, expected, rel_tol=0, abs_tol=1e-9)
-    by_default = group_lasso_path(problem.gram.select(["x0", "x1", "y"]), "y")
-    assert by_default.columns == ["x0", "x1"]
-    assert repr(by_default).startswith("GroupLassoPath(y ~ x")
 
 
 @pytest.mark.slow

@@ -9,15 +9,11 @@ from scipy.special import gammaln
 
 import dbselect as ds
 from dbselect.doors.cli import main
-from dbselect.linear import lazy_gram
 
 ROWS, COLUMNS = 300, 40
 
 
-@pytest.fixture(autouse=True)
-def small_batches(monkeypatch):
-    """Make batches small, so that there are many."""
-    monkeypatch.setattr(lazy_gram, "BATCH", 3)
+pytestmark = pytest.mark.usefixtures("small_batches")
 
 
 def problem(seed: int) -> pl.DataFrame:

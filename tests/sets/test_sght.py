@@ -188,16 +188,6 @@ def test_choice_does_not_depend_on_units():
     assert other.r2 == pytest.approx(one.r2, rel=1e-9)
 
 
-@pytest.mark.slow
-def test_a_record_is_as_good_as_a_gram():
-    problem = problem_of(4)
-    limits = {"groups": problem.names, "max_columns": 5, "max_groups": 3}
-    gram = problem.gram
-    expected = sght(gram, "y", **limits).coefficients
-    assert sght(gram.to_struct(), "y", **limits).coefficients == expected
-    assert sght(gram.to_arrow()[0], "y", **limits).coefficients == expected
-
-
 def test_constant_columns_are_never_kept_and_copies_are_aliased():
     rng = np.random.default_rng(5)
     x = rng.standard_normal(30)
@@ -356,27 +346,6 @@ def test_refuses(changes, error, message):
     limits = {"max_columns": 3, "max_groups": 2}
     with pytest.raises(error, match=message):
         sght(**(usual | limits | changes))
-
-
-def test_every_door_selects_the_same(connection):
-    frame = random_problem(np.random.default_rng(8)).table.frame.drop("w")
-    groups = {"u": ["x0", "x1", "x2"], "v": ["x3", "x4"], "z": ["x5", "x6", "x7"]}
-    found = sght(frame, "y", groups=groups, max_columns=4, max_groups=2)
-    connection.register("t", frame)
-    spelled = ", ".join(f"'{name}': {columns}" for name, columns in groups.items())
-    asked = f"sght(gram(t), 'y', 4, 2, groups := {{{spelled}}})"
-    row = connection.execute(f"SELECT {asked} FROM t").fetchone()[0]
-    assert row["groups"] == found.groups
-    assert row["coefficients"] == pytest.approx(found.coefficients, rel=1e-8)
-    assert row["r2"] == pytest.approx(found.r2, rel=1e-12)
-    gram = pl.struct(pl.all()).dbselect.gram()
-    struct = frame.select(
-        gram.dbselect.sght("y", groups=groups, max_columns=4, max_groups=2)
-    ).item()
-    assert struct["columns"] == found.columns
-    assert connection.execute(
-        "SELECT sght(gram({'y': 1, 'a': i}), 'y', 1, 1) FROM range(9) t(i)"
-    ).fetchone() == (None,)
 
 
 def test_engines_name_a_limit_that_is_missing(connection):

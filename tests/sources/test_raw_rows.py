@@ -373,21 +373,6 @@ def test_another_type_than_the_fits_is_an_error(connection):
     np.testing.assert_array_equal(seq.at().predict(frame.lazy()), seq.at().predict(frame))
 
 
-def test_a_field_that_is_not_there_may_make_its_group_unavailable(connection):
-    told = ", missing_columns := 'unavailable'"
-    for policy in POLICIES:
-        seq = found(policy)
-        frame = table(np.random.default_rng(1)).drop_nulls().head(5)
-        group = seq.steps["group"][3]
-        rows = frame.drop(group)
-        for answers in (
-            by_steps_in_duckdb(connection, steps_of(seq), rows, told),
-            by_steps_in_polars(steps_of(seq), rows, missing_columns="unavailable"),
-            seq.anytime_predict(rows, missing_columns="unavailable").drop("spent").rows(),
-        ):
-            assert {a[1:] for a in answers} == {(2, group)}
-
-
 def test_a_date_is_read_in_the_unit_of_the_fit(connection):
     days = pl.Series([dt.date(1969, 12, 30) + dt.timedelta(n) for n in range(9)])
     frame = pl.DataFrame({"d": days, "y": np.arange(9.0) - 2.0})

@@ -248,19 +248,6 @@ def test_stored_sequence_predicts_in_duckdb_from_sql_alone(tmp_path):
             assert {row[3] for row in found} == {order[last + 1]}
 
 
-def test_stored_sequence_predicts_in_polars(tmp_path):
-    problem = random_problem(np.random.default_rng(9), (1, 3, 2, 1))
-    seq, table = problem.sequence(), problem.table
-    seq.write_parquet(tmp_path / "model.parquet")
-    steps = pl.read_parquet(tmp_path / "model.parquet", columns=["sequence"])
-    rows = table.frame.join(steps, how="cross")
-    for budget in [*seq.spent.tolist(), None]:
-        predict = pl.col("sequence").dbselect.predict(pl.struct(table.names), budget)
-        found = rows.select(predict.struct.field("prediction")).to_series()
-        expected = seq.predict(table.X, budget, columns=table.names)
-        np.testing.assert_allclose(found, expected, rtol=1e-10)
-
-
 def test_gram_of_a_stored_sequence_is_a_gram_for_the_engines(tmp_path):
     problem = random_problem(np.random.default_rng(10))
     seq = problem.sequence()

@@ -4,9 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import warnings
-from contextlib import ExitStack
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,60 +12,35 @@ from conftest import OPENERS
 from problems import random_problem
 from sklearn.linear_model import OrthogonalMatchingPursuit
 from tables import typed
+from wholes import ONE_SHOT, assert_same, both
 
 import dbselect as ds
 from dbselect.linear import lazy_gram
 from dbselect.selection.criteria import RULES
 from dbselect.sources.wide import wide_rows
 
-#: Sums of the same products in another order.
-ROUNDING = 1e-10
-ONE_SHOT = ("arrow reader", "arrow stream")
 
-
-@pytest.fixture
-def small_batches(monkeypatch):
-    """Read few rows at a time, so that searches of small tables need many scans."""
-    monkeypatch.setattr(lazy_gram, "BATCH", 3)
-
-
-def assert_same(wide: ds.results.WideSequence, full: ds.results.Sequence) -> None:
-    """Compare a wide search with that of the full Gram, of the same groups."""
-    assert [r.group for r in wide.records] == list(range(len(wide.records)))
-    names = ["step", "action", "group", "cost", "spent"]
-    assert wide.steps.select(names).equals(full.steps.select(names))
-    for name in ("gain", "explained", "r2"):
-        np.testing.assert_allclose(wide.steps[name], full.steps[name], atol=ROUNDING)
-    assert [r.choice for r in wide.records] == [r.choice for r in full.records]
-    assert (wide.stop, set(wide.aliased)) == (full.stop, set(full.aliased))
-    for step in range(len(full.spent)):
-        one, other = wide.model(step), full.model(step)
-        np.testing.assert_allclose(one.intercept, other.intercept, rtol=1e-6, atol=1e-6)
-        assert set(one.coefficients) == set(other.coefficients)
-        for name, value in other.coefficients.items():
-            np.testing.assert_allclose(one.coefficients[name], value, rtol=1e-6, atol=1e-8)
-
-
-def both(source: Any, target: str, *given: Any, **options: Any) -> ds.results.WideSequence:
-    """Search twice, compare, and return what the wide search found."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ds.errors.SelectionWarning)
-        wide = ds.anytime_sequence(source, target, *given, gram="lazy", **options)
-        assert_same(wide, ds.anytime_sequence(source, target, *given, **options))
-    return wide
-
-
-@pytest.mark.sample(10)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.sample(15)
+@pytest.mark.parametrize(
+    ("method", "rule"),
+    [(ds.anytime_sequence, rule) for rule in RULES]
+    + [(ds.foba, rule) for rule in ("fr", "omp", "omp-unwhitened", "omp-single")],
+)
 @pytest.mark.parametrize("seed", range(4))
-def test_groups_costs_weights_and_ridges_are_those_of_the_full_gram(small_batches, rule, seed):
+def test_groups_costs_weights_and_ridges_are_those_of_the_full_gram(
+    small_batches, method, rule, seed
+):
     rng = np.random.default_rng(seed)
     ridge, scale = (0.0, True) if seed % 2 else (0.3, bool(seed))
     p = random_problem(rng, weighted=True, ridge=ridge, scale=scale)
-    options = {"rule": rule, "ridge": ridge, "scale": scale, "weight": "w"}
+    options = {"rule": rule, "ridge": ridge, "scale": scale, "weight": "w", "method": method}
+    options |= {"nu": 0.8} if method is ds.foba else {}
     wide = both(p.table.frame, "y", p.names, p.costs, **options)
-    assert wide.n_groups == len(p.names)
-    assert 2 <= wide.scans <= 2 + len(p.names)
+    if method is ds.anytime_sequence:
+        assert wide.n_groups == len(p.names)
+        assert 2 <= wide.scans <= 2 + len(p.names)
+    limits = {"budget": 0.5 * sum(p.costs.values()), "always": ["g2"]}
+    both(p.table.frame, "y", p.names, p.costs, **limits, **options)
 
 
 def test_budgets_limits_and_groups_to_take_first(small_batches):
@@ -219,16 +191,6 @@ def test_every_engine_and_type(as_source):
     both(as_source(t.frame), "y", groups, weight="weight")
 
 
-@pytest.mark.parametrize("kind", ONE_SHOT)
-def test_a_stream_that_can_be_read_only_once_is_refused(kind, tmp_path):
-    frame = pl.DataFrame({"x": [1.0, 2.0], "y": [1.0, 3.0]})
-    stream = OPENERS[kind](frame, tmp_path, ExitStack())
-    with pytest.raises(
-        ds.errors.SourceError, match=r"read only once.*give a table, a relation or a file"
-    ):
-        ds.anytime_sequence(stream, "y", gram="lazy")
-
-
 def wide_table(rows: int = 300, columns: int = 2000, support: int = 12) -> pl.DataFrame:
     """Return a fixed-size list, wider than long, of which a few elements count."""
     rng = np.random.default_rng(10)
@@ -353,12 +315,12 @@ def test_what_the_data_forbid_is_an_error(change, error, words):
     [
         ({"gram": 1}, "gram is 1; it must be one of .'auto', 'full', 'lazy'."),
         ({"gram": "lazy", "family": "binomial"}, "gram is 'lazy'; .* family must be 'gaussian'"),
-        ({"gram": "lazy", "rule": "best"}, "rule is 'best'"),
     ],
 )
-def test_what_a_wide_search_cannot_do_is_said_before_it_reads(options, words):
+@pytest.mark.parametrize("method", [ds.anytime_sequence, ds.foba])
+def test_what_a_wide_search_cannot_do_is_said_before_it_reads(method, options, words):
     with pytest.raises(ds.errors.ArgumentError, match=words):
-        ds.anytime_sequence(iter(()), "y", **options)
+        method(iter(()), "y", **options)
 
 
 def test_an_unknown_target_is_told_before_rows_are_read():

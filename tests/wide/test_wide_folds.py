@@ -9,14 +9,13 @@ import pyarrow as pa
 import pytest
 from conftest import OPENERS
 from scipy import sparse
+from wholes import ONE_SHOT
 
 import dbselect as ds
 from dbselect.linear import lazy_gram
 from dbselect.search import training_folds as training
 from dbselect.search import width as too_wide
 from dbselect.sources.wide import many_levels, wide_rows
-
-ONE_SHOT = ("arrow reader", "arrow stream")
 
 
 @pytest.fixture(autouse=True)

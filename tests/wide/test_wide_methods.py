@@ -11,20 +11,14 @@ import polars.testing
 import pytest
 from conftest import OPENERS
 from problems import random_problem
+from wholes import ONE_SHOT, ROUNDING, assert_same, both
 
 import dbselect as ds
 from dbselect.linear import lazy_gram
 from dbselect.search import width as too_wide
 from dbselect.sources.wide import wide_rows
 
-#: Sums of the same products in another order.
-ROUNDING = 1e-10
-
-
-@pytest.fixture(autouse=True)
-def small_batches(monkeypatch):
-    """Read few rows at a time, so that searches of small tables need many scans."""
-    monkeypatch.setattr(lazy_gram, "BATCH", 3)
+pytestmark = pytest.mark.usefixtures("small_batches")
 
 
 def stand_ins(seed: int, rows: int = 300, causes: int = 8) -> pl.DataFrame:
@@ -38,49 +32,14 @@ def stand_ins(seed: int, rows: int = 300, causes: int = 8) -> pl.DataFrame:
     return pl.DataFrame({**columns, "y": y, "w": rng.integers(0, 3, rows)})
 
 
-def assert_same(wide: ds.results.WideSequence, full: ds.results.Sequence) -> None:
-    """Compare a wide search with that of the full Gram, whatever it added and removed."""
-    assert isinstance(wide, ds.results.WideSequence)
-    names = ["step", "action", "group", "cost", "spent"]
-    assert wide.steps.select(names).equals(full.steps.select(names))
-    for name in ("gain", "explained", "r2"):
-        np.testing.assert_allclose(wide.steps[name], full.steps[name], atol=ROUNDING)
-    assert [r.choice for r in wide.records] == [r.choice for r in full.records]
-    assert (wide.stop, set(wide.aliased)) == (full.stop, set(full.aliased))
-    for step in range(len(full.spent)):
-        one, other = wide.model(step), full.model(step)
-        np.testing.assert_allclose(one.intercept, other.intercept, rtol=1e-6, atol=1e-6)
-        assert set(one.coefficients) == set(other.coefficients)
-        for name, value in other.coefficients.items():
-            np.testing.assert_allclose(one.coefficients[name], value, rtol=1e-6, atol=1e-8)
-
-
-def both(source: Any, target: str, *given: Any, **options: Any) -> ds.results.WideSequence:
-    """Run FoBa twice, compare, and return what the wide search found."""
-    wide = ds.foba(source, target, *given, gram="lazy", **options)
-    assert_same(wide, ds.foba(source, target, *given, gram="full", **options))
-    return wide
-
-
 @pytest.mark.parametrize("backward", ["loss", "coefficient"])
 @pytest.mark.parametrize("seed", range(3))
 def test_what_foba_gives_back_is_that_of_the_full_gram(seed, backward):
-    wide = both(stand_ins(seed), "y", weight="w", backward=backward, epsilon=1e-3)
+    wide = both(stand_ins(seed), "y", method=ds.foba, weight="w", backward=backward, epsilon=1e-3)
     removed = wide.steps.filter(action="remove")["group"]
     assert removed.len() >= 2
     assert removed.str.starts_with("pair").all()
     assert wide.scans <= 1 + len(set(wide.steps["group"]))
-
-
-@pytest.mark.sample(5)
-@pytest.mark.parametrize("rule", ["fr", "omp", "omp-unwhitened", "omp-single"])
-@pytest.mark.parametrize("seed", range(3))
-def test_groups_costs_and_ridges_of_foba_are_those_of_the_full_gram(seed, rule):
-    p = random_problem(np.random.default_rng(seed), weighted=True)
-    options = {"rule": rule, "ridge": 0.2 * (seed % 2), "weight": "w", "nu": 0.8}
-    both(p.table.frame, "y", p.names, p.costs, **options)
-    total = sum(p.costs.values())
-    both(p.table.frame, "y", p.names, p.costs, budget=0.5 * total, always=["g2"], **options)
 
 
 def test_foba_with_dependent_columns_is_that_of_the_full_gram():
@@ -91,8 +50,8 @@ def test_foba_with_dependent_columns_is_that_of_the_full_gram():
         "a": ["pair0", "one"], "b": ["pair1", "twice"], "c": ["both", "x3"], "d": ["x0", "x1"],
         "e": ["x2"], "f": ["x4", "x5"], "g": ["x6"],
     }  # fmt: skip
-    both(table, "y", groups, weight="w", nu=0.9)
-    both(table, "y", groups, weight="w", nu=0.9, max_steps=4)
+    both(table, "y", groups, method=ds.foba, weight="w", nu=0.9)
+    both(table, "y", groups, method=ds.foba, weight="w", nu=0.9, max_steps=4)
 
 
 def test_a_wide_foba_is_stored_and_gone_on_with(tmp_path):
@@ -111,18 +70,6 @@ def test_weights_of_foba_on_a_gram_are_those_of_the_table():
     weighted = ds.foba(table, "y", weight="w", epsilon=1e-3)
     of_gram = ds.foba(ds.gram(table, weight="w"), "y", epsilon=1e-3)
     pl.testing.assert_frame_equal(weighted.steps, of_gram.steps, rel_tol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"gram": 1}, "gram is 1; it must be one of .'auto', 'full', 'lazy'."),
-        ({"gram": "lazy", "family": "binomial"}, "gram is 'lazy'; .* family must be 'gaussian'"),
-    ],
-)
-def test_what_a_wide_foba_cannot_do_is_said_before_it_reads(options, words):
-    with pytest.raises(ds.errors.ArgumentError, match=words):
-        ds.foba(iter(()), "y", **options)
 
 
 def both_dash(source: Any, *given: Any, **options: Any) -> ds.results.Selected[ds.results.Model]:
@@ -239,7 +186,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("kind", ["arrow reader", "arrow stream"])
+@pytest.mark.parametrize("kind", ONE_SHOT)
 def test_a_stream_that_can_be_read_only_once_is_refused_with_the_way_out(name, kind, tmp_path):
     stream = OPENERS[kind](stand_ins(1), tmp_path, ExitStack())
     with pytest.raises(

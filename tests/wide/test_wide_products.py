@@ -3,12 +3,10 @@
 The whole Gram takes both by another path, and refits of the rows by neither.
 """
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 import pytest
-from test_wide_methods import assert_same
+from wholes import assert_same, both
 
 import dbselect as ds
 from dbselect.linear import lazy_gram
@@ -30,13 +28,6 @@ def small_batches(monkeypatch):
     monkeypatch.setattr(lazy_gram, "BATCH", 7)
 
 
-def both(*given: Any, **options: Any) -> ds.results.WideSequence:
-    """Search with and without the whole Gram, compare, and return what the latter found."""
-    wide: Any = ds.anytime_sequence(TABLE, "y", *given, gram="lazy", **options)
-    assert_same(wide, ds.anytime_sequence(TABLE, "y", *given, gram="full", **options))
-    return wide
-
-
 def values(columns):
     """Return columns of the table and their products, by name; shape (rows, k)."""
     of = dict(zip(NAMES, X.T, strict=True))
@@ -55,7 +46,7 @@ def test_a_column_that_is_held_is_not_taken_twice(given):
         "e": ["x4", "x6", "x5", "x2"], "f": ["x1", "x0"], "g": ["x7", "x8"],
     }  # fmt: skip
     costs = {"a": 2.0, "b": 1.5, "c": 0.5, "d": 1.0, "e": 3.0, "f": 0.25, "g": 1.0}
-    wide = both(groups, costs, **given)
+    wide = both(TABLE, "y", groups, costs, **given)
     held = list(wide.at().coefficients)
     assert len(held) == len({*held})
 
@@ -67,7 +58,7 @@ def test_a_column_that_is_held_is_not_taken_twice(given):
     ids=str,
 )  # fmt: skip
 def test_products_bring_their_sources_along_and_pay_for_them_once(given):
-    wide = both(PRODUCTS, COSTS, terms=TERMS, max_groups=9, **given)
+    wide = both(TABLE, "y", PRODUCTS, COSTS, terms=TERMS, max_groups=9, **given)
     bought: set[str] = set()
     for group, spent in wide.steps.select("group", "spent").rows()[1:]:
         bought |= set(group.split(":"))
@@ -88,7 +79,7 @@ def test_models_of_products_are_refits_of_the_rows():
 
 
 def test_only_rows_of_products_that_promise_something_are_read():
-    wide = both(PRODUCTS, COSTS, terms=TERMS, max_groups=3)
+    wide = both(TABLE, "y", PRODUCTS, COSTS, terms=TERMS, max_groups=3)
     assert "x1:x2" in wide.steps["group"].to_list()
     assert wide.n_columns == COUNT + COUNT * (COUNT - 1) // 2
     assert wide.rows_fetched < wide.n_columns / 2
