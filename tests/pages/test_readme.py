@@ -55,7 +55,7 @@ def test_guides_and_explanations_stay_short():
     explained = ["duckdb", "command-line", "how-it-works", "computes", "comparison", "python"]
     explained += ["polars", "limits"]
     names = [page.name for page in guides.glob("*.md")] + [f"{one}.md" for one in explained]
-    assert sum(words[name] for name in names) < 31_000
+    assert sum(words[name] for name in names) < 31_300
 
 
 def run(command: list[str]) -> str:
