@@ -176,6 +176,6 @@ def check_at(name: str, value: Any, count: int) -> None:
 def check_folder(name: str, path: Any) -> None:
     """Raise ArgumentError unless the path is in an existing folder."""
     fits = isinstance(path, str | PathLike)
-    if not fits or not Path(path).absolute().parent.is_dir():
+    if not fits or not Path(path).parent.is_dir():
         value = str(path) if fits else path
         raise ArgumentError(f"{name} is {shown(value)}; it must be a file in a folder that exists")

@@ -44,7 +44,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 def check_place(path: str | Path) -> Path:
     """Return the path to write to, links resolved; SourceError if it is not a regular file."""
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(absolute(path)))
     try:
         kind = stat.S_IFMT(target.stat().st_mode)
     except FileNotFoundError:
@@ -55,6 +55,16 @@ def check_place(path: str | Path) -> Path:
             "a new name is needed"
         )
     return target
+
+
+def absolute(path: str | Path) -> Path:
+    """Return a path from the root; SourceError where the current folder has been removed."""
+    try:
+        return Path(path).absolute()
+    except FileNotFoundError:
+        raise SourceError(
+            f"'{path}' is relative to the current folder, which has been removed; give a whole path"
+        ) from None
 
 
 @contextmanager

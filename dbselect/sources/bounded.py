@@ -19,7 +19,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, MemoryWarning, SourceError, warn_caller
 from dbselect.options.kinds import check_folder
-from dbselect.record.writing import replacing
+from dbselect.record.writing import absolute, replacing
 from dbselect.sources.around import Around
 from dbselect.sources.engines.formats import PARQUET, format_of_name
 from dbselect.sources.partial.gather import KEYS, GramSums, GramWork
@@ -167,7 +167,7 @@ def _folder(out: str | Path | None) -> Iterator[Path | None]:
     if out is None:
         yield None
         return
-    target = Path(out).absolute()
+    target = absolute(out)
     if target.exists():
         raise ArgumentError(
             f"out is '{out}', which exists; the workers write a new folder of Parquet files"

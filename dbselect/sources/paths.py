@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from dbselect.errors import SourceError
+from dbselect.record.writing import absolute
 from dbselect.sources.engines import lakes
 from dbselect.sources.engines.formats import PARQUET, Format, format_of_name
 from dbselect.sources.objects import is_installed, is_listed, is_url, version_at, versions_below
@@ -61,11 +62,24 @@ def files_at(path: str | Path, excluded: Path | None = None) -> Any:
     if not text:
         raise SourceError("no file is at ''; a Parquet file or a glob is needed")
     if not is_url(text):
-        return _meant_here(text, excluded)
+        return _checked_names(_meant_here(text, excluded))
     is_named = not glob.has_magic(text) and Path(text).suffix
     if is_listed(text) and (is_installed() or not is_named):
         return _meant_there(text.rstrip("/"))
     return FileListing(text, "", (text,), format_of_name(text) or PARQUET)
+
+
+def _checked_names(listing: Any) -> Any:
+    """Refuse names that are no UTF-8, which no engine opens, and a folder that is gone."""
+    for name in listing.names if isinstance(listing, FileListing) else ():
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise SourceError(
+                f"the file name {name!r} of '{listing.shown!a}' is no UTF-8, which engines cannot "
+                "open; rename the file"
+            ) from None
+    return listing
 
 
 def _meant_here(text: str, excluded: Path | None) -> Any:
@@ -91,7 +105,7 @@ def _meant_here(text: str, excluded: Path | None) -> Any:
     if excluded is not None:
         above = excluded.resolve()
         files = {file for file in files if not Path(root, file).resolve().is_relative_to(above)}
-    top = Path(root).absolute()
+    top = absolute(root)
     return _listing(text, root, files, pattern, lambda name: lakes.lake_of(top / name), top.parents)
 
 

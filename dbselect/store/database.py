@@ -18,7 +18,7 @@ import polars as pl
 from dbselect.errors import BusyError, SourceError
 from dbselect.record.formulas import quote
 from dbselect.record.gram import RECORD_DTYPE
-from dbselect.record.writing import replacing
+from dbselect.record.writing import absolute, replacing
 from dbselect.store.shelf import Shelved, beside, was_first
 
 if sys.platform != "win32":
@@ -56,9 +56,9 @@ class DatabaseFile:
 
     def write(self, before: Shelved, removed: list[str], new: pl.DataFrame) -> None:
         """Write a step; if others read the file, to a copy that replaces it."""
-        if not self._path.absolute().parent.is_dir():
+        if not absolute(self._path).parent.is_dir():
             raise SourceError(f"the folder of the store '{self._path}' does not exist")
-        with _alone(self._path.absolute().parent):
+        with _alone(absolute(self._path).parent):
             try:
                 with self._opened() as table:
                     table.write(before, removed, new)

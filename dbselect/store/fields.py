@@ -70,7 +70,7 @@ class PartFields:
 
     def read(self, part: str, now: Fields) -> Fields:
         """Return the fields to read of a part: those of its previous read, if any."""
-        changes = self.changes(now)
+        changes = self.changes(now, part)
         if changes and self.policy == "error":
             raise ColumnError(
                 f"the columns of {part} have changed: {'; '.join(changes)}; new_columns is 'error'"
@@ -82,11 +82,10 @@ class PartFields:
             return {name: kind for name, kind in now.items() if self.union.get(name) == kind}
         return now
 
-    def changes(self, now: Fields) -> list[str]:
-        """Return the changes of fields in words; none for the first part."""
-        if not self.union:
-            return []
-        return differences(self.union, now)
+    def changes(self, now: Fields, part: str = "") -> list[str]:
+        """Return the changes of fields in words: of a part that was read before, its own."""
+        before = self.by_part.get(part, self.union)
+        return differences(before, now) if before else []
 
 
 def differences(before: Fields, now: Fields) -> list[str]:

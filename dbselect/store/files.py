@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -24,6 +25,7 @@ from dbselect._arrow import empty_table
 from dbselect.errors import DbselectError, SourceError
 from dbselect.record.foreign import is_of
 from dbselect.record.gram import Gram
+from dbselect.record.writing import absolute
 from dbselect.sources.engines import polars
 from dbselect.sources.engines.formats import PARQUET
 from dbselect.sources.objects import fetch, is_installed, is_url, version_at
@@ -94,7 +96,7 @@ class ScannedFiles(Files):
         """Return the rows with keys from folder names; for several files also `FILE`."""
         path, paths = self._path(name), [self._path(file) for file in (name, *others)]
         hive = {key: self._types[key] for key in partition_of(name)}
-        full = path if is_url(path) else Path(path).absolute().as_posix()
+        full = path if is_url(path) else absolute(path).as_posix()
         above = partition_of(full).keys() - hive
         frame = pl.scan_parquet(
             paths, glob=False, low_memory=True, hive_partitioning=bool(hive),
@@ -266,12 +268,12 @@ class FileParts:
     def _together(self, files: Files, parts: list[str]) -> pl.DataFrame | None:
         """Return the records of files read together; None if they must be read one by one."""
         try:
-            table, fields, texts = self._table(parts[0], files.rows(*parts))
+            table, fields, texts, reading = self._table(parts[0], files.rows(*parts))
             # Collected, as a scan passes on each file separately.
             rows = table.frame.collect()
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                records = read_part(rows, replace(self._reading, by=(FILE, *self._reading.by)))
+                records = read_part(rows, replace(reading, by=(FILE, *reading.by)))
         except FAILURES:
             return None
         grams = [Gram.from_struct(record) for record in records[GRAM]] if texts else []
@@ -281,7 +283,7 @@ class FileParts:
         for warning in caught:
             warnings.warn(warning.message, warning.category, stacklevel=1)
         if texts:
-            structs = [trimmed(gram, self._reading).to_struct() for gram in grams]
+            structs = [trimmed(gram, reading).to_struct() for gram in grams]
             records = records.with_columns(pl.Series(GRAM, structs, records.schema[GRAM]))
         # A file without rows is also a part.
         at = {str(Path(files.root or "", part)): part for part in parts}
@@ -297,24 +299,47 @@ class FileParts:
         return labelled(records, part, versions, self._reading, fields)
 
     def _records(self, files: Files, part: str) -> pl.DataFrame:
-        table, fields, _ = self._table(part, files.rows(part))
-        records = read_part(table, self._reading)
+        table, fields, _, reading = self._table(part, files.rows(part))
+        records = read_part(table, reading)
         records = records if records.height else records.clear(1)
         return labelled(records, part, self._versions[part], self._reading, fields)
 
-    def _table(self, part: str, rows: Any) -> tuple[Any, Fields, set[str]]:
-        """Open the rows of files; also return the fields to read, and the text columns."""
+    def _table(self, part: str, rows: Any) -> tuple[Any, Fields, set[str], Reading]:
+        """Open the rows of files; also return fields and texts to read, and how."""
         rows = self._with_types(rows)
         table = open_table(rows, None)
         apart = pa.schema([field for field in table.schema if field.name != FILE])
-        leaves = leaves_read(apart, self._reading)
+        reading = self._reading_of(apart)
+        leaves = leaves_read(apart, reading)
         now = kinds_of_fields(leaves)
         fields = self._fields.read(part, now)
         if fields != now:
             table = open_table(rows.select(without_gone(table.schema, now, fields).names), None)
         texts = {leaf.name for leaf in leaves if leaf.is_text and leaf.field in fields}
         texts = texts if self._reading.terms is None else set()
-        return table, fields, texts
+        return table, fields, texts, reading
+
+    def _reading_of(self, schema: pa.Schema) -> Reading:
+        """Return the reading without columns that this file lacks and another one has."""
+        lacking = [
+            name
+            for name in self._reading.columns or ()
+            if name not in schema.names and name in self._names_of_others
+        ]
+        if not lacking:
+            return self._reading
+        columns = [name for name in self._reading.columns or () if name not in lacking]
+        return replace(self._reading, columns=tuple(columns))
+
+    @cached_property
+    def _names_of_others(self) -> set[str]:
+        """The fields of all files, which are looked up where one lacks a column that is named."""
+        names: set[str] = set()
+        for part in self._versions:
+            with suppress(*FAILURES):
+                rows = self._files.rows(part)
+                names.update(open_table(rows, None).schema.names)
+        return names
 
     def _with_types(self, rows: Any) -> Any:
         """Cast columns of type NULL to their type in other parts; to numbers if there is none."""

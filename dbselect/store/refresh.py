@@ -274,9 +274,13 @@ def _changes(fields: PartFields, before: Shelved, new: pl.DataFrame) -> list[str
     """Return the changes of columns and levels in new records, in words."""
     if before.frame is None or before.frame.is_empty():
         return []
-    texts = new[READING].unique(maintain_order=True)
-    read = [names for text in texts if (names := fields_from(text)) is not None]
-    changes = [change for names in read for change in fields.changes(names)]
+    read = new.select(PART, READING).unique(maintain_order=True).iter_rows()
+    changes = [
+        change
+        for part, text in read
+        if (names := fields_from(text)) is not None
+        for change in fields.changes(names, part)
+    ]
     old, now = (
         levels_of(map(Terms.from_json, frame[GRAM].struct.field("terms").unique()))
         for frame in (before.frame, new)

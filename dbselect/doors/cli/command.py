@@ -93,7 +93,7 @@ class Options(argparse.Namespace):
 
     def check(self) -> None:
         """Refuse an output that cannot be written and an invalid limit, before reading."""
-        from dbselect.record.writing import check_place
+        from dbselect.record.writing import absolute, check_place
 
         if getattr(self, "max_skipped", None) is not None:
             _skip_limit(self.max_skipped, 0)
@@ -106,7 +106,7 @@ class Options(argparse.Namespace):
                     "--out is '-' and --json prints to standard output too; give one of them"
                 )
             return
-        if not Path(out).absolute().parent.is_dir():
+        if not absolute(out).parent.is_dir():
             raise ArgumentError(f"--out is '{out}'; its folder does not exist")
         # The extension can go into a folder, under its own name.
         if self.command == "extension" and Path(out).is_dir():

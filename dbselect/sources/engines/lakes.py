@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dbselect.errors import ArgumentError, SourceError
+from dbselect.record.writing import absolute
 from dbselect.sources.objects import is_installed, is_url, some_below
 
 #: Folder of the log of Delta and of Iceberg, and the ending of Iceberg's metadata files.
@@ -89,9 +90,7 @@ def iceberg_table(path: str) -> Any:
         ) from None
     try:
         properties = {key: os.environ[var] for key, var in _OF_ICEBERG.items() if var in os.environ}
-        return StaticTable.from_metadata(
-            path if is_url(path) else str(Path(path).absolute()), properties
-        )
+        return StaticTable.from_metadata(path if is_url(path) else str(absolute(path)), properties)
     except Exception as error:  # errors of pyiceberg and its file systems have no common class
         raise SourceError(
             f"cannot read the Iceberg table '{path}': {error}; where a catalog has its current "

@@ -13,6 +13,7 @@ from dbselect.errors import DbselectError, LeftOutWarning, SourceError, warn_cal
 from dbselect.record import formulas
 from dbselect.record.foreign import check_names
 from dbselect.record.formulas import Plan, translate
+from dbselect.record.writing import absolute
 from dbselect.sources.engines.formats import scan_of
 from dbselect.sources.objects import in_short
 from dbselect.sources.paths import FileListing, files_at, partition_of
@@ -183,7 +184,7 @@ def _scanned(listing: FileListing) -> pl.LazyFrame:
     # Polars also makes columns of folders above the root, which are dropped.
     frame = scan_of(format_, paths, True, listing.shown)
     plain = format_.scan(paths[:1], False, False)
-    above = partition_of(f"{Path(listing.root).absolute().as_posix()}/")
+    above = partition_of(f"{absolute(listing.root).as_posix()}/")
     return frame.drop(above.keys() - keys - {*plain.collect_schema()}, strict=False)
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DriverWarning, SourceError, warn_caller
 from dbselect.record.foreign import is_of
+from dbselect.record.writing import absolute
 from dbselect.sources.engines.arrow import Batched
 from dbselect.sources.engines.formats import PARQUET
 from dbselect.sources.engines.polars import LazyTable, from_path
@@ -257,7 +258,7 @@ def paths_of(source: Any) -> list[str]:
             f"source is a {type(source).__name__}, and on= is for Parquet files: give a path, a "
             "glob, or a list of paths"
         )
-    listing = files_at(source if is_url(source) else Path(source).expanduser().absolute())
+    listing = files_at(source if is_url(source) else absolute(Path(source).expanduser()))
     if not isinstance(listing, FileListing) or listing.format is not PARQUET:
         lake = "a Delta table" if type(listing).__name__ == "DeltaTable" else "an Iceberg table"
         kind = listing.format.name if isinstance(listing, FileListing) else lake
