@@ -84,6 +84,7 @@ ENGINES = [
     Engine(_is_of("pyarrow.dataset", "Dataset"), _by("arrow", "DatasetTable")),
     Engine(_is_of("deltalake", "DeltaTable"), _by("polars", "from_lake")),
     Engine(_is_of("pyiceberg.table", "Table"), _by("polars", "from_lake")),
+    Engine(_is_of("pyiceberg.table", "DataScan"), _by("arrow", "ScanTable")),
     Engine(_is_of("ibis", "Table"), _by("ibis", "from_expression")),
     Engine(_has("pyspark", "mapInArrow"), _by("spark", "SparkTable")),
     Engine(_has("dask", "to_delayed"), _by("dask", "DaskTable")),

@@ -1,5 +1,6 @@
 """Faults at the seams between doors, readers and estimators: each with the value that is right."""
 
+import io
 import os
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.model_selection import (
 )
 
 import dbselect as ds
+from dbselect.doors.cli import main
 from dbselect.sklearn import AnytimeClassifier, AnytimeRegressor, AnytimeSelector
 
 N = 120
@@ -209,6 +211,78 @@ def test_a_day_without_any_value_stops_no_store(tmp_path):
     assert (total.columns, total.rows, total.skipped) == (["x", "y"], 2 * N, 5)
 
 
+def day(folder, number: int, **columns) -> None:
+    part = numbers("x", "y", seed=number).with_columns(day=pl.lit(number), **columns)
+    part.write_parquet(folder / f"{number}.parquet")
+
+
+def test_a_day_from_before_a_column_is_restated_without_a_word(tmp_path):
+    lake, store = tmp_path / "?.parquet", ds.GramStore(tmp_path / "store")
+    day(tmp_path, 1)
+    store.refresh(lake, by="day")
+    day(tmp_path, 2, score=numbers("s")["s"])
+    assert store.refresh(lake, by="day").schema == ["new column 'score'"]
+    numbers("x", "y", seed=9).with_columns(day=pl.lit(1)).write_parquet(tmp_path / "1.parquet")
+    again = store.refresh(lake, by="day")
+    assert (again.changed, again.schema) == (["1.parquet"], [])
+
+
+def test_a_named_column_that_a_day_lacks_is_read_where_it_is(tmp_path):
+    day(tmp_path, 1, b_1=pl.lit(1.0))
+    day(tmp_path, 2, b_1=pl.lit(1.0), b_2=numbers("s")["s"])
+    lake = tmp_path / "?.parquet"
+    named, matched = (ds.GramStore(tmp_path / name) for name in "nm")
+    named.refresh(lake, by="day", columns=["y", "b_1", "b_2"])
+    matched.refresh(lake, by="day", columns=["y", "b_*"])
+    assert (
+        named.show()
+        .drop("fingerprint", strict=False)
+        .equals(matched.show().drop("fingerprint", strict=False))
+    )
+    with pytest.raises(ds.errors.ColumnError, match="unknown column 'b_3'"):
+        ds.GramStore(tmp_path / "o").refresh(lake, by="day", columns=["y", "b_3"])
+
+
+def test_a_delta_table_that_maps_names_is_refused_in_a_sentence(tmp_path):
+    deltalake = pytest.importorskip("deltalake")
+    mapped = {"delta.columnMapping.mode": "name", "delta.minReaderVersion": "2",
+              "delta.minWriterVersion": "5"}  # fmt: skip
+    deltalake.write_deltalake(tmp_path, numbers("x", "y"), configuration=mapped)
+    with pytest.raises(ds.errors.SourceError, match="maps names of columns"):
+        ds.gram(str(tmp_path))
+    with pytest.raises(ds.errors.SourceError, match="maps names of columns"):
+        ds.GramStore(tmp_path / "store").refresh(str(tmp_path), by="x")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are Unicode there")
+def test_a_name_that_is_no_text_is_named(tmp_path):
+    numbers("x", "y").write_parquet(tmp_path / "t.parquet")
+    odd = os.path.join(os.fsencode(tmp_path), b"\xff.parquet")
+    os.rename(tmp_path / "t.parquet", odd)
+    for source in (tmp_path, os.fsdecode(odd)):
+        with pytest.raises(ds.errors.SourceError, match="is no UTF-8"):
+            ds.gram(source)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a folder in use cannot be removed there")
+def test_a_current_folder_that_is_gone_is_named(tmp_path, monkeypatch):
+    sequence = ds.anytime_sequence(numbers("x", "y"), "y")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for call in (
+        lambda: sequence.write_parquet("s.parquet"),
+        lambda: sequence.write_json("s.json"),
+        lambda: ds.gram("t.parquet"),
+    ):
+        with pytest.raises(ds.errors.SourceError, match="which has been removed"):
+            call()
+    with pytest.raises(ds.DbselectError):
+        sequence.report("r.html")
+    monkeypatch.chdir(tmp_path)
+
+
 # Splits
 
 
@@ -353,3 +427,48 @@ def test_a_forked_child_is_refused_before_it_waits(tmp_path, form):
             os._exit(1)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 7
+
+
+# The command line
+
+
+def lines_of(capsys) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "ndjson", "parquet", "arrow", "stream"])
+def test_a_table_comes_through_a_pipe(tmp_path, capsys, monkeypatch, form):
+    frame = numbers("a", "y").with_columns(y=pl.col("a") * 2 + pl.col("y"))
+    content = io.BytesIO()
+    write = {
+        "csv": frame.write_csv,
+        "tsv": lambda file: frame.write_csv(file, separator="\t"),
+        "ndjson": frame.write_ndjson,
+        "parquet": frame.write_parquet,
+        "arrow": frame.write_ipc,
+        "stream": frame.write_ipc_stream,
+    }[form]
+    write(content)
+    content.seek(0)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(content))
+    out = tmp_path / "s.json"
+    assert main(["sequence", "-", "--target", "y", "--quiet", "--out", str(out)]) == 0
+    assert lines_of(capsys) == []
+    assert ds.read(out).steps["group"].to_list() == [None, "a"]
+
+
+def test_drift_and_refit_are_commands(tmp_path, capsys):
+    before, after, sequence = (str(tmp_path / name) for name in ("a.csv", "b.csv", "s.parquet"))
+    for path, seed in ((before, 0), (after, 1)):
+        frame = numbers("a", "e", seed=seed)
+        frame.select("a", y=pl.col("a") * (seed + 1) + pl.col("e")).write_csv(path)
+    assert main(["sequence", before, "--target", "y", "--out", sequence]) == 0
+    lines_of(capsys)
+    assert main(["drift", sequence, after]) == 0
+    expected = repr(ds.drift(ds.read(sequence), after))
+    assert lines_of(capsys)[-1] == f"{expected}."
+    assert main(["drift", before, after]) == 2
+    assert "--target is missing" in capsys.readouterr().err
+    assert main(["refit", sequence, after, "--out", str(tmp_path / "r.parquet")]) == 0
+    refitted = ds.read(tmp_path / "r.parquet")
+    assert refitted.at().coefficients == ds.read(sequence).refit(after).at().coefficients

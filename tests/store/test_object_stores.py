@@ -211,6 +211,9 @@ def _iceberg(catalog, tmp_path) -> None:
     table.overwrite(rows)
     table.append(OTHER.to_arrow(compat_level=pl.CompatLevel.oldest()))
     assert ds.gram(table).rows == ds.gram(table.metadata_location).rows == 8
+    assert ds.gram(table.scan()).comoment.tolist() == ds.gram(table).comoment.tolist()
+    least = ds.gram(table, ["x"]).mean[0]
+    assert 0 < ds.gram(table.scan(row_filter=f"x > {least}"), ["x", "y"]).rows < 8
     root = table.location()
     for path in (f"{root}/data", f"{root}/data/*.parquet", f"{root}/**/*.parquet"):
         with pytest.raises(ds.errors.SourceError, match="files of the Iceberg table"):

@@ -104,6 +104,24 @@ class DatasetTable(Batched):
             raise SourceError(f"cannot read the Arrow dataset: {error}") from error
 
 
+class ScanTable(Batched):
+    """A scan of an Iceberg table, with its filter, at its snapshot."""
+
+    def __init__(self, scan: Any) -> None:
+        from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+        self._scan = scan
+        self.schema = schema_to_pyarrow(scan.projection(), include_field_ids=False)
+
+    def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
+        """Read the fields in batches."""
+        try:
+            for batch in self._scan.select(*fields).to_arrow_batch_reader():
+                yield batch.select(fields)
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(f"cannot read the scan of the Iceberg table: {error}") from error
+
+
 def batch_rows(schema: pa.Schema, fields: Sequence[str]) -> int:
     """Return the number of rows of a batch of these fields."""
     width = len(leaves(pa.schema([schema.field(name) for name in fields])))

@@ -96,3 +96,14 @@ def iceberg_table(path: str) -> Any:
             f"cannot read the Iceberg table '{path}': {error}; where a catalog has its current "
             "version, give catalog.load_table(...), or the path of the *.metadata.json file"
         ) from error
+
+
+def check_names(table: Any) -> None:
+    """Refuse a table of deltalake whose files call their columns otherwise than the table does."""
+    mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    if mode != "none":
+        raise SourceError(
+            f"the Delta table '{table.table_uri}' maps names of columns (delta.columnMapping.mode "
+            f"is '{mode}'), which Polars and deltalake cannot read; give a relation of DuckDB, "
+            "con.sql(\"FROM delta_scan('...')\"), or a frame of Spark"
+        )
