@@ -122,52 +122,6 @@ def test_the_page_of_folders_has_every_folder():
     assert [folder for folder in inner if f"`{folder}/`" not in text] == []
 
 
-class Products:
-    """What a new objective has to answer: here f(S) = 1 - the product of (1 - p)."""
-
-    def __init__(self, p: np.ndarray, held: tuple[int, ...] = ()) -> None:
-        self.p, self._held = p, list(held)
-
-    size = property(lambda self: len(self.p))
-    held = property(lambda self: list(self._held))
-    value = property(lambda self: 1.0 - float(np.prod(1.0 - self.p[self._held])))
-
-    def gains(self) -> np.ndarray:
-        gains = (1.0 - self.value) * self.p
-        gains[self._held] = 0.0
-        return gains
-
-    def losses(self) -> np.ndarray:
-        losses = np.zeros(len(self.p))
-        for one in self._held:
-            losses[one] = -self.copy().remove(one)
-        return losses
-
-    def add(self, candidate: int) -> float:
-        return self.add_all([candidate])
-
-    def add_all(self, candidates: list[int]) -> float:
-        before = self.value
-        self._held += candidates
-        return self.value - before
-
-    def remove(self, candidate: int) -> float:
-        before = self.value
-        self._held.remove(candidate)
-        return before - self.value
-
-    def copy(self) -> "Products":
-        return Products(self.p, tuple(self._held))
-
-
-@pytest.mark.parametrize("search", [ds.dash, ds.greedy, ds.reference.top_k])
-def test_an_objective_is_what_meets_the_contract(search):
-    objective = Products(np.array([0.1, 0.5, 0.3, 0.05]))
-    found = search(objective, k=2)
-    assert set(found.chosen) == {1, 2}
-    assert objective.held == []
-
-
 class Rows:
     """What a new engine has to have: here rows that lie in a list of dicts."""
 

@@ -25,6 +25,7 @@ from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from test_dash import Dense
 
 import dbselect as ds
 from dbselect.errors import ArgumentError, ScoreError, ScoreWarning
@@ -700,47 +701,10 @@ def test_a_sequence_of_a_score_is_stored_without_its_function(end, tmp_path):
             ds.anytime_sequence(again.score)
 
 
-class Products:
-    """An objective of another kind: f(S) = 1 - the product of (1 - p)."""
-
-    def __init__(self, p, held=()) -> None:
-        self.p, self.held = p, list(held)
-
-    size = property(lambda self: len(self.p))
-    value = property(lambda self: 1.0 - float(np.prod(1.0 - self.p[self.held])))
-
-    def gains(self):
-        gains = (1.0 - self.value) * self.p
-        gains[self.held] = 0.0
-        return gains
-
-    def losses(self):
-        return np.array([self._without(one) for one in range(self.size)])
-
-    def _without(self, one):
-        rest = [other for other in self.held if other != one]
-        return self.value - Products(self.p, rest).value
-
-    def add(self, candidate):
-        return self.add_all([candidate])
-
-    def add_all(self, candidates):
-        before = self.value
-        self.held += candidates
-        return self.value - before
-
-    def remove(self, candidate):
-        before = self.value
-        self.held.remove(candidate)
-        return before - self.value
-
-    def copy(self):
-        return Products(self.p, self.held)
-
-
 @pytest.mark.parametrize("method", [ds.dash, ds.greedy, ds.exchange, ds.reference.top_k])
 def test_any_objective_is_asked_side_by_side(method):
-    objective = Products(np.linspace(0.01, 0.2, 9))
+    left = 1.0 - np.linspace(0.01, 0.2, 9)
+    objective = Dense(lambda held: 1.0 - float(np.prod(left[list(held)])), 9)
     alone = method(objective, k=3)
     with ThreadPoolExecutor(3) as pool:
         found = method(objective, k=3, executor=pool)

@@ -12,6 +12,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from predicting import (
+    CLOSE,
+    SAME,
+    assert_all_doors,
+    assert_predicts,
+    in_duckdb,
+    in_polars,
+    in_sql,
+    plain,
+)
 from problems import in_passes
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -28,10 +38,6 @@ from dbselect.doors.cli import main
 from dbselect.record.steps import SEQUENCE_DTYPE, STEP_TYPE
 from dbselect.results.store import write_sequences
 
-#: Rounding of a fit and of a prediction, both of numbers near 1.
-CLOSE = {"rtol": 1e-8, "atol": 1e-8}
-#: Two ways to compute the same sum of a handful of terms.
-SAME = {"rtol": 1e-11, "atol": 1e-11}
 LEVELS = ["a", "it's", 'q"', "b\nc", "x.y", "", "a level of more than twelve bytes", "é\\", "%s{}"]
 POLICIES = ["skip", "mean", "indicator"]
 
@@ -86,38 +92,6 @@ def strange(rng: np.random.Generator, rows: int = 300) -> pl.DataFrame:
         x=pl.when(pl.Series(rng.random(rows) < 0.1)).then(float("nan")).otherwise("x"),
         size=3 * pl.col("size"),  # beyond the outer knots as well
     )
-
-
-def plain(values) -> np.ndarray:
-    """Return predictions as doubles, NaN for nothing."""
-    return np.array([np.nan if value is None else value for value in values], dtype=float)
-
-
-def steps_of(sequence: ds.results.Sequence) -> pa.ListArray:
-    return write_sequences([sequence])
-
-
-def by_steps_in_duckdb(con, steps: pa.ListArray, frame: pl.DataFrame, more: str = ""):
-    con.register("rows_", frame.with_row_index("row_").to_arrow())
-    con.register("sequences", pa.table({"sequence_": steps}))
-    query = f"""SELECT p.prediction, p.step, p.next_group
-        FROM (SELECT row_, anytime_predict(sequence_, r{more}) AS p FROM rows_ r, sequences)
-        ORDER BY row_"""
-    return con.execute(query).fetchall()
-
-
-def by_steps_in_polars(steps: pa.ListArray, frame: pl.DataFrame, **more):
-    sequence = pl.lit(pl.Series("s", steps).cast(SEQUENCE_DTYPE)).first()
-    predicted = frame.select(p=sequence.dbselect.predict(pl.struct(frame.columns), **more))
-    return predicted["p"].struct.unnest().select("prediction", "step", "next_group").rows()
-
-
-def in_duckdb(text: str, frame: pl.DataFrame) -> np.ndarray:
-    """Evaluate an SQL expression on a database that knows nothing of dbselect."""
-    with duckdb.connect() as con:
-        con.register("rows_", frame.with_row_index("row_").to_arrow())
-        rows = con.execute(f"SELECT {text} FROM rows_ ORDER BY row_").fetchall()
-    return plain(value for (value,) in rows)
 
 
 def share_of(column: str, level, policy: str) -> float:
@@ -185,14 +159,9 @@ def test_every_door_predicts_what_the_columns_say(policy, unknown):
     for frame in (table(np.random.default_rng(1)), strange(np.random.default_rng(2))):
         expected = by_hand(model, frame, policy, unknown)
         assert np.isfinite(expected).sum() > 0
-        doors = {
-            "predict": model.predict(frame, handle_unknown=unknown),
-            "Arrow": model.predict(frame.to_arrow(), handle_unknown=unknown),
-            "expr": plain(frame.select(model.expr(handle_unknown=unknown)).to_series()),
-            "sql": in_duckdb(model.sql(handle_unknown=unknown), frame),
-        }
-        for name, predictions in doors.items():
-            np.testing.assert_allclose(predictions, expected, **SAME, err_msg=name)
+        assert_predicts(model, frame, expected, handle_unknown=unknown)
+        in_arrow = model.predict(frame.to_arrow(), handle_unknown=unknown)
+        np.testing.assert_allclose(in_arrow, expected, **SAME)
 
 
 @pytest.mark.sample(3)
@@ -205,15 +174,8 @@ def test_every_door_uses_the_longest_prefix_that_a_row_has(connection, tmp_path,
     step = len(each) - 1 - np.isfinite(each[::-1]).argmax(axis=0)
     groups = [*seq.steps["group"][1:], None]
     rows = np.arange(frame.height)
-    steps = steps_of(seq)
-    doors = {
-        "SQL": by_steps_in_duckdb(connection, steps, frame, f", handle_unknown := '{unknown}'"),
-        "Polars": by_steps_in_polars(steps, frame, handle_unknown=unknown),
-        "Python": seq.anytime_predict(frame, handle_unknown=unknown).drop("spent").rows(),
-        "pandas": seq.anytime_predict(frame.to_pandas(), handle_unknown=unknown)
-        .drop("spent")
-        .rows(),
-    }
+    found_ = assert_all_doors(connection, seq, frame, handle_unknown=unknown)
+    in_pandas = seq.anytime_predict(frame.to_pandas(), handle_unknown=unknown)
     files = [str(tmp_path / name) for name in ("s.parquet", "t.parquet", "p.parquet")]
     seq.write_parquet(files[0])
     frame.write_parquet(files[1])
@@ -223,10 +185,10 @@ def test_every_door_uses_the_longest_prefix_that_a_row_has(connection, tmp_path,
     np.testing.assert_allclose(by_command, each[step, rows], **SAME)
     np.testing.assert_allclose(seq.predict(frame, handle_unknown=unknown), each[step, rows], **SAME)
     assert len(set(step.tolist())) > (3 if policy == "skip" else 0)
-    for name, answers in doors.items():
-        np.testing.assert_allclose([a[0] for a in answers], each[step, rows], **SAME, err_msg=name)
-        assert [a[1] for a in answers] == step.tolist()
-        assert [a[2] for a in answers] == [groups[k] for k in step]
+    for answers in (found_, in_pandas):
+        np.testing.assert_allclose(answers["prediction"], each[step, rows], **SAME)
+        assert answers["step"].to_list() == step.tolist()
+        assert answers["next_group"].to_list() == [groups[k] for k in step]
 
 
 def test_a_model_is_that_of_a_pipeline_of_scikit_learn():
@@ -259,9 +221,8 @@ def test_a_model_is_that_of_a_pipeline_of_scikit_learn():
     assert gone.tolist() == odd.to_list()
 
 
-def test_a_level_not_seen_may_be_an_error(connection):
-    seq = found("indicator")
-    model = seq.at()
+def test_a_level_not_seen_may_be_an_error():
+    model = found("indicator").at()
     frame = table(np.random.default_rng(1)).head(3)
     assert np.isfinite(model.predict(frame, handle_unknown="error")).all()
     odd = frame.with_columns(k=pl.Series(["a", None, "odd 'one'"]))
@@ -272,10 +233,6 @@ def test_a_level_not_seen_may_be_an_error(connection):
         odd.select(model.expr(handle_unknown="error"))
     with pytest.raises(duckdb.Error, match=words):
         in_duckdb(model.sql(handle_unknown="error"), odd)
-    with pytest.raises(duckdb.Error, match=words):
-        by_steps_in_duckdb(connection, steps_of(seq), odd, ", handle_unknown := 'error'")
-    with pytest.raises(pl.exceptions.ComputeError, match=words):
-        by_steps_in_polars(steps_of(seq), odd, handle_unknown="error")
     with pytest.raises(ds.errors.ArgumentError, match="only dialect 'duckdb' supports"):
         model.sql("postgres", handle_unknown="error")
     for call in (model.expr, model.sql, lambda **more: model.predict(frame, **more)):
@@ -304,16 +261,9 @@ def test_every_type_of_text_is_read(connection, dtype):
     seq = found("mean")
     frame = strange(np.random.default_rng(7), 50)
     typed = frame.with_columns(pl.col("k").cast(dtype))
-    expected = seq.at().predict(frame)
-    np.testing.assert_array_equal(seq.at().predict(typed), expected)
-    np.testing.assert_allclose(plain(typed.select(seq.at().expr()).to_series()), expected, **SAME)
-    np.testing.assert_allclose(in_duckdb(seq.at().sql(), typed), expected, **SAME)
-    steps = steps_of(seq)
-    answers = by_steps_in_duckdb(connection, steps, frame)
-    assert by_steps_in_duckdb(connection, steps, typed) == answers
-    np.testing.assert_allclose(
-        [a[0] for a in by_steps_in_polars(steps, typed)], [a[0] for a in answers], **SAME
-    )
+    assert_predicts(seq.at(), typed, seq.at().predict(frame))
+    answers = assert_all_doors(connection, seq, typed)
+    polars.testing.assert_frame_equal(answers, assert_all_doors(connection, seq, frame))
 
 
 def test_columns_that_are_made_already_are_taken_as_they_are(connection):
@@ -330,17 +280,13 @@ def test_columns_that_are_made_already_are_taken_as_they_are(connection):
     made = model.terms.transform(raw).drop("k", "age", "size")
     assert set(made.columns) == set(model.columns)
     X = made.select(model.columns).to_numpy()
-    doors = {
-        "frame": model.predict(made),
-        "array": model.predict(X),
-        "named array": model.predict(X[:, ::-1], model.columns[::-1]),
-        "expr": plain(made.select(model.expr(nested=False)).to_series()),
-        "sql": in_duckdb(model.sql(nested=False), made),
-        "SQL steps": [a[0] for a in by_steps_in_duckdb(connection, steps_of(seq), made)],
-        "Polars steps": [a[0] for a in by_steps_in_polars(steps_of(seq), made)],
-    }
-    for name, predictions in doors.items():
-        np.testing.assert_allclose(predictions, expected, **SAME, err_msg=name)
+    assert_predicts(model, made, expected, nested={"nested": False})
+    for names in (model.columns, model.columns[::-1]):
+        by_name = model.predict(made.select(names).to_numpy(), names)
+        np.testing.assert_allclose(by_name, expected, **SAME)
+    np.testing.assert_allclose(model.predict(X), expected, **SAME)
+    answers = assert_all_doors(connection, seq, made)
+    np.testing.assert_allclose(answers["prediction"], expected, **SAME)
     ages = model.predict(
         np.column_stack([raw["age"], raw["size"], made.drop("^age.*$", "^size.*$").to_numpy()]),
         ["age", "size", *made.drop("^age.*$", "^size.*$").columns],
@@ -363,9 +309,9 @@ def test_another_type_than_the_fits_is_an_error(connection):
         with pytest.raises(ds.DbselectError, match=f"'{column}' has type"):
             seq.at().predict(wrong)
         with pytest.raises(duckdb.Error, match=f"'{column}' has type .*{kind}"):
-            by_steps_in_duckdb(connection, steps_of(seq), wrong)
+            in_sql(connection, seq, wrong)
         with pytest.raises(pl.exceptions.ComputeError, match=f"'{column}' has type .*{kind}"):
-            by_steps_in_polars(steps_of(seq), wrong)
+            in_polars(None, seq, wrong)
     with pytest.raises(
         ds.errors.ColumnError, match="the rows lack column 'k', which the prediction"
     ):
@@ -379,13 +325,9 @@ def test_a_date_is_read_in_the_unit_of_the_fit(connection):
     seq = ds.anytime_sequence(frame, "y")
     model = seq.at()
     for one in (frame, frame.with_columns(pl.col("d").cast(pl.Datetime("ms")))):
-        np.testing.assert_allclose(model.predict(one), frame["y"], atol=1e-12)
-        np.testing.assert_allclose(in_duckdb(model.sql(), one), frame["y"], atol=1e-12)
-        for answers in (
-            by_steps_in_duckdb(connection, steps_of(seq), one),
-            by_steps_in_polars(steps_of(seq), one),
-        ):
-            np.testing.assert_allclose([a[0] for a in answers], frame["y"], atol=1e-12)
+        assert_predicts(model, one, frame["y"], {"atol": 1e-12})
+        answers = assert_all_doors(connection, seq, one)
+        np.testing.assert_allclose(answers["prediction"], frame["y"], atol=1e-12)
     np.testing.assert_allclose(model.predict([[-2.0], [6.0]]), [-2.0, 6.0], atol=1e-12)
 
 
@@ -398,10 +340,7 @@ def test_a_flat_name_with_a_dot_is_a_column_and_a_child_is_a_path():
     frame = frame.with_columns(**{"My.Kind": pl.Series(rng.choice(["u", "v"], 30))})
     for names in (["Sepal.Length", "e[1]", "My.Kind"], ["demo", "e[1]"]):
         model = ds.anytime_sequence(ds.gram(frame, [*names, "y"]), "y").at()
-        expected = frame["y"].to_numpy()
-        np.testing.assert_allclose(model.predict(frame), expected, **CLOSE)
-        np.testing.assert_allclose(frame.select(model.expr()).to_series(), expected, **CLOSE)
-        np.testing.assert_allclose(in_duckdb(model.sql(), frame), expected, **CLOSE)
+        assert_predicts(model, frame, frame["y"], CLOSE)
     assert '("demo")."age"' in model.sql()
 
 
@@ -448,8 +387,9 @@ def test_stored_sequences_keep_their_terms(tmp_path, family):
     np.testing.assert_allclose(plain(value for (value,) in rows), expected, **SAME)
     if not family:
         stored = pl.read_parquet(tmp_path / "s.parquet")["sequence"].cast(SEQUENCE_DTYPE)
-        answers = by_steps_in_polars(stored.to_arrow(), frame)
-        np.testing.assert_allclose([a[0] for a in answers], expected, **SAME)
+        predict = pl.lit(stored).first().dbselect.predict(pl.struct(frame.columns))
+        answers = frame.select(predict.struct.field("prediction")).to_series()
+        np.testing.assert_allclose(answers, expected, **SAME)
 
 
 def test_records_of_segments_give_lists_with_the_terms_of_each(connection):
@@ -679,23 +619,14 @@ def test_the_same_row_has_the_same_prediction_through_every_door(given_tables):
             seq = ds.anytime_sequence(gram, "y", ridge=0.1)
         except ds.errors.DataError:
             assume(False)
-        answers = by_steps_in_duckdb(con, steps_of(seq), new, f", handle_unknown := '{unknown}'")
-        in_polars = by_steps_in_polars(steps_of(seq), new, handle_unknown=unknown)
-        assert [a[1:] for a in answers] == [a[1:] for a in in_polars]
-        own = seq.anytime_predict(new, handle_unknown=unknown).drop("spent").rows()
-        assert [a[1:] for a in answers] == [a[1:] for a in own]
         size = np.abs(seq.coef).max(initial=1.0) * 1e5
         close = {"rtol": 1e-11, "atol": size * 1e-15}
-        np.testing.assert_allclose([a[0] for a in answers], [a[0] for a in in_polars], **close)
-        np.testing.assert_allclose([a[0] for a in answers], [a[0] for a in own], **close)
+        answers = assert_all_doors(con, seq, new, close, handle_unknown=unknown)
         for step in range(len(seq.spent)):
             model = seq.model(step)
             expected = model.predict(new, handle_unknown=unknown)
-            expr = plain(new.with_columns(p=model.expr(handle_unknown=unknown))["p"])
-            np.testing.assert_allclose(expr, expected, **close)
-            sql = in_duckdb(model.sql(handle_unknown=unknown), new)
-            np.testing.assert_allclose(sql, expected, **close)
-            for row, (prediction, used, _) in enumerate(answers):
+            assert_predicts(model, new, expected, close, handle_unknown=unknown)
+            for row, (prediction, used) in enumerate(answers.select("prediction", "step").rows()):
                 if used == step:
                     np.testing.assert_allclose(prediction, expected[row], **close)
                 assert used >= step or not np.isfinite(expected[row])
@@ -754,17 +685,9 @@ def test_a_column_that_ends_in_missing_is_itself(own_marks, connection):
         "SELECT anytime_predict(s, t).prediction AS p FROM t, "
         "(SELECT anytime_sequence(gram(t), 'y') AS s FROM t)"
     ).fetchnumpy()["p"]
-    found = [
-        model.predict(table),
-        table.select(model.expr()).to_series(),
-        connection.sql(f"SELECT {model.sql()} AS p FROM t").fetchnumpy()["p"],
-        sequence.predict(table),
-        table.select(sequence.expr()).to_series(),
-        connection.sql(f"SELECT {sequence.sql()} AS p FROM t").fetchnumpy()["p"],
-        in_polars,
-        in_sql,
-    ]
-    for values in found:
+    for result in (model, sequence):
+        assert_predicts(result, table, truth, CLOSE)
+    for values in (in_polars, in_sql):
         np.testing.assert_allclose(values, truth, rtol=1e-9, atol=1e-9)
 
 
@@ -785,9 +708,7 @@ def test_what_is_missing_beside_a_column_that_ends_so_is_missing(own_marks):
     holey = table.with_columns(foo=pl.when(frame["hole"]).then(None).otherwise(pl.col("foo")))
     model = ds.fit(table, "y")
     expected = np.where(frame["hole"], np.nan, truth)
-    by_sql = duckdb.sql(f"SELECT {model.sql()} AS p FROM holey").pl()["p"]
-    for values in (holey.select(model.expr()).to_series(), model.predict(holey), by_sql):
-        np.testing.assert_allclose(pl.Series(values).fill_null(np.nan), expected, atol=1e-9)
+    assert_predicts(model, holey, expected, CLOSE)
 
 
 def test_a_mark_of_ones_own_marks_a_raw_table_on_request(own_marks):
@@ -799,9 +720,7 @@ def test_a_mark_of_ones_own_marks_a_raw_table_on_request(own_marks):
     )
     model = ds.fit(made, "y")
     expected = model.predict(made)
-    by_sql = duckdb.sql(f"SELECT {model.sql(nested=True)} AS p FROM raw").pl()["p"]
-    for values in (raw.select(model.expr(nested=True)).to_series(), model.predict(raw), by_sql):
-        np.testing.assert_allclose(values, expected, rtol=1e-9)
+    assert_predicts(model, raw, expected, CLOSE, nested={"nested": True})
     with pytest.raises(pl.exceptions.ColumnNotFoundError, match=r"foo\.missing"):
         raw.select(model.expr())
 
@@ -810,12 +729,12 @@ def test_whole_numbers_beyond_doubles_are_levels_of_their_own(connection):
     first = 2**53
     frame = pl.DataFrame({"k": [first, first + 1, first + 2] * 4, "y": [1.0, 5.0, 3.0] * 4})
     gram = ds.gram(frame, categories=["k"])
-    steps = steps_of(ds.anytime_sequence(gram, "y"))
+    seq = ds.anytime_sequence(gram, "y")
     for rows in (frame, frame.cast({"k": pl.UInt64}), frame.cast({"k": pl.Int128})):
-        answers = by_steps_in_polars(steps, rows.select("k"))
-        np.testing.assert_allclose([a[0] for a in answers], frame["y"], rtol=1e-6)
-    answers = by_steps_in_duckdb(connection, steps, frame.select("k"))
-    np.testing.assert_allclose([a[0] for a in answers], frame["y"], rtol=1e-6)
+        answers = in_polars(None, seq, rows.select("k"))
+        np.testing.assert_allclose(answers["prediction"], frame["y"], rtol=1e-6)
+    answers = in_sql(connection, seq, frame.select("k"))
+    np.testing.assert_allclose(answers["prediction"], frame["y"], rtol=1e-6)
     wider = "SELECT anytime_predict(sequence_, {'k': k::HUGEINT}).prediction FROM rows_, sequences"
     found = [value for (value,) in connection.execute(f"{wider} ORDER BY row_").fetchall()]
     np.testing.assert_allclose(found, frame["y"], rtol=1e-6)
@@ -824,14 +743,14 @@ def test_whole_numbers_beyond_doubles_are_levels_of_their_own(connection):
 @pytest.mark.parametrize(("budget", "shown"), [(-1.0, "-1"), (float("nan"), "NaN")])
 def test_a_budget_that_is_none_is_an_error(connection, budget, shown):
     frame = pl.DataFrame({"x": [0.0, 1.0, 2.0], "y": [0.0, 2.0, 4.0]})
-    steps = steps_of(ds.anytime_sequence(ds.gram(frame), "y"))
+    seq = ds.anytime_sequence(ds.gram(frame), "y")
     message = f"budget is {shown}; it must be a number >= 0"
     with pytest.raises(duckdb.Error, match=message):
-        by_steps_in_duckdb(connection, steps, frame, f", budget := '{budget}'::DOUBLE")
+        in_sql(connection, seq, frame, budget=[budget] * 3)
     with pytest.raises(pl.exceptions.ComputeError, match=message):
-        by_steps_in_polars(steps, frame, budget=pl.lit(budget))
-    unlimited = by_steps_in_duckdb(connection, steps, frame, ", budget := NULL")
-    assert [row[0] for row in unlimited] == pytest.approx(frame["y"].to_list())
+        in_polars(None, seq, frame, budget=[budget] * 3)
+    unlimited = in_sql(connection, seq, frame, budget=[None] * 3)
+    assert unlimited["prediction"].to_list() == pytest.approx(frame["y"].to_list())
 
 
 def test_a_join_predicts_with_the_sequence_of_each_row(connection):
