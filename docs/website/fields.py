@@ -134,9 +134,10 @@ def page() -> str:
         "`X`, `y` and `sample_weight` stand for source, target and weight. `groups`, `costs`, "
         "`ridge`, `scale` and `fit_intercept` are parameters of every estimator, `always` of all "
         "but `SGHTSelector`, `family` of `AnytimeRegressor` and `AnytimeClassifier`, whose "
-        "`classes_` say what counts as 1. `null_policy` is `\"indicator\"` by default: a column with "
-        "gaps has an indicator. `handle_unknown=\"mean\"`, the default, predicts a level or a first "
-        "gap that the fit has not seen with means of the fit; `max_levels` limits the levels of text.",
+        "`classes_` say what counts as 1. `null_policy` is `\"indicator\"` by default: a column "
+        "with gaps has an indicator. `handle_unknown=\"mean\"`, the default, predicts a level or a "
+        "first gap that the fit has not seen with means of the fit; `max_levels` limits the levels "
+        "of text.",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
 

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -49,3 +50,12 @@ def test_wheel_works_in_an_empty_environment(tmp_path):
     where, answer = run(python, "-c", QUERY, folder=tmp_path).splitlines()
     assert Path(where).is_relative_to(tmp_path / "environment")
     assert answer == "a 1.0 1.0"
+
+
+def test_the_wheel_has_the_licences_of_every_crate():
+    lock = tomllib.loads((ROOT / "native" / "Cargo.lock").read_text())
+    crates = {f"{each['name']} {each['version']}:" for each in lock["package"] if "source" in each}
+    listed = (ROOT / "native" / "licenses.txt").read_text().splitlines()
+    assert crates <= {line.partition(":")[0] + ":" for line in listed}, "run release/licenses.py"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "native/licenses.txt" in project["license-files"]

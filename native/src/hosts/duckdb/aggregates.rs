@@ -8,7 +8,7 @@ use super::aggregate_guard;
 use super::api::{self, Handle, State, type_id};
 use super::records::{Records, write_records};
 use super::states::{self, Slot, States};
-use super::table::{Leaf, leaf, leaves};
+use super::table::{Leaf, leaf, leaves, no_row};
 use super::vectors::{Vector, text};
 use crate::kernel::block::{ROWS_AHEAD, prefetch};
 use crate::kernel::chunk::{Chunk, Labels, Missing};
@@ -146,6 +146,10 @@ unsafe fn add_public(chunk: Handle, states: *mut State, policy: Policy) -> Resul
         let mut given: Vec<u64> = (1..api::duckdb_data_chunk_get_column_count(chunk)).collect();
         let is_struct =
             |at: u64| Vector::of_chunk(chunk, at).logical_type().id() == type_id::STRUCT;
+        let row = Vector::of_chunk(chunk, 0).logical_type().id();
+        if ![type_id::STRUCT, type_id::SQLNULL].contains(&row) {
+            return Err(no_row(row));
+        }
         let mut limit = Limit::default();
         if let Some(at) = given.pop_if(|at| is_struct(*at)) {
             limit = read_options(Vector::of_chunk(chunk, at))?;

@@ -46,6 +46,14 @@ struct Number {
     scale: u8,
 }
 
+/// Why a type is none of rows.
+pub fn no_row(own: u32) -> String {
+    let is = type_id::name(own);
+    format!(
+        "row must be a STRUCT or a table name, not {is}; columns are a row as {{'a': a, 'b': b}}"
+    )
+}
+
 /// Flatten a row of a chunk into numbers; nothing if the row has no type: NULL.
 pub fn leaves(row: Vector) -> Result<Option<Vec<Leaf>>, String> {
     let row_type = row.logical_type();
@@ -53,10 +61,7 @@ pub fn leaves(row: Vector) -> Result<Option<Vec<Leaf>>, String> {
         type_id::SQLNULL => return Ok(None),
         type_id::STRUCT => {}
         other => {
-            return Err(format!(
-                "row must be a STRUCT or a table name, not {}",
-                type_id::name(other)
-            ));
+            return Err(no_row(other));
         }
     }
     let masks = mask_of(row, Place::ROW);
