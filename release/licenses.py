@@ -1,6 +1,6 @@
 """Write the licences of the compiled crates, ``native/licenses.txt``, which every wheel has.
 
-``python release/licenses.py`` after ``native/Cargo.lock`` changes; a test holds the file against it.
+``python release/licenses.py`` after ``native/Cargo.lock`` changes; a test compares the two.
 """
 
 import json
