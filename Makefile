@@ -23,7 +23,7 @@ PURE := hosts::duckdb::states::slot $(addprefix kernel::,chunk fold possible sta
 	$(addprefix record::,distinct gram inputs levels prefix sequences terms) \
 	$(addprefix linear::,state algebra::twofold) $(addprefix search::sets::,convolution leaps)
 
-.PHONY: help setup lock lint type browser postgres mysql java rust test test-more test-far docs fuzz numbers faults sanitize miri bench reproduce demo wasm wheel matrix
+.PHONY: help setup lock lint type browser postgres mysql java rust test test-more test-far docs fuzz numbers mutants faults sanitize miri bench reproduce demo wasm wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -125,6 +125,9 @@ fuzz: setup ## random cases for the library and its doors, FOR=60 seconds each, 
 
 numbers: setup ## random tables and models against exact rationals and other libraries, as fuzz
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/trials/numeric $(FOR) $(SEED)
+
+mutants: setup ## break the product by hand-made mutants: a quick test catches each
+	$(BIN)/python tests/trials/mutants.py
 
 faults: setup ## kill writers, fill the disk, end memory, change files while they are read
 	$(BIN)/python tests/trials/faults.py $(FOR) $(SEED)

@@ -71,3 +71,14 @@ def test_what_is_read_is_right_or_refused(fault):
     import faults
 
     faults.one(fault, faults.WRITERS["Gram JSON"], 1)
+
+
+def test_every_mutant_still_has_its_place():
+    import mutants
+
+    every = mutants.mutants()
+    assert len(every) >= 60
+    lost = [name for name, before, _, _ in every if before not in (ROOT / name).read_text()]
+    assert lost == []
+    files = {test.partition("::")[0] for *_, test in every}
+    assert all((ROOT / file).exists() for file in files)
