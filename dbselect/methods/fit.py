@@ -213,7 +213,8 @@ def _linear(problem: Spec, columns: Sequence[str] | None, call: Call) -> Model:
         fitted, target, groups.members,
         ridge=problem.ridge, scale=problem.scale, intercept=problem.intercept,
     )  # fmt: skip
-    warn_of_leak(moments, groups, target)
+    if problem.intercept:
+        warn_of_leak(fitted, groups, target)
     warn_of_dependence(result)
     terms = fitted.terms.of(groups.members).with_shares(shares_of(moments))
     kept = set(result.kept)

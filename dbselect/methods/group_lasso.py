@@ -2,7 +2,7 @@
 
 from typing import Any, Unpack
 
-from dbselect.methods.penalties import path_of, selected
+from dbselect.methods.penalties import penalty_path_of, selected_model
 from dbselect.options.option import shows
 from dbselect.record.steps import Choice, Record, Step, Stop, fits
 from dbselect.results.joint import AnySequence
@@ -77,7 +77,7 @@ def sparse_group_lasso(
     """Return the model of the sparse group lasso at one penalty.
 
     The point of `group_lasso_path` at `penalty`, or at the penalty with the best criterion. It
-    drops groups, and columns within the selected groups.
+    drops groups, and columns within the selected_model groups.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def sparse_group_lasso(
     (['u', 'v'], ['a', 'b'])
     """
     checked, call = asked(problem, "sparse_group_lasso", SparseGroupLassoOptions, options)
-    return selected(*_path(gram_search(problem, call), checked), checked)
+    return selected_model(*_path(gram_search(problem, call), checked), checked)
 
 
 @shows(GroupLassoOptions)
@@ -161,7 +161,7 @@ def group_lasso(problem: Spec, **options: Unpack[GroupLassoOptions]) -> AnySeque
     checked, call = asked(problem, "group_lasso", GroupLassoOptions, options)
     search = gram_search(problem, call, adds_only=True)
     check_first(search.groups, search.first, checked["budget"])
-    path, _ = path_of(search, "group_lasso_path", checked)
+    path, _ = penalty_path_of(search, "group_lasso_path", checked)
     entered = dict(zip(path.entered, path.penalties[path.entered_at].tolist(), strict=True))
     state, costs = search.state, search.groups.costs
 
@@ -181,5 +181,5 @@ def group_lasso(problem: Spec, **options: Unpack[GroupLassoOptions]) -> AnySeque
 
 
 def _path(search: GramSearch, options: Any) -> tuple[GroupLassoPath, int | None]:
-    path, preferred = path_of(search, "group_lasso_path", options)
+    path, preferred = penalty_path_of(search, "group_lasso_path", options)
     return GroupLassoPath(search.call, search.groups, search.gram, search.linear, path), preferred

@@ -3,7 +3,7 @@
 from typing import Any, Unpack
 
 from dbselect.errors import ArgumentError
-from dbselect.methods.penalties import path_of, selected
+from dbselect.methods.penalties import penalty_path_of, selected_model
 from dbselect.options.option import shows
 from dbselect.results.call import Call
 from dbselect.results.model import Model
@@ -115,7 +115,7 @@ def lasso(problem: Spec, **options: Unpack[LassoOptions]) -> Selected[Model]:
     1.0
     """
     checked, call = asked(problem, "lasso", LassoOptions, options)
-    return selected(*_path(problem, call, checked), checked)
+    return selected_model(*_path(problem, call, checked), checked)
 
 
 def _path(problem: Spec, call: Call, options: Any) -> tuple[LassoPath, int | None]:
@@ -125,5 +125,5 @@ def _path(problem: Spec, call: Call, options: Any) -> tuple[LassoPath, int | Non
             "ridge alone takes no column out"
         )
     search = gram_search(problem, call)
-    path, preferred = path_of(search, "lasso_path", options)
+    path, preferred = penalty_path_of(search, "lasso_path", options)
     return LassoPath(call, search.groups, search.gram, search.linear, path), preferred

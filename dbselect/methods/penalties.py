@@ -22,7 +22,7 @@ _OF_LIBRARY = (
 )  # fmt: skip
 
 
-def path_of(search: GramSearch, method: str, options: Any) -> tuple[Path, int | None]:
+def penalty_path_of(search: GramSearch, method: str, options: Any) -> tuple[Path, int | None]:
     """Compute the path of a method; return it and the index of the penalty with best criterion."""
     penalties, groups = options.get("penalties"), search.groups
     of_library = {name: options[name] for name in _OF_LIBRARY if options.get(name) is not None}
@@ -100,7 +100,7 @@ def _warn_of(path: Path) -> None:
         )
 
 
-def selected(path: PenaltyPath, preferred: int | None, options: Any) -> Selected[Model]:
+def selected_model(path: PenaltyPath, preferred: int | None, options: Any) -> Selected[Model]:
     """Return the model at the only penalty of a path, or at the one with the best criterion."""
     point = 0 if options["penalty"] is not None else preferred
     if point is None:

@@ -124,7 +124,7 @@ class Question(Generic[O]):
 
 
 @dataclass(frozen=True, eq=False)
-class Answer(Generic[O]):
+class RoundAnswer(Generic[O]):
     """Mean gain of the sets, mean marginal values of all candidates, and two states."""
 
     gain: float
@@ -133,7 +133,7 @@ class Answer(Generic[O]):
     best: O
 
 
-def answered(question: Question[O]) -> Answer[O]:
+def answered_round(question: Question[O]) -> RoundAnswer[O]:
     """Evaluate the sets of a question, each as a state of its own."""
     sets = [*question.sets, question.first] if question.first else question.sets
     trials = [question.objective.copy() for _ in sets]
@@ -145,7 +145,7 @@ def answered(question: Question[O]) -> Answer[O]:
     at = first_of_the_best(gains, np.ones(len(gains), dtype=bool))
     if not sets[0]:
         trials = [question.objective]
-    return Answer(float(gains[:m].mean()), np.asarray(marginal), trials[0], trials[at])
+    return RoundAnswer(float(gains[:m].mean()), np.asarray(marginal), trials[0], trials[at])
 
 
 def _ask(questions: Sequence[Question[O]]) -> None:
@@ -158,7 +158,7 @@ def _ask(questions: Sequence[Question[O]]) -> None:
 
 def dash_search(
     objective: O, settings: DashSettings, opt: float, alpha: float, alone: Vector | None = None
-) -> Generator[Question[O], Answer[O], Run[O]]:
+) -> Generator[Question[O], RoundAnswer[O], Run[O]]:
     """Select k candidates under one guess, one question a round; `alone` are the first gains."""
     k, epsilon, practice = settings.k, settings.epsilon, settings.practice
     rounds = settings.rounds or default_rounds(objective.size, k)
@@ -236,7 +236,7 @@ def best_guess(
     guesses = [(opt, alpha) for opt in opts for alpha in _alphas(settings, n)]
     singles = alone if practice.takes_best else None
     runs = {guess: dash_search(objective, settings, *guess, singles) for guess in guesses}
-    answers: dict[tuple[Any, ...], Answer[O]] = {}
+    answers: dict[tuple[Any, ...], RoundAnswer[O]] = {}
     ends: dict[tuple[float, float], Run[O]] = {}
     pending: dict[tuple[float, float], Question[O]] = {}
     reached, top = 0.0, []
@@ -268,7 +268,7 @@ def best_guess(
             sets = chain.from_iterable([*q.sets, q.first] for q in new.values())
             objective.expect(list(dict.fromkeys(chain.from_iterable(sets))))
         _ask([*new.values()])
-        answers |= zip(new, map_(answered, new.values()), strict=True)
+        answers |= zip(new, map_(answered_round, new.values()), strict=True)
         queries += sum(q.queries for q in new.values())
         values = [advance(guess, answers[q.key]) for guess, q in list(pending.items())]
         # Random sets do not come again in a later round.

@@ -28,7 +28,7 @@ from dbselect.record.gram import Gram
 from dbselect.record.writing import absolute
 from dbselect.sources.engines import polars
 from dbselect.sources.engines.formats import PARQUET
-from dbselect.sources.engines.lakes import check_names
+from dbselect.sources.engines.lakes import check_mapping
 from dbselect.sources.objects import fetch, is_installed, is_url, version_at
 from dbselect.sources.open import open_table
 from dbselect.sources.paths import FileListing, files_at, partition_of
@@ -379,7 +379,7 @@ class DeltaFiles(ScannedFiles):
     def __init__(self, table: Any) -> None:
         self._table = table
         self.shown = str(table.table_uri)
-        check_names(table)
+        check_mapping(table)
         try:
             schema = table.to_pyarrow_dataset().schema
             self._types = dict(pl.DataFrame(empty_table(schema)).schema)

@@ -5,6 +5,7 @@ import sys
 import warnings
 from argparse import SUPPRESS
 from collections.abc import Container, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     escape_letters()
     options = every_command(words).parse_args(words)
     _log_to_stderr(options.log)
-    warnings.showwarning = _show_nothing if options.quiet else _show_warning
+    warnings.showwarning = partial(_show_warning, quiet=options.quiet)
     try:
         options.check()
         warns_once(options.run)(options)
@@ -81,12 +82,10 @@ def _log_to_stderr(kind: str | None) -> None:
         log.setLevel(logging.INFO)
 
 
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+def _show_warning(message: Warning | str, *_: Any, quiet: bool = False, **__: Any) -> None:
+    if quiet:
+        return
     print(f"{coloured('dbselect: warning:', YELLOW, sys.stderr)} {message}", file=sys.stderr)
-
-
-def _show_nothing(*_: Any, **__: Any) -> None:
-    """Suppress warnings for `--quiet`."""
 
 
 def every_command(words: Container[str] | None = None) -> Parser:

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from dbselect.errors import DbselectError, SelectionWarning
+from dbselect.errors import DbselectError, PerfectFitWarning, SelectionWarning
 from dbselect.record.columns import INTERCEPT
 from dbselect.record.steps import BUDGET_SLACK
 from dbselect.results.model import JointModel
@@ -82,7 +82,8 @@ def _summary(model: Any) -> tuple[pl.DataFrame, str | None]:
     """Return the table of `summary`, or the coefficients only and the reason."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SelectionWarning)
+            for category in (SelectionWarning, PerfectFitWarning):
+                warnings.simplefilter("ignore", category)
             return model.summary(), None
     except DbselectError as error:
         return _coefficients(model), str(error)

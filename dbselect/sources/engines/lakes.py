@@ -98,7 +98,7 @@ def iceberg_table(path: str) -> Any:
         ) from error
 
 
-def check_names(table: Any) -> None:
+def check_mapping(table: Any) -> None:
     """Refuse a table of deltalake whose files call their columns otherwise than the table does."""
     mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
     if mode != "none":

@@ -15,7 +15,7 @@ from dbselect.record.foreign import check_names
 from dbselect.record.formulas import Plan, translate
 from dbselect.record.writing import absolute
 from dbselect.sources.engines.formats import scan_of
-from dbselect.sources.engines.lakes import check_names as check_names_of_files
+from dbselect.sources.engines.lakes import check_mapping
 from dbselect.sources.objects import in_short
 from dbselect.sources.paths import FileListing, files_at, partition_of
 from dbselect.sources.request import Consumer
@@ -146,7 +146,7 @@ def from_lake(table: Any) -> LazyTable:
     try:
         is_delta = type(table).__name__ == "DeltaTable"
         if is_delta:
-            check_names_of_files(table)
+            check_mapping(table)
         return LazyTable(pl.scan_delta(table) if is_delta else pl.scan_iceberg(table))
     except FAILURES as error:
         raise SourceError(f"cannot read the table: {error}") from error
