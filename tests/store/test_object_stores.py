@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -211,7 +212,7 @@ def _iceberg(catalog, tmp_path) -> None:
     table.overwrite(rows)
     table.append(OTHER.to_arrow(compat_level=pl.CompatLevel.oldest()))
     assert ds.gram(table).rows == ds.gram(table.metadata_location).rows == 8
-    assert ds.gram(table.scan()).comoment.tolist() == ds.gram(table).comoment.tolist()
+    np.testing.assert_allclose(ds.gram(table.scan()).comoment, ds.gram(table).comoment, rtol=1e-12)
     least = ds.gram(table, ["x"]).mean[0]
     assert 0 < ds.gram(table.scan(row_filter=f"x > {least}"), ["x", "y"]).rows < 8
     root = table.location()
