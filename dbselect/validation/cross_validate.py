@@ -82,7 +82,9 @@ def cross_validate(
     -----
     The method runs once per point and fold. A training Gram is the sum of the other folds,
     not a difference, so that no digits cancel: O(folds d^2). Folds without usable rows
-    do not count. Rows of equal ``time`` are in the same part; otherwise the parts are those of
+    do not count. A column of folds takes one more pass over it. Pairs of row numbers and splitters
+    hold all rows in memory; where they do not part the rows, each fold reads its own: O(folds n
+    d^2). Rows of equal ``time`` are in the same part; otherwise the parts are those of
     scikit-learn's ``TimeSeriesSplit``. They take one more pass over that column, whose
     values are held in memory. A segment with fewer than two folds, or where the method raises
     DataError, has the reason in its row, and the other segments are scored; r2 is missing

@@ -76,6 +76,8 @@ def split_of(
         raise ArgumentError(
             f"time is {time!r} and {name} is {shown(folds)}; with time it must be a number"
         )
+    if isinstance(folds, str) and folds in problem.targets:
+        raise ArgumentError(f"{name} is '{folds}', which is the target and cannot say the folds")
     if isinstance(folds, str):
         if key is not None:
             raise ArgumentError(f"{name} is '{folds}' and key is {key!r}; give one of them")

@@ -344,6 +344,7 @@ def test_the_groups_of_a_splitter_are_a_column():
     ("folds", "words"),
     [
         ("nope", "folds names unknown column 'nope'"),
+        ("y", "folds is 'y', which is the target"),
         ([([0, 1], [500])] * 2, "folds has row 500, and the table has 120 rows"),
         (2.5, "folds is 2.5; it must be a whole number >= 2, a column"),
     ],
