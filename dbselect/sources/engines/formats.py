@@ -23,6 +23,8 @@ _PLAIN = {
 }  # fmt: skip
 #: Files whose columns are looked up concurrently.
 READERS = 16
+#: Runs of files of equal columns up to which rows are in the order of the files.
+MOST_RUNS = 32
 #: Most differing columns named in a warning.
 NAMED = 8
 
@@ -159,10 +161,14 @@ def scan_of(format_: Format, paths: Sequence[str], hive: bool, shown: str) -> pl
             columns = list(pool.map(format_.columns, paths))
     else:
         columns = list(map(format_.columns, paths))
-    runs = [
-        [path for path, _ in run]
-        for _, run in groupby(zip(paths, columns, strict=True), key=lambda pair: pair[1])
-    ]
+    pairs = list(zip(paths, columns, strict=True))
+    runs = [[path for path, _ in run] for _, run in groupby(pairs, key=lambda pair: pair[1])]
+    if len(runs) > MOST_RUNS:
+        # The plan of many scans takes the square of their number: files of equal columns together.
+        alike: dict[Any, list[str]] = {}
+        for path, own in pairs:
+            alike.setdefault(own, []).append(path)
+        runs = list(alike.values())
     frames = [format_.scan(run, False, hive) for run in runs]
     if len(frames) == 1:
         return frames[0]
