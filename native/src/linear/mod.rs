@@ -11,16 +11,19 @@
 //! | `fit`, `inference` | least squares on named columns, and how certain it is |
 //! | `prefixes` | the models on the way to a state |
 //! | `diagnosis` | how far columns depend on each other |
+//! | `patterns`, `em` | rows with gaps: a record a pattern; one record of all by EM |
 
 pub mod algebra;
 pub mod bounds;
 pub mod certain;
 pub mod columns;
 mod diagnosis;
+pub mod em;
 pub mod fields;
 pub mod fit;
 pub mod groups;
 pub mod inference;
+pub mod patterns;
 pub mod prefixes;
 pub mod problem;
 pub mod refine;

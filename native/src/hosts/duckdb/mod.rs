@@ -6,10 +6,12 @@
 //! | `gram_missing(row [, weight] [, options])` | aggregate; missing numbers are 0, or a mean far from it, with indicators |
 //! | `gram_mean(row [, weight] [, options])` | aggregate; missing numbers are the mean of the others |
 //! | `dbselect_gram(row, policies [, weight])` | aggregate behind `dbselect.gram` |
-//! | `gram_merge(record)` | aggregate |
+//! | `gram_patterns(row [, weight] [, options])` | aggregate: a list of records, one a pattern of what is missing |
+//! | `gram_merge(record)`, of such lists too | aggregate |
+//! | `gram_em(patterns [, options])` | scalar: one record of all patterns, by EM |
 //! | `fit_glm(row, target, family [, options])` | aggregate that keeps its rows; so are `summary_glm` and `anytime_sequence_glm` |
 //! | `glm_mean(family, predictor)` | scalar: the mean of a linear predictor |
-//! | `gram_remove(a, b)` | scalar |
+//! | `gram_remove(a, b)`, of lists too | scalar |
 //! | `dbselect_memory_limit(limit [, share])` | scalar behind `dbselect.memory_limit` |
 //! | `gram_select(record, columns)` | scalar: the record of some columns |
 //! | `gram_extend(record, sums, table [, options])` | scalar: with the columns of a table that is looked up |
@@ -34,6 +36,7 @@ mod glm;
 mod grams;
 mod lookups;
 mod names;
+mod patterns;
 mod plans;
 mod predictions;
 mod records;
@@ -50,6 +53,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use api::{Access, Handle, Update, type_id};
+use patterns::Merged;
 use records::{Records, write_records};
 use table::mix_key;
 use types::{LogicalType, plain};
@@ -57,6 +61,7 @@ use values::Values;
 use vectors::Vector;
 
 use crate::kernel::fold;
+use crate::linear::patterns::PatternSums;
 use crate::linear::select::select;
 use crate::methods::answer::ARRIVED;
 use crate::methods::options;
@@ -131,6 +136,16 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let null = || plain(type_id::SQLNULL);
         let records: [&[LogicalType]; 3] = [&[record()], &[types::record_of_before()], &[null()]];
         to_record(c"gram_merge", &records, Aggregate::merging())?;
+        let lists = types::patterns;
+        let of_lists = |name: &CStr, overloads: &[&[LogicalType]], aggregate| {
+            register_aggregate(connection, name, overloads, &lists(), &aggregate)
+        };
+        of_lists(c"gram_patterns", &rows, Aggregate::of_patterns())?;
+        of_lists(c"gram_merge", &[&[lists()]], Aggregate::merging_patterns())?;
+        let calls: [&[LogicalType]; 3] = [&[lists()], &[lists(), any()], &[null(), any()]];
+        register_scalar(connection, c"gram_em", &calls, &record(), patterns::gram_em)?;
+        let (name, pair) = (c"gram_remove", [lists(), lists()]);
+        register_scalar(connection, name, &[&pair], &lists(), patterns::remove_lists)?;
         // A row, a target, a family, and maybe options, in one STRUCT or two.
         let asked = [0, 1, 2].map(|more| arguments(&[&any, &text, &text], more));
         let asked = asked.each_ref().map(Vec::as_slice);
@@ -249,6 +264,28 @@ impl Aggregate {
             combine: aggregates::combine::<Group>,
             finalize: aggregates::finalize,
             destroy: aggregates::state_destroy::<Group>,
+            method: None,
+        }
+    }
+
+    /// Of rows, to a list of records.
+    fn of_patterns() -> Aggregate {
+        Aggregate {
+            update: aggregates::gram_patterns,
+            combine: aggregates::combine::<PatternSums>,
+            finalize: patterns::finalize,
+            destroy: aggregates::state_destroy::<PatternSums>,
+            method: None,
+        }
+    }
+
+    /// Of such lists, to one.
+    fn merging_patterns() -> Aggregate {
+        Aggregate {
+            update: patterns::merge_lists,
+            combine: aggregates::combine::<Merged>,
+            finalize: patterns::finalize_merged,
+            destroy: aggregates::state_destroy::<Merged>,
             method: None,
         }
     }

@@ -49,7 +49,7 @@ const MEMORY_LIMIT: &str = "CREATE OR REPLACE MACRO dbselect.main.memory_limit()
     system.main.dbselect_memory_limit(NULL::VARCHAR), (bytes) AS \
     system.main.dbselect_memory_limit(bytes::VARCHAR)";
 /// Parameters, what is passed on of them, and what comes of it.
-const OTHERS: [(&str, &str, &str, &str); 11] = [
+const OTHERS: [(&str, &str, &str, &str); 13] = [
     (
         "gram",
         GRAM.0,
@@ -67,6 +67,19 @@ const OTHERS: [(&str, &str, &str, &str); 11] = [
         GRAM.0,
         GRAM.1,
         "The same, with the mean where numbers are missing: dbselect.gram_mean({'a': a})",
+    ),
+    (
+        "gram_patterns",
+        "\"row\", weight := NULL, max_levels := NULL, max_patterns := NULL",
+        "\"row\", weight, {'max_levels': max_levels, 'max_patterns': max_patterns}",
+        "Gram records of rows with gaps, one a pattern of what is missing: \
+         dbselect.gram_patterns({'a': a, 'y': y})",
+    ),
+    (
+        "gram_em",
+        "patterns, max_iterations := NULL, tolerance := NULL, prior := NULL",
+        "patterns, {'max_iterations': max_iterations, 'tolerance': tolerance, 'prior': prior}",
+        "One Gram record of all patterns of gaps, by EM under normality: dbselect.gram_em(p)",
     ),
     (
         "fold_of",
