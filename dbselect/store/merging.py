@@ -14,8 +14,7 @@ from dbselect.record.gram import Gram, aligned
 from dbselect.record.missing import fill, impute_mean, marks_of
 from dbselect.record.policies import policies_of
 from dbselect.sources.open import merged
-from dbselect.sources.read import without_unseen_levels
-from dbselect.sources.records import without_marks
+from dbselect.sources.records import without_marks, without_unseen_levels
 from dbselect.store.reading import Reading
 
 #: Number of columns in a warning.
