@@ -144,9 +144,9 @@ def stored_patterns(source: Any) -> Patterns | None:
         return source
     if isinstance(source, Mapping) and "patterns" in source:
         return Patterns.from_struct(source)
-    if isinstance(source, list | tuple) and source:
-        if all(isinstance(part, Patterns) for part in source):
-            return added(source)
+    is_list = isinstance(source, list | tuple) and source
+    if is_list and all(isinstance(part, Patterns) for part in source):
+        return added(source)
     return None
 
 

@@ -231,7 +231,7 @@ def request_of(
     by_em = [name for name, value in policy.items() if value == "em"]
     if by_em and not {*policy.values()} <= {"em", "skip"}:
         raise ArgumentError(
-            f"null_policy is {null_policy!r}; beside 'em' columns take 'skip', which leaves rows out"
+            f"null_policy is {null_policy!r}; beside 'em' other columns take 'skip'"
         )
     policy |= dict.fromkeys(by_em, "skip")
     made, order, policies = _made(read, available, terms, policy)

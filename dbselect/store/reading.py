@@ -55,7 +55,7 @@ class Reading:
         check_policies(self.null_policy)
         refuse_em(
             self.null_policy,
-            "a store keeps sums of rows; it takes 'indicator', or store patterns(part) of each part",
+            "a store keeps sums of rows; it takes 'indicator', or keep patterns(part) of parts",
         )
         check_max_levels(self.max_levels)
         if not isinstance(self.terms, Terms | None):

@@ -125,7 +125,7 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let text = || plain(type_id::VARCHAR);
         let told: [&[LogicalType]; 2] = [&[any(), text()], &[any(), text(), double()]];
         let to_record = |name: &CStr, overloads: &[&[LogicalType]], aggregate| {
-            register_aggregate(connection, name, overloads, &record(), &aggregate)
+            register_aggregate(connection, name, &[(overloads, &record(), &aggregate)])
         };
         let of_rows = Aggregate::of_record;
         to_record(c"gram", &rows, of_rows(aggregates::gram))?;
@@ -135,17 +135,16 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         // NULL fits all types, and must fit one best.
         let null = || plain(type_id::SQLNULL);
         let records: [&[LogicalType]; 3] = [&[record()], &[types::record_of_before()], &[null()]];
-        to_record(c"gram_merge", &records, Aggregate::merging())?;
         let lists = types::patterns;
-        let of_lists = |name: &CStr, overloads: &[&[LogicalType]], aggregate| {
-            register_aggregate(connection, name, overloads, &lists(), &aggregate)
-        };
-        of_lists(c"gram_patterns", &rows, Aggregate::of_patterns())?;
-        of_lists(c"gram_merge", &[&[lists()]], Aggregate::merging_patterns())?;
+        let merging: [Overloaded<&Aggregate>; 2] = [
+            (&records, &record(), &Aggregate::merging()),
+            (&[&[lists()]], &lists(), &Aggregate::merging_patterns()),
+        ];
+        register_aggregate(connection, c"gram_merge", &merging)?;
+        let gathering = (&rows[..], &lists(), &Aggregate::of_patterns());
+        register_aggregate(connection, c"gram_patterns", &[gathering])?;
         let calls: [&[LogicalType]; 3] = [&[lists()], &[lists(), any()], &[null(), any()]];
         register_scalar(connection, c"gram_em", &calls, &record(), patterns::gram_em)?;
-        let (name, pair) = (c"gram_remove", [lists(), lists()]);
-        register_scalar(connection, name, &[&pair], &lists(), patterns::remove_lists)?;
         // A row, a target, a family, and maybe options, in one STRUCT or two.
         let asked = [0, 1, 2].map(|more| arguments(&[&any, &text, &text], more));
         let asked = asked.each_ref().map(Vec::as_slice);
@@ -153,7 +152,7 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
             let name = CString::new(method.name).map_err(|error| error.to_string())?;
             let Some(returns) = method.returns() else { continue };
             let (returns, aggregate) = (types::of_answer(returns), Aggregate::of_rows(method));
-            register_aggregate(connection, &name, &asked, &returns, &aggregate)?;
+            register_aggregate(connection, &name, &[(&asked, &returns, &aggregate)])?;
         }
         register_scalar(connection, c"gram_impute", &[&[record()]], &record(), impute_mean)?;
         let cut = [&record as &dyn Fn() -> LogicalType, &types::record_of_before, &null];
@@ -174,7 +173,11 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let nothing = [[record(), null()], [null(), record()], [null(), null()]];
         let pairs: [&[_]; 5] =
             [&two_records, &two_of_before, &nothing[0], &nothing[1], &nothing[2]];
-        register_scalar(connection, c"gram_remove", &pairs, &record(), remove)?;
+        let removing: [Overloaded<api::ScalarCall>; 2] = [
+            (&pairs, &record(), remove),
+            (&[&[lists(), lists()]], &lists(), patterns::remove_lists),
+        ];
+        register_method(connection, c"gram_remove", &removing, None)?;
         let overloads: [&[_]; 2] = [&[any(), bigint()], &[any(), bigint(), bigint()]];
         register_scalar(connection, c"fold_of", &overloads, &bigint(), fold_of)?;
         // Of each record, nothing, a STRUCT of options, or two; columns before these.
@@ -191,7 +194,7 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
                 Some(returns) => (types::of_answer(returns), answers::answer),
                 None => (types::sequence(), searches::search),
             };
-            register_method(connection, &name, &overloads, &returns, call, Some(method))?;
+            register_method(connection, &name, &[(&overloads, &returns, call)], Some(method))?;
         }
         let checks = asked(0);
         let checks: Vec<&[LogicalType]> = checks.iter().map(Vec::as_slice).collect();
@@ -245,6 +248,9 @@ fn arguments(first: &[&dyn Fn() -> LogicalType], more: usize) -> Vec<LogicalType
     let more = (0..more).map(|_| plain(type_id::ANY));
     first.iter().map(|one| one()).chain(more).collect()
 }
+
+/// The parameters of functions of one name, what they return, and what they call.
+type Overloaded<'f, F> = (&'f [&'f [LogicalType]], &'f LogicalType, F);
 
 /// What DuckDB calls of an aggregate.
 struct Aggregate {
@@ -318,17 +324,18 @@ impl Aggregate {
 unsafe fn register_aggregate(
     connection: Handle,
     name: &CStr,
-    overloads: &[&[LogicalType]],
-    returns: &LogicalType,
-    aggregate: &Aggregate,
+    functions: &[Overloaded<&Aggregate>],
 ) -> Result<(), String> {
     // SAFETY: all handles are made here and destroyed here; DuckDB copies them.
     let state = unsafe {
         let mut set = api::duckdb_create_aggregate_function_set(name.as_ptr());
-        for parameters in overloads {
+        let each = functions.iter().flat_map(|(overloads, returns, aggregate)| {
+            overloads.iter().map(move |parameters| (parameters, returns, aggregate))
+        });
+        for (parameters, returns, aggregate) in each {
             let mut function = api::duckdb_create_aggregate_function();
             api::duckdb_aggregate_function_set_name(function, name.as_ptr());
-            for parameter in *parameters {
+            for parameter in parameters.iter() {
                 api::duckdb_aggregate_function_add_parameter(function, parameter.handle());
             }
             api::duckdb_aggregate_function_set_return_type(function, returns.handle());
@@ -366,7 +373,7 @@ unsafe fn register_scalar(
     call: api::ScalarCall,
 ) -> Result<(), String> {
     // SAFETY: see the caller's promise.
-    unsafe { register_method(connection, name, overloads, returns, call, None) }
+    unsafe { register_method(connection, name, &[(overloads, returns, call)], None) }
 }
 
 /// The same of a function that asks which method it is.
@@ -376,18 +383,19 @@ unsafe fn register_scalar(
 unsafe fn register_method(
     connection: Handle,
     name: &CStr,
-    overloads: &[&[LogicalType]],
-    returns: &LogicalType,
-    call: api::ScalarCall,
+    functions: &[Overloaded<api::ScalarCall>],
     method: Option<&'static Method>,
 ) -> Result<(), String> {
     // SAFETY: as above.
     let state = unsafe {
         let mut set = api::duckdb_create_scalar_function_set(name.as_ptr());
-        for parameters in overloads {
+        let each = functions.iter().flat_map(|(overloads, returns, call)| {
+            overloads.iter().map(move |parameters| (parameters, returns, *call))
+        });
+        for (parameters, returns, call) in each {
             let mut function = api::duckdb_create_scalar_function();
             api::duckdb_scalar_function_set_name(function, name.as_ptr());
-            for parameter in *parameters {
+            for parameter in parameters.iter() {
                 api::duckdb_scalar_function_add_parameter(function, parameter.handle());
             }
             api::duckdb_scalar_function_set_return_type(function, returns.handle());
