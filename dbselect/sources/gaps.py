@@ -56,8 +56,11 @@ class GapWork:
             self.schema, names, request.weight, request.by, request.folding, self._policy(names),
             terms.of(kept),
         )  # fmt: skip
-        # The fold of a row is that of all its columns.
-        return GramWork(replace(own, folding=request.folding), self.schema)
+        if request.folding is not None:
+            # The fold of a row is that of all its columns.
+            deciding = [*own.made_of, *request.fields]
+            own = replace(own, folding=request.folding, made_of=deciding)
+        return GramWork(own, self.schema)
 
     def _policy(self, names: Sequence[str]) -> Mapping[str, str]:
         policies = self.request.of_table

@@ -36,8 +36,8 @@ pub const TOLERANCE: f64 = 1e-9;
 const DEPENDENT: f64 = 1e-12;
 /// Steps that are mixed.
 const MIXED: usize = 25;
-/// Share of the likelihood by which rounding may lower it.
-const ROUNDING: f64 = 1e-13;
+/// By how much rounding may lower the likelihood, a row and column.
+const ROUNDING: f64 = 1e-14;
 /// Columns of a block of a factor.
 const BLOCK: usize = 32;
 /// Pairs that were never seen together of which the terms have the names.
@@ -396,10 +396,10 @@ impl Fixed {
                 let less = if prior > 0.0 { penalty(&normal, &target, prior)? } else { 0.0 };
                 Some(Said { likelihood: said.likelihood - less, ..said })
             });
-            let falls = |said: &Said| {
-                known.is_some_and(|known| said.likelihood < known - ROUNDING * known.abs())
-            };
-            let said = match (said.filter(|said| !falls(said)), plain.take()) {
+            // A plain step never lowers it, but by rounding.
+            let least = known.filter(|_| plain.is_some()).unwrap_or(f64::NEG_INFINITY);
+            let slack = ROUNDING * weight * size as f64;
+            let said = match (said.filter(|said| said.likelihood >= least - slack), plain.take()) {
                 (Some(said), _) => said,
                 (None, Some(better)) => {
                     (normal, last) = (better, None);
