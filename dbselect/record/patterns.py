@@ -145,7 +145,7 @@ class Patterns(InNotebooks, files.Stored):
         ----------
         max_iterations : limit on the steps; default: 500
         tolerance : how little the last step moves a mean, in deviations, or a correlation;
-            default: 1e-9
+            default: 1e-8
         prior : rows in which the columns of different patterns are uncorrelated, added to those
             read; default: 0, or the number of columns and one where some pair of columns was seen
             together in fewer rows than twice that

@@ -27,11 +27,13 @@ use crate::kernel::moments::{Mean, Moments};
 use crate::kernel::rank_update::triangle;
 use crate::kernel::threads::of_each;
 use crate::record::gram::Record;
+use crate::record::terms::Terms;
+use crate::words::error::Error;
 
 /// Steps, unless another limit is given.
 pub const MAX_ITERATIONS: usize = 500;
 /// How little a step may move a mean, in deviations, or a correlation, to be the last.
-pub const TOLERANCE: f64 = 1e-9;
+pub const TOLERANCE: f64 = 1e-8;
 /// Share of a column's variance below which what others of its pattern leave of it is rounding.
 const DEPENDENT: f64 = 1e-12;
 /// Steps that are mixed.
@@ -353,6 +355,17 @@ impl Scale {
             }
         }
         Ok(Moments::from_parts(rows, skipped, weight, Mean { high, low }, comoment))
+    }
+}
+
+/// Refuse the terms of a record that EM completed; `what` needs the rows as they were read.
+pub fn check_rows(terms: &Terms, what: &str) -> Result<(), Error> {
+    match terms.em {
+        None => Ok(()),
+        Some(_) => Err(Error::argument(format!(
+            "the record is completed by EM: {what} would count what is filled in as read; take the \
+             record of the rows that have all columns of the model"
+        ))),
     }
 }
 
