@@ -148,7 +148,8 @@ class Patterns(InNotebooks, files.Stored):
             default: 1e-8
         prior : rows in which the columns of different patterns are uncorrelated, added to those
             read; default: 0, or the number of columns and one where some pair of columns was seen
-            together in fewer rows than twice that
+            together in fewer rows than twice that, or columns of different patterns depend on each
+            other; `terms.em` has it
 
         Returns
         -------
@@ -329,6 +330,8 @@ def completed(parts: Sequence[Patterns], options: Mapping[str, Any] | None = Non
     numbers = [at for at, part in enumerate(parts) for _ in part]
     found = _native.em(_records(grams), numbers, options or {})
     records = [Gram.from_struct(record) for record in found]
+    if not records:
+        raise RecordError("the patterns have no row with a value")
     _warn(records[0].terms.em)
     return records
 

@@ -999,7 +999,9 @@ pub unsafe extern "C" fn dbselect_em(
             groups.resize(groups.len().max(group as usize + 1), Vec::new());
             groups[group as usize].push(record);
         }
-        let found = em(&groups, em_options(&Value::from(options))?)?;
+        let options = em_options(&Value::from(options))
+            .map_err(|message| format!("ArgumentError: {message}"))?;
+        let found = em(&groups, options)?;
         let mut found: Vec<_> = found.into_iter().map(Some).collect();
         // SAFETY: see the caller's promise.
         unsafe { export(&write_records(&mut found)?, array, schema) }

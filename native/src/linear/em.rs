@@ -98,7 +98,8 @@ struct Said {
 
 /// The record of each group of patterns, completed by the mean and the covariance of all together.
 ///
-/// Where all groups have one pattern alone, its records are returned as they are.
+/// Where all groups have one pattern alone, its records are returned as they are; nothing where no
+/// row has a value. Where columns of different patterns depend on each other, the prior is needed.
 pub fn em(groups: &[Vec<Record>], options: Options) -> Result<Vec<Record>, String> {
     let all: Vec<Record> = groups.iter().flatten().cloned().collect();
     let every = Aligned::of(&all)?;
@@ -107,7 +108,7 @@ pub fn em(groups: &[Vec<Record>], options: Options) -> Result<Vec<Record>, Strin
     };
     let (width, located) = (every.columns.len(), locate(&all));
     if width == 0 || located.iter().all(|(record, _)| record.moments.rows == 0) {
-        return Err("patterns have no row with a value".to_string());
+        return Ok(Vec::new());
     }
     if located.iter().all(|(_, at)| at.len() == width) {
         let merged = |group: &Vec<Record>| {
@@ -122,13 +123,16 @@ pub fn em(groups: &[Vec<Record>], options: Options) -> Result<Vec<Record>, Strin
     let parts = scale.parts(&located);
     let size = scale.kept.len();
     let seen = seen_together(&parts, size);
-    let prior = options.prior.unwrap_or_else(|| {
-        let few = 2.0 * size as f64;
-        let is_few = seen.iter().any(|&rows| rows > 0.0 && rows < few);
-        if is_few { size as f64 + 1.0 } else { 0.0 }
-    });
+    let few = 2.0 * size as f64;
+    let is_few = seen.iter().any(|&rows| rows > 0.0 && rows < few);
+    let mut prior = options.prior.unwrap_or(if is_few { size as f64 + 1.0 } else { 0.0 });
     let start = scale.start(&parts);
-    let found = Fixed::find(&parts, start, prior, &options)?;
+    let mut found = Fixed::find(&parts, start.clone(), prior, &options);
+    if found.is_err() && options.prior.is_none() && prior == 0.0 {
+        prior = size as f64 + 1.0;
+        found = Fixed::find(&parts, start, prior, &options);
+    }
+    let found = found?;
     let mut normal = found.normal.clone();
     let unseen: Vec<(usize, usize)> = (0..size)
         .flat_map(|i| (0..i).map(move |j| (j, i)))
