@@ -148,8 +148,8 @@ class Patterns(InNotebooks, files.Stored):
             default: 1e-8
         prior : rows in which the columns of different patterns are uncorrelated, added to those
             read; default: 0, or the number of columns and one where some pair of columns was seen
-            together in fewer rows than twice that, or columns of different patterns depend on each
-            other; `terms.em` has it
+            together in no more rows than there are columns, or where columns of different patterns
+            depend on each other; `terms.em` has it
 
         Returns
         -------

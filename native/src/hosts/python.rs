@@ -965,10 +965,11 @@ pub unsafe extern "C" fn dbselect_patterns(
         // SAFETY: see the caller's promise.
         let (records, less) = unsafe { (only_batch(records)?, only_batch(less)?) };
         let mut found = Vec::new();
+        let told = |message: String| format!("RecordError: {message}");
         for record in records_of(records.column(0))? {
-            patterns::merge(&mut found, record)?;
+            patterns::merge(&mut found, record).map_err(told)?;
         }
-        patterns::remove(&mut found, &records_of(less.column(0))?)?;
+        patterns::remove(&mut found, &records_of(less.column(0))?).map_err(told)?;
         let mut found: Vec<_> = patterns::reduced(found, most)?.into_iter().map(Some).collect();
         // SAFETY: see the caller's promise.
         unsafe { export(&write_records(&mut found)?, array, schema) }

@@ -123,8 +123,7 @@ pub fn em(groups: &[Vec<Record>], options: Options) -> Result<Vec<Record>, Strin
     let parts = scale.parts(&located);
     let size = scale.kept.len();
     let seen = seen_together(&parts, size);
-    let few = 2.0 * size as f64;
-    let is_few = seen.iter().any(|&rows| rows > 0.0 && rows < few);
+    let is_few = seen.iter().any(|&rows| rows > 0.0 && rows <= size as f64);
     let mut prior = options.prior.unwrap_or(if is_few { size as f64 + 1.0 } else { 0.0 });
     let start = scale.start(&parts);
     let mut found = Fixed::find(&parts, start.clone(), prior, &options);
