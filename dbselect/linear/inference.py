@@ -92,8 +92,8 @@ def check_rows(gram: Gram | None, what: str = "standard errors, tests and criter
     """Raise FieldError for a Gram that EM completed; `what` needs the rows as they were read."""
     if gram is not None and gram.terms.em is not None:
         raise FieldError(
-            f"the Gram is completed by EM: {what} of its {gram.rows} rows would count what is filled "
-            "in as read; fit the rows that have all columns of the model, with null_policy 'skip'"
+            f"the Gram is completed by EM: {what} of its {gram.rows} rows would count what is "
+            "filled in as read; fit the rows that have all columns of the model, with null_policy 'skip'"
         )
 
 

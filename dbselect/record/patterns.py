@@ -64,7 +64,7 @@ class Patterns(InNotebooks, files.Stored):
 
     @property
     def _glance(self) -> Glance:
-        return Glance(self.table())
+        return Glance(self.table)
 
     @cached_property
     def columns(self) -> list[str]:
@@ -82,8 +82,9 @@ class Patterns(InNotebooks, files.Stored):
         """Columns whose values were left out in some rows, as there were too many patterns."""
         return sorted({name for gram in self.grams for name in gram.terms.dropped})
 
+    @property
     def table(self) -> pl.DataFrame:
-        """Return a row for each pattern: rows, number of columns, and the missing columns."""
+        """A row for each pattern: rows, number of columns, and the missing columns."""
         return pl.DataFrame(
             {
                 "rows": [gram.rows for gram in self.grams],

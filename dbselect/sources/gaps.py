@@ -111,7 +111,8 @@ class GapSums:
                         f"max_patterns is {self.work.most}; read fewer columns, or raise it"
                     )
                 work = self.work.part(lacking)
-                self.sums[lacking] = work and self.stack.enter_context(work.begin())
+                sums = None if work is None else self.stack.enter_context(work.begin())
+                self.sums[lacking] = sums
             return self.sums[lacking]
 
     def state(self) -> bytes:

@@ -60,7 +60,7 @@ def patterns(
     >>> import dbselect as ds
     >>> import polars as pl
     >>> table = pl.DataFrame({"a": [1.0, 2.0, None, 4.0], "y": [1.0, 3.0, 2.0, None]})
-    >>> ds.patterns(table).table()["rows"].to_list()
+    >>> ds.patterns(table).table["rows"].to_list()
     [2, 1, 1]
     """
     COUNT.check("max_patterns", max_patterns)
