@@ -93,7 +93,7 @@ def check_rows(gram: Gram | None, what: str = "standard errors, tests and criter
     if gram is not None and gram.terms.em is not None:
         raise FieldError(
             f"the Gram is completed by EM: {what} of its {gram.rows} rows would count what is "
-            "filled in as read; fit the rows that have all columns of the model, with null_policy 'skip'"
+            "filled in as read; fit the rows that have all columns, with null_policy 'skip'"
         )
 
 
