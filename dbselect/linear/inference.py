@@ -52,7 +52,7 @@ class FittedRows:
 
     def check_least_squares(self) -> None:
         """Raise FieldError for a model with a ridge, or of rows that EM completed."""
-        check_rows(self.gram)
+        check_read(self.gram)
         if self.ridge:
             raise FieldError(
                 f"ridge is {self.ridge:g}; standard errors are those of least squares, at ridge 0"
@@ -78,7 +78,7 @@ class FittedRows:
 
         FieldError without a Gram, or with one that EM completed; DataError if they depend.
         """
-        check_rows(self.gram)
+        check_read(self.gram)
         fit = self.on(target, columns, has_factor=has_factor)
         if fit.is_aliased.any():
             raise DataError(
@@ -88,7 +88,7 @@ class FittedRows:
         return fit
 
 
-def check_rows(gram: Gram | None, what: str = "standard errors, tests and criteria") -> None:
+def check_read(gram: Gram | None, what: str = "standard errors, tests and criteria") -> None:
     """Raise FieldError for a Gram that EM completed; `what` needs the rows as they were read."""
     if gram is not None and gram.terms.em is not None:
         raise FieldError(

@@ -7,7 +7,7 @@ from dbselect.errors import ArgumentError
 from dbselect.options.kinds import COUNT
 from dbselect.record.patterns import MAX_PATTERNS, Patterns
 from dbselect.record.terms import Terms
-from dbselect.sources.gaps import patterns_of
+from dbselect.sources.gaps import read_patterns
 from dbselect.sources.open import open_table, stored_patterns
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories
 from dbselect.sources.read import prepared
@@ -73,4 +73,4 @@ def patterns(
     request, _ = prepared(
         table, columns, weight, "em", categories, basis, max_levels, terms, gaps=True
     )
-    return patterns_of(table, request, max_patterns)
+    return read_patterns(table, request, max_patterns)
