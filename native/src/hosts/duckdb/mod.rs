@@ -7,7 +7,7 @@
 //! | `gram_mean(row [, weight] [, options])` | aggregate; missing numbers are the mean of the others |
 //! | `dbselect_gram(row, policies [, weight])` | aggregate behind `dbselect.gram` |
 //! | `gram_merge(record)` | aggregate |
-//! | `fit_glm(row, target, family [, options])` | aggregate that keeps its rows; so are `summary_glm` and `anytime_sequence_glm` |
+//! | `fit_glm(row, target, family [, options])` | aggregate that keeps its rows; so are `summary_glm`, `glm_check` and `anytime_sequence_glm` |
 //! | `glm_mean(family, predictor)` | scalar: the mean of a linear predictor |
 //! | `gram_remove(a, b)` | scalar |
 //! | `dbselect_memory_limit(limit [, share])` | scalar behind `dbselect.memory_limit` |
