@@ -105,7 +105,9 @@ def test_a_category_of_pandas_is_a_category_in_every_door(kind):
     dummies = pd.get_dummies(frame[["zip", "a"]], columns=["zip"]).astype(float)
     right = LinearRegression().fit(dummies, frame["y"]).score(dummies, frame["y"])
     assert ds.anytime_sequence(frame, "y").r2[-1] == pytest.approx(right)
-    assert ds.fit(pa.Table.from_pandas(frame), "y").r2 == pytest.approx(right)
+    parts = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
+    for table in (pa.Table.from_pandas(frame), parts):
+        assert ds.fit(table, "y").r2 == pytest.approx(right)
     np.testing.assert_allclose(ds.fit(frame, "y").predict(frame), frame["y"])
     X = frame[["zip", "a"]]
     assert AnytimeRegressor().fit(X, frame["y"]).score(X, frame["y"]) == pytest.approx(right)
