@@ -21,6 +21,7 @@ from sklearn.model_selection import (
 )
 
 import dbselect as ds
+from dbselect._held import held
 from dbselect.doors.cli import main
 from dbselect.sklearn import AnytimeClassifier, AnytimeRegressor, AnytimeSelector
 
@@ -426,6 +427,20 @@ def test_a_column_that_is_read_is_near_no_other():
             predict(row)
         with pytest.raises(ds.errors.ColumnError, match="reads; there is 'clarty'; missing"):
             predict(row.with_columns(clarty=0.0))
+
+
+def test_an_interrupt_waits_for_the_end_of_an_import():
+    reached = []
+
+    def interrupted():
+        with held():
+            signal.raise_signal(signal.SIGINT)
+            reached.append("the end")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert reached == ["the end"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_sequence_is_its_steps():
