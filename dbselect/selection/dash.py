@@ -102,6 +102,10 @@ class DashSettings:
     practice: Practice = PRACTICE
 
 
+#: A set and how many candidates may be more or less, so that the value is known.
+Known = tuple[frozenset[int], int]
+
+
 @dataclass(frozen=True, eq=False)
 class Question(Generic[O]):
     """A batch of queries: random sets, alone and with or without each candidate."""
@@ -125,6 +129,21 @@ class Question(Generic[O]):
         unselected = self.objective.size - len(self.objective.held)
         alone = sum(map(bool, [*self.sets, self.first])) + self.is_new
         return len(self.sets) * unselected + alone
+
+    def known(self) -> set[Known]:
+        """Return the sets whose value the answer has, as centres and how many may differ."""
+        held = self.objective.held
+        around = {(frozenset([*held, *R]), 1) for R in self.sets}
+        return around | {(frozenset([*held, *self.first]), 0)}
+
+    def is_known(self, known: set[Known]) -> bool:
+        """Return whether earlier answers have all values; costs O(k) each."""
+        exact = [self.first] * bool(self.first) + [[]] * self.is_new
+        sets = [frozenset([*self.objective.held, *more]) for more in exact]
+        held = self.objective.held
+        return all((frozenset([*held, *R]), 1) in known for R in self.sets) and all(
+            any(len(one ^ near) <= most for near, most in known) for one in sets
+        )
 
     def all_sets(self) -> list[list[int]]:
         """Return the sets to evaluate, if the objective takes batches."""
@@ -263,7 +282,7 @@ def best_guess(
             opts = _powers(bound, largest, settings.epsilon)
         else:
             opts = [largest * power for power in _printed(n, settings.epsilon)]
-        history = [largest]
+        history = [objective.value + largest]
     guesses = [(opt, alpha) for opt in opts for alpha in _alphas(settings, n)]
     singles = alone if practice.takes_best else None
     runs = {guess: dash_search(objective, settings, *guess, singles) for guess in guesses}
@@ -271,6 +290,7 @@ def best_guess(
     ends: dict[tuple[float, float], Run[O]] = {}
     pending: dict[tuple[float, float], Question[O]] = {}
     reached, top = 0.0, []
+    known: set[Known] = {(frozenset(objective.held), 1)} if settings.opt is None else set()
     if singles is not None:
         # The k that are best alone are evaluated with the first sets.
         free = np.flatnonzero(_unselected(objective))
@@ -280,7 +300,10 @@ def best_guess(
     def advance(guess: tuple[float, float], answer: Any) -> float:
         """Advance a run to its next question or its end; return the value reached."""
         try:
-            pending[guess] = question = runs[guess].send(answer)
+            question = runs[guess].send(answer)
+            while question.is_known(known):
+                question = runs[guess].send(answered_round(question))
+            pending[guess] = question
             return 0.0 if question.is_new else question.objective.value
         except StopIteration as end:
             pending.pop(guess, None)
@@ -299,6 +322,7 @@ def best_guess(
             objective.expect(list(dict.fromkeys(chain.from_iterable(sets))))
         _ask(objective, new.values(), [run.objective.held for run in top])
         answers |= zip(new, map_(answered_round, new.values()), strict=True)
+        known.update(*(question.known() for question in new.values()))
         reached = max([reached, *(run.objective.value for run in top)])
         queries += sum(q.queries for q in new.values())
         values = [advance(guess, answers[q.key]) for guess, q in list(pending.items())]

@@ -16,7 +16,7 @@
 //! Balkanski, Singer (2018). What is drawn is drawn by `draws`, so that a seed has one answer in
 //! every engine.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::exchange::GoesOn;
 use crate::linear::state::State;
@@ -109,6 +109,36 @@ struct Look<'p> {
     gain: f64,
     marginal: Vec<f64>,
     taken: State<'p>,
+}
+
+/// A sorted set and how many groups may be more or less, so that the value is known.
+type Known = (Vec<usize>, usize);
+
+impl Question {
+    /// The sets whose value the answer has.
+    fn known(&self, held: &[usize]) -> Vec<Known> {
+        let around = self.sets.iter().map(|set| (joined(held, set), 1));
+        around.chain([(joined(held, &self.first), 0)]).collect()
+    }
+
+    /// Whether earlier answers have all values.
+    fn is_known(&self, held: &[usize], known: &HashSet<Known>) -> bool {
+        let is_near = |set: &[usize]| {
+            known.iter().any(|(near, most)| {
+                let common = set.iter().filter(|group| near.binary_search(group).is_ok()).count();
+                set.len() + near.len() - 2 * common <= *most
+            })
+        };
+        self.sets.iter().all(|set| known.contains(&(joined(held, set), 1)))
+            && (self.first.is_empty() || is_near(&joined(held, &self.first)))
+            && (!self.is_new || is_near(held))
+    }
+}
+
+fn joined(held: &[usize], set: &[usize]) -> Vec<usize> {
+    let mut all = [held, set].concat();
+    all.sort_unstable();
+    all
 }
 
 /// Groups held, those left, the set by the means, how many a set has, and the stream.
@@ -237,10 +267,14 @@ impl<'p> Guess<'p> {
     }
 
     fn ask(&mut self, sets: Vec<Vec<usize>>, first: Vec<usize>, size: usize) {
-        let held = self.run.state.held().iter().map(|held| held.group).collect();
+        let held = self.held();
         let key = (held, self.left.clone(), first.clone(), size, self.draws.clone());
         let is_new = std::mem::take(&mut self.is_new);
         self.question = Some(Question { sets, first, is_new, key });
+    }
+
+    fn held(&self) -> Vec<usize> {
+        self.run.state.held().iter().map(|held| held.group).collect()
     }
 
     /// Ask about the groups held, if nothing did.
@@ -349,8 +383,8 @@ pub fn best_guess<'p>(start: &State<'p>, ask: &Ask, goes_on: &mut GoesOn) -> Opt
             opts = powers(bound, largest, ask.epsilon);
             queries += 1;
         }
-        history.push(largest);
-        if !goes_on(Some(largest)) {
+        history.push(start.explained() + largest);
+        if !goes_on(history.last().copied()) {
             return None;
         }
         if !ask.literal {
@@ -367,12 +401,20 @@ pub fn best_guess<'p>(start: &State<'p>, ask: &Ask, goes_on: &mut GoesOn) -> Opt
     let is_open = |guess: &Guess| guess.question.is_some();
     queries += usize::from(top.is_some() && guesses.iter().any(is_open));
     let mut looks: HashMap<Key, Look> = HashMap::new();
+    let mut known = HashSet::new();
+    if ask.opt.is_none() {
+        let held: Vec<usize> = start.held().iter().map(|held| held.group).collect();
+        known.insert((joined(&held, &[]), 1));
+    }
     loop {
         let open: Vec<usize> = (0..guesses.len())
             .filter(|&at| !dropped[at] && guesses[at].question.is_some())
             .collect();
         if open.is_empty() {
             break;
+        }
+        for guess in open.iter().map(|&at| &guesses[at]) {
+            known.extend(guess.question.iter().flat_map(|question| question.known(&guess.held())));
         }
         for &at in &open {
             let guess = &mut guesses[at];
@@ -386,6 +428,14 @@ pub fn best_guess<'p>(start: &State<'p>, ask: &Ask, goes_on: &mut GoesOn) -> Opt
                 Look::of(state, &question, ask.literal)
             });
             guess.hear(ask, &question, look);
+            while let Some(question) = guess.question.take() {
+                if !question.is_known(&guess.held(), &known) {
+                    guess.question = Some(question);
+                    break;
+                }
+                let look = Look::of(&guess.run.state, &question, ask.literal);
+                guess.hear(ask, &question, &look);
+            }
             if guess.question.as_ref().is_none_or(|question| !question.is_new) {
                 reached = f64::max(reached, guess.run.state.explained());
             }
