@@ -13,6 +13,7 @@ from dbselect.objectives.contract import Objective, is_objective
 from dbselect.options.kinds import is_whole
 from dbselect.options.names import FamilyName, GramName
 from dbselect.options.option import is_default, options_of
+from dbselect.record.columns import doubled
 from dbselect.record.foreign import native
 from dbselect.record.gram import Gram
 from dbselect.record.groups import Costs, GroupColumns, GroupNames, costs_by_name, patterns_by_name
@@ -203,8 +204,8 @@ def check_targets(targets: Any) -> None:
     for name in targets:
         if not isinstance(name, str):
             raise ColumnError(f"target has {shown(name)}; it must list names of columns")
-        if targets.count(name) > 1:
-            raise ColumnError(f"target names column '{name}' twice")
+    if (twice := doubled(targets)) is not None:
+        raise ColumnError(f"target names column '{twice}' twice")
 
 
 def _costs(costs: Any, groups: Any) -> Any:
