@@ -74,12 +74,17 @@ def heart() -> None:
     problem = ds.io.example_problem("heart")
     seq = problem.anytime_sequence()
     blind = ds.anytime_sequence(problem.source, "disease").with_costs(problem.costs)
-    write("Heart", ds.compare({"by gain per dollar": seq, "without prices": blind}).plot())
+    chart = ds.compare({"by gain per dollar": seq, "without prices": blind}).plot()
+    chart.title = "How much of heart disease the dollars of examinations explain"
+    write("Heart", chart)
 
 
 def report() -> None:
     """Take the picture of a report, if there is Chromium."""
-    page, picture = ROOT / "examples" / "data" / "heart.html", ROOT / "docs" / "assets" / "report.png"
+    page, picture = (
+        ROOT / "examples" / "data" / "heart.html",
+        ROOT / "docs" / "assets" / "report.png",
+    )
     write_report(page)
     program = which("chromium") or which("google-chrome")
     if program is None:
