@@ -443,6 +443,43 @@ def test_a_forked_child_is_refused_before_it_waits(tmp_path, form):
     assert os.waitstatus_to_exitcode(status) == 7
 
 
+# SQL
+
+
+@pytest.mark.filterwarnings("ignore::dbselect.errors.UnknownLevelWarning")
+@pytest.mark.parametrize("gram", ["gram", "gram_missing"])
+def test_the_error_on_a_record_is_that_of_its_rows(gram):
+    con = ds.connect()
+    con.execute(f"""
+        CREATE TABLE t AS
+        SELECT *, a + coalesce(b, 4) + i % 3 + sin(i * i) AS y, i % 5 AS fold FROM (
+            SELECT i, sin(i) AS a, CASE WHEN i % 7 > 0 OR i < 99 THEN 3 + cos(i * i) END AS b,
+                   CASE WHEN i = 200 THEN 'w' ELSE 'k' || i % 3 END AS k FROM range(400) r(i));
+        CREATE TABLE m AS SELECT gram_remove(whole.g, part.g) AS rest, part.g FROM
+            (SELECT {gram}({{'y': y, 'a': a, 'b': b, 'k': k}}) AS g FROM t WHERE fold = 0) part,
+            (SELECT {gram}({{'y': y, 'a': a, 'b': b, 'k': k}}) AS g FROM t) whole;
+    """)
+    if gram == "gram_missing":  # else the levels of all rows are those of the fit
+        con.execute(f"""UPDATE m SET rest = (
+            SELECT {gram}({{'y': y, 'a': a, 'b': b, 'k': k}}) FROM t WHERE fold > 0)""")
+    model = con.execute("SELECT evaluate(fit(rest, 'y', ['a', 'b*', 'k*']), g, 'y') FROM m")
+    ((model,),) = model.fetchall()
+    of_rows = """SELECT avg((p - y) ** 2), 1 - avg((p - y) ** 2) / var_pop(y) FROM (
+            SELECT y, predict(of, t, {'handle_unknown': 'mean'}).prediction AS p
+            FROM t, (SELECT fit(rest, 'y', ['a', 'b*', 'k*']) AS of FROM m) WHERE fold = 0)
+        WHERE p IS NOT NULL"""
+    mse, r2 = con.execute(of_rows).fetchone()
+    assert [model["mse"], model["r2"], model["rmse"]] == pytest.approx([mse, r2, mse**0.5])
+    for ridge in (0.0, 0.1):
+        sequence = f"anytime_sequence(rest, 'y', {{'ridge': {ridge}}})"
+        query = f"SELECT evaluate({sequence}, g, 'y'), rest, g FROM m"
+        ((seq, rest, g),) = con.execute(query).fetchall()
+        in_python = ds.anytime_sequence(ds.Gram.from_struct(rest), "y", ridge=ridge)
+        frame = ds.evaluate(in_python, ds.Gram.from_struct(g))
+        assert [step["mse"] for step in seq] == pytest.approx(frame["mse"].to_list())
+        assert [step["r2"] for step in seq] == pytest.approx(frame["r2"].to_list())
+
+
 # The command line
 
 

@@ -10,6 +10,7 @@
 //! | `state`, `refine` | what is selected, the last digits |
 //! | `fit`, `inference` | least squares on named columns, and how certain it is |
 //! | `prefixes` | the models on the way to a state |
+//! | `judged` | the error of models on the record of other rows |
 //! | `diagnosis` | how far columns depend on each other |
 
 pub mod algebra;
@@ -21,6 +22,7 @@ pub mod fields;
 pub mod fit;
 pub mod groups;
 pub mod inference;
+pub mod judged;
 pub mod prefixes;
 pub mod problem;
 pub mod refine;

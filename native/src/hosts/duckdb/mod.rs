@@ -7,7 +7,7 @@
 //! | `gram_mean(row [, weight] [, options])` | aggregate; missing numbers are the mean of the others |
 //! | `dbselect_gram(row, policies [, weight])` | aggregate behind `dbselect.gram` |
 //! | `gram_merge(record)` | aggregate |
-//! | `fit_glm(row, target, family [, options])` | aggregate that keeps its rows; so are `summary_glm` and `anytime_sequence_glm` |
+//! | `fit_glm(row, target, family [, options])` | aggregate that keeps its rows; so are `summary_glm`, `glm_check` and `anytime_sequence_glm` |
 //! | `glm_mean(family, predictor)` | scalar: the mean of a linear predictor |
 //! | `gram_remove(a, b)` | scalar |
 //! | `dbselect_memory_limit(limit [, share])` | scalar behind `dbselect.memory_limit` |
@@ -20,6 +20,7 @@
 //! | `gram_check(record, target)` | scalar: why a record cannot be searched |
 //! | `anytime_predict(sequence, row [, budget] [, options])` | scalar; `row` is any STRUCT |
 //! | `predict(model or sequence, row [, options])`, `glm_predict` | scalar; a model is a STRUCT with intercept and coefficients |
+//! | `evaluate(model or sequence, record [, target])` | scalar: the error on the rows of a record |
 //! | `predict_available(record, target, row [, options])` | scalar: the prediction from the groups that the row has |
 //! | `model_sql(model or sequence [, options])` | scalar: the prediction as an SQL expression |
 //!
@@ -32,6 +33,7 @@ mod asked;
 mod designs;
 mod glm;
 mod grams;
+mod judged;
 mod lookups;
 mod names;
 mod plans;
@@ -58,7 +60,7 @@ use vectors::Vector;
 
 use crate::kernel::fold;
 use crate::linear::select::select;
-use crate::methods::answer::ARRIVED;
+use crate::methods::answer::{ARRIVED, JUDGED, JUDGED_STEPS};
 use crate::methods::options;
 use crate::methods::{METHODS, Method};
 use crate::record::fills::impute;
@@ -218,11 +220,41 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
             &returns,
             predictions::arrived::predict_available,
         )?;
+        register_evaluate(connection, &of_records)?;
         let models: Vec<_> =
             kinds.iter().flat_map(|of| (0..2).map(|n| arguments(&[*of], n))).collect();
         let models: Vec<&[LogicalType]> = models.iter().map(Vec::as_slice).collect();
         register_scalar(connection, c"model_sql", &models, &text(), written::model_sql)
     }
+}
+
+/// Of sequences a list comes, of models one STRUCT.
+///
+/// # Safety
+/// `connection` is live.
+unsafe fn register_evaluate(
+    connection: Handle,
+    of_records: &[&dyn Fn() -> LogicalType],
+) -> Result<(), String> {
+    let (any, null) = (|| plain(type_id::ANY), || plain(type_id::SQLNULL));
+    let kinds: [(&dyn Fn() -> LogicalType, _); 5] = [
+        (&types::sequence, &JUDGED_STEPS),
+        (&types::sequence_of_entries, &JUDGED_STEPS),
+        (&types::nothing_listed, &JUDGED_STEPS),
+        (&null, &JUDGED),
+        (&any, &JUDGED),
+    ];
+    let mut overloads = Vec::new();
+    for (model, returns) in kinds {
+        for of in of_records {
+            let returns = || types::of_answer(returns);
+            overloads.extend((0..2).map(|n| (arguments(&[model, *of], n), returns())));
+        }
+    }
+    let overloads: Vec<(&[LogicalType], &LogicalType)> =
+        overloads.iter().map(|(parameters, returns)| (&parameters[..], returns)).collect();
+    // SAFETY: see the caller's promise; the call writes what each overload returns.
+    unsafe { register_set(connection, c"evaluate", &overloads, judged::evaluate, None) }
 }
 
 /// Some types, and then so many of any.
@@ -344,10 +376,26 @@ unsafe fn register_method(
     call: api::ScalarCall,
     method: Option<&'static Method>,
 ) -> Result<(), String> {
+    let overloads: Vec<_> = overloads.iter().map(|parameters| (*parameters, returns)).collect();
+    // SAFETY: see the caller's promise.
+    unsafe { register_set(connection, name, &overloads, call, method) }
+}
+
+/// The same of overloads that each return their own type.
+///
+/// # Safety
+/// As above.
+unsafe fn register_set(
+    connection: Handle,
+    name: &CStr,
+    overloads: &[(&[LogicalType], &LogicalType)],
+    call: api::ScalarCall,
+    method: Option<&'static Method>,
+) -> Result<(), String> {
     // SAFETY: as above.
     let state = unsafe {
         let mut set = api::duckdb_create_scalar_function_set(name.as_ptr());
-        for parameters in overloads {
+        for (parameters, returns) in overloads {
             let mut function = api::duckdb_create_scalar_function();
             api::duckdb_scalar_function_set_name(function, name.as_ptr());
             for parameter in *parameters {

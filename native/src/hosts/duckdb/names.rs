@@ -51,7 +51,7 @@ const MEMORY_LIMIT: &str = "CREATE OR REPLACE MACRO dbselect.main.memory_limit()
 /// The table of all functions, `FROM dbselect.functions()`, which release/functions.py writes.
 const FUNCTIONS: &str = include_str!("functions.sql");
 /// Parameters, what is passed on of them, and what comes of it.
-const OTHERS: [(&str, &str, &str, &str); 11] = [
+const OTHERS: [(&str, &str, &str, &str); 12] = [
     (
         "gram",
         GRAM.0,
@@ -112,6 +112,13 @@ const OTHERS: [(&str, &str, &str, &str); 11] = [
         PREDICT.0,
         PREDICT.1,
         "The same of a model or a sequence of a family: dbselect.glm_predict(s, {'a': 1.5})",
+    ),
+    (
+        "evaluate",
+        "model, record, target := NULL",
+        "model, record, target",
+        "The error of a model, or of each step of a sequence, on the rows of a record: \
+         dbselect.evaluate(m, g)",
     ),
     (
         "predict_available",
