@@ -1,6 +1,6 @@
 """Build the search for pages and Node: WebAssembly without imports, beside the page that holds it.
 
-``python release/wasm.py`` writes ``dbselect/pages/search.wasm``, which wheels then have. Where
+``python release/wasm.py`` writes ``dbselect/pages/search.wasm``, which the repository and wheels have. Where
 this Rust has no standard library for WebAssembly and cannot get one, it is made of the sources that
 come with Debian's rust-web-src; where there are none either, nothing is built and one sentence says
 so. ``python release/wasm.py --npm FOLDER`` also fills a folder from which ``npm pack`` makes the
@@ -71,7 +71,8 @@ def build() -> bool:
         print(f"Rust here cannot build for {TARGET}: reports will not answer edits", flush=True)
         return False
     target = environment.setdefault("CARGO_TARGET_DIR", str(ROOT / "native" / "target"))
-    environment["RUSTFLAGS"] = "-C target-feature=+simd128"
+    # The file is in the repository: it says nothing of the machine that built it.
+    environment["RUSTFLAGS"] = f"-C target-feature=+simd128 --remap-path-prefix={Path.home()}=~"
     manifest = str(ROOT / "native" / "Cargo.toml")
     command = ["cargo", "build", "--locked", "--quiet", "--lib", "--profile", "wasm", *more,
                "--target", TARGET, "--manifest-path", manifest]  # fmt: skip

@@ -17,6 +17,7 @@ from dbselect.linear.problem import Linear
 from dbselect.options.kinds import BUDGET, check_at
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.html import listed
+from dbselect.pages.printed import printed
 from dbselect.record import files
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
@@ -105,6 +106,10 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
             f"{type(self).__name__}({target} ~ {listed(self._order)}; {height}, "
             f"spent {self.spent[-1]:g}; {self._used}; {self.stop.value})"
         )
+
+    def __str__(self) -> str:
+        """Return the `repr`, and below it a table of the steps that fits 80 columns."""
+        return printed(repr(self), self._glance.table)
 
     @property
     def _order(self) -> list[str]:

@@ -48,6 +48,8 @@ const PREDICT: (&str, &str) = (
 const MEMORY_LIMIT: &str = "CREATE OR REPLACE MACRO dbselect.main.memory_limit() AS \
     system.main.dbselect_memory_limit(NULL::VARCHAR), (bytes) AS \
     system.main.dbselect_memory_limit(bytes::VARCHAR)";
+/// The table of all functions, `FROM dbselect.functions()`, which release/functions.py writes.
+const FUNCTIONS: &str = include_str!("functions.sql");
 /// Parameters, what is passed on of them, and what comes of it.
 const OTHERS: [(&str, &str, &str, &str); 12] = [
     (
@@ -161,6 +163,7 @@ pub unsafe fn attach(connection: Handle) -> Result<(), String> {
     run(KEY_SUMS)?;
     create(A_OPTIMAL.0, A_OPTIMAL.1, A_OPTIMAL.2, run)?;
     run(MEMORY_LIMIT)?;
+    run(FUNCTIONS)?;
     OF_ROWS
         .iter()
         .try_for_each(|method| define(method.name, &[body_of_rows(method)], method.about, run))?;
