@@ -100,7 +100,7 @@ impl Segment<'_> {
             while let [.., before, last] = hull[..] {
                 let rise = (explained[last] - explained[before]) * (spent[next] - spent[last]);
                 let falls =
-                    rise > (explained[next] - explained[last]) * (spent[last] - spent[before]);
+                    rise >= (explained[next] - explained[last]) * (spent[last] - spent[before]);
                 if falls {
                     break;
                 }
@@ -161,10 +161,10 @@ pub fn allocate(segments: &[Segment], budget: f64) -> Result<Allocation, String>
     for step in steps {
         let (at, to) = (step.segment as usize, step.to as usize);
         let (segment, Some(from)) = (&segments[at], taken[at]) else { continue };
-        if is_closed[at] {
-            continue;
-        }
         let cost = segment.cost(to) - segment.cost(from);
+        if is_closed[at] || cost <= 0.0 {
+            continue; // The latter where rounding turned slopes around.
+        }
         let gain = segment.gain(to) - segment.gain(from);
         if fits(spent + cost, Some(limit)) {
             (spent, value, taken[at]) = (spent + cost, value + gain, Some(to));

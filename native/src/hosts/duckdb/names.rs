@@ -133,10 +133,12 @@ const OTHERS: [(&str, &str, &str, &str); 11] = [
     (
         "predict_available",
         "record, target, \"row\", options := NULL, groups := NULL, costs := NULL, \
-         budget := NULL, level := NULL, handle_unknown := NULL, missing_columns := NULL, intercept := NULL, ridge := NULL, \
+         budget := NULL, level := NULL, handle_unknown := NULL, missing_columns := NULL, \
+         accept_above := NULL, worth := NULL, payoff := NULL, intercept := NULL, ridge := NULL, \
          scale := NULL, always := NULL",
         "record, target, \"row\", options, {'groups': groups, 'costs': costs, 'budget': budget, \
          'level': level, 'handle_unknown': handle_unknown, 'missing_columns': missing_columns, \
+         'accept_above': accept_above, 'worth': worth, 'payoff': payoff, \
          'intercept': intercept, 'ridge': ridge, 'scale': scale, 'always': always}",
         PREDICT_AVAILABLE.about,
     ),
