@@ -53,6 +53,12 @@ impl Asked {
         Ok(Asked { target, unknown: unknown?, absent: absent?, family, given })
     }
 
+    /// Whether it is asked which rows are accepted.
+    pub fn at_stake(&self) -> bool {
+        let names = ["accept_above", "worth", "payoff"];
+        self.given.iter().any(|(name, _)| names.contains(&&name[..]))
+    }
+
     /// What becomes of columns that rows lack.
     pub fn absent(&self) -> MissingColumns {
         self.absent
@@ -221,11 +227,14 @@ impl Slot<'_> {
 
 impl Arrived {
     /// So many rows, each of which is written or cleared.
-    pub fn of_rows(rows: usize) -> Arrived {
+    ///
+    /// `at_stake`: whether it is asked which are accepted.
+    pub fn of_rows(rows: usize, at_stake: bool) -> Arrived {
+        let stakes = vec![NO_STAKE; if at_stake { rows } else { 0 }];
         Arrived {
             values: vec![0.0; rows],
             told_at: vec![0; rows],
-            stakes: vec![NO_STAKE; rows],
+            stakes,
             shared: Mutex::default(),
         }
     }
@@ -238,7 +247,8 @@ impl Arrived {
         let slot = |length: usize| {
             let values = values.split_off_mut(..length).expect("as many values as rows");
             let told_at = told_at.split_off_mut(..length).expect("as many places as rows");
-            let stakes = stakes.split_off_mut(..length).expect("as many stakes as rows");
+            let stakes =
+                stakes.split_off_mut(..length.min(stakes.len())).expect("no more than there are");
             Mutex::new(Slot { values, told_at, stakes, shared })
         };
         lengths.map(slot).collect()
@@ -252,24 +262,26 @@ impl Arrived {
             let ends = OffsetBuffer::from_lengths([items.len()]);
             Arc::new(LargeListArray::new(Arc::new(item), ends, items, None))
         };
-        let stakes = self.stakes();
+        let (at_stake, stakes) = (!self.stakes.is_empty(), self.stakes());
         let (values, at) = (without_nan(self.values), UInt32Array::from(self.told_at));
         let told = self.shared.lock().unwrap_or_else(PoisonError::into_inner).told.len();
         let (values_told, each) = (vec![0.0; told], (0..told as u32).collect());
-        let stakes_told = vec![NO_STAKE; told];
-        let told = Arrived {
-            values: values_told,
-            told_at: each,
-            stakes: stakes_told,
-            shared: self.shared,
-        };
-        let [accept, value] = stakes;
+        let told =
+            Arrived { values: values_told, told_at: each, stakes: Vec::new(), shared: self.shared };
+        let [accept, value] = stakes.map(|of| if at_stake { of } else { of.slice(0, 0) });
         let lists = [values, Arc::new(at), Arc::new(told.finish()), accept, value].map(list);
         StructArray::new(fields_apart(), lists.to_vec(), None)
     }
 
     /// Which rows are accepted, and what buying next is worth; NULL where no row is at stake.
     fn stakes(&self) -> [ArrayRef; 2] {
+        if self.stakes.is_empty() {
+            let rows = self.values.len();
+            return [
+                Arc::new(BooleanArray::new_null(rows)),
+                Arc::new(Float64Array::new_null(rows)),
+            ];
+        }
         let told = &self.shared.lock().unwrap_or_else(PoisonError::into_inner).told;
         let is_at_stake =
             |&at: &u32| told.get(at as usize).is_some_and(|own| own.predictor.stake.is_some());
