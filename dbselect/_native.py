@@ -182,6 +182,9 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
         _POINTER, _POINTER,
     ),
     "knockoff_select": (_POINTER, _POINTER, _SIZE, _SIZE, _DOUBLE, _POINTER),
+    "allocate": (
+        _POINTER, _POINTER, _SIZE, *[_POINTER] * 4, _DOUBLE, _POINTER, _POINTER,
+    ),
     "design_new": (_POINTER, _SIZE, _DOUBLE, _DOUBLE, _SIZE),
     "design_read": (_POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
     "design_next": (_POINTER, _POINTER, _FLAG, _POINTER, _POINTER),
@@ -349,6 +352,25 @@ class RandomSets:
         _run("sets", *arguments, ctypes.byref(drawn), sets)
         self.drawn = drawn.value
         return sets.tolist()
+
+
+def allocate(
+    ends: _Index,
+    spent: _Vector,
+    explained: _Vector,
+    rows: _Vector,
+    worth: _Vector,
+    budget: float,
+) -> tuple[npt.NDArray[np.int64], float, float, float]:
+    """Return the step of each segment, -1 without one; and value, spent and bound, a row.
+
+    The steps of segment i lie at ``ends[i]`` to ``ends[i + 1]`` of `spent` and `explained`.
+    """
+    steps, totals = np.empty(len(rows), np.int64), np.empty(3)
+    points = [np.ascontiguousarray(of) for of in (spent, explained, rows, worth)]
+    _run("allocate", ends, len(rows), *points, budget, steps, totals)
+    value, cost, bound = totals.tolist()
+    return steps, value, cost, bound
 
 
 class RowDesign:

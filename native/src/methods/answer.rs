@@ -212,6 +212,8 @@ pub static ARRIVED: Type = Type::Struct(&[
     ("next_group", Type::Text),
     ("next_gain", Type::Number),
     ("next_cost", Type::Number),
+    ("accept", Type::Truth),
+    ("next_value", Type::Number),
 ]);
 /// The error of a model on other rows.
 pub static JUDGED: Type =

@@ -147,7 +147,15 @@ pub static PREDICT_AVAILABLE: Method = Method {
     about: "The prediction of a row from whatever groups it has, and which to buy next: \
             dbselect.predict_available(g, 'y', {'a': 1.5}, costs := {'a': 1, 'b': 5})",
     places: &[],
-    own: &["budget", "level", "handle_unknown", "missing_columns"],
+    own: &[
+        "budget",
+        "level",
+        "handle_unknown",
+        "missing_columns",
+        "accept_above",
+        "worth",
+        "payoff",
+    ],
     kind: Kind::Groups(&answer::ARRIVED),
 };
 

@@ -12,10 +12,13 @@ use crate::search::walks::step::{Direction, Information};
 use crate::words::error::{Error, listed};
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 48] = [
+const ALLOWED: [(&str, &str); 51] = [
     ("tested", "be a list of column names and globs"),
     ("columns", "be a list of column names and globs"),
     ("available", "list the groups of each pattern"),
+    ("accept_above", "be a finite number"),
+    ("worth", "be a finite number other than 0"),
+    ("payoff", "be two numbers: what a row earns if its target is 1, and loses if it is 0"),
     ("level", "lie between 0 and 1, both excluded"),
     ("ridge", "be a number >= 0"),
     ("scale", "be True or False"),
