@@ -11,6 +11,7 @@ use super::options::{
 };
 use super::setup::{self, Request};
 use super::value::Value;
+use crate::linear::constrained::Constraints;
 use crate::linear::fields::Fields;
 use crate::linear::fit::{Ask, FitRequest};
 use crate::linear::groups::{Costs, GroupColumns};
@@ -87,7 +88,9 @@ pub fn read_fit(
         other => return Err(no_method(other)),
     };
     let (columns, fields) = (given.names("columns")?, given.fields()?);
-    Ok(FitRequest { target: target.to_string(), columns, fields, ask })
+    let uncorrelated = given.names("uncorrelated")?.unwrap_or_default();
+    let constraints = Constraints { signs: given.signs()?, uncorrelated };
+    Ok(FitRequest { target: target.to_string(), columns, fields, ask, constraints })
 }
 
 /// What a choice of groups is by.
@@ -312,6 +315,22 @@ impl<'g> Given<'g> {
             None => Ok(Vec::new()),
             Some(Value::Map(entries)) => entries.iter().map(factor).collect(),
             Some(other) => Err(refused(name, other)),
+        }
+    }
+
+    /// Signs of coefficients by name, 1 or -1; none by default.
+    pub fn signs(&self) -> Result<Vec<(String, f64)>, Error> {
+        let sign = |(name, value): &(String, Value)| match value {
+            Value::Text(text) if text == "+" => Ok((name.clone(), 1.0)),
+            Value::Text(text) if text == "-" => Ok((name.clone(), -1.0)),
+            _ => {
+                Err(Error::argument(format!("signs of '{name}' is {value}; it must be '+' or '-'")))
+            }
+        };
+        match self.get("signs") {
+            None => Ok(Vec::new()),
+            Some(Value::Map(entries)) => entries.iter().map(sign).collect(),
+            Some(other) => Err(refused("signs", other)),
         }
     }
 

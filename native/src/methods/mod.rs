@@ -254,7 +254,7 @@ pub static METHODS: [Method; 18] = [
         about: "Least squares on some columns of a Gram record: coefficients, r2, and what is \
                 dependent: dbselect.fit(g, 'y', ['a', 'b'])",
         places: &["columns"],
-        own: &[],
+        own: &["signs", "uncorrelated"],
         kind: Kind::Columns(&answer::FIT),
     },
     Method {

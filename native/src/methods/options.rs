@@ -12,9 +12,11 @@ use crate::search::walks::step::{Direction, Information};
 use crate::words::error::{Error, listed};
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 48] = [
+const ALLOWED: [(&str, &str); 50] = [
     ("tested", "be a list of column names and globs"),
     ("columns", "be a list of column names and globs"),
+    ("signs", "map columns and globs to '+' or '-'"),
+    ("uncorrelated", "be a list of column names and globs"),
     ("available", "list the groups of each pattern"),
     ("level", "lie between 0 and 1, both excluded"),
     ("ridge", "be a number >= 0"),
