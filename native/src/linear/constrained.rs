@@ -51,25 +51,23 @@ impl Constraints {
     pub fn is_empty(&self) -> bool {
         self.signs.is_empty() && self.uncorrelated.is_empty()
     }
+}
 
-    /// The sign of each of some columns, 0 where it has none.
-    pub fn signs_of(&self, columns: &[String]) -> Result<Vec<f64>, Error> {
-        let mut signs = vec![0.0; columns.len()];
-        for (pattern, sign) in &self.signs {
-            for name in match_columns(std::slice::from_ref(pattern), columns, "signs")? {
-                let at = columns.iter().position(|column| *column == name);
-                for own in at.map(|at| &mut signs[at]) {
-                    if *own == -sign {
-                        return Err(Error::argument(format!(
-                            "signs gives column '{name}' both '+' and '-'"
-                        )));
-                    }
-                    *own = *sign;
-                }
+/// The sign of each of some columns, 0 where it has none, of names and globs with signs.
+pub fn signs_of(signs: &[(String, f64)], columns: &[String]) -> Result<Vec<f64>, Error> {
+    let mut found = vec![0.0; columns.len()];
+    for (pattern, sign) in signs {
+        let named = match_columns(std::slice::from_ref(pattern), columns, "signs")?;
+        for (own, name) in found.iter_mut().zip(columns).filter(|(_, name)| named.contains(name)) {
+            if *own == -sign {
+                return Err(Error::argument(format!(
+                    "signs gives column '{name}' both '+' and '-'"
+                )));
             }
+            *own = *sign;
         }
-        Ok(signs)
     }
+    Ok(found)
 }
 
 /// What is minimised.
@@ -112,7 +110,7 @@ impl Constrained<'_> {
         let mut idle = vec![false; width];
         for _ in 0..MOVES * (width + 1) {
             let (goal, multipliers) = self.goal(active);
-            if let Some(place) = active.go(&goal) {
+            if let Some(place) = active.go(self, &goal) {
                 active.release(self, place);
                 continue;
             }
@@ -124,7 +122,8 @@ impl Constrained<'_> {
             if active.hold(self, column, side) {
                 let goal = self.goal(active).0;
                 // What moves brings others back that rounding kept out.
-                let moves = side * goal.last().copied().unwrap_or(0.0) > -AT_ZERO;
+                let ahead = side * goal.last().copied().unwrap_or(0.0);
+                let moves = ahead * self.deviation(column) >= -AT_ZERO;
                 if moves {
                     idle.fill(false);
                 } else {
@@ -160,6 +159,10 @@ impl Constrained<'_> {
 
     fn entry(&self, i: usize, j: usize) -> f64 {
         self.matrix[i * self.target.len() + j]
+    }
+
+    fn deviation(&self, j: usize) -> f64 {
+        self.entry(j, j).max(0.0).sqrt()
     }
 
     /// The minimum over the columns held, and the multipliers of the equations.
@@ -204,7 +207,7 @@ impl Constrained<'_> {
         active.held.iter().for_each(|&j| is_held[j] = true);
         let mut violation: f64 = 0.0;
         for j in 0..idle.len() {
-            let deviation = self.entry(j, j).max(0.0).sqrt();
+            let deviation = self.deviation(j);
             if deviation == 0.0 {
                 continue;
             }
@@ -234,8 +237,7 @@ impl Constrained<'_> {
 }
 
 impl Active {
-    /// Columns that are not held because they depend on those that are: only of those without
-    /// signs and penalties.
+    /// Whether a column is held. One without sign and penalty is not only if it depends on others.
     pub fn holds(&self, column: usize) -> bool {
         self.held.contains(&column)
     }
@@ -279,12 +281,12 @@ impl Active {
 
     /// Go towards coefficients as far as every column stays on its side; the place of one that
     /// leaves it.
-    fn go(&mut self, goal: &[f64]) -> Option<usize> {
+    fn go(&mut self, of: &Constrained, goal: &[f64]) -> Option<usize> {
         let (mut share, mut first) = (1.0, None);
         for (place, &j) in self.held.iter().enumerate() {
             let (side, now) = (self.side[place], self.side[place] * self.w[j]);
             let ahead = side * goal[place];
-            if side != 0.0 && ahead < -AT_ZERO && now / (now - ahead) < share {
+            if side != 0.0 && ahead * of.deviation(j) < -AT_ZERO && now / (now - ahead) < share {
                 (share, first) = (now / (now - ahead), Some(place));
             }
         }

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use super::columns::{features_of, match_columns, with_indicators};
-use super::constrained::{Active, Constrained, Constraints};
+use super::constrained::{Active, Constrained, Constraints, signs_of};
 use super::diagnosis::{Partial, condition_number, inflation, partials};
 use super::fields::Fields;
 use super::inference::{Deviations, deviations};
@@ -74,7 +74,7 @@ impl FitRequest {
                 _ => vec![true; members.len()],
             };
             let at = members.iter().filter_map(number).collect();
-            let signs = self.constraints.signs_of(&members)?;
+            let signs = signs_of(&self.constraints.signs, &members)?;
             let apart = self.apart(columns)?.iter().filter_map(number).collect();
             Ok(Members { names: members, at, tested, signs, apart })
         };

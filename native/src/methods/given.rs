@@ -20,6 +20,7 @@ use crate::methods::dash::DashOptions;
 use crate::methods::exchange::ExchangeOptions;
 use crate::methods::knockoffs::KnockoffOptions;
 use crate::methods::lasso::{LassoOptions, Penalised};
+use crate::methods::near_best::{NearBestOptions, WorstWithinOptions};
 use crate::methods::pattern::Available;
 use crate::methods::penalty_path::PathOptions;
 use crate::methods::question::Choice;
@@ -109,11 +110,25 @@ fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
             start: given.names("start")?.unwrap_or_default(),
             budget: given.number("budget")?,
         }),
-        "best_within" => Arc::new(BestWithinOptions {
-            budget: given.needed("budget", Given::limit)?,
-            time_limit: given.number("time_limit")?.unwrap_or(BestWithinOptions::TIME_LIMIT),
+        "best_within" => Arc::new(within_budget(given)?),
+        "near_best" => Arc::new(NearBestOptions {
+            within_budget: within_budget(given)?,
+            within: given.number("within")?.unwrap_or(NearBestOptions::WITHIN),
+            limit: given.count("limit")?.unwrap_or(NearBestOptions::LIMIT),
+            watch: given.names("watch")?.unwrap_or_default(),
+        }),
+        "worst_within" => Arc::new(WorstWithinOptions {
+            within_budget: within_budget(given)?,
+            records: given.needed("records", Given::count)?,
         }),
         other => return Err(no_method(other)),
+    })
+}
+
+fn within_budget(given: &Given) -> Result<BestWithinOptions, Error> {
+    Ok(BestWithinOptions {
+        budget: given.needed("budget", Given::limit)?,
+        time_limit: given.number("time_limit")?.unwrap_or(BestWithinOptions::TIME_LIMIT),
     })
 }
 
