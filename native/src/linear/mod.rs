@@ -9,6 +9,7 @@
 //! | `certain` | whether doubles tell what every set explains |
 //! | `state`, `refine` | what is selected, the last digits |
 //! | `fit`, `inference` | least squares on named columns, and how certain it is |
+//! | `constrained` | coefficients under signs and linear equations |
 //! | `prefixes` | the models on the way to a state |
 //! | `judged` | the error of models on the record of other rows |
 //! | `diagnosis` | how far columns depend on each other |
@@ -17,6 +18,7 @@ pub mod algebra;
 pub mod bounds;
 pub mod certain;
 pub mod columns;
+pub mod constrained;
 mod diagnosis;
 pub mod fields;
 pub mod fit;

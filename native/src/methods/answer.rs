@@ -119,6 +119,17 @@ macro_rules! model {
 pub static MODEL: Type = model!();
 /// The same with what no other can exceed.
 pub static PROOF: Type = model!("bound": Type::Number, "gap": Type::Number, "proven": Type::Truth);
+/// Sets of groups, the best first; `complete`, `cut` and `bound` are about all of them.
+pub static NEAR: Type = Type::List(&Type::Struct(&[
+    ("groups", Type::List(&Type::Text)),
+    ("spent", Type::Number),
+    ("explained", Type::Number),
+    ("r2", Type::Number),
+    ("correlations", Type::Coefficients),
+    ("complete", Type::Truth),
+    ("cut", Type::Whole),
+    ("bound", Type::Number),
+]));
 /// The same at a penalty.
 pub static PENALISED: Type = model!(
     "penalty": Type::Number, "df": Type::Number, "gap": Type::Number, "violation": Type::Number

@@ -21,9 +21,9 @@ use crate::search::walks::greedy::{self, Prices, greedy_search};
 use crate::words::error::Error;
 
 /// Share of the time limit for leaps and bounds: what they do not prove in it they hardly ever do.
-const LEAPS_SHARE: f64 = 0.25;
+pub(super) const LEAPS_SHARE: f64 = 0.25;
 /// Most seconds for them.
-const LEAPS_SECONDS: f64 = 2.0;
+pub(super) const LEAPS_SECONDS: f64 = 2.0;
 
 /// The options of `best_within`.
 #[derive(Clone, Copy, Debug)]
@@ -67,11 +67,7 @@ impl Choice for BestWithinOptions {
         memory: Buffers,
         goes_on: &mut GoesOn,
     ) -> Result<(Found<'a>, Vec<f64>), String> {
-        let begin = Instant::now();
-        let time = Duration::try_from_secs_f64(self.time_limit).unwrap_or(Duration::MAX);
-        // Every look at the clock is a turn.
-        let mut goes_on =
-            |change: Option<f64>| change.is_some() || (goes_on(None) && begin.elapsed() < time);
+        let mut goes_on = timed(self.time_limit, goes_on);
         let (plan, problem) = (asked.plan, asked.problem);
         let empty = State::new(problem, &plan.groups.starts, memory);
         let is_sure = certain(&empty, plan, self.budget)?;
@@ -101,9 +97,19 @@ impl Choice for BestWithinOptions {
     }
 }
 
+/// Whether to go on, for a time: every look at the clock is a turn.
+pub(super) fn timed<'g>(
+    seconds: f64,
+    goes_on: &'g mut GoesOn,
+) -> impl FnMut(Option<f64>) -> bool + 'g {
+    let begin = Instant::now();
+    let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    move |change| change.is_some() || (goes_on(None) && begin.elapsed() < time)
+}
+
 /// Whether doubles tell what the sets within a budget explain; the error says that no rows have
 /// such columns.
-fn certain(empty: &State, plan: &Plan, budget: f64) -> Result<bool, String> {
+pub(super) fn certain(empty: &State, plan: &Plan, budget: f64) -> Result<bool, String> {
     let costs = &plan.groups.costs;
     let left = budget - plan.first.iter().map(|&group| costs[group]).sum::<f64>();
     let mut whole = empty.clone();
@@ -120,7 +126,12 @@ fn certain(empty: &State, plan: &Plan, budget: f64) -> Result<bool, String> {
 }
 
 /// The better of two sets: the greedy one, and that around the best single group.
-fn start<'p>(empty: &State<'p>, plan: &Plan, budget: f64, goes_on: &mut GoesOn) -> State<'p> {
+pub(super) fn start<'p>(
+    empty: &State<'p>,
+    plan: &Plan,
+    budget: f64,
+    goes_on: &mut GoesOn,
+) -> State<'p> {
     let (costs, always) = (&plan.groups.costs, &plan.first[..]);
     let limits = Limits { costs, budget: Some(budget), most: None, always };
     let (mut greedy, mut single) = (empty.clone(), empty.clone());

@@ -12,9 +12,14 @@ use crate::search::walks::step::{Direction, Information};
 use crate::words::error::{Error, listed};
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 51] = [
+const ALLOWED: [(&str, &str); 56] = [
     ("tested", "be a list of column names and globs"),
     ("columns", "be a list of column names and globs"),
+    ("within", "be a number from 0 to 1"),
+    ("limit", "be a whole number >= 1"),
+    ("watch", "be a list of column names and globs"),
+    ("signs", "map columns and globs to '+' or '-'"),
+    ("uncorrelated", "be a list of column names and globs"),
     ("available", "list the groups of each pattern"),
     ("accept_above", "be a finite number"),
     ("worth", "be a finite number other than 0"),
@@ -68,7 +73,7 @@ const ALLOWED: [(&str, &str); 51] = [
 
 /// Fields of a problem that a method refuses, and why; those of `dbselect/options/refusals.py`
 /// that a record can answer.
-pub const REFUSED: [(&str, &str, &str); 7] = [
+pub const REFUSED: [(&str, &str, &str); 8] = [
     (
         "step",
         "ridge",
@@ -86,6 +91,12 @@ pub const REFUSED: [(&str, &str, &str); 7] = [
         "always",
         "sght keeps the largest coefficients and cannot force a group: best_within and exchange \
          can",
+    ),
+    (
+        "near_best",
+        "intercept",
+        "correlations are about means, which models through the origin do not have: best_within \
+         takes it",
     ),
     ("knockoffs", "always", "a group that is forced cannot come before its copy"),
     ("knockoffs", "intercept", "copies have the correlations of centred columns"),

@@ -35,7 +35,7 @@ use crate::search::sets::relaxation::{Tangent, Undecided};
 
 /// Sets nearer than this share of the target's variance are ties: what they explain is known to
 /// some 1e-13 of columns that are not nearly dependent.
-const TIE: f64 = 1e-10;
+pub const TIE: f64 = 1e-10;
 /// Tangents of a question: more lower its bound by little, and each costs a factorisation.
 const TANGENTS: usize = 12;
 /// Share of the way from the best set to a bound within which the relaxed value lies once more
@@ -121,7 +121,7 @@ fn held(state: &State) -> Vec<usize> {
 }
 
 /// A state with some groups selected.
-fn with<'p>(empty: &State<'p>, groups: &[usize]) -> State<'p> {
+pub fn with<'p>(empty: &State<'p>, groups: &[usize]) -> State<'p> {
     let mut state = empty.clone();
     groups.iter().for_each(|&group| _ = state.add(group));
     state

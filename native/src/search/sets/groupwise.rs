@@ -47,6 +47,30 @@ impl<'c> Groupwise<'c> {
         Groupwise { width, matrix, target, members: members.collect(), costs }
     }
 
+    /// The problems that one is made of, side by side: of each group, each has as many columns, and
+    /// explains its own share of the target, here as a share of its own variance.
+    pub fn parts(&self, problem: &Linear, starts: &[usize], count: usize) -> Vec<Groupwise<'c>> {
+        let root = (count as f64).sqrt();
+        let part = |number: usize| {
+            let (mut columns, mut members) = (Vec::new(), Vec::new());
+            for ends in starts.windows(2) {
+                let (size, from) = ((ends[1] - ends[0]) / count, columns.len());
+                let own = ends[0] + number * size..ends[0] + (number + 1) * size;
+                columns.extend(own.filter(|&j| !problem.constant[j]));
+                members.push((from..columns.len()).collect());
+            }
+            let matrix = self.block(&columns);
+            let target = columns.iter().map(|&j| self.target[j] * root).collect();
+            Groupwise { width: columns.len(), matrix, target, members, costs: self.costs }
+        };
+        (0..count).map(part).collect()
+    }
+
+    /// What some groups explain.
+    pub fn value(&self, held: &[usize]) -> f64 {
+        self.undecided(held, &[]).held_value
+    }
+
     /// Search for a set that explains more than a value, by leaps and bounds, where no column
     /// depends on others.
     ///
