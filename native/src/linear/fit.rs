@@ -14,6 +14,7 @@ use super::state::{Buffers, CONDITION_LIMIT, State, Trace};
 use crate::kernel::possible::{INDEFINITE, is_possible};
 use crate::linear::algebra::fisher::FTest;
 use crate::linear::groups::groups_of;
+use crate::linear::prices::Conditions;
 use crate::linear::problem::{Gram, Linear, Raw, Target};
 use crate::record::terms::Terms;
 use crate::words::error::Error;
@@ -89,7 +90,7 @@ impl FitRequest {
                 "columns is empty; at least one column besides the target is needed".to_string(),
             ));
         }
-        Ok(groups_of(&features, None, None, &self.target, terms, false)?.members)
+        Ok(groups_of(&features, None, None, &self.target, terms, false, &Conditions::default())?.members)
     }
 }
 
