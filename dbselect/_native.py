@@ -111,7 +111,9 @@ class _Greedy(ctypes.Structure):
         ("rule", ctypes.c_char_p),
         *((name, ctypes.c_void_p) for name in ("costs", "prices")),
         ("n_prices", ctypes.c_size_t),
-        *((name, ctypes.c_void_p) for name in ("parts", "ends", "always")),
+        *((name, ctypes.c_void_p) for name in ("parts", "ends")),
+        ("told", ctypes.c_char_p),
+        ("always", ctypes.c_void_p),
         ("n_always", ctypes.c_size_t),
         *((name, ctypes.c_double) for name in ("budget", "first_cost")),
         ("max_groups", ctypes.c_size_t),
@@ -594,6 +596,7 @@ class Selection:
         turn: Callable[[int, bool, float], None],
         *,
         parts: tuple[_Vector, _Index, _Index] | None = None,
+        told: Mapping[str, Any] | None = None,
         always: Sequence[int] = (),
         budget: float | None = None,
         first_cost: float | None = None,
@@ -602,7 +605,8 @@ class Selection:
         """Select groups by score per cost; return steps, the code of the stop, errors of `turn`.
 
         A step is group, score, gain, explained share and the code of the choice. `parts` are the
-        prices of parts, the parts of all groups, concatenated, and the offsets of the groups.
+        prices of parts, the parts of all groups, concatenated, and the offsets of the groups;
+        `told` are conditions on groups, which are named by their numbers.
         """
         on_turn, raised = _called(_OnTurn, _turning(turn))
         none = math.nan
@@ -612,7 +616,7 @@ class Selection:
         costs_at, prices_at, parts_at, ends_at, always_at = (a.ctypes.data for a in arrays)
         setup = _Greedy(
             rule.encode(), costs_at, prices_at if parts else None, len(prices), parts_at, ends_at,
-            always_at, len(always), none if budget is None else budget,
+            json.dumps(dict(told or {})).encode(), always_at, len(always), none if budget is None else budget,
             none if first_cost is None else first_cost,
             np.iinfo(np.uintp).max if max_groups is None else max_groups,
         )  # fmt: skip

@@ -106,7 +106,9 @@ def _costs_of(problem: Spec, record: pa.Scalar) -> dict[str, float] | None:
     if gram is None or not gram.rows:
         return None
     features = [name for name in gram.columns if name not in problem.targets]
-    groups = groups_of(features, costs=problem.costs, target=problem.targets, terms=gram.terms)
+    groups = groups_of(
+        features, costs=problem.costs, target=problem.targets, terms=gram.terms, told=problem.told
+    )
     return dict(zip(groups.names, groups.costs.tolist(), strict=True))
 
 

@@ -32,6 +32,7 @@ from dbselect.record.steps import (
     is_useful,
     longest_within,
     name_of,
+    paid_by,
     spent_after,
 )
 from dbselect.record.terms import Terms
@@ -177,7 +178,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
                 "step": np.arange(len(self.spent)),
                 "action": ["start"] + [step.action for step in self.records],
                 "group": [None] + [names[step.group] for step in self.records],
-                "cost": [0.0] + [float(self.groups.costs[step.group]) for step in self.records],
+                "cost": paid_by(self.records, self.spent, self.groups),
                 "spent": self.spent,
                 "score": [None] + [step.score for step in self.records],
                 "gain": [0.0] + [step.gain for step in self.records],

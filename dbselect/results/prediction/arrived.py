@@ -152,7 +152,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
         features = features_of(gram.columns, problem.targets, gram.terms)
         self.problem: Spec = problem.without_rows()
         self.groups = groups_of(
-            features, problem.groups, problem.costs, problem.targets, gram.terms
+            features, problem.groups, problem.costs, problem.targets, gram.terms, told=problem.told
         )
         kept = [*problem.targets, *self.groups.members]
         self.gram = gram if set(kept) == set(gram.columns) else gram.spread(kept, gram.terms)

@@ -5,6 +5,7 @@
 //! | `algebra` | dense algebra and distributions |
 //! | `fields`, `problem`, `groups` | what is said of a linear problem; it, and its groups of columns |
 //! | `columns`, `select` | which columns a name or a pattern means; a record cut to these |
+//! | `prices` | what sets of groups cost, and which may be bought |
 //! | `bounds` | what groups within a budget can explain at most |
 //! | `certain` | whether doubles tell what every set explains |
 //! | `state`, `refine` | what is selected, the last digits |
@@ -26,6 +27,7 @@ pub mod groups;
 pub mod inference;
 pub mod judged;
 pub mod prefixes;
+pub mod prices;
 pub mod problem;
 pub mod refine;
 pub mod select;

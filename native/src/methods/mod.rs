@@ -21,6 +21,7 @@
 pub mod answer;
 pub mod best_within;
 pub mod chosen;
+pub mod conditions;
 pub mod dash;
 mod design;
 pub mod exchange;
