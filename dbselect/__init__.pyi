@@ -37,6 +37,7 @@ from dbselect.results.prediction.arrived import AnytimePredictor as AnytimePredi
 from dbselect.results.stored import read as read
 from dbselect.sources.joins.key_sums import key_sums as key_sums
 from dbselect.sources.partial.learn import terms as terms
+from dbselect.sources.patterns import patterns as patterns
 from dbselect.sources.read import gram as gram
 from dbselect.sources.read import gram_by as gram_by
 from dbselect.store.gram_store import GramStore as GramStore
@@ -80,6 +81,7 @@ __all__ = [
     "knockoffs",
     "lasso_path",
     "objectives",
+    "patterns",
     "read",
     "register",
     "results",

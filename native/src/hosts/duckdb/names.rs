@@ -70,7 +70,7 @@ const MEMORY_LIMIT: &str = "CREATE OR REPLACE MACRO dbselect.main.memory_limit()
 /// The table of all functions, `FROM dbselect.functions()`, which release/functions.py writes.
 const FUNCTIONS: &str = include_str!("functions.sql");
 /// Parameters, what is passed on of them, and what comes of it.
-const OTHERS: [(&str, &str, &str, &str); 12] = [
+const OTHERS: [(&str, &str, &str, &str); 14] = [
     (
         "gram",
         GRAM.0,
@@ -88,6 +88,19 @@ const OTHERS: [(&str, &str, &str, &str); 12] = [
         GRAM.0,
         GRAM.1,
         "The same, with the mean where numbers are missing: dbselect.gram_mean({'a': a})",
+    ),
+    (
+        "gram_patterns",
+        "\"row\", weight := NULL, max_levels := NULL, max_patterns := NULL",
+        "\"row\", weight, {'max_levels': max_levels, 'max_patterns': max_patterns}",
+        "Gram records of rows with gaps, one a pattern of what is missing: \
+         dbselect.gram_patterns({'a': a, 'y': y})",
+    ),
+    (
+        "gram_em",
+        "patterns, max_iterations := NULL, tolerance := NULL, prior := NULL",
+        "patterns, {'max_iterations': max_iterations, 'tolerance': tolerance, 'prior': prior}",
+        "One Gram record of all patterns of gaps, by EM under normality: dbselect.gram_em(p)",
     ),
     (
         "fold_of",
