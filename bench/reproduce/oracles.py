@@ -23,8 +23,10 @@ from reproduce.published import QIAN
 WAIT, REAL_WAIT, WORKERS = 0.05, 0.2, (2, 8, 32, 500)
 #: Features, k and workers of runs that really wait, and the guess of DASH; none for all guesses.
 REAL: list[tuple[int, int, int, dict[str, float]]] = [
-    (24, 8, 64, {}), (24, 8, 64, {"opt": 1.0, "alpha": 0.5}), (96, 48, 300, {"opt": 1.0, "alpha": 0.5}),
-]  # fmt: skip
+    (24, 8, 64, {}),
+    (24, 8, 64, {"opt": 1.0, "alpha": 0.5}),
+    (96, 48, 300, {"opt": 1.0, "alpha": 0.5}),
+]
 
 
 def makespan(batches: Iterable[int], workers: int) -> float:

@@ -121,18 +121,18 @@ def shown(value: Any) -> str:
 def spread(values: Iterable[float]) -> str:
     """Return the mean and the standard deviation of some runs."""
     values = np.asarray(list(values), dtype=float)
-    return f"{values.mean():.3g} ± {values.std(ddof=min(1, len(values) - 1)):.2g}"
+    return f"{values.mean():.3g}±{values.std(ddof=min(1, len(values) - 1)):.2g}"
 
 
 def beside(printed: Printed, runs: pl.DataFrame, more: Sequence[str] = ()) -> str:
-    """Return a table of what is published and obtained, a row a measure.
+    """Return a table of what is published and obtained, a row a measure, of methods that run.
 
     Parameters
     ----------
     runs : seed, method, and a column a measure
     more : methods that the table does not print, shown after its own
     """
-    methods = [*printed.methods, *more]
+    methods = [name for name in (*printed.methods, *more) if name in set(runs["method"])]
     rows = []
     for measure, row in printed.figures.items():
         values = {method: runs.filter(method=method)[measure].drop_nulls() for method in methods}
