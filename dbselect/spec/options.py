@@ -130,6 +130,14 @@ class LedOptions(LimitedOptions, total=False):
     ]  # fmt: skip
 
 
+Lazy = Annotated[
+    bool | None,
+    Option(None, FLAG, "whether a score is asked about a group again only if its last gain may "
+           "win, which is exact where gains fall as groups are added; default: all are asked",
+           in_engines=False),
+]  # fmt: skip
+
+
 class AnytimeOptions(LedOptions, total=False):
     """Options of `anytime_sequence`."""
 
@@ -162,6 +170,7 @@ class AnytimeOptions(LedOptions, total=False):
                "of the largest correlations with the target; not exact, as ``screened`` of the "
                "result says", in_engines=False),
     ]  # fmt: skip
+    lazy: Lazy
     max_iter: MaxIter
     tol: Tol
     callback: Callback
@@ -256,6 +265,12 @@ class BaselineOptions(LedOptions, total=False):
 class GreedyOptions(BaselineOptions, total=False):
     """Options of `greedy`."""
 
+    lazy: Lazy
+    sample: Annotated[
+        int | None,
+        Option(None, COUNT, "groups of a score that each step draws and takes the best of, as n/k "
+               "log(1/epsilon) of stochastic greedy; default: all", in_engines=False),
+    ]  # fmt: skip
     callback: Callback
 
 
