@@ -13,6 +13,7 @@ from dbselect.methods.fit import fit, projected_gram
 from dbselect.methods.foba import floating, foba
 from dbselect.methods.group_lasso import group_lasso, group_lasso_path, sparse_group_lasso
 from dbselect.methods.lasso import lasso, lasso_path
+from dbselect.methods.near_best import near_best
 from dbselect.methods.sght import sght
 from dbselect.methods.step import step
 from dbselect.objectives.contract import Objective, is_objective
@@ -102,6 +103,7 @@ class Problem(Spec):
     group_lasso = group_lasso
     exchange = exchange
     best_within = best_within
+    near_best = near_best
     greedy = greedy
     top_k = top_k
     random_k = random_k
