@@ -109,7 +109,10 @@ impl Choice for NearBestOptions {
         };
         let cell = Cell::List(found.sets.iter().map(row).collect());
         let condition = empty.clone().condition();
-        Ok((Found { cell, condition, trace: None }, vec![found.nodes as f64, f64::from(u8::from(is_sure))]))
+        Ok((
+            Found { cell, condition, trace: None },
+            vec![found.nodes as f64, f64::from(u8::from(is_sure))],
+        ))
     }
 }
 
