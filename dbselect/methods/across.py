@@ -5,13 +5,12 @@ every record. What a set explains of it is the mean of what it explains of each.
 shares has the least of their bounds as bound.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from dbselect import _native
 from dbselect.errors import ArgumentError, RecordError, shown
@@ -23,6 +22,7 @@ from dbselect.results.selected import Proof
 from dbselect.search.gram import GramSearch, gram_search
 from dbselect.search.open import call_of
 from dbselect.search.protocol import check_first
+from dbselect.sources.open import stored_gram
 from dbselect.spec.spec import Spec
 
 #: Gains below this share of the variance of the target are rounding.
@@ -31,17 +31,16 @@ LEAST_GAIN = 1e-13
 
 def records_in(source: Any) -> list[Gram] | None:
     """Return the Grams of a list of Grams or records; None for any other source."""
-    is_record = (Gram, Mapping, pa.StructScalar)
-    if not isinstance(source, list | tuple) or not any(
-        isinstance(one, is_record) for one in source
-    ):
+    if not isinstance(source, list | tuple):
         return None
-    for at, one in enumerate(source):
-        if not isinstance(one, is_record):
-            raise ArgumentError(
-                f"source has {shown(one)} at {at}; a list of records has Grams or records only"
-            )
-    return [one if isinstance(one, Gram) else Gram.from_struct(one) for one in source]
+    grams = [stored_gram(one) for one in source]
+    known = [gram for gram in grams if gram is not None]
+    if known and len(known) < len(grams):
+        at = grams.index(None)
+        raise ArgumentError(
+            f"source has {shown(source[at])} at {at}; a list of records has Grams or records only"
+        )
+    return known or None
 
 
 def check_share(source: Any, share: str | None) -> None:

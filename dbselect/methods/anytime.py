@@ -39,8 +39,8 @@ def anytime_sequence(problem: Spec, **options: Unpack[AnytimeOptions]) -> AnySeq
     Returns
     -------
     Sequence with at most J + 1 steps; WideSequence if the Gram is lazy; JointSequence for a
-    list of responses, each of unit variance; GlmSequence for another family; for a list of Grams
-    or records OrderAcross, one order by the worst or the mean explained share (`share`)
+    list of responses, each of unit variance; GlmSequence for another family; of a list of
+    Grams or records with `share` OrderAcross, one order for all of them
 
     Raises
     ------
@@ -98,8 +98,9 @@ def anytime_sequence(problem: Spec, **options: Unpack[AnytimeOptions]) -> AnySeq
     needs_lazy = options.get("resume") is not None or options.get("screen") is not None
     if needs_lazy and not of_objective:
         problem = problem if problem.gram == "full" else problem.replace(gram="lazy")
-    if (grams := records_in(problem.source)) is not None:
-        return _across(problem, grams, options)
+    several = None if options.get("share") is None else records_in(problem.source)
+    if several is not None:
+        return _across(problem, several, options)
     checked, call = asked(problem, "anytime_sequence", AnytimeOptions, options)
     check_share(problem.source, checked["share"])
     if not (problem.is_linear or of_objective):

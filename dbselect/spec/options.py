@@ -69,8 +69,9 @@ MaxSteps = Annotated[int | None, Option(None, COUNT, "limit on additions and rem
 MaxGroups = Annotated[int | None, Option(None, COUNT, "limit on the number of groups")]
 Share = Annotated[
     ShareName | None,
-    Option(None, one_of(ShareName), "of a list of records: the explained share of the worst of "
-           "them (default), or their mean", in_engines=False),
+    Option(None, one_of(ShareName), "of a list of records: what is maximised of their explained "
+           "shares, the ``\"worst\"`` or the ``\"mean\"``; default: `best_within` the worst, while "
+           "`anytime_sequence` takes them as one record of all rows", in_engines=False),
 ]  # fmt: skip
 Signs = Annotated[
     Mapping[str, str] | None,
