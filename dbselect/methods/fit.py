@@ -17,7 +17,7 @@ from dbselect.linear.inference import Deviations, FittedRows, through_origin
 from dbselect.linear.least_squares import least_squares
 from dbselect.linear.problem import check_filled, check_usable, constant_target
 from dbselect.options.kinds import COLUMNS
-from dbselect.options.option import shows
+from dbselect.options.option import checked_options, shows
 from dbselect.record import formulas
 from dbselect.record.columns import INTERCEPT, check_roles, match, with_indicators
 from dbselect.record.dependences import shares_of
@@ -133,6 +133,8 @@ def fit(
     [2.0, 2.0, 6.0, 6.0]
     """
     columns = columns_read(columns)
+    if options.get("models") is not None:
+        return cast(Any, _several(problem, columns, options))
     checked, call = asked(problem, "fit", FitOptions, options)
     call = call if columns is None else replace(
         call, options={"columns": columns, **call.options}
@@ -171,6 +173,21 @@ def fit(
     if checked["exact"]:
         return _exact(problem, columns, call)
     return _linear(problem, columns, call, **constraints)
+
+
+def _several(
+    problem: Spec, columns: list[str] | None, options: Mapping[str, Any]
+) -> dict[str, Model | GlmModel]:
+    """Fit several models; linear ones on the rows where no column of any is missing."""
+    checked = checked_options(FitOptions, "fit", options)
+    rest = {name: value for name, value in options.items() if name != "models"}
+    models = {name: list(own) for name, own in (checked["models"] or {}).items()}
+    if columns is not None:
+        raise ArgumentError(f"columns is {shown(columns)}; models has the columns of each")
+    if problem.is_linear and not checked["exact"] and not isinstance(problem.source, np.ndarray):
+        union = list(dict.fromkeys(name for own in models.values() for name in own))
+        problem = problem.on_gram(_gram(problem, union, checked["uncorrelated"]))
+    return {name: fit(problem, own, **cast(Any, rest)) for name, own in models.items()}
 
 
 def columns_read(columns: Any) -> list[str] | None:

@@ -20,6 +20,7 @@ from dbselect.options.kinds import (
     LIMIT_OF_QUERIES,
     LIMIT_OF_TIME,
     METRICS,
+    MODELS,
     NOT_NEGATIVE,
     POSITIVE,
     SECONDS,
@@ -462,6 +463,11 @@ class SparseGroupLassoOptions(PenaltyOptions, total=False):
 class FitOptions(TypedDict, total=False):
     """Options of `fit`."""
 
+    models: Annotated[
+        Mapping[str, Sequence[str]] | None,
+        Option(None, MODELS, "name -> columns, in place of `columns`: a dict of models comes back, "
+               "linear ones from one reading of the rows", in_engines=False),
+    ]  # fmt: skip
     signs: Signs
     uncorrelated: Annotated[
         Sequence[str],

@@ -114,6 +114,8 @@ def compare_models(
     if not used.any():
         raise DataError("no row has the target and a prediction of every model")
     y, w = y[used], w[used]
+    if metric == "log_loss":
+        _check_probabilities(y, predictions)
     losses = {name: LOSSES[metric](y, values[used]) for name, values in predictions.items()}
     rows = [
         {"name": name, "spent": models[name].spent, "loss": float(np.average(own, weights=w))}
@@ -123,6 +125,17 @@ def compare_models(
     numbers = ["spent", "loss", "difference", "std_error", "low", "high", "p_value", "better"]
     compared = pl.DataFrame(rows, schema={"name": pl.String, **dict.fromkeys(numbers, pl.Float64)})
     return ModelComparison(compared, reference, metric, int(used.sum()), int((~used).sum()))
+
+
+def _check_probabilities(y: Vector, predictions: Mapping[str, Vector]) -> None:
+    if not np.isin(y, (0.0, 1.0)).all():
+        raise ArgumentError("metric is 'log_loss', which needs a target of 0 and 1")
+    for name, values in predictions.items():
+        if np.nanmin(values) < 0 or np.nanmax(values) > 1:
+            raise ArgumentError(
+                f"metric is 'log_loss', which needs probabilities; '{name}' predicts from "
+                f"{np.nanmin(values):.3g} to {np.nanmax(values):.3g}"
+            )
 
 
 def _target(frame: pl.DataFrame, model: Any) -> Vector:

@@ -147,15 +147,9 @@ def compare(
     if first not in sequences:
         raise ArgumentError(f"reference is {first!r}; it must be one of {list(sequences)}")
     if are_models(sequences):
-        for name, value in {"fraction": fraction, "final": final}.items():
-            if value is not None:
-                raise ArgumentError(
-                    f"{name} is {value!r}; it is of sequences, and these are models"
-                )
+        _refuse("sequences, and these are models", fraction=fraction, final=final)
         return compare_models(sequences, first, data, weight, metric or "mse", level or 0.95)
-    for name, option in {"metric": metric, "level": level}.items():
-        if option is not None:
-            raise ArgumentError(f"{name} is {option!r}; it is of models, and these are sequences")
+    _refuse("models, and these are sequences", metric=metric, level=level)
     sequences = {name: _curve_of(name, curve, data) for name, curve in sequences.items()}
     if final is not None:
         POSITIVE.check("final", final)
@@ -192,6 +186,12 @@ def compare(
         )
     curves = pl.concat([_named(name, curve) for name, curve in judged.items()])
     return Comparison(pl.DataFrame(rows), curves, cut)
+
+
+def _refuse(why: str, **options: Any) -> None:
+    for name, option in options.items():
+        if option is not None:
+            raise ArgumentError(f"{name} is {option!r}; it is of {why}")
 
 
 def _curve_of(name: str, curve: Any, data: Any) -> Curve:
