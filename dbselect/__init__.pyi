@@ -22,6 +22,7 @@ from dbselect.problem.calls import greedy as greedy
 from dbselect.problem.calls import group_lasso_path as group_lasso_path
 from dbselect.problem.calls import knockoffs as knockoffs
 from dbselect.problem.calls import lasso_path as lasso_path
+from dbselect.problem.calls import near_best as near_best
 from dbselect.problem.calls import sght as sght
 from dbselect.problem.calls import stability as stability
 from dbselect.problem.calls import step as step
@@ -80,6 +81,7 @@ __all__ = [
     "key_sums",
     "knockoffs",
     "lasso_path",
+    "near_best",
     "objectives",
     "patterns",
     "read",

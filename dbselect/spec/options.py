@@ -9,6 +9,7 @@ from dbselect.options.kinds import (
     BUDGET,
     CALLBACK,
     COLUMN,
+    COLUMNS,
     COUNT,
     EXECUTOR,
     FACTORS,
@@ -19,12 +20,14 @@ from dbselect.options.kinds import (
     LIMIT_OF_QUERIES,
     LIMIT_OF_TIME,
     METRICS,
+    MODELS,
     NOT_NEGATIVE,
     POSITIVE,
     SECONDS,
     SEED,
     SHARE,
     SHORTLIST,
+    SIGNS,
     SPLITS,
     SPLITS_BY_ANOTHER_NAME,
     THRESHOLD,
@@ -43,6 +46,7 @@ from dbselect.options.names import (
     OrderingName,
     PathCriterionName,
     RuleName,
+    ShareName,
     StartName,
     UnmatchedName,
     VariantName,
@@ -64,6 +68,16 @@ Budget = Annotated[
 ]
 MaxSteps = Annotated[int | None, Option(None, COUNT, "limit on additions and removals together")]
 MaxGroups = Annotated[int | None, Option(None, COUNT, "limit on the number of groups")]
+Share = Annotated[
+    ShareName | None,
+    Option(None, one_of(ShareName), "of a list of records: what is maximised of their explained "
+           "shares, the ``\"worst\"`` or the ``\"mean\"``; default: `best_within` the worst, while "
+           "`anytime_sequence` takes them as one record of all rows", in_engines=False),
+]  # fmt: skip
+Signs = Annotated[
+    Mapping[str, str] | None,
+    Option(None, SIGNS, 'column or glob -> ``"+"`` for a coefficient >= 0, ``"-"`` for <= 0'),
+]
 ForwardRule = Annotated[
     ForwardName,
     Option("fr", one_of(ForwardName), "what a forward step maximises per unit of cost, as in "
@@ -173,6 +187,7 @@ class AnytimeOptions(LedOptions, total=False):
     lazy: Lazy
     max_iter: MaxIter
     tol: Tol
+    share: Share
     callback: Callback
 
 
@@ -250,6 +265,27 @@ class BestWithinOptions(QueryOptions, total=False):
     time_limit: Annotated[
         float,
         Option(10.0, SECONDS, "seconds after which the best set found so far is returned"),
+    ]
+    share: Share
+    callback: Callback
+
+
+class NearBestOptions(TypedDict, total=False):
+    """Options of `near_best`."""
+
+    within: Annotated[
+        float,
+        Option(0.01, FRACTION, "sets explain less than the best by at most this share of it"),
+    ]
+    limit: Annotated[int, Option(1000, COUNT, "most sets to return, the best ones")]
+    watch: Annotated[
+        Sequence[str],
+        Option((), COLUMNS, "names and globs of columns; for each the correlation of every "
+               "prediction with it is returned"),
+    ]  # fmt: skip
+    time_limit: Annotated[
+        float,
+        Option(10.0, SECONDS, "seconds after which the sets found so far are returned"),
     ]
     callback: Callback
 
@@ -388,6 +424,7 @@ _LassoRatio = Annotated[
 class LassoPathOptions(PathOptions, total=False):
     """Options of `lasso_path`."""
 
+    signs: Signs
     penalties: _Penalties
     n_lambda: Annotated[int, Option(100, whole(2), "number of penalties of the grid")]
     l1_ratio: _LassoRatio
@@ -428,6 +465,7 @@ class PenaltyOptions(PathOptions, total=False):
 class LassoOptions(PenaltyOptions, total=False):
     """Options of `lasso`."""
 
+    signs: Signs
     l1_ratio: _LassoRatio
 
 
@@ -440,6 +478,17 @@ class SparseGroupLassoOptions(PenaltyOptions, total=False):
 class FitOptions(TypedDict, total=False):
     """Options of `fit`."""
 
+    models: Annotated[
+        Mapping[str, Sequence[str]] | None,
+        Option(None, MODELS, "name -> columns, in place of `columns`: a dict of models comes back, "
+               "linear ones from one reading of the rows", in_engines=False),
+    ]  # fmt: skip
+    signs: Signs
+    uncorrelated: Annotated[
+        Sequence[str],
+        Option((), COLUMNS, "names and globs of columns that the prediction has no correlation "
+               "with; without `columns` and `groups` they are not predictors"),
+    ]  # fmt: skip
     exact: Annotated[
         bool,
         Option(False, FLAG, "sum the rows of a table and solve in whole numbers: every coefficient "

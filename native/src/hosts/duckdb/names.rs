@@ -217,11 +217,14 @@ fn bodies(method: &Method, takes_places: bool) -> Vec<(String, String)> {
     let places: Vec<&str> = method.places.iter().copied().chain(["options"]).collect();
     let named = |from: usize| names.iter().skip(from).copied().collect::<Vec<&str>>();
     let body = |given: usize, optional: &[&str], named: &[&str]| {
-        let optional = optional.iter().chain(named).map(|name| format!("{name} := NULL"));
+        // `limit` is a word of SQL.
+        let own = |name: &str| if name == "limit" { "\"limit\"" } else { name }.to_string();
+        let optional = optional.iter().chain(named).map(|name| format!("{} := NULL", own(name)));
         let first =
             ["record", "target"].iter().chain(&places[..given]).map(|name| name.to_string());
         let parameters: Vec<String> = first.clone().chain(optional).collect();
-        let fields: Vec<String> = named.iter().map(|name| format!("'{name}': {name}")).collect();
+        let fields: Vec<String> =
+            named.iter().map(|name| format!("'{name}': {}", own(name))).collect();
         let passed: Vec<String> = match given {
             0 if takes_places => {
                 ["record", "target"].iter().chain(&places).map(|name| name.to_string()).collect()
