@@ -146,8 +146,8 @@ class _Pay:
         promised = None
         if market.predictor.problem.is_linear:
             (pattern,) = market.predictor.patterns([[market.names[group] for group in groups]])
-            deviation = market.predictor.gram.std(market.predictor.target)
-            spread = abs(self.worth) * deviation * math.sqrt(max(pattern["r2"], 0.0))
+            variance = market.predictor.gram.select([market.predictor.target]).covariance().item()
+            spread = abs(self.worth) * math.sqrt(variance * max(pattern["r2"], 0.0))
             promised = _mean_above(self.empty, spread) - cost
         return self._row(accept, spent, len(groups), promised)
 
