@@ -19,6 +19,7 @@ from dbselect.options.kinds import (
     LIMIT_OF_QUERIES,
     LIMIT_OF_TIME,
     METRICS,
+    PAYOFF,
     NOT_NEGATIVE,
     POSITIVE,
     SECONDS,
@@ -468,6 +469,11 @@ class CrossValidateOptions(TypedDict, total=False):
         str | Sequence[str] | None,
         Option(None, METRICS, "metric of `evaluate`, or several, of which the first decides, on "
                "the rows of a table; `key` then also names the queries of ndcg", in_engines=False),
+    ]  # fmt: skip
+    payoff: Annotated[
+        tuple[float, float] | None,
+        Option(None, PAYOFF, "what a row that is accepted earns if its target is 1, and loses if it "
+               "is 0: a metric beside the others, as in `evaluate`", in_engines=False),
     ]  # fmt: skip
     cv: Annotated[
         Any,

@@ -14,6 +14,7 @@ from dbselect.pages.asked import asked_bars
 from dbselect.pages.glance import InNotebooks
 from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK
+from dbselect.results.prediction.stakes import Stake
 from dbselect.validation.market import Market, Mask
 
 #: Groups of which every set is tried; of more, the prefixes of the order are.
@@ -112,20 +113,15 @@ class _Pay:
 
     def __init__(self, market: Market, stake: Mapping[str, Any]) -> None:
         self.market, self.stake = market, stake
-        if "payoff" in stake:
-            gain, loss = stake["payoff"]
-            loss = math.copysign(loss, 1.0 if gain < 0 else -1.0)
-            if not np.isin(market.y, (0.0, 1.0)).all():
-                raise ArgumentError(
-                    f"payoff is {stake['payoff']}, and target '{market.predictor.target}' has other "
-                    "values than 0 and 1; give accept_above and worth"
-                )
-            self.worth, self.above = gain - loss, -loss / (gain - loss)
-        else:
-            self.worth, self.above = stake.get("worth", 1.0), stake.get("accept_above", 0.0)
-        self.money = self.worth * (market.y - self.above)
+        own = Stake.of(**stake)
+        if "payoff" in stake and not np.isin(market.y, (0.0, 1.0)).all():
+            raise ArgumentError(
+                f"payoff is {stake['payoff']}, and target '{market.predictor.target}' has other "
+                "values than 0 and 1; give accept_above and worth"
+            )
+        self.worth, self.money = abs(own.worth), own.of_rows(market.y)
         (empty,) = market.predictor.patterns([[]])
-        self.empty = self.worth * (empty["intercept"] - self.above)
+        self.empty = float(own.of_rows(empty["intercept"]))
 
     def sets(self) -> list[list[int]]:
         """Return the sets of groups to try for all rows."""
@@ -147,7 +143,7 @@ class _Pay:
         if market.predictor.problem.is_linear:
             (pattern,) = market.predictor.patterns([[market.names[group] for group in groups]])
             variance = market.predictor.gram.select([market.predictor.target]).covariance().item()
-            spread = abs(self.worth) * math.sqrt(variance * max(pattern["r2"], 0.0))
+            spread = self.worth * math.sqrt(variance * max(pattern["r2"], 0.0))
             promised = _mean_above(self.empty, spread) - cost
         return self._row(accept, spent, len(groups), promised)
 

@@ -21,7 +21,7 @@ from dbselect.pages.glance import InNotebooks
 from dbselect.pages.steps import Heights, step_curves
 from dbselect.record.gram import Vector
 from dbselect.record.steps import BUDGET_SLACK
-from dbselect.results.prediction.arrived import stake_of
+from dbselect.results.prediction.stakes import stake_of
 from dbselect.sources.request import check_seed
 from dbselect.spec.spec import Spec
 from dbselect.validation.earnings import Earnings, earnings_of

@@ -1,13 +1,13 @@
 """Compare sequences by timeliness, and with the oracle order of their gains."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import numpy as np
 import polars as pl
 
 from dbselect import _forked
-from dbselect.errors import ArgumentError
+from dbselect.errors import ArgumentError, shown
 from dbselect.options.kinds import POSITIVE
 from dbselect.results.heights import (
     Curve,
@@ -22,6 +22,7 @@ from dbselect.results.heights import (
 from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.validation.comparison import Comparison
 from dbselect.validation.scoring.evaluate import evaluate
+from dbselect.validation.scoring.metrics import requests_of, with_payoff
 
 
 def oracle(curve: Curve) -> pl.DataFrame:
@@ -80,6 +81,8 @@ def compare(
     data: Any = None,
     weight: str | None = None,
     final: float | None = None,
+    metric: str | Iterable[str] | None = None,
+    payoff: tuple[float, float] | None = None,
 ) -> Comparison:
     """Compare the timeliness of several sequences, cut at one cost and height.
 
@@ -95,12 +98,13 @@ def compare(
     final : > 0, the height that areas are divided by: 1 is the target's variance,
         as in the figures of the paper; default: the reference's greatest height, which
         on the rows of its search is the final one
+    metric, payoff : metrics of `evaluate`, of the last step of each sequence on the rows of `data`
 
     Returns
     -------
     Comparison, whose ``table`` has one row per sequence: name; timeliness; stopping_cost and
     stopping_explained, the cost at which the sequence reaches the fraction on the rows of its
-    search, and its height there; explained at the end; fraction. ``plot()`` draws all curves
+    search, and its height there; explained at the end; fraction; and the metrics. ``plot()`` draws all curves
 
     Raises
     ------
@@ -157,7 +161,11 @@ def compare(
         cut = max(float(spent[-1]) for spent, _ in heights.values())
         height = max(float(h.max()) for _, h in heights.values()) if final is None else final
     rows = []
+    asked = with_payoff(metric, payoff)
+    if asked is not None and data is None:
+        raise ArgumentError(f"metric is {shown(asked)}; it needs rows, and data is missing")
     for name, curve in sequences.items():
+        scores = {} if asked is None else _scores_of(curve, data, weight, asked)
         cost = stopping_cost(curve, reached)
         rows.append(
             {
@@ -167,6 +175,7 @@ def compare(
                 "stopping_explained": explained_at(judged[name], cost),
                 "explained": float(heights[name][1][-1]),
                 "fraction": reached,
+                **scores,
             }
         )
     curves = pl.concat([_named(name, curve) for name, curve in judged.items()])
@@ -180,6 +189,14 @@ def _curve_of(name: str, curve: Any, data: Any) -> Curve:
     if data is None:
         raise ArgumentError(f"'{name}' is a predictor, which buys row by row: give data, a table")
     return evaluate(curve, data).filter(rule="next_group")
+
+
+def _scores_of(curve: Any, data: Any, weight: str | None, metric: Any) -> dict[str, float | None]:
+    """Return the metrics of the last step on other rows; None of a curve, which has no models."""
+    if isinstance(curve, pl.DataFrame):
+        return dict.fromkeys(request.name for request in requests_of(metric))
+    found = evaluate(curve, data, weight=weight, metric=metric)
+    return dict(found.table.select(found.metrics).row(-1, named=True))
 
 
 def _named(name: str, curve: Curve) -> pl.DataFrame:
