@@ -236,13 +236,18 @@ class StepOptions(TypedDict, total=False):
     callback: Callback
 
 
-class BestWithinOptions(QueryOptions, total=False):
-    """Options of `best_within`."""
+class BreakEvenOptions(TypedDict, total=False):
+    """Options of `break_even`."""
 
     time_limit: Annotated[
         float,
         Option(10.0, SECONDS, "seconds after which the best set found so far is returned"),
     ]
+
+
+class BestWithinOptions(BreakEvenOptions, QueryOptions, total=False):
+    """Options of `best_within`."""
+
     callback: Callback
 
 
