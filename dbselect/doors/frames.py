@@ -25,7 +25,8 @@ from dbselect.record.inputs import (
 from dbselect.record.policies import policies_of, refuse_em
 from dbselect.record.steps import SEQUENCE_DTYPE
 from dbselect.record.terms import Terms
-from dbselect.results.prediction.arrived import available_expr, stake_of
+from dbselect.results.prediction.arrived import available_expr
+from dbselect.results.prediction.stakes import stake_of
 from dbselect.sources.engines.polars import LazyTable
 from dbselect.sources.joins.key_sums import KeySums
 from dbselect.sources.joins.keys import Key, check_keys, fields_of

@@ -8,12 +8,12 @@ import polars as pl
 
 from dbselect.errors import ConvergenceWarning, warn_caller
 from dbselect.methods.best_within import best_within, check_budget
-from dbselect.options.option import shows
+from dbselect.options.option import checked_options, shows
 from dbselect.record.groups import groups_of
 from dbselect.record.missing import features_of
 from dbselect.selection.ties import TIE_SHARE
 from dbselect.spec.combination import require_single_target
-from dbselect.spec.options import BestWithinOptions
+from dbselect.spec.options import BreakEvenOptions
 from dbselect.spec.refusals import refuse
 from dbselect.spec.spec import Spec, answer_of
 
@@ -23,9 +23,9 @@ PRECISION = 1e-9
 DECIMALS = 6
 
 
-@shows(BestWithinOptions)
+@shows(BreakEvenOptions)
 def break_even(
-    problem: Spec, budget: float, **options: Unpack[BestWithinOptions]
+    problem: Spec, budget: float, **options: Unpack[BreakEvenOptions]
 ) -> pl.DataFrame:
     """Return the highest price at which each group is still bought within a budget.
 
@@ -60,7 +60,8 @@ def break_even(
     [('a', 6.0), ('b', 1.0)]
     """
     check_budget(budget)
-    refuse(problem, "best_within")
+    checked_options(BreakEvenOptions, "break_even", options)
+    refuse(problem, "break_even")
     require_single_target(problem.target)
     gram, _ = answer_of(problem, "_gram_of_problem")
     features = features_of(gram.columns, problem.targets, gram.terms)

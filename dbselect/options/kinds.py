@@ -125,6 +125,9 @@ PAYOFF = Kind(
     and len(value) == 2
     and all(FINITE.allows(amount) for amount in value)
     and any(value),
+    None,
+    float,
+    several=True,
 )
 #: A share strictly between 0 and 1.
 SHARE = _number("lie between 0 and 1, both excluded", lambda v: 0 < v < 1)

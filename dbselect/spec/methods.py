@@ -133,7 +133,7 @@ METHODS: dict[str, Method] = {
     ),
     "break_even": Method(
         "return the highest price at which each group is still bought within a budget",
-        options.BestWithinOptions,
+        options.BreakEvenOptions,
         "table",
         _BUDGET,
         in_sql=False,

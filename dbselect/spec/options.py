@@ -22,6 +22,7 @@ from dbselect.options.kinds import (
     METRICS,
     MODELS,
     NOT_NEGATIVE,
+    PAYOFF,
     POSITIVE,
     SECONDS,
     SEED,
@@ -259,13 +260,18 @@ class StepOptions(TypedDict, total=False):
     callback: Callback
 
 
-class BestWithinOptions(QueryOptions, total=False):
-    """Options of `best_within`."""
+class BreakEvenOptions(TypedDict, total=False):
+    """Options of `break_even`."""
 
     time_limit: Annotated[
         float,
         Option(10.0, SECONDS, "seconds after which the best set found so far is returned"),
     ]
+
+
+class BestWithinOptions(BreakEvenOptions, QueryOptions, total=False):
+    """Options of `best_within`."""
+
     share: Share
     callback: Callback
 
@@ -532,6 +538,11 @@ class CrossValidateOptions(TypedDict, total=False):
         str | Sequence[str] | None,
         Option(None, METRICS, "metric of `evaluate`, or several, of which the first decides, on "
                "the rows of a table; `key` then also names the queries of ndcg", in_engines=False),
+    ]  # fmt: skip
+    payoff: Annotated[
+        tuple[float, float] | None,
+        Option(None, PAYOFF, "what a row that is accepted earns if its target is 1, and loses if it "
+               "is 0: a metric beside the others, as in `evaluate`", in_engines=False),
     ]  # fmt: skip
     cv: Annotated[
         Any,

@@ -16,6 +16,11 @@ _PENALISED = "the penalty of {method} takes its place: l1_ratio below 1 adds a s
 _WHOLE = "{method} looks at all correlations of the columns: gram='full' makes the whole matrix"
 _LASSO = {"family": _QUADRATIC, "ridge": _PENALISED, "gram": _WHOLE, "target": ONE_TARGET}
 _SET = {"target": ONE_TARGET, "gram": _WHOLE}
+_PROVEN = {
+    **_SET,
+    "family": "{method} proves its answer by bounds of least squares, which other families do not "
+    "have: exchange(k=...) searches their sets, without a proof",
+}
 _RECORDS = (
     "{method} searches records of rows, which hold no rows: cross_validate(table, folds=...) "
     "judges families"
@@ -37,15 +42,10 @@ REFUSED: dict[str, dict[str, str]] = {
     "top_k": _SET,
     "random_k": _SET,
     "dash": {"target": ONE_TARGET},
-    "best_within": {
-        **_SET,
-        "family": "best_within proves its answer by bounds of least squares, which other families "
-        "do not have: exchange(k=...) searches their sets, without a proof",
-    },
+    "best_within": _PROVEN,
+    "break_even": _PROVEN,
     "near_best": {
-        **_SET,
-        "family": "near_best finds its sets by bounds of least squares, which other families do "
-        "not have: exchange(k=...) searches their sets, without a proof",
+        **_PROVEN,
         "intercept": "correlations are about means, which models through the origin do not have: "
         "best_within takes it",
     },

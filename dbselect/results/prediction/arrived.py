@@ -16,7 +16,7 @@ from dbselect import _native
 from dbselect._lazy import load
 from dbselect.errors import ArgumentError, DataError, shown
 from dbselect.families import parse
-from dbselect.options.kinds import BUDGET, FINITE, FLAG, PAYOFF, SHARE, STAKE
+from dbselect.options.kinds import BUDGET, FLAG, SHARE
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.html import listed
 from dbselect.record import files, formulas
@@ -37,6 +37,7 @@ from dbselect.record.missing import features_of
 from dbselect.results.call import Call
 from dbselect.results.prediction.fallback import checked_frame, limits_of, run_plugin
 from dbselect.results.prediction.predict import are_mappings, check_present, read_of
+from dbselect.results.prediction.stakes import stake_of
 from dbselect.results.store import to_table
 from dbselect.spec.combination import require_single_target
 from dbselect.spec.refusals import refuse
@@ -444,24 +445,6 @@ class AnytimePredictor(files.Stored, InNotebooks):
     def write_parquet(self, path: Any) -> None:
         """Write a Parquet file of one row; in SQL ``predict_available`` takes its ``gram``."""
         files.write_parquet(to_table(self.to_struct(), _STORED), path)
-
-
-def stake_of(
-    accept_above: float | None, worth: float | None, payoff: tuple[float, float] | None
-) -> dict[str, Any]:
-    """Check what is at stake in a row; return what is given of it."""
-    FINITE.or_none().check("accept_above", accept_above)
-    STAKE.or_none().check("worth", worth)
-    PAYOFF.or_none().check("payoff", payoff)
-    given = {"accept_above": accept_above, "worth": worth}
-    given = {name: float(value) for name, value in given.items() if value is not None}
-    if payoff is None:
-        return given
-    if given:
-        raise ArgumentError(
-            f"payoff is {shown(payoff)}, beside {next(iter(given))}; give one or the other"
-        )
-    return {"payoff": tuple(float(amount) for amount in payoff)}
 
 
 def available_expr(
