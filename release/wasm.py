@@ -3,8 +3,7 @@
 ``python release/wasm.py`` writes ``dbselect/pages/search.wasm``, which the repository and wheels
 have. Where this Rust has no standard library for WebAssembly and cannot get one, it is made of the
 sources that come with Debian's rust-web-src; where there are none either, nothing is built and one
-sentence says so. ``python release/wasm.py --npm FOLDER`` also fills a folder from which ``npm pack``
-makes the package.
+sentence says so. ``python release/wasm.py --npm FOLDER`` also fills a folder for ``npm pack``.
 """
 
 import argparse
