@@ -32,6 +32,7 @@ from dbselect.problem.several import anytime_tables as anytime_tables
 from dbselect.problem.several import drift as drift
 from dbselect.record.gram import Gram as Gram
 from dbselect.record.terms import Terms as Terms
+from dbselect.results.allocation import allocate as allocate
 from dbselect.results.prediction.arrived import AnytimePredictor as AnytimePredictor
 from dbselect.results.stored import read as read
 from dbselect.sources.joins.key_sums import key_sums as key_sums
@@ -52,6 +53,7 @@ __all__ = [
     "Problem",
     "Terms",
     "a_optimal",
+    "allocate",
     "anytime_sequence",
     "anytime_sequence_by",
     "anytime_tables",

@@ -111,7 +111,9 @@ class _Greedy(ctypes.Structure):
         ("rule", ctypes.c_char_p),
         *((name, ctypes.c_void_p) for name in ("costs", "prices")),
         ("n_prices", ctypes.c_size_t),
-        *((name, ctypes.c_void_p) for name in ("parts", "ends", "always")),
+        *((name, ctypes.c_void_p) for name in ("parts", "ends")),
+        ("told", ctypes.c_char_p),
+        ("always", ctypes.c_void_p),
         ("n_always", ctypes.c_size_t),
         *((name, ctypes.c_double) for name in ("budget", "first_cost")),
         ("max_groups", ctypes.c_size_t),
@@ -182,6 +184,9 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
         _POINTER, _POINTER,
     ),
     "knockoff_select": (_POINTER, _POINTER, _SIZE, _SIZE, _DOUBLE, _POINTER),
+    "allocate": (
+        _POINTER, _POINTER, _SIZE, *[_POINTER] * 4, _DOUBLE, _POINTER, _POINTER,
+    ),
     "design_new": (_POINTER, _SIZE, _DOUBLE, _DOUBLE, _SIZE),
     "design_read": (_POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
     "design_next": (_POINTER, _POINTER, _FLAG, _POINTER, _POINTER),
@@ -349,6 +354,25 @@ class RandomSets:
         _run("sets", *arguments, ctypes.byref(drawn), sets)
         self.drawn = drawn.value
         return sets.tolist()
+
+
+def allocate(
+    ends: _Index,
+    spent: _Vector,
+    explained: _Vector,
+    rows: _Vector,
+    worth: _Vector,
+    budget: float,
+) -> tuple[npt.NDArray[np.int64], float, float, float]:
+    """Return the step of each segment, -1 without one; and value, spent and bound, a row.
+
+    The steps of segment i lie at ``ends[i]`` to ``ends[i + 1]`` of `spent` and `explained`.
+    """
+    steps, totals = np.empty(len(rows), np.int64), np.empty(3)
+    points = [np.ascontiguousarray(of) for of in (spent, explained, rows, worth)]
+    _run("allocate", ends, len(rows), *points, budget, steps, totals)
+    value, cost, bound = totals.tolist()
+    return steps, value, cost, bound
 
 
 class RowDesign:
@@ -572,6 +596,7 @@ class Selection:
         turn: Callable[[int, bool, float], None],
         *,
         parts: tuple[_Vector, _Index, _Index] | None = None,
+        told: Mapping[str, Any] | None = None,
         always: Sequence[int] = (),
         budget: float | None = None,
         first_cost: float | None = None,
@@ -580,7 +605,8 @@ class Selection:
         """Select groups by score per cost; return steps, the code of the stop, errors of `turn`.
 
         A step is group, score, gain, explained share and the code of the choice. `parts` are the
-        prices of parts, the parts of all groups, concatenated, and the offsets of the groups.
+        prices of parts, the parts of all groups, concatenated, and the offsets of the groups;
+        `told` are conditions on groups, which are named by their numbers.
         """
         on_turn, raised = _called(_OnTurn, _turning(turn))
         none = math.nan
@@ -590,7 +616,7 @@ class Selection:
         costs_at, prices_at, parts_at, ends_at, always_at = (a.ctypes.data for a in arrays)
         setup = _Greedy(
             rule.encode(), costs_at, prices_at if parts else None, len(prices), parts_at, ends_at,
-            always_at, len(always), none if budget is None else budget,
+            json.dumps(dict(told or {})).encode(), always_at, len(always), none if budget is None else budget,
             none if first_cost is None else first_cost,
             np.iinfo(np.uintp).max if max_groups is None else max_groups,
         )  # fmt: skip

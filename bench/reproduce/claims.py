@@ -3,7 +3,7 @@
 A claim is *seen* if the whole 95 % interval of the mean difference has the published sign,
 *contradicted* if all of it has the other sign, and *undecided* otherwise; a claim without runs is
 *not run*. Differences are paired: both methods run on the same data. With fewer than `LEAST_RUNS`
-data sets every claim is undecided.
+data sets every claim is undecided. A theorem is contradicted by a single violation.
 """
 
 import itertools
@@ -32,7 +32,9 @@ class Claim:
     ----------
     paper, table, claim : the source and the claim
     n : data sets
-    mean, low, high : of the paired differences, > 0 as published, with their 95 % interval
+    mean, low, high : of the paired differences, > 0 as published, with their 95 % interval; of a
+        theorem the mean, least and largest of what is reached above what is promised
+    is_bound : whether it is a theorem
     """
 
     paper: str
@@ -42,15 +44,18 @@ class Claim:
     mean: float = 0.0
     low: float = 0.0
     high: float = 0.0
+    is_bound: bool = False
 
     @property
     def verdict(self) -> str:
         """One of `VERDICTS`."""
         if not self.n:
             return "not run"
-        if self.n < LEAST_RUNS or self.low <= 0 <= self.high:
+        if self.is_bound and self.low < 0:
+            return "contradicted"
+        if self.n < LEAST_RUNS or (self.low <= 0 <= self.high and not self.is_bound):
             return "undecided"
-        return "seen" if self.low > 0 else "contradicted"
+        return "seen" if self.low > 0 or self.is_bound else "contradicted"
 
     @property
     def row(self) -> dict[str, str | int | float]:
@@ -69,6 +74,13 @@ def said(paper: str, table: str, claim: str, margins: npt.ArrayLike) -> Claim:
     error = float(values.std(ddof=1)) / np.sqrt(n) if n > 1 else np.inf
     half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * error if error > 0 else 0.0
     return Claim(paper, table, claim, n, mean, mean - half, mean + half)
+
+
+def bound(paper: str, table: str, claim: str, ratios: npt.ArrayLike) -> Claim:
+    """Return a theorem; `ratios` are what is reached over what is promised, one per problem."""
+    margins = np.asarray(ratios, dtype=float) - 1.0
+    ends = [float(end) for end in (margins.mean(), margins.min(), margins.max())]
+    return Claim(paper, table, claim, len(margins), *ends, is_bound=True)
 
 
 def orders(printed: Printed) -> Iterator[tuple[str, str, str]]:

@@ -217,6 +217,10 @@ class Score(SetFunction):
         self._of_none()
         self.answers.ask([columns for held in sets if (columns := self._columns(held))])
 
+    def hold(self, candidates: Sequence[int]) -> None:
+        """Select several candidates; their set is evaluated with the next batch that needs it."""
+        self.held = [*self.held, *candidates]
+
     def around(self) -> list[list[int]]:
         """Return the sets that differ from the selected one by one group."""
         more = [[*self.held, group] for group in self._queried()]

@@ -32,6 +32,7 @@ from dbselect.record.steps import (
     is_useful,
     longest_within,
     name_of,
+    paid_by,
     spent_after,
 )
 from dbselect.record.terms import Terms
@@ -41,6 +42,7 @@ from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.heights import explained_at, plateau, stopping_cost, timeliness
 from dbselect.results.prediction.fallback import predictions, served
 from dbselect.results.prediction.predict import Predicting
+from dbselect.results.prices import Per, break_even
 from dbselect.results.store import to_table
 from dbselect.spec.spec import answer_of
 
@@ -176,7 +178,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
                 "step": np.arange(len(self.spent)),
                 "action": ["start"] + [step.action for step in self.records],
                 "group": [None] + [names[step.group] for step in self.records],
-                "cost": [0.0] + [float(self.groups.costs[step.group]) for step in self.records],
+                "cost": paid_by(self.records, self.spent, self.groups),
                 "spent": self.spent,
                 "score": [None] + [step.score for step in self.records],
                 "gain": [0.0] + [step.gain for step in self.records],
@@ -555,6 +557,46 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         """
         problem = self._quadratic("certificate")
         return certified(problem, self.groups, self.records, self.spent, self.explained, budgets)
+
+    def break_even(self, worth: float, *, per: Per = "explained") -> pl.DataFrame:
+        """Return the highest price at which the best prefix still has each group.
+
+        The best prefix is the one of the largest worth less cost. It has a group, wherever it stands
+        in the order, as long as its price is no more than what the best prefix with it for nothing
+        is worth above the best one without it.
+
+        Parameters
+        ----------
+        worth : > 0, in the unit of cost: what the whole variance of the target is worth if it is
+            explained, so that a hundredth of it is one point of r2; or one unit of the error
+        per : ``"explained"``, or ``"rmse"``, the root mean squared error in the target's unit
+
+        Returns
+        -------
+        DataFrame, one row per group: group, and price, in the unit of cost
+
+        Raises
+        ------
+        ArgumentError : `worth` is not a number > 0; the models are generalised linear ones, or, for
+            ``"rmse"``, of several responses
+
+        Notes
+        -----
+        O(J) searches of O(D^3). Within a budget: `Problem.break_even`.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> ds.anytime_sequence(table, "y").break_even(worth=21).with_columns(
+        ...     pl.col("price").round(6)
+        ... ).rows()
+        [('a', 20.0), ('b', 1.0)]
+        """
+        problem = self._quadratic("break_even")
+        order = list(dict.fromkeys(record.group for record in self.records))
+        return break_even(problem, self.positions, self.groups, order, worth, per)
 
     @abstractmethod
     def _quadratic(self, what: str) -> Linear:

@@ -6,6 +6,7 @@
 //! one process go on from what another has gathered; `turns` calls Python back after every step
 //! of a search.
 
+pub mod allocations;
 pub mod arrived;
 pub mod designs;
 pub mod fits;
