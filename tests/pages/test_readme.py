@@ -97,7 +97,9 @@ def test_the_program_for_node_prints_what_it_shows(demo_folder, capsys):
 @pytest.mark.slow
 def test_the_first_demo_prints_the_table_of_the_readme(demo_folder):
     printed = run([sys.executable, str(ROOT / "examples" / "heart.py")])
-    (table,) = re.findall(r"(Sequence\(disease.*?)>>> ", (ROOT / "README.md").read_text(), re.DOTALL)
+    (table,) = re.findall(
+        r"(Sequence\(disease.*?)>>> ", (ROOT / "README.md").read_text(), re.DOTALL
+    )
     assert table in printed
     assert "explain 0.36" in printed
     assert "$102.90 explain 0.28" in printed
