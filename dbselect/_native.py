@@ -173,6 +173,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "walk": (_POINTER, _POINTER, _TEXT, _OnTurn, *_ARRAY),
     "answer": (_POINTER, _POINTER, _POINTER, _OnTurn, *_ARRAY),
     "check": (_POINTER, _POINTER, _TEXT, *_ARRAY),
+    "patterns": (_POINTER, _POINTER, _POINTER, _SIZE, *_ARRAY),
+    "em": (_POINTER, _POINTER, _TEXT, *_ARRAY),
     "fault": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER),
     "left": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER, _POINTER),
     "least_squares": (_POINTER, _POINTER, _DOUBLE, _FLAG, _FLAG, _FLAG, *_ARRAY),
@@ -806,6 +808,18 @@ def _plain(value: Any) -> Any:
 def check(records: pa.Array, target: str) -> pa.StringArray:
     """Return why each Gram record cannot be searched for a target; NULL if it can."""
     return _array("check", _Stream(_batch(records)), target)
+
+
+def patterns(records: pa.Array, less: pa.Array, most: int) -> pa.StructArray:
+    """Add up records of patterns of gaps, take `less` away, and join the rarest beyond `most`."""
+    return _array("patterns", _Stream(_batch(records)), _Stream(_batch(less)), min(most, _MOST))
+
+
+def em(records: pa.Array, groups: Sequence[int], options: Mapping[str, Any]) -> pa.StructArray:
+    """Complete each group of patterns, 0, 1, ..., by the mean and covariance of all together."""
+    numbers = pa.array(groups, pa.int64())
+    batch = pa.RecordBatch.from_arrays([records, numbers], ["gram", "group"])
+    return _array("em", _Stream(batch), json.dumps(options))
 
 
 def check_moments(

@@ -22,7 +22,7 @@ from dbselect.record.inputs import (
     check_missing_columns,
     check_unknown,
 )
-from dbselect.record.policies import policies_of
+from dbselect.record.policies import policies_of, refuse_em
 from dbselect.record.steps import SEQUENCE_DTYPE
 from dbselect.record.terms import Terms
 from dbselect.results.prediction.arrived import available_expr, stake_of
@@ -32,8 +32,8 @@ from dbselect.sources.joins.keys import Key, check_keys, fields_of
 from dbselect.sources.joins.left_join import LookUp
 from dbselect.sources.partial.gather import reader_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, check_max_levels
-from dbselect.sources.read import gram_by, gram_of, prepared, without_unseen_levels
-from dbselect.sources.records import warn_of_skipped_rows
+from dbselect.sources.read import gram_by, gram_of, prepared
+from dbselect.sources.records import warn_of_skipped_rows, without_unseen_levels
 from dbselect.sources.request import NullPolicy, check_folds, check_seed
 from dbselect.sources.types import TableSource
 from dbselect.spec.combination import require_single_target
@@ -242,6 +242,7 @@ class ExprNamespace(Searching):
         [2, 1]
         """
         policies_of(null_policy, [])
+        refuse_em(null_policy, "pl.struct(...).dbselect.patterns() is a list of records for em()")
         if max_levels is not None:
             check_max_levels(max_levels)
         weights = [] if weight is None else [_number(weight)]

@@ -46,9 +46,11 @@ def choice_of(
     else:
         search = open_search(problem, call, options, lazy=lazy, sharing=sharing)
         start = search.state
-    by_sets = not isinstance(start, Score) and any(options.get(n) is not None for n in OF_SCORES)
+    by_sets = not isinstance(start, Score) and any(
+        options.get(n) not in (None, False) for n in OF_SCORES
+    )
     if by_sets:
-        start = set_by_set(start, options)
+        start = set_by_set(start, options, problem.seed)
     slow = start if isinstance(start, Score) else None
     k = options["k"]
     if k > start.size:

@@ -5,6 +5,7 @@ from typing import Any
 
 from dbselect.errors import ArgumentError, ColumnError, ConvergenceWarning, unknown, warn_caller
 from dbselect.linear.condition import CONDITION_LIMIT, warn_of
+from dbselect.linear.constrained import signs_of
 from dbselect.record.columns import match, places_of
 from dbselect.record.groups import Groups
 from dbselect.results.model import Model
@@ -28,6 +29,9 @@ def penalty_path_of(search: GramSearch, method: str, options: Any) -> tuple[Path
     of_library = {name: options[name] for name in _OF_LIBRARY if options.get(name) is not None}
     factors = options["penalty_factors"] or {}
     of_library["penalty_factors"] = factors_of(groups, factors, float(options["l1_ratio"]))
+    if options.get("signs"):
+        signed = signs_of(options["signs"], groups.members)
+        of_library["signs"] = {str(groups.members.index(name)): s for name, s in signed.items()}
     count = 1 if options.get("penalty") is not None else int(options["n_lambda"])
     count = count if penalties is None else len(penalties)
     with progress(count, "penalties") as bar:

@@ -17,6 +17,7 @@ from dbselect.errors import ArgumentError, ScoreError, ScoreWarning, shown, warn
 from dbselect.objectives.answers import Answers, ScoreFunction
 from dbselect.objectives.contract import Objective, SetFunction
 from dbselect.objectives.cross_validated import CrossValidated, scorer_of
+from dbselect.objectives.lazily import Lazily
 from dbselect.options.kinds import EXECUTOR, FINITE, FLAG, NOT_NEGATIVE
 from dbselect.record.gram import Vector
 from dbselect.record.groups import (
@@ -262,7 +263,12 @@ class Score(SetFunction):
         return best
 
     def searched(
-        self, costs: Costs | None, first: Sequence[int], limits: Mapping[str, Any], lead: Any = None
+        self,
+        costs: Costs | None,
+        first: Sequence[int],
+        limits: Mapping[str, Any],
+        lead: Any = None,
+        seed: int = 0,
     ) -> Self:
         """Return a score without selected groups for one search.
 
@@ -270,13 +276,18 @@ class Score(SetFunction):
         ----------
         costs : other costs
         first : groups that come first and stay
-        limits : budget, executor, max_queries and time_limit
-        lead : score, groups -> the groups to evaluate; None evaluates all
+        limits : budget, executor, max_queries, time_limit, lazy and sample
+        lead : score, groups -> the groups to evaluate; None evaluates all, or as limits say
+        seed : of the groups that ``sample`` draws
         """
         score = self.copy()
         if costs is not None:
             score.about = replace(self.about, costs=costs_of(self.about.names, costs))
-        score.first, score.lead, score.budget = list(first), lead, limits.get("budget")
+        score.first, score.budget = list(first), limits.get("budget")
+        # A choice of k compares gains, a sequence gains per cost.
+        units = np.ones(score.size) if "k" in limits else score.about.costs
+        executor = limits.get("executor") or self.answers.executor
+        score.lead = lead or Lazily.of({**limits, "executor": executor}, units, seed)
         score.answers = self.answers.within(
             limits.get("max_queries"), limits.get("time_limit"), limits.get("executor")
         )
@@ -348,11 +359,11 @@ def std_error(after: Vector, before: Vector) -> float:
     return float(paired.std(ddof=1) / len(paired) ** 0.5) if len(paired) > 1 else np.nan
 
 
-def set_by_set(objective: Objective, limits: Mapping[str, Any]) -> Score:
+def set_by_set(objective: Objective, limits: Mapping[str, Any], seed: int) -> Score:
     """Return an objective as a score, which evaluates copies of it in threads or processes."""
     groups = {str(candidate): [str(candidate)] for candidate in range(objective.size)}
     score = Score(partial(_value_with, objective), groups, empty=objective.value, check=False)
-    return score.searched(None, (), limits)
+    return score.searched(None, (), limits, seed=seed)
 
 
 def _value_with(objective: Objective, columns: Sequence[str]) -> float:

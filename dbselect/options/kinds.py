@@ -172,6 +172,12 @@ FALLING = Kind("list numbers > 0, each less than the one before", _are_falling,
 #: Factors of columns, globs or groups.
 FACTORS = Kind("map columns, globs or groups to numbers >= 0",
                lambda value: isinstance(value, Mapping), items=NOT_NEGATIVE)  # fmt: skip
+#: Signs of the coefficients of columns or globs.
+SIGNS = Kind("map columns and globs to '+' or '-'", lambda value: isinstance(value, Mapping),
+             items=Kind("be '+' or '-'", lambda value: value in ("+", "-")))  # fmt: skip
+#: Columns of several models.
+MODELS = Kind("map names of models to lists of columns", lambda value: isinstance(value, Mapping)
+              and len(value) > 0, items=COLUMNS)  # fmt: skip
 
 
 def check_at(name: str, value: Any, count: int) -> None:

@@ -31,6 +31,8 @@ VariantName = Literal["ista", "ista-l", "fista"]
 StartName = Literal["ridge", "zero"]
 #: Choice among the candidates of a cross-validation.
 ChoiceName = Literal["one_standard_error", "best"]
+#: What is maximised over several records.
+ShareName = Literal["worst", "mean"]
 #: How rows are resampled.
 DrawName = Literal["poisson", "halves"]
 #: Assumptions of knockoffs.

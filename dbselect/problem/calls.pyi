@@ -9,6 +9,7 @@ from dbselect.record.groups import Costs, GroupColumns
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.joint import AnySequence
 from dbselect.results.model import Model
+from dbselect.results.near import NearBest
 from dbselect.results.penalty_path import GroupLassoPath, LassoPath
 from dbselect.results.selected import Selected
 from dbselect.sources.types import Source
@@ -151,6 +152,17 @@ def break_even(
     costs: Costs | None = None,
     **options: Unpack[BreakEvenCall],
 ) -> pl.DataFrame: ...
+
+class NearBestCall(options.NearBestOptions, ProblemOptions): ...
+
+def near_best(
+    source: Source,
+    target: Target | None = None,
+    budget: float | None = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
+    **options: Unpack[NearBestCall],
+) -> NearBest: ...
 
 class FitCall(options.FitOptions, ProblemOptions): ...
 

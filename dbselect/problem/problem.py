@@ -14,6 +14,7 @@ from dbselect.methods.fit import fit, projected_gram
 from dbselect.methods.foba import floating, foba
 from dbselect.methods.group_lasso import group_lasso, group_lasso_path, sparse_group_lasso
 from dbselect.methods.lasso import lasso, lasso_path
+from dbselect.methods.near_best import near_best
 from dbselect.methods.sght import sght
 from dbselect.methods.step import step
 from dbselect.objectives.contract import Objective, is_objective
@@ -104,6 +105,7 @@ class Problem(Spec):
     exchange = exchange
     best_within = best_within
     break_even = break_even
+    near_best = near_best
     greedy = greedy
     top_k = top_k
     random_k = random_k

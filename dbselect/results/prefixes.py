@@ -1,7 +1,7 @@
 """Base class of the sequences of all families; each family refuses what it cannot compute."""
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +12,9 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, warn_of_choice
+from dbselect.errors import ArgumentError, shown, unknown, warn_of_choice
 from dbselect.linear.problem import Linear
-from dbselect.options.kinds import BUDGET, check_at
+from dbselect.options.kinds import BUDGET, SIGNS, check_at
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.html import listed
 from dbselect.pages.printed import printed
@@ -218,7 +218,13 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
     def model(self, step: int) -> M:
         """Return the model after a step, 0 to the number of steps; ArgumentError for others."""
 
-    def at(self, budget: float | None = None, *, size: int | None = None) -> M:
+    def at(
+        self,
+        budget: float | None = None,
+        *,
+        size: int | None = None,
+        signs: Mapping[str, str] | None = None,
+    ) -> M:
         """Return the model of the longest prefix within a budget.
 
         If the budget is below the cost of the first group, the prefix is empty, even if another
@@ -232,15 +238,95 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         budget : >= 0, in the unit of cost, which is spent once for all responses; None =
             no limit
         size : number of groups; the best model of this size within the budget
+        signs : column or glob -> ``"+"`` or ``"-"``: the groups of the prefix, fitted again under
+            signs, as `dbselect.fit` does. The order knows nothing of them
 
         Raises
         ------
-        ArgumentError : `budget` is negative or not a number; no prefix has `size` groups
+        ArgumentError : `budget` is negative or not a number; no prefix has `size` groups; `signs`
+            of other models than linear ones of one response
         """
         BUDGET.check("budget", budget)
         if size is None:
-            return self.model(longest_within(self.spent, budget))
-        return self.model(best_of_size(self.records, self.spent, self.explained, budget, size))
+            step = longest_within(self.spent, budget)
+        else:
+            step = best_of_size(self.records, self.spent, self.explained, budget, size)
+        if not signs:
+            return self.model(step)
+        SIGNS.check("signs", signs)
+        return self._signed(step, signs)
+
+    def why(self, group: str, budget: float | None = None) -> pl.DataFrame:
+        """Return what replacing a group by another one, or another one by it, changes.
+
+        Parameters
+        ----------
+        group : name of a group
+        budget : the prefix to look at is the longest within it; default: that which ends with
+            `group`, or the last one if no prefix holds it
+
+        Returns
+        -------
+        DataFrame, one row per swap, the best first: replaced, the group that leaves; by, the one
+        that comes; change, of `explained`; cost, the change of `spent`; says, a sentence
+
+        Raises
+        ------
+        ArgumentError : there is no such group, or the sequence is none of a linear model with one
+            response
+
+        Notes
+        -----
+        Exact, on the rows of the search. O(D^3); if no prefix holds the group, once per group held.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, 2, 3, 5], "y": [3, 4, 6, 9]})
+        >>> ds.anytime_sequence(table, "y").why("b")["says"].to_list()
+        ['a replaces b at 0.0476 less explained']
+        """
+        BUDGET.check("budget", budget)
+        if group not in self.groups.names:
+            raise ArgumentError(f"group is {unknown('group', group, self.groups.names)}")
+        number = self.groups.names.index(group)
+        if budget is not None:
+            step = longest_within(self.spent, budget)
+        else:
+            steps = range(len(self.records) + 1)
+            step = next((k for k in steps if number in self.held(k)), len(self.records))
+        rows = [
+            {
+                "replaced": self.groups.names[out], "by": self.groups.names[into],
+                "change": change,
+                "cost": float(self.groups.costs[into] - self.groups.costs[out]),
+            }
+            for out, into, change in self._swaps(number, self.held(step))
+        ]  # fmt: skip
+        numbers = {"change": pl.Float64, "cost": pl.Float64}
+        table = pl.DataFrame(rows, schema={"replaced": pl.String, "by": pl.String, **numbers})
+        says = [
+            f"{row['by']} replaces {row['replaced']} at {abs(row['change']):.4f} "
+            f"{'more' if row['change'] > 0 else 'less'} explained"
+            for row in table.iter_rows(named=True)
+        ]
+        return table.with_columns(pl.Series("says", says, pl.String)).sort(
+            "change", descending=True, maintain_order=True
+        )
+
+    def _swaps(self, group: int, held: list[int]) -> list[tuple[int, int, float]]:
+        """Return group out, group in and the change of `explained` for the swaps of a group."""
+        raise ArgumentError(
+            f"a {type(self).__name__} has no Gram of one response, on which swaps are computed"
+        )
+
+    def _signed(self, step: int, signs: Mapping[str, str]) -> M:
+        """Return the model after a step under signs."""
+        raise ArgumentError(
+            f"signs is {shown(signs)}; a {type(self).__name__} has no Gram of one response to fit "
+            "under signs"
+        )
 
     @property
     def _labels(self) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Ordered
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,30 @@ def compiled_choice(search: Any, turn: Turn) -> tuple[list[int], list[float]]:
     answer = _answer(*_arguments(search), turned)
     chosen = answer.field("found").field("groups")[0].as_py()
     return list(map(int, chosen)), answer.field("notes")[0].as_py()
+
+
+def compiled_sets(
+    search: Any, watched: Ordered[str], turn: Turn
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return the sets of `near_best`, with correlations in the order of `watched` columns.
+
+    Then whether doubles tell what every set explains.
+    """
+    members = search.groups.members
+    everything = [*members, *(name for name in watched if name not in members)]
+    _, method, target, request = _arguments(search)
+    names = [str(everything.index(name)) for name in watched]
+    request |= {
+        "groups": {str(g): list(map(str, at)) for g, at in enumerate(search.groups.positions)},
+        "watch": names or None,
+    }
+    record = numbered(search.gram, everything, search.target)
+    answer = _answer(record, method, target, request, lambda *_: turn(None, None))
+    sets = answer.field("found")[0].as_py()
+    for one in sets:
+        values = dict(one["correlations"])
+        one["correlations"] = [values.get(name) for name in names]
+    return sets, answer.field("notes")[0].as_py()[1] > 0
 
 
 def _answer(*arguments: Any) -> pa.StructArray:

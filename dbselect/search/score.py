@@ -11,6 +11,7 @@ from dbselect.errors import ArgumentError, shown
 from dbselect.linear.state import LinearState
 from dbselect.objectives.contract import check_unselected, is_objective
 from dbselect.objectives.cross_validated import CrossValidated
+from dbselect.objectives.lazily import Lazily
 from dbselect.objectives.score import Score, std_error
 from dbselect.options.kinds import one_of
 from dbselect.record.foreign import in_memory
@@ -101,7 +102,7 @@ def _problem(scorer: CrossValidated, score: Score) -> Any:
 
 
 #: Options of a search that are for slow scores.
-OF_SCORES = ("executor", "max_queries", "time_limit", "shortlist")
+OF_SCORES = ("executor", "max_queries", "time_limit", "shortlist", "lazy", "sample")
 
 
 @dataclass(eq=False)
@@ -119,7 +120,12 @@ class ScoreSearch(Search):
         def worth(state: Score) -> Vector:
             gains = state.gains()
             if stops and len(state.held) >= len(self.first) and self._is_noise(state, gains):
-                raise Ended(Stop.NOISE)
+                if isinstance(state.lead, Lazily):
+                    # Groups that wait may gain more than their errors.
+                    state.lead.last.clear()
+                    gains = state.gains()
+                if self._is_noise(state, gains):
+                    raise Ended(Stop.NOISE)
             return self._harm_counts(gains)
 
         return worth
@@ -179,9 +185,22 @@ def score_search(
                 f"resume is {shown(resumed)}; it must be an earlier result of the same score"
             )
         source.answers.take(resumed.score.answers)
+    _check_lazy(values)
     lead = lead_of(source, values.get("shortlist"), search_of)
-    state = source.searched(problem.costs, first, values, lead)
+    state = source.searched(problem.costs, first, values, lead, problem.seed)
     return ScoreSearch(call, state.about, first, state)
+
+
+def _check_lazy(options: Mapping[str, Any]) -> None:
+    """Refuse options that choose the groups to ask about in two ways."""
+    lazy, sample, share = (options.get(name) for name in ("lazy", "sample", "shortlist"))
+    name, value = ("lazy", lazy) if lazy else ("sample", sample)
+    if not value:
+        return
+    if share is not None:
+        raise ArgumentError(f"{name} is {shown(value)}; it does not go with shortlist")
+    if options.get("rule") == "doubling":
+        raise ArgumentError(f"{name} is {shown(value)}; it needs rule='fr', not 'doubling'")
 
 
 def check_slow(source: Any, method: str, options: Mapping[str, Any]) -> None:
@@ -190,9 +209,9 @@ def check_slow(source: Any, method: str, options: Mapping[str, Any]) -> None:
         return
     for name in OF_SCORES:
         value = options.get(name)
-        if value is None:
+        if value is None or value is False:
             continue
-        is_time_limit = method == "best_within" and name == "time_limit"
+        is_time_limit = method in ("best_within", "near_best") and name == "time_limit"
         is_for_objectives = is_objective(source) and "k" in options and name != "shortlist"
         if not (is_time_limit or is_for_objectives):
             raise ArgumentError(

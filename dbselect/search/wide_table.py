@@ -31,8 +31,8 @@ from dbselect.search.table import (
 from dbselect.sources.around import without
 from dbselect.sources.partial.learn import MAX_LEVELS
 from dbselect.sources.partial.partial_aggregates import Summing
-from dbselect.sources.read import prepared, without_levels
-from dbselect.sources.records import warn_of_skipped_rows
+from dbselect.sources.read import prepared
+from dbselect.sources.records import warn_of_skipped_rows, without_levels
 from dbselect.sources.request import NullPolicy, Table
 from dbselect.sources.target import check_numeric
 from dbselect.sources.wide.gram_rows import Products

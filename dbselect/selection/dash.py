@@ -181,7 +181,7 @@ def answered_round(question: Question[O]) -> RoundAnswer[O]:
 
 
 def _ask(objective: O, questions: Iterable[Question[O]], more: Iterable[list[int]]) -> None:
-    """Evaluate all sets of the questions, and more, in one batch, if the objective takes batches."""
+    """Evaluate the sets of the questions, and more, in one batch, if the objective takes any."""
     if hasattr(objective, "ask"):
         ask_sets(objective, [*more, *chain.from_iterable(q.all_sets() for q in questions)])
 
@@ -269,28 +269,18 @@ def best_guess(
     that a run has reached is too low. The paper's, of a literal run, are ``(1 + eps)^i max_a f(a)``
     and alpha ``(1 + eps)^-i``, both for i from 0 to ln(n) / eps. Of runs that tie the first wins.
     """
-    n, practice = objective.size, settings.practice
-    bound, opts, alone, queries = None, [settings.opt or 0.0], None, 0
-    history: list[float] = []
-    if settings.opt is None:
-        whole = [list(range(n))] if practice.bounded else []
-        _ask(objective, [], [objective.held, *whole, *sets_around(objective)])
-        alone = objective.gains()
-        largest, queries = float(alone.max()), n + len(whole)
-        if practice.bounded:
-            bound = _upper_bound(objective)
-            opts = _powers(bound, largest, settings.epsilon)
-        else:
-            opts = [largest * power for power in _printed(n, settings.epsilon)]
-        history = [objective.value + largest]
-    guesses = [(opt, alpha) for opt in opts for alpha in _alphas(settings, n)]
+    practice = settings.practice
+    opts, alone, bound = _opts(objective, settings)
+    history = [] if alone is None else [objective.value + float(alone.max())]
+    queries = 0 if alone is None else objective.size + practice.bounded
+    guesses = [(opt, alpha) for opt in opts for alpha in _alphas(settings, objective.size)]
     singles = alone if practice.takes_best else None
     runs = {guess: dash_search(objective, settings, *guess, singles) for guess in guesses}
     answers: dict[tuple[Any, ...], RoundAnswer[O]] = {}
     ends: dict[tuple[float, float], Run[O]] = {}
     pending: dict[tuple[float, float], Question[O]] = {}
     reached, top = 0.0, []
-    known: set[Known] = {(frozenset(objective.held), 1)} if settings.opt is None else set()
+    known: set[Known] = {(frozenset(objective.held), 1)} if alone is not None else set()
     if singles is not None:
         # The k that are best alone are evaluated with the first sets.
         free = np.flatnonzero(_unselected(objective))
@@ -340,6 +330,23 @@ def best_guess(
     for other in results[1:]:
         best = _better(best, other)
     return replace(best, history=history, queries=queries, bound=bound)
+
+
+def _opts(
+    objective: Objective, settings: DashSettings
+) -> tuple[list[float], Vector | None, float | None]:
+    """Return the guesses of OPT, and if it is not given the gains and the upper bound."""
+    if settings.opt is not None:
+        return [settings.opt], None, None
+    n, is_bounded = objective.size, settings.practice.bounded
+    whole = [list(range(n))] if is_bounded else []
+    _ask(objective, [], [objective.held, *whole, *sets_around(objective)])
+    alone = objective.gains()
+    largest = float(alone.max())
+    if not is_bounded:
+        return [largest * power for power in _printed(n, settings.epsilon)], alone, None
+    bound = _upper_bound(objective)
+    return _powers(bound, largest, settings.epsilon), alone, bound
 
 
 def _alphas(settings: DashSettings, n: int) -> list[float]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm import tqdm
 
+from dbselect._arrow import part_of
 from dbselect.errors import ColumnError, SourceError
 from dbselect.record.columns import Leaf, leaf_of, leaves
 from dbselect.record.computed import computed_names
@@ -63,7 +64,7 @@ from dbselect.sources.request import (
     request_of,
     selected,
 )
-from dbselect.sources.rows import part_of, values
+from dbselect.sources.rows import values
 
 #: Prefix of the names of formula columns, which no column of a table may have.
 PREFIX = "__dbselect_"

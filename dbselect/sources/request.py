@@ -14,7 +14,7 @@ from dbselect.record.bases import Basis
 from dbselect.record.columns import SUFFIX, Leaf, doubled, leaves, match
 from dbselect.record.computed import Computed, computed_names
 from dbselect.record.gram import Gram, is_record
-from dbselect.record.policies import policies_of
+from dbselect.record.policies import policies_of, refuse_em
 from dbselect.record.terms import Terms
 
 #: Seeds and numbers of folds are below this: SQL takes them as BIGINT.
@@ -79,6 +79,8 @@ class Request:
     made_of: list[str] = field(default_factory=list)
     #: Columns of text that are requested and have no category
     left_out: list[str] = field(default_factory=list)
+    #: Columns of the table whose missing values make patterns, each with a record: policy ``"em"``
+    gaps: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -181,10 +183,13 @@ def request_of(
     folding: Folding | None = None,
     null_policy: NullPolicy = "skip",
     terms: Terms | None = None,
+    *,
+    gaps: bool = False,
 ) -> Request:
     """Match columns, weight, keys and policies to a schema.
 
-    Columns made by `terms` replace their source; a policy of `terms` takes precedence.
+    Columns made by `terms` replace their source; a policy of `terms` takes precedence. `gaps`: the
+    caller keeps sums for each pattern of columns with policy ``"em"``.
     """
     terms = Terms() if terms is None else terms
     available = columns_of(schema)
@@ -213,9 +218,21 @@ def request_of(
     # All chosen columns, with levels or without, so that the fold of a row does not depend on them.
     taken = list(dict.fromkeys([*(leaf.name for leaf in chosen), *terms.columns]))
     names = [*read, *computed_names(terms.computed)]
+    if not gaps:
+        refuse_em(
+            null_policy,
+            "EM completes the Gram of a table, as gram, gram_by and the methods of a linear model "
+            "read it; patterns(table).em() is one",
+        )
     policy = dict(zip(names, policies_of(null_policy, names), strict=True)) | {
         name: value for name, value in terms.policies().items() if name in names and value != "skip"
     }
+    by_em = [name for name, value in policy.items() if value == "em"]
+    if by_em and not {*policy.values()} <= {"em", "skip"}:
+        raise ArgumentError(
+            f"null_policy is {null_policy!r}; beside 'em' other columns take 'skip'"
+        )
+    policy |= dict.fromkeys(by_em, "skip")
     made, order, policies = _made(read, available, terms, policy)
     for leaf in (available[name] for name in read):
         # The unit of a date or timestamp; a number has none.
@@ -250,6 +267,7 @@ def request_of(
         [] if order == sorted(order) else order,
         [available[name].field for name in terms.columns] + terms.computed_fields + deciding,
         [leaf.name for leaf in chosen if leaf.name not in read_of],
+        [name for name in read if name in by_em],
     )
 
 

@@ -84,8 +84,9 @@ class ProblemOptions(TypedDict, total=False):
         "NullPolicy",
         Option("skip", _POLICIES, "what happens to missing values while a table is read: "
                "``\"skip\"`` leaves the row out, ``\"mean\"`` fills the mean, ``\"indicator\"`` 0 "
-               "and a column that is 1 there, ``\"error\"`` refuses; or column or glob -> policy. "
-               "Rows without the target are left out under every policy", in_engines=False),
+               "and a column that is 1 there, ``\"error\"`` refuses, ``\"em\"`` completes the Gram "
+               "under normality; or column or glob -> policy. Rows without the target are left out "
+               "under every policy but em", in_engines=False),
     ]  # fmt: skip
     always: Annotated[
         Sequence[str], Option((), GROUP_NAMES, "groups taken first, in the order given")

@@ -17,7 +17,7 @@ class Method:
     about: str  # what it does, as the command line lists it
     options: type  # TypedDict of its options
     # ``"sequence"``, ``"model"``, ``"proof"``, ``"penalised"``, ``"fit"``, ``"selection"``,
-    # ``"table"`` or ``"other"``: the kind of its result, which decides its form in SQL
+    # ``"sets"``, ``"table"`` or ``"other"``: the kind of its result, which decides its form in SQL
     returns: str
     # its parameters before the options
     first: Mapping[str, Option] = field(default_factory=dict)
@@ -113,6 +113,12 @@ METHODS: dict[str, Method] = {
         options.BaselineOptions,
         "model",
         in_sql=False,
+    ),
+    "near_best": Method(
+        "list the sets of groups that explain nearly as much as the best for a budget",
+        options.NearBestOptions,
+        "sets",
+        _BUDGET,
     ),
     "sght": Method(
         "fit a model on few columns in few groups, by hard thresholding",
@@ -237,7 +243,7 @@ def places_of(method: Method) -> list[str]:
 
 #: Methods whose result, a sequence or a model, can be evaluated on held-out rows.
 JUDGED = [
-    name for name, m in METHODS.items() if m.returns not in ("selection", "table", "other")
+    name for name, m in METHODS.items() if m.returns not in ("selection", "sets", "table", "other")
 ]
 #: The methods of `JUDGED` that choose among groups.
 CHOOSING = [name for name in JUDGED if name not in ("fit", "group_lasso")]

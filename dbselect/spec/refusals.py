@@ -42,6 +42,13 @@ REFUSED: dict[str, dict[str, str]] = {
         "family": "best_within proves its answer by bounds of least squares, which other families "
         "do not have: exchange(k=...) searches their sets, without a proof",
     },
+    "near_best": {
+        **_SET,
+        "family": "near_best finds its sets by bounds of least squares, which other families do "
+        "not have: exchange(k=...) searches their sets, without a proof",
+        "intercept": "correlations are about means, which models through the origin do not have: "
+        "best_within takes it",
+    },
     "sght": {
         "gram": _WHOLE,
         "always": "sght keeps the largest coefficients and cannot force a group: best_within and "

@@ -16,8 +16,7 @@ from dbselect.record.missing import fill, impute_mean, marks_of
 from dbselect.record.policies import policies_of
 from dbselect.record.terms import Terms
 from dbselect.sources.open import merged
-from dbselect.sources.read import without_unseen_levels
-from dbselect.sources.records import without_marks
+from dbselect.sources.records import without_marks, without_unseen_levels
 from dbselect.store.reading import GRAM, Reading
 
 #: Number of columns in a warning.

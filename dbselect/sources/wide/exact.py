@@ -26,12 +26,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbselect._arrow import part_of
 from dbselect.errors import ColumnError, DataError, unknown
 from dbselect.record.columns import Leaf, places_of
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.policies import warn_of_skipped
 from dbselect.record.terms import Terms
-from dbselect.sources.rows import UNITS, TableRows, part_of, values
+from dbselect.sources.rows import UNITS, TableRows, values
 from dbselect.sources.target import check_numeric
 
 #: Bits of a slice, and rows whose products are summed at a time: 2 BITS + log2(rows)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from dbselect import _forked
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.problem import constant_target, unusable
-from dbselect.options.kinds import COLUMN
+from dbselect.options.kinds import COLUMN, COLUMNS
 from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Vector, as_fitted
@@ -41,6 +41,7 @@ from dbselect.validation.scoring.coefficients import coefficients_of
 from dbselect.validation.scoring.judging import Measurable, beside_steps
 from dbselect.validation.scoring.measured import Evaluation, measured
 from dbselect.validation.scoring.row_scores import row_scores
+from dbselect.validation.scoring.watched import with_watched
 from dbselect.validation.simulate import simulate
 from dbselect.validation.unknown import unseen_in, with_mean_effects
 
@@ -51,6 +52,7 @@ def evaluate(
     data: Any,
     *,
     weight: str | None = None,
+    watch: Names[str] = (),
 ) -> pl.DataFrame: ...
 
 
@@ -73,6 +75,7 @@ def evaluate(
     weight: str | None = None,
     metric: str | Names[str] | None = None,
     key: str | None = None,
+    watch: Names[str] = (),
 ) -> pl.DataFrame | Evaluation:
     """Score each prefix on other data: explained and r2, or the given metrics.
 
@@ -95,6 +98,9 @@ def evaluate(
                                      the gain is the target, or ``2**target - 1``
         ============================ ===============================================
     key : column that identifies the queries; with ndcg only
+    watch : names and globs of columns of the data: for each the table has a column of its name,
+        the correlation of every prefix's prediction with it; of linear models of one response,
+        without `metric`
 
     Returns
     -------
@@ -177,7 +183,14 @@ def evaluate(
     _forked.check_threads()
     for name, column in (("weight", weight), ("key", key)):
         COLUMN.or_none().check(name, column)
+    COLUMNS.check("watch", watch)
     result = model_in(sequence)
+    is_watched = isinstance(result, Sequence | Model) and metric is None
+    if watch and not (is_watched and not _has_no_gram(result)):
+        raise ArgumentError(
+            f"watch is {list(watch)}; correlations are computed on the Gram of a linear model of "
+            "one response, without metric"
+        )
     if isinstance(result, AnytimePredictor):
         options = {"weight": weight, "metric": metric, "key": key}
         extra = next((name for name, value in options.items() if value is not None), None)
@@ -196,11 +209,12 @@ def evaluate(
         return _by_rows(result, data, weight)
     if isinstance(result, Sequence | Model) and _has_no_gram(result) and not is_gram(data):
         return _by_prediction(result, data, weight)
-    gram = gram_of_columns(result, data, weight)
+    gram = gram_of_columns(result, data, weight, watch)
     unseen = unseen_in(gram, result.terms.of(result.columns))
     if isinstance(result, JointSequence | JointModel):
         return _joint(result, gram, unseen)
-    return _on_gram(result, gram, unseen)
+    table = _on_gram(result, gram, unseen)
+    return with_watched(table, result, gram, watch) if watch else table
 
 
 def _linear(result: Sequence | Model, mse: Vector, variance: float) -> pl.DataFrame:
@@ -292,7 +306,10 @@ def is_gram(data: Any) -> bool:
 
 
 def gram_of_columns(
-    result: Sequence | Model | JointSequence | JointModel, data: Any, weight: str | None
+    result: Sequence | Model | JointSequence | JointModel,
+    data: Any,
+    weight: str | None,
+    also: Names[str] = (),
 ) -> Gram:
     """Return the given Gram, or the Gram of the target and the model's columns in a table."""
     if isinstance(data, Mapping | pa.Scalar):
@@ -310,7 +327,7 @@ def gram_of_columns(
     marked = [field.source for field in plain if field.source + SUFFIX in field.names]
     return read_gram(
         data,
-        [*targets, *(field.source for field in plain)],
+        list(dict.fromkeys([*targets, *(field.source for field in plain), *also])),
         weight,
         null_policy=dict.fromkeys(marked, "indicator"),
         terms=result.terms.of({*targets, *result.columns}),

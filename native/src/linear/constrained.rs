@@ -117,6 +117,7 @@ impl Constrained<'_> {
             let (entering, violation) = self.entering(active, &multipliers, &idle);
             active.violation = violation;
             let Some((column, side)) = entering else {
+                active.clear(self);
                 return Ok(());
             };
             if active.hold(self, column, side) {
@@ -240,6 +241,15 @@ impl Active {
     /// Whether a column is held. One without sign and penalty is not only if it depends on others.
     pub fn holds(&self, column: usize) -> bool {
         self.held.contains(&column)
+    }
+
+    /// Set to 0 what only rounding keeps from it.
+    fn clear(&mut self, of: &Constrained) {
+        for (&j, _) in self.held.iter().zip(&self.side).filter(|(_, side)| **side != 0.0) {
+            if self.w[j].abs() * of.deviation(j) < AT_ZERO {
+                self.w[j] = 0.0;
+            }
+        }
     }
 
     /// The row of L of a column, and what is left of its variance.

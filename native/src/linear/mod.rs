@@ -14,6 +14,7 @@
 //! | `prefixes` | the models on the way to a state |
 //! | `judged` | the error of models on the record of other rows |
 //! | `diagnosis` | how far columns depend on each other |
+//! | `patterns`, `em` | rows with gaps: a record a pattern; one record of all by EM |
 
 pub mod algebra;
 pub mod bounds;
@@ -21,11 +22,13 @@ pub mod certain;
 pub mod columns;
 pub mod constrained;
 mod diagnosis;
+pub mod em;
 pub mod fields;
 pub mod fit;
 pub mod groups;
 pub mod inference;
 pub mod judged;
+pub mod patterns;
 pub mod prefixes;
 pub mod prices;
 pub mod problem;

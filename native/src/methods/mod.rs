@@ -15,6 +15,7 @@
 //! | `best_within`, `dash`, `exchange`, `sght` | sets of groups, asked and answered |
 //! | `lasso`, `knockoffs`, `pattern` | a penalty, copies, groups that are there: the same |
 //! | `design` | which rows to observe, as it is asked |
+//! | `em` | the options of `gram_em` |
 //! | `chosen` | the model of a set of groups |
 //! | `penalty_path` | the minima at falling penalties |
 
@@ -24,6 +25,7 @@ pub mod chosen;
 pub mod conditions;
 pub mod dash;
 mod design;
+pub mod em;
 pub mod exchange;
 pub mod given;
 pub mod knockoffs;

@@ -60,7 +60,7 @@ impl Limited for NearBestOptions {
 }
 
 impl Choice for NearBestOptions {
-    /// Beside the answer: the questions asked.
+    /// Beside the answer: the questions asked, and whether doubles tell what every set explains.
     fn choose<'a>(
         &self,
         asked: &Setting<'a>,
@@ -109,7 +109,10 @@ impl Choice for NearBestOptions {
         };
         let cell = Cell::List(found.sets.iter().map(row).collect());
         let condition = empty.clone().condition();
-        Ok((Found { cell, condition, trace: None }, vec![found.nodes as f64]))
+        Ok((
+            Found { cell, condition, trace: None },
+            vec![found.nodes as f64, f64::from(u8::from(is_sure))],
+        ))
     }
 }
 

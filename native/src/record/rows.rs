@@ -11,6 +11,7 @@ use crate::kernel::block::prefetch;
 use crate::kernel::chunk::{Chunk, Labels, Missing};
 use crate::kernel::gaps::{self, Filled, Place, Policy};
 use crate::kernel::moments::Moments;
+use crate::kernel::units::Units;
 use crate::record::gram::{Names, Record, Recorded, check_overflow};
 use crate::record::terms::{self, Terms};
 use crate::record::texts::{Found, Limit, TextSums, Texts};
@@ -121,8 +122,8 @@ impl Rows<'_> {
         }
     }
 
-    /// The numbers of some of the rows.
-    fn picked(&self, rows: &[usize]) -> Chunk<'_> {
+    /// The numbers of some of the rows in some of the columns, in ascending order.
+    pub(crate) fn picked(&self, rows: &[usize], columns: &[usize]) -> Chunk<'_> {
         let pick = |values: &[f64]| rows.iter().map(|&row| values[row]).collect();
         let marks = |marks: &Missing| {
             let mut found = Missing::none();
@@ -131,13 +132,17 @@ impl Rows<'_> {
             }
             found
         };
+        let units = |units: &Units| {
+            let column = columns.binary_search(&units.column).ok()?;
+            Some(units.picked(rows).of_column(column))
+        };
         Chunk {
             rows: rows.len(),
-            columns: self.numbers.columns.iter().map(|column| pick(column)).collect(),
+            columns: columns.iter().map(|&j| pick(&self.numbers.columns[j])).collect(),
             weight: self.numbers.weight.as_ref().map(|weight| pick(weight)),
             missing: marks(&self.numbers.missing),
-            nulls: self.numbers.nulls.iter().map(marks).collect(),
-            units: self.numbers.units.iter().map(|units| units.picked(rows)).collect(),
+            nulls: columns.iter().map(|&j| marks(&self.numbers.nulls[j])).collect(),
+            units: self.numbers.units.iter().filter_map(units).collect(),
             policies: self.numbers.policies,
         }
     }
@@ -168,7 +173,7 @@ impl Group {
             return self.numbers.add(&rows.numbers, labels);
         }
         let all: Vec<usize> = (0..rows.numbers.rows).collect();
-        self.add_some(&rows.numbers, &rows.texts, &all, labels)
+        self.add_some(&rows.numbers, &rows.texts.iter().collect::<Vec<_>>(), &all, labels)
     }
 
     /// Ask for the memory of its moments.
@@ -177,10 +182,10 @@ impl Group {
     }
 
     /// Add rows of which the numbers stand in `chunk`, and the texts at some places.
-    fn add_some(
+    pub(crate) fn add_some(
         &mut self,
         chunk: &Chunk,
-        texts: &[Texts],
+        texts: &[&Texts],
         at: &[usize],
         labels: Labels,
     ) -> Result<(), String> {
@@ -336,9 +341,11 @@ pub fn add_scattered<'g>(
     for row in 0..rows.numbers.rows {
         members.entry(key_of(row)).or_default().push(row);
     }
+    let all: Vec<usize> = (0..rows.numbers.columns.len()).collect();
+    let texts: Vec<&Texts> = rows.texts.iter().collect();
     members
         .values()
-        .try_for_each(|at| group_of(at[0]).add_some(&rows.picked(at), &rows.texts, at, labels))
+        .try_for_each(|at| group_of(at[0]).add_some(&rows.picked(at, &all), &texts, at, labels))
 }
 
 impl Shape {

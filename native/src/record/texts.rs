@@ -150,7 +150,7 @@ impl TextSums {
     pub fn codes(
         &mut self,
         names: &[String],
-        texts: &[Texts],
+        texts: &[&Texts],
         rows: &[usize],
     ) -> Result<Vec<Vec<u32>>, String> {
         for (absent, texts) in self.absent.iter_mut().zip(texts) {

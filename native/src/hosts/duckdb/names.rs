@@ -70,7 +70,7 @@ const MEMORY_LIMIT: &str = "CREATE OR REPLACE MACRO dbselect.main.memory_limit()
 /// The table of all functions, `FROM dbselect.functions()`, which release/functions.py writes.
 const FUNCTIONS: &str = include_str!("functions.sql");
 /// Parameters, what is passed on of them, and what comes of it.
-const OTHERS: [(&str, &str, &str, &str); 12] = [
+const OTHERS: [(&str, &str, &str, &str); 14] = [
     (
         "gram",
         GRAM.0,
@@ -88,6 +88,19 @@ const OTHERS: [(&str, &str, &str, &str); 12] = [
         GRAM.0,
         GRAM.1,
         "The same, with the mean where numbers are missing: dbselect.gram_mean({'a': a})",
+    ),
+    (
+        "gram_patterns",
+        "\"row\", weight := NULL, max_levels := NULL, max_patterns := NULL",
+        "\"row\", weight, {'max_levels': max_levels, 'max_patterns': max_patterns}",
+        "Gram records of rows with gaps, one a pattern of what is missing: \
+         dbselect.gram_patterns({'a': a, 'y': y})",
+    ),
+    (
+        "gram_em",
+        "patterns, max_iterations := NULL, tolerance := NULL, prior := NULL",
+        "patterns, {'max_iterations': max_iterations, 'tolerance': tolerance, 'prior': prior}",
+        "One Gram record of all patterns of gaps, by EM under normality: dbselect.gram_em(p)",
     ),
     (
         "fold_of",
@@ -204,11 +217,14 @@ fn bodies(method: &Method, takes_places: bool) -> Vec<(String, String)> {
     let places: Vec<&str> = method.places.iter().copied().chain(["options"]).collect();
     let named = |from: usize| names.iter().skip(from).copied().collect::<Vec<&str>>();
     let body = |given: usize, optional: &[&str], named: &[&str]| {
-        let optional = optional.iter().chain(named).map(|name| format!("{name} := NULL"));
+        // `limit` is a word of SQL.
+        let own = |name: &str| if name == "limit" { "\"limit\"" } else { name }.to_string();
+        let optional = optional.iter().chain(named).map(|name| format!("{} := NULL", own(name)));
         let first =
             ["record", "target"].iter().chain(&places[..given]).map(|name| name.to_string());
         let parameters: Vec<String> = first.clone().chain(optional).collect();
-        let fields: Vec<String> = named.iter().map(|name| format!("'{name}': {name}")).collect();
+        let fields: Vec<String> =
+            named.iter().map(|name| format!("'{name}': {}", own(name))).collect();
         let passed: Vec<String> = match given {
             0 if takes_places => {
                 ["record", "target"].iter().chain(&places).map(|name| name.to_string()).collect()
