@@ -1,4 +1,4 @@
-"""Decide which examinations of a heart patient are worth their dollars, and write a report of it."""
+"""Decide which examinations of a heart patient are worth their dollars, and write a report."""
 
 from pathlib import Path
 

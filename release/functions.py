@@ -1,7 +1,7 @@
 """Write the table behind ``FROM dbselect.functions()``, and the page of the whole API.
 
-``python release/functions.py`` after a function or an option of SQL changes, with the library built:
-it writes ``native/src/hosts/duckdb/functions.sql``, which the extension runs when it is loaded, and
+``python release/functions.py`` after a function or an option changes, with the library built: it
+writes ``native/src/hosts/duckdb/functions.sql``, which the extension runs when it is loaded, and
 ``docs/whole-api.md``. A test holds both against what it would write.
 """
 
@@ -19,10 +19,11 @@ SQL = ROOT / "native" / "src" / "hosts" / "duckdb" / "functions.sql"
 PAGE = ROOT / "docs" / "whole-api.md"
 HEAD = """# The whole API on one page
 
-Written by `release/functions.py` from the tables that the calls themselves read. `source` is a path, frame, relation or
-Gram; `groups` maps names to columns or globs; `costs` maps these names to numbers > 0. Every method takes the fields of
-a problem, which come first, or [refuses them](fields.md) in a sentence. `FROM dbselect.functions()` has the functions of
-SQL as a table, with the options of each.
+Written by `release/functions.py` from the tables that the calls themselves read. `source` is a
+path, frame, relation or Gram; `groups` maps names to columns or globs; `costs` maps these names to
+numbers > 0. Every method takes the fields of a problem, which come first, or
+[refuses them](fields.md) in a sentence. `FROM dbselect.functions()` has the functions of SQL as a
+table, with the options of each.
 """
 #: Methods that take columns instead of groups.
 NO_GROUPS = ("fit",)
@@ -37,8 +38,8 @@ OTHERS = {
     "groups": ("STRUCT or MAP", None, "name -> list of columns or globs; default: every field"),
     "costs": ("STRUCT or MAP", None, "name -> cost > 0, in any one unit; default: 1 each"),
     "weight": ("DOUBLE", None, "weight of the row, >= 0"),
-    "max_levels": ("BIGINT", None, "most levels of a text, the others as one; default: at most 1,000, "
-                   "else an error"),
+    "max_levels": ("BIGINT", None, "most levels of a text, the others as one; default: at most "
+                   "1,000, else an error"),
     "budget": ("DOUBLE", None, "limit on the cost, in the unit of the costs; default: none"),
     "handle_unknown": ("VARCHAR", "unavailable", "for a level that was not fitted: 'unavailable', "
                        "'error' or 'mean'"),
@@ -55,6 +56,7 @@ OTHERS = {
                   "'error'"),
     "columns": ("VARCHAR[]", None, "names and globs; default: all"),
     "seed": ("BIGINT", "0", "decides the draws"),
+    "target": ("VARCHAR", None, "column to predict; default: that of the model"),
     "null_policy": ("VARCHAR", "skip", "rows with a NULL; only 'skip'"),
 }  # fmt: skip
 #: Arguments of examples.
@@ -78,8 +80,8 @@ MORE = {
     "glm_mean": ("family, predictor", "the mean of the target at a linear predictor",
                  "SELECT glm_mean('binomial', 0.5)"),
     "key_sums": ("key, record", "the records of the facts by key as one value, for gram_extend",
-                 f"SELECT dbselect.key_sums({{'a': a}}, g) FROM (SELECT a, gram(t) AS g FROM {ROWS} "
-                 "GROUP BY a)"),
+                 "SELECT dbselect.key_sums({'a': a}, g) FROM (SELECT a, gram(t) AS g FROM "
+                 f"{ROWS} GROUP BY a)"),
     "memory_limit": ("[bytes]", "how much memory all groups may hold; sets it, if it is given",
                      "SELECT dbselect.memory_limit()"),
 }  # fmt: skip
@@ -90,6 +92,8 @@ ABOUT = {
     "glm_predict": "What a model or a sequence of a family predicts",
 }
 EXAMPLES = {
+    "evaluate": "SELECT dbselect.evaluate(m, g, target := 'y') FROM (SELECT fit(gram(t), 'y') AS "
+    f"m, gram(t) AS g FROM {ROWS})",
     "a_optimal": f"SELECT dbselect.a_optimal(a + 3 * b, {{'a': a, 'b': b}}, 2) FROM {ROWS}",
     "fold_of": "SELECT dbselect.fold_of('order 17', 5)",
     "model_sql": f"SELECT dbselect.model_sql(m) FROM {MODEL}",
@@ -100,8 +104,8 @@ EXAMPLES = {
     "knockoffs": f"SELECT dbselect.knockoffs(g, 'y', q := 0.6) FROM {GRAM}",
     "predict_available": "SELECT dbselect.predict_available(g, 'y', {'a': 1, 'b': NULL::DOUBLE}) "
     f"FROM {GRAM}",
-    "gram_extend": "SELECT dbselect.gram_extend(gram_merge(g), dbselect.key_sums({'shop': shop}, g), "
-    "(SELECT list({'shop': n, 'size': n * n}) FROM range(3) s(n))) FROM (SELECT a AS shop, "
+    "gram_extend": "SELECT dbselect.gram_extend(gram_merge(g), dbselect.key_sums({'shop': shop}, "
+    "g), (SELECT list({'shop': n, 'size': n * n}) FROM range(3) s(n))) FROM (SELECT a AS shop, "
     f"gram({{'b': b, 'y': y}}) AS g FROM {ROWS} GROUP BY shop)",
 }  # fmt: skip
 EXAMPLES |= {
