@@ -388,6 +388,16 @@ def test_a_row_of_pandas_is_predicted():
         model.predict(frame["a"])
 
 
+def test_a_column_that_is_read_is_near_no_other():
+    table = numbers("carat", "clarity", "cut", "y")
+    sequence, row = ds.anytime_sequence(table, "y"), pl.DataFrame({"carat": [1.0]})
+    for predict in (sequence.predict, sequence.anytime_predict, ds.fit(table, "y").predict):
+        with pytest.raises(ds.errors.ColumnError, match="'clarity'.*reads; missing_columns"):
+            predict(row)
+        with pytest.raises(ds.errors.ColumnError, match="reads; there is 'clarty'; missing"):
+            predict(row.with_columns(clarty=0.0))
+
+
 def test_a_sequence_is_its_steps():
     sequence = ds.anytime_sequence(numbers("a", "b", "y"), "y")
     assert len(sequence) == sequence.steps.height == 3

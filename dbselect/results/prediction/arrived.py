@@ -36,7 +36,7 @@ from dbselect.record.inputs import (
 from dbselect.record.missing import features_of
 from dbselect.results.call import Call
 from dbselect.results.prediction.fallback import checked_frame, limits_of, run_plugin
-from dbselect.results.prediction.predict import are_mappings, check_present, read_of
+from dbselect.results.prediction.predict import are_mappings, check_present, frame_of, read_of
 from dbselect.results.prediction.stakes import stake_of
 from dbselect.results.store import to_table
 from dbselect.spec.combination import require_single_target
@@ -265,8 +265,8 @@ class AnytimePredictor(files.Stored, InNotebooks):
         handle_unknown : how to treat a level that the fit has not seen: ``"unavailable"`` takes
             its group as missing; ``"error"`` and ``"mean"`` as in `Model.expr`
         missing_columns : how to treat a column that the rows lack: ``"error"`` raises,
-            ``"unavailable"`` takes its group as missing; default: ``"unavailable"`` for
-            mappings, which have no schema, else ``"error"``
+            ``"unavailable"`` takes its group as missing; default: ``"unavailable"``, unless the
+            rows have a column of a similar name, or of that of a group
 
         Returns
         -------
@@ -284,8 +284,8 @@ class AnytimePredictor(files.Stored, InNotebooks):
         ArgumentError : rows have another shape, or text in a column of numbers; a budget is
             no number >= 0; `level` is not between 0 and 1; `worth` is 0; `payoff` is no pair, or
             given with `accept_above` or `worth`; a family other than binomial with one of these
-        ColumnError : the rows lack a column, or a category has another type; a mapping has a
-            name similar to a column that it lacks
+        ColumnError : the rows lack a column, or a category has another type; the rows have a
+            name similar to a column that they lack
         DataError : with ``"error"``, a level that the fit has not seen
 
         Notes
@@ -315,8 +315,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
         if level is not None and self._mean is not None:
             raise ArgumentError(f"level is {level}; of a family there is no interval")
         several = are_mappings(rows)
-        untyped = several or isinstance(rows, Mapping)
-        absent = missing_columns or ("unavailable" if untyped else "error")
+        absent = missing_columns or "unavailable"
         if isinstance(rows, Mapping):
             BUDGET.check("budget", budget)
             reader = self._reader(level, handle_unknown, absent, *stake.items())
@@ -331,10 +330,14 @@ class AnytimePredictor(files.Stored, InNotebooks):
 
         def read_from(frame: pl.DataFrame) -> list[Input]:
             read, lacks = read_of(frame, self._inputs)
-            check_present(lacks, frame, absent)
+            if lacks and absent == "unavailable":
+                self.predict(dict.fromkeys(frame.columns))  # refuses such a name
+            check_present(lacks, frame, self._inputs, absent)
             return read
 
         frame = checked_frame(rows, columns, self.groups.members, self._inputs, read_from, limits)
+        if not frame.columns:
+            frame = frame_of(np.zeros((frame.height, 0)), [])
         fields = dict.fromkeys(str(part.path[0]) for part in single_fields(*read_from(frame)))
         row = pl.struct([*fields] or frame.columns[:1])
         limit = pl.lit(limits if isinstance(limits, float) else pl.Series(limits), pl.Float64)

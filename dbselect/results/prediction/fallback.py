@@ -254,7 +254,7 @@ class _PrefixModels:
         if absent and self.missing_columns == "error":
             lacking = [read_of(frame, self.inputs_at(step))[1] for step in sorted(self.order)]
             names = dict.fromkeys(name for absent in lacking for name in absent)
-            check_present(list(names), frame, self.missing_columns)
+            check_present(list(names), frame, self.inputs, self.missing_columns)
         return read
 
 

@@ -107,7 +107,8 @@ impl Arrivals {
         };
         let groups: Vec<_> = all.starts.windows(2).map(group).collect();
         if absent == MissingColumns::Error {
-            refused_columns(groups.iter().filter_map(|group| group.as_ref().err()), columns)?;
+            let lacking = groups.iter().filter_map(|group| group.as_ref().err());
+            refused_columns(lacking, &inputs.unread(columns))?;
         }
         Ok(Arrivals { predictor, inputs, groups, models: HashMap::new(), unknown })
     }

@@ -194,7 +194,9 @@ fn check_columns(
         return Ok(());
     }
     lacking.sort_unstable();
-    Err(nearest::lacking(&lacking, names).replacen("the rows lack", "the record lacks", 1))
+    let others: Vec<String> =
+        names.iter().filter(|name| !read.contains(&name[..])).cloned().collect();
+    Err(nearest::lacking(&lacking, &others).replacen("the rows lack", "the record lacks", 1))
 }
 
 /// The columns and shares of the categories that have levels in the record which the fit has not.

@@ -600,6 +600,13 @@ impl Inputs {
         names.iter().filter_map(product).fold(None, |sum, x| Some(sum.unwrap_or(0.0) + x))
     }
 
+    /// The names of columns that nothing is read of.
+    pub fn unread(&self, columns: &[Column]) -> Vec<String> {
+        let is_read = |at: usize| self.inputs.iter().any(|input| input.column == Some(at));
+        let others = columns.iter().enumerate().filter(|(at, _)| !is_read(*at));
+        others.map(|(_, column)| column.name.clone()).collect()
+    }
+
     /// Those of some rows that lack a field of a model: it is missing, or has a level that counts
     /// as missing.
     pub fn lacking(

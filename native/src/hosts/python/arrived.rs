@@ -179,7 +179,9 @@ impl RowPredictor {
             fields.iter().filter(|field| !names.contains(field)).cloned().collect();
         if self.absent == MissingColumns::Error && !lacks.is_empty() {
             let lacks: Vec<&str> = lacks.iter().map(String::as_str).collect();
-            return Err(format!("ColumnError: {}", nearest::lacking(&lacks, names)));
+            let others: Vec<String> =
+                names.iter().filter(|name| !fields.contains(name)).cloned().collect();
+            return Err(format!("ColumnError: {}", nearest::lacking(&lacks, &others)));
         }
         for name in names.iter().filter(|name| !fields.contains(name)) {
             if let Some(near) = nearest::alike(name, &lacks, MISTYPED).first() {
