@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::slice;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::aggregate_guard;
 use super::api::{self, Handle, State, type_id};
@@ -77,7 +77,8 @@ enum Policies {
 struct Known {
     columns: Vec<(String, bool, bool, Option<&'static str>)>,
     told: Told,
-    shape: Arc<Shape>,
+    /// Freed with the last of its groups, and the levels that they have met.
+    shape: Weak<Shape>,
 }
 
 thread_local! {
@@ -263,13 +264,11 @@ unsafe fn add_rows(
         group_of(0).add(&run, labels)
     } else {
         // SAFETY: as above.
-        let state_of = |row: usize| unsafe { states.at(row) } as usize;
-        // SAFETY: as above.
         let slot = |row: usize| Slot::<Group>::of(unsafe { states.at(row) });
         (0..rows).for_each(|row| slot(row).expect());
         // SAFETY: as above.
         let known = |row: usize| unsafe { slot(row).get() };
-        add_scattered(&run, labels, state_of, known, group_of)
+        add_scattered(&run, labels, known, group_of)
     }
 }
 
@@ -285,7 +284,7 @@ fn shape_of(leaves: &[Leaf], told: Told) -> Result<Arc<Shape>, String> {
             && known.columns.iter().zip(columns()).all(|(known, column)| as_column(known, &column))
     };
     let shared = KNOWN.with_borrow(|known| {
-        known.as_ref().filter(|known| same(known)).map(|known| known.shape.clone())
+        known.as_ref().filter(|known| same(known)).and_then(|known| known.shape.upgrade())
     });
     if let Some(shape) = shared {
         return Ok(shape);
@@ -311,7 +310,7 @@ fn shape_of(leaves: &[Leaf], told: Told) -> Result<Arc<Shape>, String> {
     let shape = Arc::new(Shape::of(&fields, policies, told.limit, base)?);
     let own = |c: &Column| (c.name.to_string(), c.is_field, c.is_text, c.unit);
     let columns = fields.iter().map(own).collect();
-    KNOWN.set(Some(Known { columns, told, shape: shape.clone() }));
+    KNOWN.set(Some(Known { columns, told, shape: Arc::downgrade(&shape) }));
     Ok(shape)
 }
 
