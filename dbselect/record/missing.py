@@ -133,9 +133,7 @@ def _filled(terms: Terms, means: Mapping[str, float]) -> Terms:
 
 def fill(gram: Gram, means: Mapping[str, float], marks: Mapping[str, str]) -> Gram:
     """Replace missing values by given numbers, and drop the indicators."""
-    at, on = (
-        places_of(names, gram.columns) for names in (means, [marks[name] for name in means])
-    )
+    at, on = (places_of(names, gram.columns) for names in (means, [marks[name] for name in means]))
     share, between = gram.mean[on], gram.comoment[at, on]
     apart = (gram.mean[at] - np.array(list(means.values()))) + gram.mean_low[at]
     apart += divided(between, gram.comoment[on, on]) * (1.0 - share)

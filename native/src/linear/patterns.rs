@@ -12,6 +12,7 @@ use crate::kernel::gaps::Policy;
 use crate::record::gram::{Names, Record};
 use crate::record::rows::{Group, Item, Rows, Shape};
 use crate::record::terms::{Terms, heads, sources};
+use crate::record::texts::Met;
 
 /// Patterns that are kept, unless another limit is given.
 pub const MAX_PATTERNS: usize = 200;
@@ -165,6 +166,7 @@ fn part_of(shape: &Shape, has: impl Fn(&usize) -> bool) -> Shape {
         order: shape.order.iter().filter_map(place).collect(),
         base: Arc::new(base),
         limit: shape.limit,
+        met: Met::of(texts_left.len()),
         numbers: names,
         texts: texts_left,
     }
