@@ -70,7 +70,15 @@ pub fn answer(intake: &Intake, kept: &Kept, threads: usize) -> Result<Cell<'stat
     check_intercept(&rows.columns).map_err(wrong)?;
     if request.method.name == "anytime_sequence_glm" {
         let (groups, costs) = (request.groups.as_ref(), request.costs.as_ref());
-        let groups = groups_of(&rows.columns, groups, costs, &request.target, &rows.terms, false, &Conditions::default());
+        let groups = groups_of(
+            &rows.columns,
+            groups,
+            costs,
+            &request.target,
+            &rows.terms,
+            false,
+            &Conditions::default(),
+        );
         let groups = groups.map_err(wrong)?;
         let always = groups.numbers(&request.fields.always).map_err(wrong)?;
         let most = request.max_groups.and_then(|most| i64::try_from(most).ok());
@@ -86,7 +94,15 @@ pub fn answer(intake: &Intake, kept: &Kept, threads: usize) -> Result<Cell<'stat
         Some(patterns) => match_columns(patterns, &rows.columns, "columns").map_err(wrong)?,
     };
     // Columns of a field stand side by side, as groups of fields have them.
-    let members = groups_of(&members, None, None, &request.target, &rows.terms, false, &Conditions::default());
+    let members = groups_of(
+        &members,
+        None,
+        None,
+        &request.target,
+        &rows.terms,
+        false,
+        &Conditions::default(),
+    );
     let members = members.map_err(wrong)?.members;
     let Ok(start) = start(request, &rows, places(&rows, &members))? else {
         return Ok(Cell::Null);

@@ -21,6 +21,13 @@ pub struct Fields {
 
 impl Default for Fields {
     fn default() -> Self {
-        Fields { intercept: true, ridge: 0.0, scale: true, always: Vec::new(), seed: 0, told: Conditions::default() }
+        Fields {
+            intercept: true,
+            ridge: 0.0,
+            scale: true,
+            always: Vec::new(),
+            seed: 0,
+            told: Conditions::default(),
+        }
     }
 }

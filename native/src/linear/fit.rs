@@ -90,7 +90,8 @@ impl FitRequest {
                 "columns is empty; at least one column besides the target is needed".to_string(),
             ));
         }
-        Ok(groups_of(&features, None, None, &self.target, terms, false, &Conditions::default())?.members)
+        Ok(groups_of(&features, None, None, &self.target, terms, false, &Conditions::default())?
+            .members)
     }
 }
 

@@ -78,8 +78,7 @@ impl Groups {
         let mut seen: HashSet<usize> = first.iter().copied().collect();
         let numbers = names.iter().map(|name| self.number(name, option));
         let numbers: Vec<usize> = numbers.collect::<Result<_, _>>()?;
-        let others: Vec<usize> =
-            numbers.into_iter().filter(|&group| seen.insert(group)).collect();
+        let others: Vec<usize> = numbers.into_iter().filter(|&group| seen.insert(group)).collect();
         if self.prices().may_hold(&self.prices().closed(&[first, &others].concat())) {
             return Ok(others);
         }
@@ -98,11 +97,7 @@ impl Groups {
             return Ok(first);
         }
         let always = listed(always.iter().map(String::as_str));
-        let words = if is_once {
-            APART
-        } else {
-            "it names a group twice"
-        };
+        let words = if is_once { APART } else { "it names a group twice" };
         Err(Error::group(format!("always is {always}; {words}")))
     }
 }
@@ -206,11 +201,7 @@ fn check_partition(columns: &GroupColumns) -> Result<(), Error> {
 }
 
 /// The cost of each group, in the order of the names; 1 each if none is given.
-fn costs_of(
-    names: &[String],
-    costs: Option<&Costs>,
-    told: &Conditions,
-) -> Result<Vec<f64>, Error> {
+fn costs_of(names: &[String], costs: Option<&Costs>, told: &Conditions) -> Result<Vec<f64>, Error> {
     let Some(costs) = costs else {
         return Ok(vec![1.0; names.len()]);
     };
@@ -251,7 +242,9 @@ mod tests {
     #[test]
     fn every_top_level_field_is_a_group() {
         let features = texts(&["demo.age", "x", "emb[1]", "demo.job", "emb[2]"]);
-        let groups = groups_of(&features, None, None, "y", &Terms::default(), false, &Conditions::default()).unwrap();
+        let groups =
+            groups_of(&features, None, None, "y", &Terms::default(), false, &Conditions::default())
+                .unwrap();
         assert_eq!(groups.names, ["demo", "x", "emb"]);
         assert_eq!(groups.members, ["demo.age", "demo.job", "x", "emb[1]", "emb[2]"]);
         assert_eq!(groups.starts, [0, 2, 3, 5]);
@@ -262,8 +255,16 @@ mod tests {
     fn indicators_follow_their_columns_unless_they_are_named() {
         let features = texts(&["a", "a.missing", "b", "b.missing"]);
         let asked = given(&[("g", &["a"]), ("h", &["b"]), ("i", &["b.missing"])]);
-        let groups =
-            groups_of(&features, Some(&asked), None, "y", &Terms::default(), false, &Conditions::default()).unwrap();
+        let groups = groups_of(
+            &features,
+            Some(&asked),
+            None,
+            "y",
+            &Terms::default(),
+            false,
+            &Conditions::default(),
+        )
+        .unwrap();
         assert_eq!(groups.members, ["a", "a.missing", "b", "b.missing"]);
         assert_eq!(groups.starts, [0, 2, 3, 4]);
     }
@@ -273,7 +274,9 @@ mod tests {
         let features = texts(&["a", "b", "c"]);
         let asked = given(&[("g", &["b", "a"]), ("h", &["a", "c"])]);
         let none = Terms::default();
-        let groups = groups_of(&features, Some(&asked), None, "y", &none, true, &Conditions::default()).unwrap();
+        let groups =
+            groups_of(&features, Some(&asked), None, "y", &none, true, &Conditions::default())
+                .unwrap();
         assert_eq!(groups.members, ["b", "a", "a", "c"]);
         assert_eq!(groups.starts, [0, 2, 4]);
     }
@@ -289,8 +292,16 @@ mod tests {
             (&[("g", &["c*"])], "group 'g' names unknown column 'c*'"),
         ];
         for (asked, message) in cases {
-            let error =
-                groups_of(&features, Some(&given(asked)), None, "y", &none, false, &Conditions::default()).unwrap_err();
+            let error = groups_of(
+                &features,
+                Some(&given(asked)),
+                None,
+                "y",
+                &none,
+                false,
+                &Conditions::default(),
+            )
+            .unwrap_err();
             assert!(error.message.contains(message), "{error}");
         }
         let costs: [(&[(&str, f64)], &str); 4] = [
@@ -301,7 +312,9 @@ mod tests {
         ];
         for (costs, message) in costs {
             let costs = costs.iter().map(|(name, cost)| (name.to_string(), *cost)).collect();
-            let error = groups_of(&features, None, Some(&costs), "y", &none, false, &Conditions::default()).unwrap_err();
+            let error =
+                groups_of(&features, None, Some(&costs), "y", &none, false, &Conditions::default())
+                    .unwrap_err();
             assert!(error.message.contains(message), "{error}");
         }
     }

@@ -145,13 +145,17 @@ impl Rules {
             let name = &names[group];
             Err(Error::group(format!("group '{name}' can never be bought: {reason}")))
         };
-        let with = if all.len() == 1 { String::new() } else {
+        let with = if all.len() == 1 {
+            String::new()
+        } else {
             let needs = all[..all.len() - 1].iter().map(|&need| &names[need][..]);
             format!(" with {}, which it needs,", listed(needs))
         };
-        if let Some(list) = self.one_of.iter().find(|list| {
-            all.iter().filter(|group| list.contains(group)).count() > 1
-        }) {
+        if let Some(list) = self
+            .one_of
+            .iter()
+            .find(|list| all.iter().filter(|group| list.contains(group)).count() > 1)
+        {
             let rivals = list.iter().filter(|rival| all.contains(rival));
             let rivals = listed(rivals.map(|&rival| &names[rival][..]));
             return words(format!("it comes{with} and one_of allows one of {rivals}"));
@@ -199,14 +203,15 @@ impl Rules {
             new.sort_unstable();
             new.dedup();
         }
-        new.iter().filter(|&&item| !basket.paid[item]).fold(0.0, |sum, &item| sum + self.items[item])
+        new.iter()
+            .filter(|&&item| !basket.paid[item])
+            .fold(0.0, |sum, &item| sum + self.items[item])
     }
 
     /// Whether some groups may come to a basket.
     fn takes(&self, basket: &Basket, groups: &[usize]) -> bool {
-        let of_list = |list: usize| {
-            groups.iter().filter(|group| self.lists[**group].contains(&list)).count()
-        };
+        let of_list =
+            |list: usize| groups.iter().filter(|group| self.lists[**group].contains(&list)).count();
         let mut lists = groups.iter().flat_map(|&group| self.lists[group].iter().copied());
         let keeps = |(limit, used): (&Limit, &f64)| {
             let used = groups.iter().fold(*used, |used, &group| limit.beside(used, group));
@@ -325,9 +330,8 @@ impl<'p> Prices<'p> {
 
     /// Whether a group needs, or is needed by, any other.
     pub fn is_tied(&self, group: usize) -> bool {
-        let is = |rules: &Rules| {
-            !rules.needs[group].is_empty() || !rules.dependents[group].is_empty()
-        };
+        let is =
+            |rules: &Rules| !rules.needs[group].is_empty() || !rules.dependents[group].is_empty();
         self.rules.is_some_and(is)
     }
 
@@ -394,7 +398,9 @@ impl<'p> Prices<'p> {
         };
         let all = held(&[]);
         let back = |group: usize| {
-            if waiting[group] { self.costs[group] } else {
+            if waiting[group] {
+                self.costs[group]
+            } else {
                 all - held(&self.with_dependents(group, waiting))
             }
         };
@@ -444,7 +450,8 @@ impl<'p> Prices<'p> {
     pub fn rivals(&self, groups: &[usize]) -> Vec<usize> {
         let Some(rules) = self.rules else { return Vec::new() };
         let (basket, _) = rules.basket(groups.iter().copied());
-        let is_one = |group: &&usize| rules.lists[**group].iter().any(|&list| basket.taken[list] > 1);
+        let is_one =
+            |group: &&usize| rules.lists[**group].iter().any(|&list| basket.taken[list] > 1);
         groups.iter().filter(is_one).copied().collect()
     }
 }

@@ -131,14 +131,8 @@ fn start<'p>(empty: &State<'p>, plan: &Plan, budget: f64, goes_on: &mut GoesOn) 
     let bounds = greedy::Limits { budget, max_groups: None, first_cost: None, always };
     let mut scores = Vec::new();
     // Nobody follows it.
-    let _ = greedy_search(
-        &mut greedy,
-        prices,
-        &mut criterion,
-        bounds,
-        &mut scores,
-        &mut |_, _| Ok(()),
-    );
+    let _ =
+        greedy_search(&mut greedy, prices, &mut criterion, bounds, &mut scores, &mut |_, _| Ok(()));
     always.iter().for_each(|&group| _ = single.add(group));
     improve(&mut greedy, &limits, goes_on);
     improve(&mut single, &limits, goes_on);

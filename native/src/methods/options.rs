@@ -177,9 +177,8 @@ pub fn choice<T: Clone>(option: &str, name: &Value, names: &[(&str, T)]) -> Resu
 
 impl Fields {
     /// Fields by the names that users give.
-    pub const NAMES: &[&str] = &[
-        "intercept", "ridge", "scale", "always", "seed", "shared", "needs", "one_of", "limits",
-    ];
+    pub const NAMES: &[&str] =
+        &["intercept", "ridge", "scale", "always", "seed", "shared", "needs", "one_of", "limits"];
     /// Those that least squares on named columns depend on.
     pub const OF_LEAST_SQUARES: &[&str] = &["intercept"];
     /// Those that only a table can answer.

@@ -190,7 +190,7 @@ fn replacement(
     // Sums of items round: what costs the same but for that is no cheaper.
     let slack = if limits.prices.are_sums() { 0.0 } else { SAME_COST * out.0 };
     let is_cheaper = |group: usize| {
-        let cost = offers.costs[group];
+        let cost = offers.counted[group];
         cost < out.0 - slack
             || (cost <= out.0 + slack
                 && group < out.1
@@ -334,7 +334,8 @@ mod tests {
     #[test]
     fn a_search_ends_where_it_does_not_go_on() {
         let (problem, starts, costs) = (problem(), [0, 1, 2, 3], [1.0; 3]);
-        let limits = Limits { prices: Prices::of(&costs), budget: None, most: Some(2), always: &[] };
+        let limits =
+            Limits { prices: Prices::of(&costs), budget: None, most: Some(2), always: &[] };
         let mut state = State::new(&problem, &starts, Buffers::default());
         state.add(2);
         improve(&mut state, &limits, &mut |_| false);

@@ -158,7 +158,13 @@ pub fn foba_search(
                 break;
             };
             let Some(most) = allowance.most(state, prices, group) else { break };
-            together(state, prices, Action::Remove, &mut |state, all| state.losses(all), &mut losses);
+            together(
+                state,
+                prices,
+                Action::Remove,
+                &mut |state, all| state.losses(all),
+                &mut losses,
+            );
             // What is no number is no small loss either.
             let is_small = losses[group] <= most;
             if !is_small {

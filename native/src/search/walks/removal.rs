@@ -80,8 +80,7 @@ pub fn removals(
     for group in groups {
         let (gain, choice) = (-state.remove(group), Choice::Free);
         let explained = state.explained();
-        let step =
-            Step { action: Action::Remove, group, score: -worth, gain, explained, choice };
+        let step = Step { action: Action::Remove, group, score: -worth, gain, explained, choice };
         record(step, state)?;
     }
     Ok(count)
