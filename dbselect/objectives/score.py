@@ -28,6 +28,7 @@ from dbselect.record.groups import (
     groups_of,
     patterns_by_name,
 )
+from dbselect.record.prices import Conditions
 from dbselect.record.steps import Ended, fits, within
 
 
@@ -71,6 +72,9 @@ class Score(SetFunction):
     >>> ds.greedy(score, k=1).groups, score.queries  # no new set: the 4 above, and one twice
     (['x'], 5)
     """
+
+    #: Gains and losses are of companies.
+    in_companies = True
 
     def __init__(
         self,
@@ -223,9 +227,9 @@ class Score(SetFunction):
         self.held = [*self.held, *candidates]
 
     def around(self) -> list[list[int]]:
-        """Return the sets that differ from the selected one by one group."""
-        more = [[*self.held, group] for group in self._queried()]
-        return more + [[group for group in self.held if group != out] for out in self._free()]
+        """Return the sets that differ from the selected one by one group, and what goes with it."""
+        more = [self._with(group) for group in self._queried()]
+        return more + [self._without(out) for out in self._free()]
 
     def gains(self) -> Vector:
         """Return the gain of each group; 0 for the selected ones.
@@ -233,19 +237,19 @@ class Score(SetFunction):
         In a search, infinity (unknown) for groups beyond the budget, and minus infinity for groups
         that are not on the shortlist.
         """
-        fitting, queried = within(self._spent(), self.budget), self._queried()
+        fitting, queried = self._fitting(), self._queried()
         gains = np.where(fitting, -np.inf, np.inf)
         gains[self.held] = 0.0
-        self.ask([self.held, *([*self.held, group] for group in queried)])
+        self.ask([self.held, *map(self._with, queried)])
         for group in queried:
-            gains[group] = self.value_of([*self.held, group]) - self.value
+            gains[group] = self.value_of(self._with(group)) - self.value
         return gains
 
     def losses(self) -> Vector:
         """Return the loss of removing each selected group; 0 for others and those that stay."""
         losses, sets = np.zeros(self.size), {}
         for removed in self._free():
-            sets[removed] = [group for group in self.held if group != removed]
+            sets[removed] = self._without(removed)
         self.ask([self.held, *sets.values()])
         for removed, held in sets.items():
             losses[removed] = self.value - self.value_of(held)
@@ -257,18 +261,15 @@ class Score(SetFunction):
         sets = [
             held for columns, held in self._sets.items()
             if columns in self.answers.known and len(held) <= most and set(first).issubset(held)
-            and fits(float(self.about.costs[held].sum()), budget)
+            and fits(self.about.spent(held), budget)
+            and self.about.prices.may_hold(held) and len(self.about.prices.closed(held)) == len(held)
         ]  # fmt: skip
         best.held = list(max(sets, key=self.value_of, default=[]))
         return best
 
     def searched(
-        self,
-        costs: Costs | None,
-        first: Sequence[int],
-        limits: Mapping[str, Any],
-        lead: Any = None,
-        seed: int = 0,
+        self, costs: Costs | None, first: Sequence[int], limits: Mapping[str, Any],
+        lead: Any = None, seed: int = 0, told: Conditions = Conditions(),  # noqa: B008 - frozen
     ) -> Self:
         """Return a score without selected groups for one search.
 
@@ -279,10 +280,12 @@ class Score(SetFunction):
         limits : budget, executor, max_queries, time_limit, lazy and sample
         lead : score, groups -> the groups to evaluate; None evaluates all, or as limits say
         seed : of the groups that ``sample`` draws
+        told : conditions on sets of groups
         """
         score = self.copy()
-        if costs is not None:
-            score.about = replace(self.about, costs=costs_of(self.about.names, costs))
+        if costs is not None or told:
+            own = self.about.costs if costs is None else costs_of(self.about.names, costs, told)
+            score.about = replace(self.about, costs=own, told=told)
         score.first, score.budget = list(first), limits.get("budget")
         # A choice of k compares gains, a sequence gains per cost.
         units = np.ones(score.size) if "k" in limits else score.about.costs
@@ -293,15 +296,23 @@ class Score(SetFunction):
         )
         return score
 
-    def _spent(self) -> Vector:
-        """Return the cost of the selected groups with each other group."""
-        return np.asarray(self.about.costs[self.held].sum() + self.about.costs)
+    def _fitting(self) -> Any:
+        """Return which groups the budget and the conditions let come."""
+        offers = self.about.prices.offers(self.held)
+        return offers.among(within(self.about.spent(self.held) + offers.costs, self.budget))
+
+    def _with(self, group: int) -> list[int]:
+        return [*self.held, *self.about.prices.with_needs(group, self.held)]
+
+    def _without(self, group: int) -> list[int]:
+        going = self.about.prices.with_dependents(group, self.held)
+        return [other for other in self.held if other not in going]
 
     def _queried(self) -> list[int]:
         """Return the groups whose gains are evaluated."""
         if len(self.held) < len(self.first):
             return [group for group in self.first if group not in self.held][:1]
-        fitting = within(self._spent(), self.budget)
+        fitting = self._fitting()
         fitting[self.held] = False
         groups = np.flatnonzero(fitting).tolist()
         return groups if self.lead is None else list(self.lead(self, groups))

@@ -394,6 +394,10 @@ class Prices:
         return np.asarray(np.maximum(costs, FREE * self._items[self._items > 0].min(initial=np.inf)))
 
 
+#: Prices of candidates whose costs are summed, and count for nothing here.
+SUMS = Prices((), np.ones(0), None, Conditions())
+
+
 def _used(costs: Vector, groups: Sequence[int], how: str) -> float:
     own = costs[list(groups)]
     return float(own.max(initial=0.0) if how == "max" else own.sum())

@@ -21,7 +21,8 @@ def together(
     """
     values = worth(state)
     companies = defaultdict(list)
-    if not prices.are_sums:
+    # Some states gain in companies by themselves, in fewer evaluations.
+    if not prices.are_sums and not getattr(state, "in_companies", False):
         held = set(state.held)
         for group in range(len(values)):
             *others, _ = company(prices, action, group, state.held)
@@ -46,6 +47,16 @@ def company(prices: Prices, action: str, group: int, held: list[int]) -> list[in
 def moved(state: Objective, action: str, group: int) -> float:
     """Make a move and return the change of the value."""
     return state.add(group) if action == "add" else -state.remove(group)
+
+
+def take(state: Objective, prices: Prices, group: int) -> float:
+    """Take a group after those that it needs, and return what they gain."""
+    return sum(state.add(member) for member in prices.with_needs(group, state.held))
+
+
+def give(state: Objective, prices: Prices, group: int) -> float:
+    """Give a group back after those that need it, and return what they lose."""
+    return sum(state.remove(member) for member in prices.with_dependents(group, state.held))
 
 
 def beginning(state: Any, prices: Prices, always: list[int]) -> list[int]:

@@ -190,7 +190,7 @@ fn replacement(
     // Sums of items round: what costs the same but for that is no cheaper.
     let slack = if limits.prices.are_sums() { 0.0 } else { SAME_COST * out.0 };
     let is_cheaper = |group: usize| {
-        let cost = offers.costs[group];
+        let cost = offers.counted[group];
         cost < out.0 - slack
             || (cost <= out.0 + slack
                 && group < out.1
