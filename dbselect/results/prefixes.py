@@ -814,6 +814,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         segments: pl.DataFrame | None = None,
         title: str | None = None,
         unit: str = "",
+        worth: float | None = None,
     ) -> None:
         """Write a report: one self-contained HTML page.
 
@@ -830,6 +831,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         segments : result of `anytime_sequence_by`, shown as a table with small curves
         title : of the page
         unit : of the costs, such as ``"€"``
+        worth : of `break_even`, for a column with the price up to which each group pays
 
         Raises
         ------
@@ -859,7 +861,8 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         ...     "What a budget buys" in page.read_text()
         True
         """
-        options = {"held_out": held_out, "segments": segments, "title": title, "unit": unit}
+        options = {"held_out": held_out, "segments": segments, "title": title, "unit": unit,
+                   "worth": worth}  # fmt: skip
         answer_of(self.problem, "_write_report", self, path, source, **options)
 
     @abstractmethod
