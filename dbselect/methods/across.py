@@ -53,7 +53,7 @@ def check_share(source: Any, share: str | None) -> None:
 
 def _searches(problem: Spec, grams: list[Gram], method: str) -> list[GramSearch]:
     """Open the search of each record; refuse records with other groups than the first."""
-    searches = []
+    searches: list[GramSearch] = []
     for at, gram in enumerate(grams):
         own = problem.on_gram(gram)
         search = gram_search(own, call_of(own, method, {}))
@@ -146,7 +146,8 @@ def order_across(problem: Spec, grams: list[Gram], options: Any) -> OrderAcross:
     searches = _searches(problem, grams, "anytime_sequence")
     groups, first = searches[0].groups, list(searches[0].first)
     check_first(groups, first, budget, most)
-    costs, held, spent = groups.costs, [], 0.0
+    costs, spent = groups.costs, 0.0
+    held: list[int] = []
     each = np.zeros(len(searches))
     rows: list[dict[str, Any]] = [_row(0, None, None, 0.0, 0.0, each, share, 0.0)]
     while len(held) < len(costs) and (most is None or len(held) < most):
@@ -174,7 +175,7 @@ def order_across(problem: Spec, grams: list[Gram], options: Any) -> OrderAcross:
         gain = _of(each, share) - _of(before, share)
         name, cost = groups.names[group], float(costs[group])
         rows.append(_row(len(held), name, cost, spent, gain / cost, each, share, gain))
-    schema = {
+    schema: dict[str, Any] = {
         "step": pl.Int64, "group": pl.String, **dict.fromkeys(
             ["cost", "spent", "score", "gain", "explained"], pl.Float64
         ), "each": pl.List(pl.Float64),

@@ -100,7 +100,7 @@ def anytime_sequence(problem: Spec, **options: Unpack[AnytimeOptions]) -> AnySeq
         problem = problem if problem.gram == "full" else problem.replace(gram="lazy")
     several = None if options.get("share") is None else records_in(problem.source)
     if several is not None:
-        return _across(problem, several, options)
+        return _across(problem, several, options)  # type: ignore[no-any-return]
     checked, call = asked(problem, "anytime_sequence", AnytimeOptions, options)
     check_share(problem.source, checked["share"])
     if not (problem.is_linear or of_objective):

@@ -134,7 +134,8 @@ def fit(
     """
     columns = columns_read(columns)
     if options.get("models") is not None:
-        return cast(Any, _several(problem, columns, options))
+        several: Any = _several(problem, columns, cast("Mapping[str, Any]", options))
+        return several  # type: ignore[no-any-return]
     checked, call = asked(problem, "fit", FitOptions, options)
     call = call if columns is None else replace(
         call, options={"columns": columns, **call.options}
@@ -146,7 +147,8 @@ def fit(
         names = ("weight", "offset", "exposure")
         roles = {"target": problem.targets[0], **{name: getattr(problem, name) for name in names}}
         check_roles(columns, roles)
-    constraints = {name: checked[name] for name in ("signs", "uncorrelated") if checked[name]}
+    values = cast("Mapping[str, Any]", checked)
+    constraints = {name: values[name] for name in ("signs", "uncorrelated") if values[name]}
     for name, value in constraints.items():
         if checked["exact"]:
             raise ArgumentError(
@@ -257,7 +259,7 @@ def _linear(
     fitted = gram.select([target, *groups.members])
     moments = fitted if problem.intercept else through_origin(fitted)
     check_usable(moments, [target])
-    fields = {
+    fields: dict[str, Any] = {
         "ridge": problem.ridge, "scale": problem.scale, "intercept": problem.intercept
     }  # fmt: skip
     if signs or uncorrelated:

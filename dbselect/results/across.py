@@ -4,14 +4,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from dbselect.pages.glance import InNotebooks
 from dbselect.pages.html import listed
 from dbselect.results.model import Model
 from dbselect.results.selected import Proof
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BestAcross(InNotebooks):
+class BestAcross:
     """One set of groups for several records, with a model for each.
 
     Parameters
@@ -53,7 +52,7 @@ class BestAcross(InNotebooks):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OrderAcross(InNotebooks):
+class OrderAcross:
     """One order of groups for several records.
 
     Parameters
@@ -66,11 +65,6 @@ class OrderAcross(InNotebooks):
 
     steps: pl.DataFrame
     share: str
-
-    @property
-    def table(self) -> pl.DataFrame:
-        """The steps."""
-        return self.steps
 
     @property
     def groups(self) -> list[str]:

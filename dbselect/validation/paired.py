@@ -143,7 +143,7 @@ def _target(frame: pl.DataFrame, model: Any) -> Vector:
     column = frame[model.target]
     if levels := getattr(model, "levels", ()):
         column = (column.cast(pl.String) == str(levels[1])).cast(pl.Float64)
-    return column.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return np.asarray(column.cast(pl.Float64).fill_null(np.nan))
 
 
 def _paired(own: Vector, other: Vector, w: Vector, level: float) -> dict[str, float | None]:
