@@ -3,6 +3,8 @@
 import io
 import os
 import signal
+import time
+from datetime import UTC, date, datetime
 
 import numpy as np
 import pandas as pd
@@ -254,6 +256,32 @@ def test_a_named_column_that_a_day_lacks_is_read_where_it_is(tmp_path):
         ds.GramStore(tmp_path / "o").refresh(lake, by="day", columns=["y", "b_3"])
 
 
+def test_a_store_with_a_history_is_read_as_of_a_time(tmp_path):
+    pytest.importorskip("deltalake")
+    lake, store = tmp_path / "?.parquet", ds.GramStore(tmp_path / "s.delta")
+    day(tmp_path, 1)
+    store.refresh(lake, by="day")
+    first, then = store.total(), datetime.now(UTC)
+    time.sleep(0.01)
+    day(tmp_path, 2)
+    store.refresh(lake, by="day")
+    past = store.as_of(then)
+    assert past.total().comoment.tolist() == first.comoment.tolist()
+    assert store.as_of("2999-01-01").total().rows == store.total().rows == 2 * N
+    with pytest.raises(ds.errors.ArgumentError, match=r"as of .* cannot be refreshed"):
+        past.refresh(lake)
+    with pytest.raises(ds.errors.SourceError, match="after 2001-01-01 23:59:59"):
+        store.as_of(date(2001, 1, 1))
+    for path, connection in (("folder", None), ("f.duckdb", None), ("t", ds.connect())):
+        other = ds.GramStore(path if connection else tmp_path / path, connection)
+        other.refresh(lake, by="day")
+        with pytest.raises(ds.errors.ArgumentError, match="keeps no history; a Delta table"):
+            other.as_of(then)
+    for when in ("yesterday", 7):
+        with pytest.raises(ds.errors.ArgumentError, match="when is"):
+            store.as_of(when)
+
+
 def test_a_delta_table_that_maps_names_is_refused_in_a_sentence(tmp_path):
     deltalake = pytest.importorskip("deltalake")
     mapped = {"delta.columnMapping.mode": "name", "delta.minReaderVersion": "2",
@@ -392,7 +420,7 @@ def test_a_column_that_is_read_is_near_no_other():
     table = numbers("carat", "clarity", "cut", "y")
     sequence, row = ds.anytime_sequence(table, "y"), pl.DataFrame({"carat": [1.0]})
     for predict in (sequence.predict, sequence.anytime_predict, ds.fit(table, "y").predict):
-        with pytest.raises(ds.errors.ColumnError, match="'clarity'.*reads; missing_columns"):
+        with pytest.raises(ds.errors.ColumnError, match=r"'clarity'.*reads; missing_columns"):
             predict(row)
         with pytest.raises(ds.errors.ColumnError, match="reads; there is 'clarty'; missing"):
             predict(row.with_columns(clarty=0.0))

@@ -321,7 +321,7 @@ def test_what_a_row_may_not_hold_is_refused_in_a_sentence(mixed, problem):
         with pytest.raises(ds.DbselectError, match=message):
             predictor.predict(rows)
     for rows in ({"k": "AA"}, mixed.drop("z")):
-        with pytest.raises(ds.errors.ColumnError, match="lack.*'z'"):
+        with pytest.raises(ds.errors.ColumnError, match=r"lack.*'z'"):
             predictor.predict(rows, missing_columns="error")
     new = {"k": "new", "z": 1.0}
     assert predictor.predict(new)["groups"] == ["route"]
