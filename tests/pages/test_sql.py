@@ -21,7 +21,6 @@ ELSEWHERE = {
         [f"jobs/{name}.md" for name in ("clinic", "questionnaire", "llm-features", "sensors")],
         "of a frame of Python",
     ),
-    "index.md": "of a frame of Python",
     "guides/sum-in-a-warehouse.md": "that of a warehouse",
     "guides/keep-records-by-day.md": "of a store that Python wrote",
     "guides/predict-what-has-arrived.md": "of a predictor that Python wrote",
@@ -40,7 +39,6 @@ GIVEN = {
     "duckdb.md": """CREATE TABLE t AS SELECT i::DOUBLE AS a, i % 3 + 0.5 AS b, sin(i) AS y
         FROM range(9) r(i);
         CREATE TABLE grams AS SELECT gram({'a': a, 'b': b, 'y': y}) AS g FROM t;""",
-    "guides/score-rows.md": STORED.format("before"),
     "start/engineer.md": STORED.format("delay"),
 }
 
@@ -71,7 +69,7 @@ def pages() -> dict[str, Path]:
 
 
 PAGES = pages()
-GIVEN["index.md"] = statements(PAGES["start/sql.md"])[0] + ";"
+GIVEN["index.md"] = GIVEN["README.md"]
 
 
 @pytest.mark.system
