@@ -277,13 +277,13 @@ impl Aligned {
                 None => Terms::clone(&record.terms),
                 Some(terms) => terms.beside(&record.terms)?,
             });
-            let mut next = 0;
-            for head in heads(&record.terms, &record.columns) {
-                let known = order.iter().position(|known| *known == head);
-                if known.is_none() {
-                    order.insert(next, head);
+            // What is new comes before what follows it, if that is known, else at the end.
+            let mut end = order.len();
+            for head in heads(&record.terms, &record.columns).into_iter().rev() {
+                match order.iter().position(|known| *known == head) {
+                    Some(known) => end = known,
+                    None => order.insert(end, head),
                 }
-                next = known.unwrap_or(next) + 1;
             }
         }
         let terms = terms.unwrap_or_default();
