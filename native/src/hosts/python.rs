@@ -42,6 +42,7 @@ use crate::kernel::fold;
 use crate::kernel::gaps::{self, Place as Slot, Policy};
 use crate::kernel::moments::Left;
 use crate::kernel::possible::fault;
+use crate::memory;
 use crate::record::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_records};
 use crate::record::categories::{Category, Layout, LevelSums, Listed};
 use crate::record::distinct::distinct;
@@ -982,7 +983,7 @@ unsafe fn export(
 }
 
 fn guard(work: impl FnOnce() -> Result<(), String>) -> *mut c_char {
-    let message = match catch_unwind(AssertUnwindSafe(work)) {
+    let message = match catch_unwind(AssertUnwindSafe(work)).map(memory::in_room) {
         Ok(Ok(())) => return std::ptr::null_mut(),
         Ok(Err(message)) => message,
         Err(_) => "internal error: panic in the native library".to_string(),
