@@ -344,12 +344,17 @@ HEADER = (
 def write(curves: Sequence[Curve], folder: Path) -> None:
     """Write the page, its picture and the figures."""
     lines = "\n".join(curve.line() for curve in curves)
-    page = (
-        "# How time grows\n\nProcessor time as one size doubles; an exponent of 1 is twice the "
-        "time for twice the work. The line is what was measured, dashed what is promised. Times below "
-        f"{NOISE} s have no exponent. `python bench/growth.py` writes this page.\n\n"
-        f"![Time by size](growth.svg)\n\n{HEADER}\n{lines}\n"
-    )
+    page = f"""# How time grows
+
+Processor time as one size doubles; an exponent of 1 is twice the time for twice the work. The line
+is what was measured, dashed what is promised. Times below {NOISE} s have no exponent.
+`python bench/growth.py` writes this page.
+
+![Time by size](growth.svg)
+
+{HEADER}
+{lines}
+"""
     (folder / "GROWTH.md").write_text(page)
     (folder / "growth.svg").write_text(picture(curves))
     with (folder / "growth.csv").open("w", newline="") as file:

@@ -67,8 +67,8 @@ class RowParts:
         """Return key -> number and hash of its rows, over the fields that it was read with."""
         # Most parts were read with the same fields, which are compared once.
         known = self._fields.by_part
-        compared = {id(fields): self._fields.compared(part, self._now)
-                    for part, fields in {id(f): (p, f) for p, f in known.items()}.values()}  # fmt: skip
+        distinct = {id(fields): part for part, fields in known.items()}
+        compared = {key: self._fields.compared(part, self._now) for key, part in distinct.items()}
         usable = {tuple(fields): fields for fields in (self._now, *compared.values())}
         work = self._work(usable.values())
         with work.begin() as sums:

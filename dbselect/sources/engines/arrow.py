@@ -1,7 +1,6 @@
 """Objects with an Arrow C stream (pyarrow, pandas), datasets and NumPy arrays, in batches."""
 
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, SourceError, shown
@@ -130,7 +130,7 @@ def batch_rows(schema: pa.Schema, fields: Sequence[str]) -> int:
 
 def consume_batches(batches: Iterable[pa.RecordBatch], consume: Consumer) -> None:
     """Consume batches on threads, with at most two queued per thread; stop at the first error."""
-    threads = os.cpu_count() or 1
+    threads = pl.thread_pool_size()  # no more than affinity and container allow
     free = BoundedSemaphore(2 * threads)
     failed: list[BaseException] = []
 

@@ -47,6 +47,7 @@ use crate::kernel::moments::Left;
 use crate::kernel::possible::fault;
 use crate::linear::em::em;
 use crate::linear::patterns;
+use crate::memory;
 use crate::methods::em::options as em_options;
 use crate::methods::value::Value;
 use crate::record::arrow::{
@@ -1054,7 +1055,7 @@ unsafe fn export(
 }
 
 fn guard(work: impl FnOnce() -> Result<(), String>) -> *mut c_char {
-    let message = match catch_unwind(AssertUnwindSafe(work)) {
+    let message = match catch_unwind(AssertUnwindSafe(work)).map(memory::in_room) {
         Ok(Ok(())) => return std::ptr::null_mut(),
         Ok(Err(message)) => message,
         Err(_) => "internal error: panic in the native library".to_string(),

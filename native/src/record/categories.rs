@@ -29,6 +29,9 @@ const ROWS_AHEAD: usize = 8;
 /// Rows to look ahead for cells of cross tables: one takes less time than a row of numbers.
 const CELLS_AHEAD: usize = 32;
 
+/// Sums of a group that are worth asking for before it is known which of them a row goes to.
+const EXPECTED: usize = 128;
+
 /// A column of which each level becomes a column of 0 and 1.
 pub struct Category {
     /// Name of the column.
@@ -278,6 +281,13 @@ impl LevelSums {
             }
         }
         self.scratch = scratch;
+    }
+
+    /// Ask for the memory of the first group.
+    pub(crate) fn expect(&self) {
+        prefetch(&self.groups);
+        prefetch(&self.centers);
+        prefetch(&self.sums[..self.sums.len().min(EXPECTED)]);
     }
 
     /// Leave a row of the first group out.

@@ -75,7 +75,7 @@ impl Shape {
             order.push(if column.is_text { Item::Text(at) } else { Item::Number(at) });
             into.push(column.name.to_string());
         }
-        let met = Met::of(texts.len());
+        let met = Met::of(texts.len(), &policies);
         Ok(Shape { numbers: numbers.into(), policies, texts, order, base, limit, met })
     }
 
@@ -164,7 +164,7 @@ pub struct Group {
 impl Group {
     /// A group without rows.
     pub fn new(shape: &Arc<Shape>) -> Group {
-        let texts = || TextSums::new(shape.texts.len(), &shape.policies, shape.limit);
+        let texts = || TextSums::new(&shape.met, &shape.policies, shape.limit);
         Group {
             shape: shape.clone(),
             numbers: Accumulator::new(shape.numbers.len()),
@@ -355,8 +355,10 @@ pub fn add_scattered<'g>(
         block.turn(&layout, start, screened);
         let mut used = block.used.clone().into_iter().enumerate().peekable();
         for row in start..start + screened.rows + screened.skipped {
-            let ahead = (row + ROWS_AHEAD < all.len()).then(|| known(row + ROWS_AHEAD));
-            ahead.flatten().and_then(|group| group.texts.as_ref()).inspect(|sums| sums.expect());
+            let sums_of =
+                |at: usize| if at < all.len() { known(at)?.texts.as_deref() } else { None };
+            sums_of(row + ROWS_AHEAD).inspect(|sums| sums.expect());
+            sums_of(row + ROWS_AHEAD / 2).inspect(|sums| sums.expect_sums());
             let Group { shape: own, texts: Some(sums), .. } = (group_of.borrow_mut())(row) else {
                 continue;
             };

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::slice;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -115,8 +115,12 @@ impl Levels {
 
 /// The levels that the groups of one shape have met, by column: each text is kept once, and
 /// looked up once a row, however many groups have it.
-#[derive(Debug, Default)]
-pub struct Met(Vec<Mutex<Levels>>);
+#[derive(Debug)]
+pub struct Met {
+    columns: Vec<Mutex<Levels>>,
+    /// Where the sums of few levels lie, which most groups share.
+    few: Arc<Layout>,
+}
 
 /// What shapes have met is no part of what they are.
 impl PartialEq for Met {
@@ -126,13 +130,16 @@ impl PartialEq for Met {
 }
 
 impl Met {
-    /// None of some columns.
-    pub fn of(columns: usize) -> Met {
-        Met((0..columns).map(|_| Mutex::default()).collect())
+    /// None of some columns, beside numbers of some policies.
+    pub fn of(columns: usize, policies: &[Policy]) -> Met {
+        Met {
+            columns: (0..columns).map(|_| Mutex::default()).collect(),
+            few: Arc::new(Layout::of(policies, &vec![FEW_LEVELS; columns])),
+        }
     }
 
     fn column(&self, at: usize) -> MutexGuard<'_, Levels> {
-        self.0[at].lock().unwrap_or_else(PoisonError::into_inner)
+        self.columns[at].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number here of each text of some rows of a chunk; 0 where it is missing.
@@ -198,7 +205,7 @@ pub struct TextSums {
     /// Rows in which each column is missing, also those left out.
     absent: Vec<u64>,
     policies: Vec<Policy>,
-    layout: Layout,
+    layout: Arc<Layout>,
     sums: LevelSums,
 }
 
@@ -214,13 +221,14 @@ pub struct Found {
 
 impl TextSums {
     /// No rows of some text columns beside numbers of some policies.
-    pub fn new(n_columns: usize, policies: &[Policy], limit: Limit) -> TextSums {
+    pub fn new(met: &Met, policies: &[Policy], limit: Limit) -> TextSums {
+        let n_columns = met.columns.len();
         TextSums {
             columns: vec![Own::default(); n_columns],
             limit,
             absent: vec![0; n_columns],
             policies: policies.to_vec(),
-            layout: Layout::of(policies, &vec![FEW_LEVELS; n_columns]),
+            layout: met.few.clone(),
             sums: LevelSums::default(),
         }
     }
@@ -281,9 +289,15 @@ impl TextSums {
         Ok(())
     }
 
-    /// Ask for the memory of its sums.
+    /// Ask for its memory.
     pub(crate) fn expect(&self) {
         prefetch(slice::from_ref(self));
+    }
+
+    /// Ask for that of its sums, once its own is there.
+    pub(crate) fn expect_sums(&self) {
+        self.sums.expect();
+        prefetch(&self.columns);
     }
 
     /// Add the rows of a block that begins at a row of what was numbered.
@@ -359,7 +373,7 @@ impl TextSums {
         let same = |levels: &Own| (0..levels.met.len()).collect();
         let codes: Vec<Vec<usize>> = self.columns.iter().map(same).collect();
         self.sums = self.sums.settled(&self.layout, &layout, &codes);
-        self.layout = layout;
+        self.layout = Arc::new(layout);
         Ok(())
     }
 

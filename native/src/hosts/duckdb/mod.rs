@@ -67,6 +67,7 @@ use vectors::Vector;
 use crate::kernel::fold;
 use crate::linear::patterns::PatternSums;
 use crate::linear::select::select;
+use crate::memory;
 use crate::methods::answer::{ARRIVED, JUDGED, JUDGED_STEPS};
 use crate::methods::options;
 use crate::methods::{METHODS, Method};
@@ -581,7 +582,7 @@ fn guard(
     failed: impl FnOnce(Handle, *const c_char),
     work: impl FnOnce() -> Result<(), String>,
 ) -> bool {
-    let message = match catch_unwind(AssertUnwindSafe(work)) {
+    let message = match catch_unwind(AssertUnwindSafe(work)).map(memory::in_room) {
         Ok(Ok(())) => return true,
         Ok(Err(message)) => message,
         Err(_) => "internal error: panic in the native library".to_string(),
