@@ -40,6 +40,7 @@ _JSON = {
     "groups": "name -> list of columns or globs",
     "costs": "name -> cost > 0",
     "penalty_factors": "column, glob or group -> factor >= 0",
+    "signs": 'column or glob -> "+" or "-"',
     "grid": "option -> values to try",
 }
 

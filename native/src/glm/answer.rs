@@ -16,6 +16,7 @@ use super::sequence::search;
 use super::stored::sequence;
 use crate::linear::columns::{INTERCEPT, check_intercept, match_columns};
 use crate::linear::groups::groups_of;
+use crate::linear::prices::Conditions;
 use crate::methods::Method;
 use crate::methods::answer::{Cell, Type};
 use crate::methods::setup::check_first;
@@ -96,7 +97,15 @@ fn found(
     check_intercept(&rows.columns).map_err(wrong)?;
     if request.method.name == "anytime_sequence_glm" {
         let (groups, costs) = (request.groups.as_ref(), request.costs.as_ref());
-        let groups = groups_of(&rows.columns, groups, costs, &request.target, &rows.terms, false);
+        let groups = groups_of(
+            &rows.columns,
+            groups,
+            costs,
+            &request.target,
+            &rows.terms,
+            false,
+            &Conditions::default(),
+        );
         let groups = groups.map_err(wrong)?;
         let always = groups.numbers(&request.fields.always).map_err(wrong)?;
         let most = request.max_groups.and_then(|most| i64::try_from(most).ok());
@@ -113,7 +122,15 @@ fn found(
         Some(patterns) => match_columns(patterns, &rows.columns, "columns").map_err(wrong)?,
     };
     // Columns of a field stand side by side, as groups of fields have them.
-    let members = groups_of(&members, None, None, &request.target, &rows.terms, false);
+    let members = groups_of(
+        &members,
+        None,
+        None,
+        &request.target,
+        &rows.terms,
+        false,
+        &Conditions::default(),
+    );
     let members = members.map_err(wrong)?.members;
     let start = match start(request, &rows, places(&rows, &members))? {
         Ok(start) => start,

@@ -90,7 +90,8 @@ impl<'c> Column<'c> {
         Column::new(String::new(), kind, numbers, Vec::new, texts)
     }
 
-    fn number(&self, row: usize) -> Option<f64> {
+    /// The number of a row, if it has one.
+    pub fn number(&self, row: usize) -> Option<f64> {
         let (values, missing) = &*self.numbers;
         (!missing.contains(row)).then(|| values[row])
     }
@@ -531,6 +532,17 @@ impl Inputs {
             (Kind::Date(_), Some(_)) => Ok(DAY),
             _ => Err(format!("{is}; the fit has read a number there")),
         }
+    }
+
+    /// The column and the unit of each coefficient of a model of numbers, none of which is filled
+    /// where it is missing; nothing for other models.
+    pub(super) fn factors(&self, model: &Model) -> Option<Vec<(usize, f64)>> {
+        let factor = |(at, part): (usize, &Part)| {
+            let input = &self.inputs[part.input];
+            let is_plain = matches!(input.source, Source::Number(_)) && part.missing.is_none();
+            (is_plain && part.input == at).then_some((input.column?, input.unit))
+        };
+        model.parts.iter().enumerate().map(factor).collect()
     }
 
     /// Refuse a category without the shares of its levels, of which there is no mean effect.

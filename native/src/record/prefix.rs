@@ -98,6 +98,15 @@ impl Plan {
         Ok(Plan { models, inputs, order, lacking_from, steps, unknown })
     }
 
+    /// The column and the unit of each coefficient of a plan of one model, whose prediction is the
+    /// sum of their products; nothing where it is more than that.
+    pub fn factors(&self) -> Option<Vec<(usize, f64)>> {
+        match &self.models[..] {
+            [Ok(model)] => self.inputs.factors(model),
+            _ => None,
+        }
+    }
+
     /// Refuse a budget that can buy a prefix for which the table lacks a field.
     fn check_columns(&self, columns: &[Column], budget: f64) -> Result<(), String> {
         if !self.lacking_from.is_some_and(|spent| fits(spent, Some(budget))) {
