@@ -35,7 +35,6 @@ PARTS: dict[str, Part] = {
     "dash_logistic": dash.logistic,
     "dash_design": dash.design,
     "dash_oracle": oracles.slow,
-    "dash_refits": oracles.refits,
     "theorems": theorems.margins,
 }
 PAGE = Path(__file__).parents[1] / "docs" / "reproduction.md"

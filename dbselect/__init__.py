@@ -5,10 +5,15 @@ Only Polars is loaded until a name is used; the stub beside this file lists the 
 
 from typing import Any
 
-from dbselect import _forked  # noqa: F401 - registers handlers of forks
+from dbselect import (
+    _addresses,
+    _forked,  # noqa: F401 - registers handlers of forks
+)
 from dbselect._lazy import give as _give
 from dbselect._lazy import public as _public
 from dbselect.doors import namespaces as _namespaces  # noqa: F401 - registers them with Polars
+
+_addresses.save()
 
 #: Public modules; those of `_BY_NAME` are imported by name.
 _MODULES = ("errors", "families", "objectives", "results")

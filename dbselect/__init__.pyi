@@ -33,10 +33,12 @@ from dbselect.problem.several import anytime_tables as anytime_tables
 from dbselect.problem.several import drift as drift
 from dbselect.record.gram import Gram as Gram
 from dbselect.record.terms import Terms as Terms
+from dbselect.results.allocation import allocate as allocate
 from dbselect.results.prediction.arrived import AnytimePredictor as AnytimePredictor
 from dbselect.results.stored import read as read
 from dbselect.sources.joins.key_sums import key_sums as key_sums
 from dbselect.sources.partial.learn import terms as terms
+from dbselect.sources.patterns import patterns as patterns
 from dbselect.sources.read import gram as gram
 from dbselect.sources.read import gram_by as gram_by
 from dbselect.store.gram_store import GramStore as GramStore
@@ -53,6 +55,7 @@ __all__ = [
     "Problem",
     "Terms",
     "a_optimal",
+    "allocate",
     "anytime_sequence",
     "anytime_sequence_by",
     "anytime_tables",
@@ -80,6 +83,7 @@ __all__ = [
     "lasso_path",
     "near_best",
     "objectives",
+    "patterns",
     "read",
     "register",
     "results",

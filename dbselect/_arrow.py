@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 def of_numpy(values: npt.NDArray[Any]) -> pa.Array:
@@ -34,3 +35,14 @@ def to_numpy(array: pa.Array) -> npt.NDArray[Any]:
 def empty_table(schema: pa.Schema) -> pa.Table:
     """Return a table without rows."""
     return pa.Table.from_batches([], schema)
+
+
+def part_of(rows: pa.StructArray, path: tuple[str | int, ...]) -> pa.Array:
+    """Return one column of rows."""
+    array: pa.Array = rows
+    for part in path:
+        if isinstance(part, int):
+            array = pc.list_element(array, part - 1)
+        else:
+            array = pc.struct_field(array, [array.type.get_field_index(part)])
+    return array

@@ -111,7 +111,9 @@ class _Greedy(ctypes.Structure):
         ("rule", ctypes.c_char_p),
         *((name, ctypes.c_void_p) for name in ("costs", "prices")),
         ("n_prices", ctypes.c_size_t),
-        *((name, ctypes.c_void_p) for name in ("parts", "ends", "always")),
+        *((name, ctypes.c_void_p) for name in ("parts", "ends")),
+        ("told", ctypes.c_char_p),
+        ("always", ctypes.c_void_p),
         ("n_always", ctypes.c_size_t),
         *((name, ctypes.c_double) for name in ("budget", "first_cost")),
         ("max_groups", ctypes.c_size_t),
@@ -171,6 +173,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "walk": (_POINTER, _POINTER, _TEXT, _OnTurn, *_ARRAY),
     "answer": (_POINTER, _POINTER, _POINTER, _OnTurn, *_ARRAY),
     "check": (_POINTER, _POINTER, _TEXT, *_ARRAY),
+    "patterns": (_POINTER, _POINTER, _POINTER, _SIZE, *_ARRAY),
+    "em": (_POINTER, _POINTER, _TEXT, *_ARRAY),
     "fault": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER),
     "left": (_POINTER, *_TEXTS, _INT, _DOUBLE, _POINTER, _POINTER, _POINTER, _POINTER),
     "least_squares": (_POINTER, _POINTER, _DOUBLE, _FLAG, _FLAG, _FLAG, *_ARRAY),
@@ -182,6 +186,9 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
         _POINTER, _POINTER,
     ),
     "knockoff_select": (_POINTER, _POINTER, _SIZE, _SIZE, _DOUBLE, _POINTER),
+    "allocate": (
+        _POINTER, _POINTER, _SIZE, *[_POINTER] * 4, _DOUBLE, _POINTER, _POINTER,
+    ),
     "design_new": (_POINTER, _SIZE, _DOUBLE, _DOUBLE, _SIZE),
     "design_read": (_POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
     "design_next": (_POINTER, _POINTER, _FLAG, _POINTER, _POINTER),
@@ -349,6 +356,25 @@ class RandomSets:
         _run("sets", *arguments, ctypes.byref(drawn), sets)
         self.drawn = drawn.value
         return sets.tolist()
+
+
+def allocate(
+    ends: _Index,
+    spent: _Vector,
+    explained: _Vector,
+    rows: _Vector,
+    worth: _Vector,
+    budget: float,
+) -> tuple[npt.NDArray[np.int64], float, float, float]:
+    """Return the step of each segment, -1 without one; and value, spent and bound, a row.
+
+    The steps of segment i lie at ``ends[i]`` to ``ends[i + 1]`` of `spent` and `explained`.
+    """
+    steps, totals = np.empty(len(rows), np.int64), np.empty(3)
+    points = [np.ascontiguousarray(of) for of in (spent, explained, rows, worth)]
+    _run("allocate", ends, len(rows), *points, budget, steps, totals)
+    value, cost, bound = totals.tolist()
+    return steps, value, cost, bound
 
 
 class RowDesign:
@@ -572,6 +598,7 @@ class Selection:
         turn: Callable[[int, bool, float], None],
         *,
         parts: tuple[_Vector, _Index, _Index] | None = None,
+        told: Mapping[str, Any] | None = None,
         always: Sequence[int] = (),
         budget: float | None = None,
         first_cost: float | None = None,
@@ -580,7 +607,8 @@ class Selection:
         """Select groups by score per cost; return steps, the code of the stop, errors of `turn`.
 
         A step is group, score, gain, explained share and the code of the choice. `parts` are the
-        prices of parts, the parts of all groups, concatenated, and the offsets of the groups.
+        prices of parts, the parts of all groups, concatenated, and the offsets of the groups;
+        `told` are conditions on groups, which are named by their numbers.
         """
         on_turn, raised = _called(_OnTurn, _turning(turn))
         none = math.nan
@@ -590,7 +618,7 @@ class Selection:
         costs_at, prices_at, parts_at, ends_at, always_at = (a.ctypes.data for a in arrays)
         setup = _Greedy(
             rule.encode(), costs_at, prices_at if parts else None, len(prices), parts_at, ends_at,
-            always_at, len(always), none if budget is None else budget,
+            json.dumps(dict(told or {})).encode(), always_at, len(always), none if budget is None else budget,
             none if first_cost is None else first_cost,
             np.iinfo(np.uintp).max if max_groups is None else max_groups,
         )  # fmt: skip
@@ -780,6 +808,18 @@ def _plain(value: Any) -> Any:
 def check(records: pa.Array, target: str) -> pa.StringArray:
     """Return why each Gram record cannot be searched for a target; NULL if it can."""
     return _array("check", _Stream(_batch(records)), target)
+
+
+def patterns(records: pa.Array, less: pa.Array, most: int) -> pa.StructArray:
+    """Add up records of patterns of gaps, take `less` away, and join the rarest beyond `most`."""
+    return _array("patterns", _Stream(_batch(records)), _Stream(_batch(less)), min(most, _MOST))
+
+
+def em(records: pa.Array, groups: Sequence[int], options: Mapping[str, Any]) -> pa.StructArray:
+    """Complete each group of patterns, 0, 1, ..., by the mean and covariance of all together."""
+    numbers = pa.array(groups, pa.int64())
+    batch = pa.RecordBatch.from_arrays([records, numbers], ["gram", "group"])
+    return _array("em", _Stream(batch), json.dumps(options))
 
 
 def check_moments(

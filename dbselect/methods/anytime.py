@@ -154,7 +154,8 @@ def _walked(search: Search, options: AnytimeOptions) -> AnySequence:
     is_lazy = isinstance(search, LazySearch)
     total = max_groups or (len(search.first) or None if is_lazy else len(search.groups.costs))
 
-    limit = doubling(search.groups.costs, options["c_min"]) if RULES[rule].doubling else None
+    costs = search.groups.prices.offers([]).costs
+    limit = doubling(costs, options["c_min"]) if RULES[rule].doubling else None
 
     def walk(record: Record) -> Stop:
         _, stop = greedy_search(

@@ -147,8 +147,12 @@ def _without_proof(
             return limits.fitting(held, source.size)
 
         state = with_added(objective, limits.first)
-        weights = [np.ones(source.size), np.asarray(limits.costs)]
-        results = [climbed(state.copy(), open_to, limits.first, divisors) for divisors in weights]
+        assert limits.prices is not None
+        costs = limits.prices.offers([]).counted
+        results = [
+            climbed(state.copy(), open_to, limits.first, divisors, limits.prices)
+            for divisors in (np.ones(source.size), costs)
+        ]
         return Run(max(results, key=lambda result: result.value), [], 0)
 
     selected = choice_of(problem, call, of_choice, best)

@@ -225,7 +225,9 @@ def _groups_in(problem: Spec, passes: Passes, columns: list[str] | None) -> Grou
 
 
 def _groups(problem: Spec, features: list[str], terms: Any) -> Groups:
-    return groups_of(features, problem.groups, problem.costs, problem.targets, terms)
+    return groups_of(
+        features, problem.groups, problem.costs, problem.targets, terms, told=problem.told
+    )
 
 
 def _linear(
@@ -337,7 +339,7 @@ def _exact(problem: Spec, columns: list[str] | None, call: Call) -> Model:
         intercept=coefficients.pop(INTERCEPT, 0.0),
         coefficients=coefficients,
         groups=groups.names,
-        spent=float(groups.costs.sum()),
+        spent=groups.spent(range(len(groups.names))),
         explained=share,
         r2=share,
         aliased=tuple(terms[j] for j in result.aliased),

@@ -46,5 +46,6 @@ GramName = Literal["auto", "full", "lazy"]
 #: Fields of a problem besides source, target, groups and costs.
 PROBLEM_FIELDS = (
     "family", "weight", "offset", "exposure", "positive", "intercept", "ridge", "scale",
-    "null_policy", "always", "rows", "seed", "gram", "terms",
+    "null_policy", "always", "rows", "seed", "gram", "terms", "shared", "needs", "one_of",
+    "limits",
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
+from dbselect.methods.break_even import pl
 from dbselect.objectives.diversity import Coverage
 from dbselect.record.groups import Costs, GroupColumns
 from dbselect.results.glm.model import GlmModel
@@ -140,6 +141,17 @@ def best_within(
     costs: Costs | None = None,
     **options: Unpack[BestWithinCall],
 ) -> Selected[Model]: ...
+
+class BreakEvenCall(options.BreakEvenOptions, ProblemOptions): ...
+
+def break_even(
+    source: Source,
+    target: Target | None = None,
+    budget: float | None = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
+    **options: Unpack[BreakEvenCall],
+) -> pl.DataFrame: ...
 
 class NearBestCall(options.NearBestOptions, ProblemOptions): ...
 

@@ -7,6 +7,7 @@ from dbselect.errors import ArgumentError
 from dbselect.methods.anytime import anytime_sequence
 from dbselect.methods.backward import backward
 from dbselect.methods.best_within import best_within
+from dbselect.methods.break_even import break_even
 from dbselect.methods.dash import coverage, dash, greedy, random_k, top_k
 from dbselect.methods.exchange import exchange
 from dbselect.methods.fit import fit, projected_gram
@@ -103,6 +104,7 @@ class Problem(Spec):
     group_lasso = group_lasso
     exchange = exchange
     best_within = best_within
+    break_even = break_even
     near_best = near_best
     greedy = greedy
     top_k = top_k

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dbselect.errors import ColumnError, DataError, SkippedRowsWarning, warn_caller
+from dbselect.errors import ArgumentError, ColumnError, DataError, SkippedRowsWarning, warn_caller
 from dbselect.options.kinds import one_of
 from dbselect.record.columns import SUFFIX, match
 
@@ -113,8 +113,9 @@ def divided(a: _Array, b: _Array) -> _Array:
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
 
 
-#: Policies: leave the row out, raise an error, or fill by the mean or with an indicator.
-POLICIES = ("skip", "error", "mean", "indicator")
+#: Policies: leave the row out, raise an error, fill by the mean or with an indicator, or complete
+#: the moments of all rows by EM.
+POLICIES = ("skip", "error", "mean", "indicator", "em")
 #: Policies that keep the row.
 FILLS = ("mean", "indicator")
 _POLICY = one_of(POLICIES)
@@ -138,9 +139,23 @@ def policies_of(null_policy: Any, columns: Sequence[str]) -> list[str]:
 
 def check_policies(null_policy: Any) -> None:
     """Refuse an unknown policy, for any columns."""
-    policies = null_policy.values() if isinstance(null_policy, Mapping) else [null_policy]
-    for policy in policies:
+    for policy in _named(null_policy):
         _POLICY.check("null_policy", policy)
+
+
+def has_em(null_policy: Any) -> bool:
+    """Whether some columns are completed by EM."""
+    return "em" in _named(null_policy)
+
+
+def refuse_em(null_policy: Any, why: str) -> None:
+    """Refuse policy ``"em"`` for some columns; `why` is the end of the sentence."""
+    if has_em(null_policy):
+        raise ArgumentError(f"null_policy is {null_policy!r}; {why}")
+
+
+def _named(null_policy: Any) -> list[Any]:
+    return [*null_policy.values()] if isinstance(null_policy, Mapping) else [null_policy]
 
 
 def check_missing(columns: Sequence[str], missing: Mapping[str, int]) -> None:

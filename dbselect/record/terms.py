@@ -54,6 +54,9 @@ class Terms(files.Stored):
     entries : fields that list the nonzero entries of a row; only a lazy Gram reads them
     computed : products, transforms and factors of a formula, besides their source columns
     formula : the formula for which the terms were found
+    dropped : of a pattern of `dbselect.patterns`, columns that some of its rows had, and which were
+        left out as there were too many patterns
+    em : of a record that `Patterns.em` completed: how; its moments are no sums of rows
 
     Examples
     --------
@@ -78,6 +81,8 @@ class Terms(files.Stored):
     entries: tuple[Entries, ...] = ()
     computed: tuple[Computed, ...] = ()
     formula: str | None = None
+    dropped: tuple[str, ...] = ()
+    em: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
         return f"Terms({self.formula or listed(self.made)})"
@@ -254,6 +259,8 @@ class Terms(files.Stored):
             "entries": [asdict(entry) for entry in self.entries] or None,
             "computed": [term.to_dict() for term in self.computed] or None,
             "formula": self.formula,
+            "dropped": self.dropped or None,
+            "em": self.em,
         }
         return _without_none(record)
 
@@ -279,6 +286,8 @@ class Terms(files.Stored):
                 ),
                 tuple(map(Computed.from_dict, record.get("computed", ()))),
                 record.get("formula"),
+                tuple(map(str, record.get("dropped", ()))),
+                record.get("em"),
             )
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise RecordError(f"this is no record of terms: {error}") from None

@@ -77,6 +77,10 @@ def union_of_terms(first: Terms, second: Terms) -> Terms:
                 f"gram records differ in column '{name}': it is {kind} in the first, {other_kind} "
                 "in the second; cast it to one type"
             )
+    if first.em != second.em:
+        raise RecordError(
+            "gram records completed by EM do not add up; add up the patterns that they were made of"
+        )
     if {*first.flat} != {*second.flat}:
         raise RecordError(_unequal("flat", first.flat, second.flat))
     for what in ("bases", "computed"):
@@ -87,6 +91,7 @@ def union_of_terms(first: Terms, second: Terms) -> Terms:
         categories=tuple(_joint(categories[name], others[name]) for name in categories),
         means=means,
         indicators=tuple(dict.fromkeys([*first.indicators, *second.indicators])),
+        dropped=tuple(dict.fromkeys([*first.dropped, *second.dropped])),
     )
 
 

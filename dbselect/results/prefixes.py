@@ -17,6 +17,7 @@ from dbselect.linear.problem import Linear
 from dbselect.options.kinds import BUDGET, SIGNS, check_at
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.html import listed
+from dbselect.pages.printed import printed
 from dbselect.record import files
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
@@ -31,6 +32,7 @@ from dbselect.record.steps import (
     is_useful,
     longest_within,
     name_of,
+    paid_by,
     spent_after,
 )
 from dbselect.record.terms import Terms
@@ -40,6 +42,7 @@ from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.heights import explained_at, plateau, stopping_cost, timeliness
 from dbselect.results.prediction.fallback import predictions, served
 from dbselect.results.prediction.predict import Predicting
+from dbselect.results.prices import Per, break_even
 from dbselect.results.store import to_table
 from dbselect.spec.spec import answer_of
 
@@ -106,6 +109,10 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
             f"spent {self.spent[-1]:g}; {self._used}; {self.stop.value})"
         )
 
+    def __str__(self) -> str:
+        """Return the `repr`, and below it a table of the steps that fits 80 columns."""
+        return printed(repr(self), self._glance.table)
+
     @property
     def _order(self) -> list[str]:
         """The groups of the steps; a removed group has a minus."""
@@ -171,7 +178,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
                 "step": np.arange(len(self.spent)),
                 "action": ["start"] + [step.action for step in self.records],
                 "group": [None] + [names[step.group] for step in self.records],
-                "cost": [0.0] + [float(self.groups.costs[step.group]) for step in self.records],
+                "cost": paid_by(self.records, self.spent, self.groups),
                 "spent": self.spent,
                 "score": [None] + [step.score for step in self.records],
                 "gain": [0.0] + [step.gain for step in self.records],
@@ -637,6 +644,46 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         problem = self._quadratic("certificate")
         return certified(problem, self.groups, self.records, self.spent, self.explained, budgets)
 
+    def break_even(self, worth: float, *, per: Per = "explained") -> pl.DataFrame:
+        """Return the highest price at which the best prefix still has each group.
+
+        The best prefix is the one of the largest worth less cost. It has a group, wherever it stands
+        in the order, as long as its price is no more than what the best prefix with it for nothing
+        is worth above the best one without it.
+
+        Parameters
+        ----------
+        worth : > 0, in the unit of cost: what the whole variance of the target is worth if it is
+            explained, so that a hundredth of it is one point of r2; or one unit of the error
+        per : ``"explained"``, or ``"rmse"``, the root mean squared error in the target's unit
+
+        Returns
+        -------
+        DataFrame, one row per group: group, and price, in the unit of cost
+
+        Raises
+        ------
+        ArgumentError : `worth` is not a number > 0; the models are generalised linear ones, or, for
+            ``"rmse"``, of several responses
+
+        Notes
+        -----
+        O(J) searches of O(D^3). Within a budget: `Problem.break_even`.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> ds.anytime_sequence(table, "y").break_even(worth=21).with_columns(
+        ...     pl.col("price").round(6)
+        ... ).rows()
+        [('a', 20.0), ('b', 1.0)]
+        """
+        problem = self._quadratic("break_even")
+        order = list(dict.fromkeys(record.group for record in self.records))
+        return break_even(problem, self.positions, self.groups, order, worth, per)
+
     @abstractmethod
     def _quadratic(self, what: str) -> Linear:
         """Return the quadratic problem that was searched, which has proved bounds."""
@@ -767,6 +814,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         segments: pl.DataFrame | None = None,
         title: str | None = None,
         unit: str = "",
+        worth: float | None = None,
     ) -> None:
         """Write a report: one self-contained HTML page.
 
@@ -783,6 +831,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         segments : result of `anytime_sequence_by`, shown as a table with small curves
         title : of the page
         unit : of the costs, such as ``"€"``
+        worth : of `break_even`, for a column with the price up to which each group pays
 
         Raises
         ------
@@ -812,7 +861,8 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         ...     "What a budget buys" in page.read_text()
         True
         """
-        options = {"held_out": held_out, "segments": segments, "title": title, "unit": unit}
+        options = {"held_out": held_out, "segments": segments, "title": title, "unit": unit,
+                   "worth": worth}  # fmt: skip
         answer_of(self.problem, "_write_report", self, path, source, **options)
 
     @abstractmethod

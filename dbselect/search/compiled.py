@@ -66,7 +66,8 @@ def compiled_sequence(search: Any, rule: str, turn: Turn) -> Sequence | JointSeq
     ]
     if has_trace:
         # The state measures how nearly dependent the columns are.
-        search.state.add_all(range(len(groups.costs)) if begins_full else held_after(records))
+        begun = sorted({step.group for step in records})
+        search.state.add_all(begun if begins_full else held_after(records))
         warn_of_dropped(search.state, groups.members)
     return Sequence(
         gram, search.target, groups, rule, records, explained=kinds[4], spent=kinds[6], r2=kinds[7],
@@ -83,9 +84,9 @@ def _greedy(
     groups, options = search.groups, search.call.options
     rule, first = options.get("rule", "fr"), options.get("c_min")
     if RULES[rule].doubling and first is None:
-        first = groups.costs.min()
+        first = groups.prices.offers([]).costs.min()
     steps, stop, raised = search.state.greedy(
-        rule, groups.costs, turned, parts=groups.priced if groups.brings else None,
+        rule, groups.costs, turned, parts=groups.prices.arrays, told=_told(search, shared=not groups.prices.are_sums),
         always=search.first, first_cost=first, budget=options.get("budget"),
         max_groups=options.get("max_groups"),
     )  # fmt: skip
@@ -230,12 +231,21 @@ def _arguments(search: Any) -> tuple[pa.StructArray, str, str, dict[str, Any]]:
     return numbered(search.gram, groups.members, *targets), call.method, TARGET, request
 
 
+def _told(search: Any, *, shared: bool = False) -> dict[str, Any]:
+    """Return conditions on groups by number; `shared`: set-ups are among the items already."""
+    groups = search.groups
+    told: dict[str, Any] = groups.told.renamed(lambda name: str(groups.names.index(name)))
+    if shared:
+        told.pop("shared", None)
+    return told
+
+
 def _changes(search: Any) -> dict[str, Any]:
     """Return the fields and options that are not at their defaults, with groups by number."""
     call = search.call
     fields = {name: value for name, value in call.problem.changed().items() if name in _FIELDS}
     first = [str(group) for group in search.first] or None
-    options = {"always": first, **fields, **call.options}
+    options = {"always": first, **fields, **_told(search), **call.options}
     if not isinstance(options.get("start"), str | Mapping | None):
         options["start"] = [str(search.groups.number(name, "start")) for name in options["start"]]
     return options

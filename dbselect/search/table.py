@@ -152,7 +152,7 @@ def referenced_columns(problem: Spec) -> list[str] | None:
 
 def policy_but_for(targets: Sequence[str], null_policy: NullPolicy) -> NullPolicy:
     """Return a null policy that skips rows without a target."""
-    if null_policy == "skip":
+    if null_policy in ("skip", "em"):  # EM uses rows without the target
         return null_policy
     policies = dict(null_policy) if isinstance(null_policy, Mapping) else {"*": null_policy}
     rest = {name: policy for name, policy in policies.items() if name not in targets}

@@ -19,6 +19,7 @@ from dbselect.errors import ArgumentError, RecordError, SourceError, type_shown
 from dbselect.record.files import check_digest
 from dbselect.record.foreign import is_of, native
 from dbselect.record.gram import FIELDS, Gram, is_record
+from dbselect.record.patterns import Patterns, added, is_patterns
 from dbselect.sources.paths import FileListing, files_at
 from dbselect.sources.request import Table
 
@@ -117,9 +118,15 @@ def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Ta
 
 
 def stored_gram(source: Any, opened: Callable[[], Table] | None = None) -> Gram | None:
-    """Return the Gram of a record, or of a list or table of records; None for other sources."""
+    """Return the Gram of a record, or of a list or table of records; None for other sources.
+
+    Patterns are completed by EM.
+    """
     if isinstance(source, Gram):
         return source
+    patterns = stored_patterns(source)
+    if patterns is not None:
+        return patterns.em()
     if isinstance(source, pa.Scalar) or (isinstance(source, Mapping) and {*FIELDS} & {*source}):
         return Gram.from_struct(source)
     if isinstance(source, list | tuple):
@@ -129,6 +136,18 @@ def stored_gram(source: Any, opened: Callable[[], Table] | None = None) -> Gram 
     if not _is_cheap_to_open(source):
         return None
     return _gram_of_table(source, opened or (lambda: open_table(source, None)))
+
+
+def stored_patterns(source: Any) -> Patterns | None:
+    """Return patterns of gaps, those of a list added up, or stored ones; None for other sources."""
+    if isinstance(source, Patterns):
+        return source
+    if isinstance(source, Mapping) and "patterns" in source:
+        return Patterns.from_struct(source)
+    is_list = isinstance(source, list | tuple) and source
+    if is_list and all(isinstance(part, Patterns) for part in source):
+        return added(source)
+    return None
 
 
 def _gram_of_table(source: Any, opened: Callable[[], Table]) -> Gram | None:
@@ -144,7 +163,9 @@ def _gram_of_table(source: Any, opened: Callable[[], Table]) -> Gram | None:
     for path in files:
         check_digest(path, "a gram")
     table = opened()
-    fields = [field.name for field in table.schema if is_record(field.type)]
+    fields = [
+        field.name for field in table.schema if is_record(field.type) or is_patterns(field.type)
+    ]
     if not fields:
         return None
     if len(fields) > 1:
@@ -160,6 +181,8 @@ def _gram_of_table(source: Any, opened: Callable[[], Table]) -> Gram | None:
     table.scan(fields, consume)
     if not records:
         raise RecordError(f"the table has no record in column '{fields[0]}'")
+    if is_patterns(table.schema.field(fields[0]).type):
+        return added(Patterns.from_struct([*record]) for record in records).em()
     return merged(Gram.from_struct(record) for record in records)
 
 

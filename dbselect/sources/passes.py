@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm import tqdm
 
+from dbselect._arrow import part_of
 from dbselect.errors import ColumnError, SourceError
 from dbselect.record.columns import Leaf, leaf_of, leaves
 from dbselect.record.computed import computed_names
@@ -63,7 +64,7 @@ from dbselect.sources.request import (
     request_of,
     selected,
 )
-from dbselect.sources.rows import part_of, values
+from dbselect.sources.rows import values
 
 #: Prefix of the names of formula columns, which no column of a table may have.
 PREFIX = "__dbselect_"
@@ -219,7 +220,8 @@ class Passes:
             requests.append(Request(leaves_read, weight, [], ["skip"] * len(leaves_read)))
         steps = plan(formulas, KEPT)
         read = [leaf.field for request in requests for leaf in request.columns]
-        read = [name for name in [*read, *_fields(steps)] if name in self._table.schema.names]
+        there = {*self._table.schema.names}
+        read = [name for name in [*read, *_fields(steps)] if name in there]
         read += [] if self._weight is None else [self._weight]
         fields = list(dict.fromkeys(read))
         grams = self._grams(_extended(self._table, fields, steps), requests)

@@ -1,7 +1,6 @@
 """One pass over any table: `gram` and `gram_by`."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,19 @@ import pyarrow as pa
 from dbselect._arrow import empty_table
 from dbselect.errors import ArgumentError, ColumnError, LeftOutWarning, warn_caller
 from dbselect.record.gram import Gram
+from dbselect.record.patterns import MAX_PATTERNS
 from dbselect.record.terms import Terms
 from dbselect.sources.bounded import check_width, records_within
+from dbselect.sources.gaps import completed_groups, patterns_of, read_gaps
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, terms_for
-from dbselect.sources.records import finished_gram, read_records, to_read
+from dbselect.sources.records import (
+    finished_gram,
+    read_records,
+    to_read,
+    without_unseen_levels,
+)
 from dbselect.sources.request import (
     Folding,
     NullPolicy,
@@ -63,7 +69,8 @@ def gram(
         of 0 and 1 for each level that a row used has
     weight : column of row weights, >= 0; a row without one is left out
     null_policy : policy for NULL and NaN: ``"skip"`` leaves the row out, ``"error"``
-        refuses it, ``"mean"`` fills in the mean of the values present,
+        refuses it, ``"mean"`` fills in the mean of the values present, ``"em"`` completes the
+        moments of all rows as ``patterns(source).em()`` does,
         ``"indicator"`` fills in 0 and adds a column ``<name>.missing`` of 0 and 1
         right after its column (if 0 is over a thousand deviations away, it fills in the mean,
         which is in ``terms.means``); or a mapping of names and globs to policies, of which the
@@ -130,7 +137,7 @@ def gram(
         return stored if columns is None else stored.select(columns)
     table = open_table(source, columns, on)
     request, texts = prepared(
-        table, columns, weight, null_policy, categories, basis, max_levels, terms
+        table, columns, weight, null_policy, categories, basis, max_levels, terms, gaps=True
     )
     return gram_of(table, request, texts)
 
@@ -146,6 +153,8 @@ def prepared(
     terms: Terms | None = None,
     by: Sequence[str] = (),
     folding: Folding | None = None,
+    *,
+    gaps: bool = False,
 ) -> tuple[Request, list[str]]:
     """Return the request of `gram` or `gram_by`, and the text columns whose levels were learnt."""
     columns = not_computed(columns, terms)
@@ -153,7 +162,7 @@ def prepared(
     chosen = selected(columns_of(table.schema), columns, apart)
     texts = [leaf.name for leaf in chosen if leaf.is_text]
     learnt = terms_for(table, texts, categories, basis, max_levels, terms)
-    request = request_of(table.schema, columns, weight, by, folding, null_policy, learnt)
+    request = request_of(table.schema, columns, weight, by, folding, null_policy, learnt, gaps=gaps)
     check_left_out(table, request, columns, why_left_out(table, max_levels, terms))
     return request, texts if terms is None else []
 
@@ -180,7 +189,7 @@ def read_columns(
 ) -> tuple[Gram, list[str]]:
     """Return the Gram of a table, and the columns of numbers and text that were not read."""
     table = open_table(source, columns)
-    request, texts = prepared(table, columns, weight, null_policy, terms=terms)
+    request, texts = prepared(table, columns, weight, null_policy, terms=terms, gaps=True)
     read = {*request.taken, weight}.difference(request.left_out)
     unread = [
         name
@@ -227,31 +236,10 @@ def check_left_out(
         warn_caller(f"columns left out: {listing}; choose columns with columns=", LeftOutWarning)
 
 
-def without_unseen_levels(gram: Gram, texts: Collection[str]) -> Gram:
-    """Return the Gram without levels of text columns that occur in no row used."""
-    unseen = {
-        name
-        for name, mean in zip(gram.columns, gram.mean, strict=True)
-        if mean == 0 and gram.terms.sources().get(name) in texts
-    }
-    if not unseen:
-        return gram
-    kept = gram.select([name for name in gram.columns if name not in unseen])
-    return replace(kept, terms=without_levels(gram.terms, unseen, texts))
-
-
-def without_levels(terms: Terms, unseen: Collection[str], texts: Collection[str]) -> Terms:
-    """Drop unseen levels of text columns; a category stays without levels, as others have some."""
-    categories = list(terms.categories)
-    for at, category in enumerate(categories):
-        if category.column in texts:
-            seen = (level for level in category.levels if category.name_of(level) not in unseen)
-            categories[at] = replace(category, levels=tuple(seen))
-    return replace(terms, categories=tuple(categories))
-
-
 def gram_of(table: Table, request: Request, texts: Collection[str]) -> Gram:
     """Read the Gram of a request that `prepared` returned."""
+    if request.gaps:
+        return patterns_of(table, request).em()
     read = to_read(request)
     check_width(read)
     record = read_records(table, read)["gram"].to_arrow()[0]
@@ -358,10 +346,17 @@ def gram_by(
     if not by and folding is None:
         raise ArgumentError("by is empty; name at least one column, or use gram")
     preparation = categories, basis, max_levels, terms
-    request, _ = prepared(table, columns, weight, null_policy, *preparation, by, folding)
+    request, _ = prepared(table, columns, weight, null_policy, *preparation, by, folding, gaps=True)
     if folding is not None:
         table = with_digits_of(folding.key, table)
     check_group_keys(request, table.schema)
+    if request.gaps:
+        for name, value in (("memory_limit", memory_limit), ("out", out)):
+            if value is not None:
+                raise ArgumentError(
+                    f"{name} is {value!r}; with null_policy 'em' all groups are completed in memory"
+                )
+        return completed_groups(read_gaps(table, request, MAX_PATTERNS), request)
     return records_within(table, request, memory_limit, out)
 
 

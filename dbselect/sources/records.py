@@ -1,7 +1,7 @@
 """Read the records of a request, by the table's engine or by dbselect; check and fill them."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import polars as pl
@@ -11,6 +11,7 @@ from dbselect.record.dependences import depending, has_dependences
 from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.record.missing import fill, fill_jointly
 from dbselect.record.policies import check_missing, warn_of_skipped
+from dbselect.record.terms import Terms
 from dbselect.sources.partial.gather import KEYS, GramWork
 from dbselect.sources.partial.grouping import warn_of_folds
 from dbselect.sources.partial.partial_aggregates import gather
@@ -58,6 +59,29 @@ def _with_given_means(gram: Gram, request: Request) -> Gram:
     marks = {name: mark for name, mark in request.marks_of(gram.columns).items() if name in means}
     filled = fill(gram, {name: means[name] for name in marks}, marks)
     return replace(filled, terms=replace(filled.terms, means=means | filled.terms.fills))
+
+
+def without_unseen_levels(gram: Gram, texts: Collection[str]) -> Gram:
+    """Return the Gram without levels of text columns that occur in no row used."""
+    unseen = {
+        name
+        for name, mean in zip(gram.columns, gram.mean, strict=True)
+        if mean == 0 and gram.terms.sources().get(name) in texts
+    }
+    if not unseen:
+        return gram
+    kept = gram.select([name for name in gram.columns if name not in unseen])
+    return replace(kept, terms=without_levels(gram.terms, unseen, texts))
+
+
+def without_levels(terms: Terms, unseen: Collection[str], texts: Collection[str]) -> Terms:
+    """Drop unseen levels of text columns; a category stays without levels, as others have some."""
+    categories = list(terms.categories)
+    for at, category in enumerate(categories):
+        if category.column in texts:
+            seen = (level for level in category.levels if category.name_of(level) not in unseen)
+            categories[at] = replace(category, levels=tuple(seen))
+    return replace(terms, categories=tuple(categories))
 
 
 def warn_of_skipped_rows(gram: Gram, request: Request) -> None:

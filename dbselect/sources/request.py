@@ -11,10 +11,10 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, ColumnError, shown, unknown
 from dbselect.options.kinds import is_whole
 from dbselect.record.bases import Basis
-from dbselect.record.columns import SUFFIX, Leaf, leaves, match
+from dbselect.record.columns import SUFFIX, Leaf, doubled, leaves, match
 from dbselect.record.computed import Computed, computed_names
 from dbselect.record.gram import Gram, is_record
-from dbselect.record.policies import policies_of
+from dbselect.record.policies import policies_of, refuse_em
 from dbselect.record.terms import Terms
 
 #: Seeds and numbers of folds are below this: SQL takes them as BIGINT.
@@ -79,6 +79,8 @@ class Request:
     made_of: list[str] = field(default_factory=list)
     #: Columns of text that are requested and have no category
     left_out: list[str] = field(default_factory=list)
+    #: Columns of the table whose missing values make patterns, each with a record: policy ``"em"``
+    gaps: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -181,10 +183,13 @@ def request_of(
     folding: Folding | None = None,
     null_policy: NullPolicy = "skip",
     terms: Terms | None = None,
+    *,
+    gaps: bool = False,
 ) -> Request:
     """Match columns, weight, keys and policies to a schema.
 
-    Columns made by `terms` replace their source; a policy of `terms` takes precedence.
+    Columns made by `terms` replace their source; a policy of `terms` takes precedence. `gaps`: the
+    caller keeps sums for each pattern of columns with policy ``"em"``.
     """
     terms = Terms() if terms is None else terms
     available = columns_of(schema)
@@ -193,9 +198,8 @@ def request_of(
     for name, argument in [(weight, "weight"), (key, "key"), *((name, "by") for name in by)]:
         if name is not None:
             check_field(name, argument, schema)
-    if len(set(by)) < len(by):
-        doubled = next(name for name in by if by.count(name) > 1)
-        raise ColumnError(f"by names column '{doubled}' twice")
+    if (twice := doubled(by)) is not None:
+        raise ColumnError(f"by names column '{twice}' twice")
     if weight is not None:
         check_weight(weight, schema)
     chosen = selected(available, columns, {weight, key, *by})
@@ -214,9 +218,21 @@ def request_of(
     # All chosen columns, with levels or without, so that the fold of a row does not depend on them.
     taken = list(dict.fromkeys([*(leaf.name for leaf in chosen), *terms.columns]))
     names = [*read, *computed_names(terms.computed)]
+    if not gaps:
+        refuse_em(
+            null_policy,
+            "EM completes the Gram of a table, as gram, gram_by and the methods of a linear model "
+            "read it; patterns(table).em() is one",
+        )
     policy = dict(zip(names, policies_of(null_policy, names), strict=True)) | {
         name: value for name, value in terms.policies().items() if name in names and value != "skip"
     }
+    by_em = [name for name, value in policy.items() if value == "em"]
+    if by_em and not {*policy.values()} <= {"em", "skip"}:
+        raise ArgumentError(
+            f"null_policy is {null_policy!r}; beside 'em' other columns take 'skip'"
+        )
+    policy |= dict.fromkeys(by_em, "skip")
     made, order, policies = _made(read, available, terms, policy)
     for leaf in (available[name] for name in read):
         # The unit of a date or timestamp; a number has none.
@@ -251,6 +267,7 @@ def request_of(
         [] if order == sorted(order) else order,
         [available[name].field for name in terms.columns] + terms.computed_fields + deciding,
         [leaf.name for leaf in chosen if leaf.name not in read_of],
+        [name for name in read if name in by_em],
     )
 
 
@@ -271,7 +288,8 @@ def selected(
     offered = [name for name, leaf in usable.items() if why_unoffered(leaf) is None]
     if columns is None:
         return [usable[name] for name in offered if usable[name].field not in apart]
-    others = [name for name in available if name not in offered]
+    known = {*offered}
+    others = [name for name in available if name not in known]
     read = columns if isinstance(columns, str) else _fields_of_levels(columns, available)
     chosen = [available[name] for name in match(read, offered, "columns", others)]
     for leaf in chosen:
@@ -377,9 +395,8 @@ def check_seed(seed: Any) -> None:
 
 def columns_of(schema: pa.Schema) -> dict[str, Leaf]:
     """Return the flattened columns by name; refuse equal names."""
-    doubled = next((name for name in schema.names if schema.names.count(name) > 1), None)
-    if doubled is not None:
-        raise ColumnError(f"the table has two columns named '{doubled}'; names must differ")
+    if (twice := doubled(schema.names)) is not None:
+        raise ColumnError(f"the table has two columns named '{twice}'; names must differ")
     flattened: dict[str, Leaf] = {}
     for leaf in leaves(pa.schema([column for column in schema if not is_record(column.type)])):
         if leaf.name in flattened:

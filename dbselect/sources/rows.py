@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbselect._arrow import part_of
 from dbselect.errors import DataError
 from dbselect.record.columns import Leaf
 from dbselect.record.gram import Matrix, Vector
@@ -95,17 +96,6 @@ def matrix(rows: pa.StructArray, columns: Sequence[Leaf]) -> Matrix:
     for j, leaf in enumerate(columns):
         X[:, j] = values(rows, leaf.path)
     return X
-
-
-def part_of(rows: pa.StructArray, path: tuple[str | int, ...]) -> pa.Array:
-    """Return one column of rows."""
-    array: pa.Array = rows
-    for part in path:
-        if isinstance(part, int):
-            array = pc.list_element(array, part - 1)
-        else:
-            array = pc.struct_field(array, [array.type.get_field_index(part)])
-    return array
 
 
 def values(rows: pa.StructArray, path: tuple[str | int, ...]) -> npt.NDArray[np.float64]:

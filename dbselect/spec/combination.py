@@ -6,7 +6,7 @@ from typing import Any
 from dbselect.errors import ArgumentError, shown
 from dbselect.families import Family
 from dbselect.glm.named import family_of
-from dbselect.record.policies import check_policies
+from dbselect.record.policies import check_policies, refuse_em
 
 #: Error for a list of responses.
 ONE_TARGET = "it must be one column here; lists of responses are for anytime_sequence and sght"
@@ -15,6 +15,12 @@ ONE_TARGET = "it must be one column here; lists of responses are for anytime_seq
 def check_combination(family: Family, fields: Mapping[str, Any]) -> None:
     """Refuse fields that do not fit the family or each other, with the reason."""
     check_policies(fields["null_policy"])
+    if not (family.is_linear and fields["offset"] is None and fields["gram"] != "lazy"):
+        refuse_em(
+            fields["null_policy"],
+            "EM completes the whole Gram of a linear model: family must be 'gaussian', without "
+            "offset, and gram not 'lazy'",
+        )
     if not (family.is_linear and fields["offset"] is None):
         require_single_target(fields["target"])
     offset, exposure, positive = fields["offset"], fields["exposure"], fields["positive"]

@@ -22,6 +22,7 @@ from dbselect.options.kinds import (
     METRICS,
     MODELS,
     NOT_NEGATIVE,
+    PAYOFF,
     POSITIVE,
     SECONDS,
     SEED,
@@ -144,6 +145,14 @@ class LedOptions(LimitedOptions, total=False):
     ]  # fmt: skip
 
 
+Lazy = Annotated[
+    bool | None,
+    Option(None, FLAG, "whether a score is asked about a group again only if its last gain may "
+           "win, which is exact where gains fall as groups are added; default: all are asked",
+           in_engines=False),
+]  # fmt: skip
+
+
 class AnytimeOptions(LedOptions, total=False):
     """Options of `anytime_sequence`."""
 
@@ -176,6 +185,7 @@ class AnytimeOptions(LedOptions, total=False):
                "of the largest correlations with the target; not exact, as ``screened`` of the "
                "result says", in_engines=False),
     ]  # fmt: skip
+    lazy: Lazy
     max_iter: MaxIter
     tol: Tol
     share: Share
@@ -250,13 +260,18 @@ class StepOptions(TypedDict, total=False):
     callback: Callback
 
 
-class BestWithinOptions(QueryOptions, total=False):
-    """Options of `best_within`."""
+class BreakEvenOptions(TypedDict, total=False):
+    """Options of `break_even`."""
 
     time_limit: Annotated[
         float,
         Option(10.0, SECONDS, "seconds after which the best set found so far is returned"),
     ]
+
+
+class BestWithinOptions(BreakEvenOptions, QueryOptions, total=False):
+    """Options of `best_within`."""
+
     share: Share
     callback: Callback
 
@@ -292,6 +307,12 @@ class BaselineOptions(LedOptions, total=False):
 class GreedyOptions(BaselineOptions, total=False):
     """Options of `greedy`."""
 
+    lazy: Lazy
+    sample: Annotated[
+        int | None,
+        Option(None, COUNT, "groups of a score that each step draws and takes the best of, as n/k "
+               "log(1/epsilon) of stochastic greedy; default: all", in_engines=False),
+    ]  # fmt: skip
     callback: Callback
 
 
@@ -517,6 +538,11 @@ class CrossValidateOptions(TypedDict, total=False):
         str | Sequence[str] | None,
         Option(None, METRICS, "metric of `evaluate`, or several, of which the first decides, on "
                "the rows of a table; `key` then also names the queries of ndcg", in_engines=False),
+    ]  # fmt: skip
+    payoff: Annotated[
+        tuple[float, float] | None,
+        Option(None, PAYOFF, "what a row that is accepted earns if its target is 1, and loses if it "
+               "is 0: a metric beside the others, as in `evaluate`", in_engines=False),
     ]  # fmt: skip
     cv: Annotated[
         Any,

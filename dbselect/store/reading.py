@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from dbselect.errors import ArgumentError, ColumnError, RecordError
 from dbselect.options.kinds import COLUMN, one_of
 from dbselect.record.files import FORMAT, VERSION, check_version
-from dbselect.record.policies import check_policies
+from dbselect.record.policies import check_policies, refuse_em
 from dbselect.record.terms import Terms
 from dbselect.sources.partial.learn import MAX_LEVELS, check_max_levels
 from dbselect.sources.request import NullPolicy
@@ -53,6 +53,10 @@ class Reading:
                 )
         COLUMN.or_none().check("weight", self.weight)
         check_policies(self.null_policy)
+        refuse_em(
+            self.null_policy,
+            "a store keeps sums of rows; it takes 'indicator', or keep patterns(part) of parts",
+        )
         check_max_levels(self.max_levels)
         if not isinstance(self.terms, Terms | None):
             raise ArgumentError(

@@ -1,13 +1,13 @@
 """Compare sequences by timeliness, and with the oracle order of their gains."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import numpy as np
 import polars as pl
 
 from dbselect import _forked
-from dbselect.errors import ArgumentError
+from dbselect.errors import ArgumentError, shown
 from dbselect.options.kinds import POSITIVE
 from dbselect.results.heights import (
     Curve,
@@ -23,6 +23,7 @@ from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.validation.comparison import Comparison
 from dbselect.validation.paired import ModelComparison, are_models, compare_models
 from dbselect.validation.scoring.evaluate import evaluate
+from dbselect.validation.scoring.metrics import requests_of, with_payoff
 
 
 def oracle(curve: Curve) -> pl.DataFrame:
@@ -81,7 +82,8 @@ def compare(
     data: Any = None,
     weight: str | None = None,
     final: float | None = None,
-    metric: str | None = None,
+    metric: str | Iterable[str] | None = None,
+    payoff: tuple[float, float] | None = None,
     level: float | None = None,
 ) -> Comparison | ModelComparison:
     """Compare the timeliness of several sequences, or the losses of several models.
@@ -100,7 +102,9 @@ def compare(
     final : > 0, the height that areas are divided by: 1 is the target's variance,
         as in the figures of the paper; default: the reference's greatest height, which
         on the rows of its search is the final one
-    metric : of models: ``"mse"`` (default), ``"mae"``, or ``"log_loss"`` of a target of 0 and 1
+    metric : of models ``"mse"`` (default), ``"mae"``, or ``"log_loss"`` of a target of 0 and 1; of
+        sequences metrics of `evaluate`, of the last step of each on the rows of `data`
+    payoff : of sequences, as in `evaluate`
     level : of models: level of confidence of the intervals; default: 0.95
 
     Returns
@@ -111,7 +115,8 @@ def compare(
 
     Comparison, whose ``table`` has one row per sequence: name; timeliness; stopping_cost and
     stopping_explained, the cost at which the sequence reaches the fraction on the rows of its
-    search, and its height there; explained at the end; fraction. ``plot()`` draws all curves
+    search, and its height there; explained at the end; fraction; and the metrics. ``plot()`` draws
+    all curves
 
     Raises
     ------
@@ -147,9 +152,9 @@ def compare(
     if first not in sequences:
         raise ArgumentError(f"reference is {first!r}; it must be one of {list(sequences)}")
     if are_models(sequences):
-        _refuse("sequences, and these are models", fraction=fraction, final=final)
-        return compare_models(sequences, first, data, weight, metric or "mse", level or 0.95)
-    _refuse("models, and these are sequences", metric=metric, level=level)
+        _refuse("sequences, and these are models", fraction=fraction, final=final, payoff=payoff)
+        return compare_models(sequences, first, data, weight, cast(str, metric or "mse"), level or 0.95)
+    _refuse("models, and these are sequences", level=level)
     sequences = {name: _curve_of(name, curve, data) for name, curve in sequences.items()}
     if final is not None:
         POSITIVE.check("final", final)
@@ -172,7 +177,11 @@ def compare(
         cut = max(float(spent[-1]) for spent, _ in heights.values())
         height = max(float(h.max()) for _, h in heights.values()) if final is None else final
     rows = []
+    asked = with_payoff(metric, payoff)
+    if asked is not None and data is None:
+        raise ArgumentError(f"metric is {shown(asked)}; it needs rows, and data is missing")
     for name, curve in sequences.items():
+        scores = {} if asked is None else _scores_of(curve, data, weight, asked)
         cost = stopping_cost(curve, reached)
         rows.append(
             {
@@ -182,6 +191,7 @@ def compare(
                 "stopping_explained": explained_at(judged[name], cost),
                 "explained": float(heights[name][1][-1]),
                 "fraction": reached,
+                **scores,
             }
         )
     curves = pl.concat([_named(name, curve) for name, curve in judged.items()])
@@ -201,6 +211,14 @@ def _curve_of(name: str, curve: Any, data: Any) -> Curve:
     if data is None:
         raise ArgumentError(f"'{name}' is a predictor, which buys row by row: give data, a table")
     return evaluate(curve, data).filter(rule="next_group")
+
+
+def _scores_of(curve: Any, data: Any, weight: str | None, metric: Any) -> dict[str, float | None]:
+    """Return the metrics of the last step on other rows; None of a curve, which has no models."""
+    if isinstance(curve, pl.DataFrame):
+        return dict.fromkeys(request.name for request in requests_of(metric))
+    found = evaluate(curve, data, weight=weight, metric=metric)
+    return dict(found.table.select(found.metrics).row(-1, named=True))
 
 
 def _named(name: str, curve: Curve) -> pl.DataFrame:

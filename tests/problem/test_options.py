@@ -96,6 +96,7 @@ MUST = {
     **dict.fromkeys(["ridge", "foba.epsilon", "step.penalty", "sght.tol"], "be a number >= 0"),
     "best_within.budget": "be a number >= 0",
     "near_best.budget": "be a number >= 0",
+    "break_even.budget": "be a number >= 0",
     "budget": "be a number >= 0, or None for no limit",
     **dict.fromkeys(["c_min", "penalty", "adaptive", "opt"], "be a number > 0"),
     **dict.fromkeys(
@@ -196,7 +197,8 @@ def test_help_shows_every_parameter_with_its_default(name):
     text = getattr(ds, name).__doc__
     for option, one in {**METHODS[name].known, **FIELDS}.items():
         # After a target, which a score has none of, a budget has to be checked by the method.
-        late = [None] if option == "budget" and name in ("best_within", "near_best") else []
+        proving = ("best_within", "near_best", "break_even")
+        late = [None] if name in proving and option == "budget" else []
         assert shown[option].default in [one.default, *late]
         assert re.search(rf"^ *{option} : \S", text, re.MULTILINE), option
     own = inspect.signature(getattr(ds.Problem, name)).parameters

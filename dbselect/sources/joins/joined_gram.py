@@ -11,8 +11,7 @@ from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.policies import fills_beside
 from dbselect.record.terms import Terms
 from dbselect.sources.joins.left_join import LookedUp
-from dbselect.sources.read import without_unseen_levels
-from dbselect.sources.records import without_marks
+from dbselect.sources.records import without_marks, without_unseen_levels
 
 
 def gram_over_facts(

@@ -26,12 +26,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbselect._arrow import part_of
 from dbselect.errors import ColumnError, DataError, unknown
-from dbselect.record.columns import Leaf
+from dbselect.record.columns import Leaf, places_of
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.policies import warn_of_skipped
 from dbselect.record.terms import Terms
-from dbselect.sources.rows import UNITS, TableRows, part_of, values
+from dbselect.sources.rows import UNITS, TableRows, values
 from dbselect.sources.target import check_numeric
 
 #: Bits of a slice, and rows whose products are summed at a time: 2 BITS + log2(rows)
@@ -85,7 +86,7 @@ def exact_sums(
     features = [name for name in rows.names if name not in named]
     if not features:
         raise ColumnError("columns is empty; at least one column besides the target is needed")
-    order = [rows.names.index(name) for name in (*features, target)]
+    order = places_of((*features, target), rows.names)
     leaves_read = [rows.leaves[at] for at in order]
     sums, n_rows, used = _Sums(weighted=weight is not None), 0, 0
     total, added = 0.0, np.zeros(len(features))

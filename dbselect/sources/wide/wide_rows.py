@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 from scipy import sparse
 
+from dbselect._arrow import part_of
 from dbselect.errors import DataError
 from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX, Leaf
@@ -23,7 +24,7 @@ from dbselect.record.formulas import Path
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.policies import FILLS
 from dbselect.sources.request import Request
-from dbselect.sources.rows import part_of, values, weights_of
+from dbselect.sources.rows import values, weights_of
 from dbselect.sources.wide.many_levels import ManyLevels, has_many
 from dbselect.sources.wide.sparse_rows import entries
 

@@ -40,6 +40,7 @@ from dbselect.sources.wide.many_levels import has_many
 from dbselect.validation.scoring.coefficients import coefficients_of
 from dbselect.validation.scoring.judging import Measurable, beside_steps
 from dbselect.validation.scoring.measured import Evaluation, measured
+from dbselect.validation.scoring.metrics import with_payoff
 from dbselect.validation.scoring.row_scores import row_scores
 from dbselect.validation.scoring.watched import with_watched
 from dbselect.validation.simulate import simulate
@@ -63,7 +64,18 @@ def evaluate(
     *,
     weight: str | None = None,
     metric: str | Names[str],
+    payoff: tuple[float, float] | None = None,
     key: str | None = None,
+) -> Evaluation: ...
+
+
+@overload
+def evaluate(
+    sequence: AnySequence | AnyModel | Selected[Any] | AnytimePredictor,
+    data: Any,
+    *,
+    weight: str | None = None,
+    payoff: tuple[float, float],
 ) -> Evaluation: ...
 
 
@@ -74,6 +86,7 @@ def evaluate(
     *,
     weight: str | None = None,
     metric: str | Names[str] | None = None,
+    payoff: tuple[float, float] | None = None,
     key: str | None = None,
     watch: Names[str] = (),
 ) -> pl.DataFrame | Evaluation:
@@ -91,12 +104,15 @@ def evaluate(
 
         ============================ ===============================================
         mse, rmse, mae, r2           numeric targets; with a family of the predicted mean
-        accuracy, auc                classes; linear models need a target of 0 and 1,
+        accuracy, auc, gini, ks      classes; linear models need a target of 0 and 1,
                                      and predict 1 where the prediction exceeds 1/2
         log_loss, brier              probabilities of classes
         ndcg, exponential_ndcg       rankings within queries, cut as in ``"ndcg@10"``;
                                      the gain is the target, or ``2**target - 1``
         ============================ ===============================================
+    payoff : what an accepted row earns if its target is 1, and loses if it is 0, in any unit of
+        money: metric ``payoff`` is the mean that all rows earn if those are accepted that are
+        expected to earn more than 0. For a target of 0 and 1
     key : column that identifies the queries; with ndcg only
     watch : names and globs of columns of the data: for each the table has a column of its name,
         the correlation of every prefix's prediction with it; of linear models of one response,
@@ -125,7 +141,8 @@ def evaluate(
     has no limit of 36.04 a row, auc orders rows by their linear predictors (several classes by
     probabilities), and predictions within 1e-12 of their size are ties. For several classes auc
     is the mean of one-versus-rest AUCs (``multi_class="ovr"``), and the Brier score is the sum
-    over classes (``scale_by_half=False``). Ties count as the mean over their orders.
+    over classes (``scale_by_half=False``). gini is 2 auc - 1, and ks the largest distance between
+    the distributions of predictions of both classes, as scipy's ``ks_2samp``. Ties count as the mean over their orders.
     ndcg is the mean over queries, 0 for a query without gain. The weight of a query is that of
     its rows, which must agree
 
@@ -192,7 +209,7 @@ def evaluate(
             "one response, without metric"
         )
     if isinstance(result, AnytimePredictor):
-        options = {"weight": weight, "metric": metric, "key": key}
+        options = {"weight": weight, "metric": metric, "payoff": payoff, "key": key}
         extra = next((name for name, value in options.items() if value is not None), None)
         if extra is not None:
             raise ArgumentError(f"{extra} is {options[extra]!r}; a predictor is judged by mse")
@@ -201,6 +218,7 @@ def evaluate(
         raise ArgumentError(
             f"sequence is a {type(sequence).__name__}; it must be a Sequence or a Model"
         )
+    metric = with_payoff(metric, payoff)
     if metric is not None:
         return measured(_check_measurable(result, data), data, metric, weight, key)
     if key is not None:

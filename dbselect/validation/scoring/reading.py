@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dbselect._arrow import empty_table
+from dbselect._arrow import empty_table, part_of
 from dbselect.errors import ColumnError, DataError, SourceError
 from dbselect.glm.families import FamilyFormulas
 from dbselect.glm.named import family_of
@@ -28,7 +28,7 @@ from dbselect.sources.partial.partial_aggregates import Summing
 from dbselect.sources.passes import algebra_of, gaps_of
 from dbselect.sources.read import with_digits_of
 from dbselect.sources.request import check_field
-from dbselect.sources.rows import part_of, values
+from dbselect.sources.rows import values
 from dbselect.sources.target import check_numeric
 
 #: Predictions processed at once, and the least number of rows, so that temporary arrays stay in
@@ -177,7 +177,8 @@ def fields_read(
     weights = None if weight is None else leaf_of(weight, leaf_by_name, "weight")
     if weights is not None and not weights.is_numeric:
         raise ColumnError(f"weight '{weight}' has type {weights.type}; it must be numeric")
-    read = single_fields(*(found for one in inputs for found in one.on(table.schema.names)))
+    names = table.schema.names
+    read = single_fields(*(found for one in inputs for found in one.on(names)))
     needed = [field.source for field in read if field.missing is None]
     for key, role in keys.items():
         check_field(key, role, table.schema)

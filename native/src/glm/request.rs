@@ -24,7 +24,7 @@ const SKIP: &str = "skip";
 const RULE: &str = "fr";
 
 /// The functions of rows.
-pub static METHODS: [Method; 3] = [
+pub static METHODS: [Method; 4] = [
     Method {
         name: "fit_glm",
         about: "A generalised linear model of rows, as of a target of 0 and 1: \
@@ -40,6 +40,14 @@ pub static METHODS: [Method; 3] = [
         places: &[],
         own: &["columns", "level"],
         kind: Kind::Rows(&answer::SUMMARY_GLM),
+    },
+    Method {
+        name: "glm_check",
+        about: "Why rows have no generalised linear model, NULL if they have one: \
+                dbselect.glm_check({'y': y, 'a': a}, 'y', 'binomial')",
+        places: &[],
+        own: &["columns"],
+        kind: Kind::Rows(&answer::GLM_CHECK),
     },
     Method {
         name: "anytime_sequence_glm",

@@ -6,6 +6,7 @@
 //! one process go on from what another has gathered; `turns` calls Python back after every step
 //! of a search.
 
+pub mod allocations;
 pub mod arrived;
 pub mod designs;
 pub mod fits;
@@ -23,8 +24,10 @@ use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::types::Int64Type;
 use arrow_array::{
     Array, ArrayRef, Int64Array, LargeBinaryArray, LargeListArray, RecordBatch, RecordBatchReader,
     StructArray,
@@ -42,7 +45,14 @@ use crate::kernel::fold;
 use crate::kernel::gaps::{self, Place as Slot, Policy};
 use crate::kernel::moments::Left;
 use crate::kernel::possible::fault;
-use crate::record::arrow::{Leaf, Place, chunk, leaves, mix_key, mix_row, write_records};
+use crate::linear::em::em;
+use crate::linear::patterns;
+use crate::memory;
+use crate::methods::em::options as em_options;
+use crate::methods::value::Value;
+use crate::record::arrow::{
+    Leaf, Place, chunk, leaves, mix_key, mix_row, read_record, write_records,
+};
 use crate::record::categories::{Category, Layout, LevelSums, Listed};
 use crate::record::distinct::distinct;
 use crate::record::gram::{Names, Record, check_overflow};
@@ -941,6 +951,69 @@ pub unsafe extern "C" fn dbselect_check(
     })
 }
 
+/// The records of patterns of gaps, added up: at most so many, those of `less` taken away.
+///
+/// # Safety
+/// Both are live Arrow C streams of records; `array` and `schema` are writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_patterns(
+    records: *mut FFI_ArrowArrayStream,
+    less: *mut FFI_ArrowArrayStream,
+    most: usize,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (records, less) = unsafe { (only_batch(records)?, only_batch(less)?) };
+        let mut found = Vec::new();
+        for record in records_of(records.column(0))? {
+            patterns::merge(&mut found, record)?;
+        }
+        patterns::remove(&mut found, &records_of(less.column(0))?)?;
+        let mut found: Vec<_> = patterns::reduced(found, most)?.into_iter().map(Some).collect();
+        // SAFETY: see the caller's promise.
+        unsafe { export(&write_records(&mut found)?, array, schema) }
+    })
+}
+
+/// One record by EM of each group of patterns, the groups being numbered from 0 in the second
+/// column; `options` are JSON.
+///
+/// # Safety
+/// A live Arrow C stream of records and numbers; `options` is text, `array` and `schema` are
+/// writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_em(
+    records: *mut FFI_ArrowArrayStream,
+    options: *const c_char,
+    array: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (batch, options) = unsafe { (only_batch(records)?, CStr::from_ptr(options)) };
+        let options: serde_json::Value =
+            serde_json::from_str(&options.to_string_lossy()).map_err(|error| error.to_string())?;
+        let numbers = batch.column(1).as_primitive::<Int64Type>().values();
+        let mut groups: Vec<Vec<Record>> = Vec::new();
+        for (record, &group) in records_of(batch.column(0))?.into_iter().zip(numbers) {
+            groups.resize(groups.len().max(group as usize + 1), Vec::new());
+            groups[group as usize].push(record);
+        }
+        let found = em(&groups, em_options(&Value::from(options))?)?;
+        let mut found: Vec<_> = found.into_iter().map(Some).collect();
+        // SAFETY: see the caller's promise.
+        unsafe { export(&write_records(&mut found)?, array, schema) }
+    })
+}
+
+/// The records of an array that has no NULL.
+fn records_of(array: &ArrayRef) -> Result<Vec<Record>, String> {
+    let records = array.as_struct_opt().ok_or("patterns are no records")?;
+    (0..records.len()).filter_map(|row| read_record(records, row).transpose()).collect()
+}
+
 /// The batch of a stream that has at most one.
 ///
 /// # Safety
@@ -982,7 +1055,7 @@ unsafe fn export(
 }
 
 fn guard(work: impl FnOnce() -> Result<(), String>) -> *mut c_char {
-    let message = match catch_unwind(AssertUnwindSafe(work)) {
+    let message = match catch_unwind(AssertUnwindSafe(work)).map(memory::in_room) {
         Ok(Ok(())) => return std::ptr::null_mut(),
         Ok(Err(message)) => message,
         Err(_) => "internal error: panic in the native library".to_string(),

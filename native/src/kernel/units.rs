@@ -53,6 +53,11 @@ impl<'a> Units<'a> {
         Units { values: rows.iter().map(|&row| self.values[row]).collect(), ..*self }
     }
 
+    /// The same values as another column.
+    pub fn of_column(self, column: usize) -> Units<'a> {
+        Units { column, ..self }
+    }
+
     /// Refuse numbers that differ by less than the digits of a mean; `doubles` has NaN where one is
     /// missing.
     pub fn check_spread(&self, doubles: &[f64], label: impl Fn() -> String) -> Result<(), String> {

@@ -16,6 +16,7 @@ use crate::kernel::possible::{INDEFINITE, is_possible};
 use crate::linear::algebra::dense::dot;
 use crate::linear::algebra::fisher::FTest;
 use crate::linear::groups::groups_of;
+use crate::linear::prices::Conditions;
 use crate::linear::problem::{Gram, Linear, Raw, Target};
 use crate::record::terms::Terms;
 use crate::words::error::Error;
@@ -116,7 +117,8 @@ impl FitRequest {
                 "columns is empty; at least one column besides the target is needed".to_string(),
             ));
         }
-        Ok(groups_of(&features, None, None, &self.target, terms, false)?.members)
+        Ok(groups_of(&features, None, None, &self.target, terms, false, &Conditions::default())?
+            .members)
     }
 }
 

@@ -97,6 +97,8 @@ fn terms_of(terms: &Terms, names: &[String], kept: &HashSet<&str>) -> Terms {
             .cloned()
             .collect(),
         formula: terms.formula.clone(),
+        dropped: terms.dropped.clone(),
+        em: terms.em.clone(),
     }
 }
 

@@ -223,6 +223,20 @@ pub static ARRIVED: Type = Type::Struct(&[
     ("next_group", Type::Text),
     ("next_gain", Type::Number),
     ("next_cost", Type::Number),
+    ("accept", Type::Truth),
+    ("next_value", Type::Number),
 ]);
+/// The error of a model on other rows.
+pub static JUDGED: Type =
+    Type::Struct(&[("r2", Type::Number), ("mse", Type::Number), ("rmse", Type::Number)]);
+/// The same of each step of a sequence.
+pub static JUDGED_STEPS: Type = Type::List(&Type::Struct(&[
+    ("step", Type::Whole),
+    ("group", Type::Text),
+    ("spent", Type::Number),
+    ("r2", Type::Number),
+    ("mse", Type::Number),
+    ("rmse", Type::Number),
+]));
 /// One number.
 pub static NUMBER: Type = Type::Number;

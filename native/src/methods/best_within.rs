@@ -17,7 +17,7 @@ use crate::search::sets::exchange::{GoesOn, Limits, improve};
 use crate::search::sets::groupwise::Groupwise;
 use crate::search::walks::criteria::Criterion;
 use crate::search::walks::criteria::Rule;
-use crate::search::walks::greedy::{self, Prices, greedy_search};
+use crate::search::walks::greedy::{self, greedy_search};
 use crate::words::error::Error;
 
 /// Share of the time limit for leaps and bounds: what they do not prove in it they hardly ever do.
@@ -73,7 +73,7 @@ impl Choice for BestWithinOptions {
         let is_sure = certain(&empty, plan, self.budget)?;
         let task = Task {
             empty: &empty,
-            problem: &Groupwise::new(problem, &plan.groups.starts, &plan.groups.costs),
+            problem: &Groupwise::new(problem, &plan.groups.starts, plan.groups.prices()),
             budget: self.budget,
             always: &plan.first,
             leaps: Duration::from_secs_f64((LEAPS_SHARE * self.time_limit).min(LEAPS_SECONDS)),
@@ -110,12 +110,13 @@ pub(super) fn timed<'g>(
 /// Whether doubles tell what the sets within a budget explain; the error says that no rows have
 /// such columns.
 pub(super) fn certain(empty: &State, plan: &Plan, budget: f64) -> Result<bool, String> {
-    let costs = &plan.groups.costs;
-    let left = budget - plan.first.iter().map(|&group| costs[group]).sum::<f64>();
+    let prices = plan.groups.prices();
+    let left = budget - prices.spent(plan.first.iter().copied());
     let mut whole = empty.clone();
     plan.first.iter().for_each(|&group| _ = whole.add(group));
-    for group in (0..costs.len()).filter(|group| !plan.first.contains(group)) {
-        if fits(costs[group], Some(left)) {
+    let offers = prices.offers(whole.waiting());
+    for group in (0..prices.costs.len()).filter(|group| !plan.first.contains(group)) {
+        if fits(offers.costs[group], Some(left)) && offers.is_open(group) {
             whole.add(group);
         }
     }
@@ -132,8 +133,8 @@ pub(super) fn start<'p>(
     budget: f64,
     goes_on: &mut GoesOn,
 ) -> State<'p> {
-    let (costs, always) = (&plan.groups.costs, &plan.first[..]);
-    let limits = Limits { costs, budget: Some(budget), most: None, always };
+    let (prices, always) = (plan.groups.prices(), &plan.first[..]);
+    let limits = Limits { prices, budget: Some(budget), most: None, always };
     let (mut greedy, mut single) = (empty.clone(), empty.clone());
     let mut criterion = Criterion::default();
     criterion.set_up(Rule::Fr, empty.problem, &plan.groups.starts);
@@ -141,14 +142,8 @@ pub(super) fn start<'p>(
     let bounds = greedy::Limits { budget, max_groups: None, first_cost: None, always };
     let mut scores = Vec::new();
     // Nobody follows it.
-    let _ = greedy_search(
-        &mut greedy,
-        Prices::of(costs),
-        &mut criterion,
-        bounds,
-        &mut scores,
-        &mut |_, _| Ok(()),
-    );
+    let _ =
+        greedy_search(&mut greedy, prices, &mut criterion, bounds, &mut scores, &mut |_, _| Ok(()));
     always.iter().for_each(|&group| _ = single.add(group));
     improve(&mut greedy, &limits, goes_on);
     improve(&mut single, &limits, goes_on);

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::conditions::conditions;
 use super::options::{
     AnytimeOptions, BackwardOptions, FloatingOptions, FobaOptions, OF_PYTHON, REFUSED, StepOptions,
     refused, refused_by,
@@ -357,6 +358,7 @@ impl<'g> Given<'g> {
             scale: self.truth("scale")?.unwrap_or(default.scale),
             always: self.names("always")?.unwrap_or_default(),
             seed: self.count("seed")?.unwrap_or(default.seed),
+            told: conditions(self)?,
         };
         fields.check()?;
         for (_, field, reason) in REFUSED.iter().filter(|(name, ..)| *name == self.method.name) {
@@ -445,6 +447,7 @@ fn is_there(value: &Value) -> bool {
 fn is_asked(value: &Value) -> bool {
     match value {
         Value::List(items) => !items.is_empty(),
+        Value::Map(entries) => !entries.is_empty(),
         Value::Truth(truth) => !truth,
         _ => value.number().is_some_and(|number| number != 0.0),
     }

@@ -15,14 +15,17 @@
 //! | `best_within`, `dash`, `exchange`, `sght` | sets of groups, asked and answered |
 //! | `lasso`, `knockoffs`, `pattern` | a penalty, copies, groups that are there: the same |
 //! | `design` | which rows to observe, as it is asked |
+//! | `em` | the options of `gram_em` |
 //! | `chosen` | the model of a set of groups |
 //! | `penalty_path` | the minima at falling penalties |
 
 pub mod answer;
 pub mod best_within;
 pub mod chosen;
+pub mod conditions;
 pub mod dash;
 mod design;
+pub mod em;
 pub mod exchange;
 pub mod given;
 pub mod knockoffs;
@@ -159,7 +162,15 @@ pub static PREDICT_AVAILABLE: Method = Method {
     about: "The prediction of a row from whatever groups it has, and which to buy next: \
             dbselect.predict_available(g, 'y', {'a': 1.5}, costs := {'a': 1, 'b': 5})",
     places: &[],
-    own: &["budget", "level", "handle_unknown", "missing_columns"],
+    own: &[
+        "budget",
+        "level",
+        "handle_unknown",
+        "missing_columns",
+        "accept_above",
+        "worth",
+        "payoff",
+    ],
     kind: Kind::Groups(&answer::ARRIVED),
 };
 

@@ -72,7 +72,7 @@ impl Choice for NearBestOptions {
         let mut goes_on = timed(time_limit, goes_on);
         let empty = State::new(asked.problem, &plan.groups.starts, memory);
         let is_sure = certain(&empty, plan, budget)?;
-        let problem = Groupwise::new(asked.problem, &plan.groups.starts, &plan.groups.costs);
+        let problem = Groupwise::new(asked.problem, &plan.groups.starts, plan.groups.prices());
         let leaps = Duration::from_secs_f64((LEAPS_SHARE * time_limit).min(LEAPS_SECONDS));
         let always = &plan.first[..];
         let task = Task { empty: &empty, problem: &problem, budget, always, leaps };
@@ -172,7 +172,7 @@ impl Choice for WorstWithinOptions {
         let mut goes_on = timed(time_limit, goes_on);
         let empty = State::new(asked.problem, starts, memory);
         let is_sure = certain(&empty, plan, budget)?;
-        let whole = Groupwise::new(asked.problem, starts, &plan.groups.costs);
+        let whole = Groupwise::new(asked.problem, starts, plan.groups.prices());
         let problems = whole.parts(asked.problem, starts, self.records.max(1) as usize);
         let near = Near { problems: &problems, budget, always: &plan.first, most: 1 };
         let begin = start(&empty, plan, budget, &mut goes_on);

@@ -12,7 +12,11 @@ use crate::search::walks::step::{Direction, Information};
 use crate::words::error::{Error, listed};
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 53] = [
+const ALLOWED: [(&str, &str); 60] = [
+    ("shared", "map names to (cost, groups)"),
+    ("needs", "map groups to the groups that must be bought with them"),
+    ("one_of", "be a list of lists of group names"),
+    ("limits", "map units to (costs by group, limit, 'sum' or 'max')"),
     ("tested", "be a list of column names and globs"),
     ("columns", "be a list of column names and globs"),
     ("within", "be a number from 0 to 1"),
@@ -21,6 +25,9 @@ const ALLOWED: [(&str, &str); 53] = [
     ("signs", "map columns and globs to '+' or '-'"),
     ("uncorrelated", "be a list of column names and globs"),
     ("available", "list the groups of each pattern"),
+    ("accept_above", "be a finite number"),
+    ("worth", "be a finite number other than 0"),
+    ("payoff", "be two numbers: what a row earns if its target is 1, and loses if it is 0"),
     ("level", "lie between 0 and 1, both excluded"),
     ("ridge", "be a number >= 0"),
     ("scale", "be True or False"),
@@ -184,7 +191,8 @@ pub fn choice<T: Clone>(option: &str, name: &Value, names: &[(&str, T)]) -> Resu
 
 impl Fields {
     /// Fields by the names that users give.
-    pub const NAMES: &[&str] = &["intercept", "ridge", "scale", "always", "seed"];
+    pub const NAMES: &[&str] =
+        &["intercept", "ridge", "scale", "always", "seed", "shared", "needs", "one_of", "limits"];
     /// Those that least squares on named columns depend on.
     pub const OF_LEAST_SQUARES: &[&str] = &["intercept"];
     /// Those that only a table can answer.

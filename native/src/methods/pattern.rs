@@ -65,7 +65,7 @@ impl Pattern {
         Ok(Pattern {
             intercept: chosen.intercept(asked.problem, &own),
             coefficients: chosen.columns.iter().zip(own).map(named).collect(),
-            spent: groups.iter().fold(0.0, |sum, &group| sum + all.costs[group]),
+            spent: all.prices().spent(groups.iter().copied()),
             r2: chosen.r2,
             groups: groups.to_vec(),
             sigma,

@@ -192,8 +192,8 @@ impl<M: Limited> Request<M> {
     fn plan(&self, target: Target, columns: &[String], terms: &Terms) -> Result<Plan, Error> {
         let features = features_of(columns, &self.target, terms)?;
         let (groups, costs) = (self.groups.as_ref(), self.costs.as_ref());
-        let sharing = self.method.takes_shared();
-        let groups = groups_of(&features, groups, costs, &self.target, terms, sharing)?;
+        let (sharing, told) = (self.method.takes_shared(), &self.fields.told);
+        let groups = groups_of(&features, groups, costs, &self.target, terms, sharing, told)?;
         let numbers: HashMap<&str, usize> =
             columns.iter().enumerate().map(|(j, name)| (name.as_str(), j)).collect();
         let at = groups.members.iter().filter_map(|name| numbers.get(name.as_str()).copied());
@@ -212,8 +212,11 @@ impl<M: Limited> Request<M> {
     /// The plan for groups, whose members have the numbers `at` in a record.
     pub fn plan_of(&self, target: Target, groups: Groups, at: Vec<usize>) -> Result<Plan, Error> {
         let (budget, max_groups) = self.method.limits();
+        let groups = groups.under(&self.fields.told)?;
         let first = groups.numbers(&self.fields.always)?;
         let start = self.method.start(&groups, &first)?;
+        let all = groups.prices().closed(&[&first[..], &start].concat());
+        let start = all[first.len()..].to_vec();
         check_first(&groups, &[&first[..], &start].concat(), budget, max_groups)?;
         let plan = Plan { target, groups, at, first, start, watched: Vec::new() };
         self.method.check_plan(&plan)?;
@@ -228,7 +231,7 @@ pub fn check_first(
     budget: Option<f64>,
     max_groups: Option<i64>,
 ) -> Result<(), Error> {
-    let cost: f64 = first.iter().map(|&group| groups.costs[group]).sum();
+    let cost = groups.prices().spent(first.iter().copied());
     if let Some(budget) = budget.filter(|_| !fits(cost, budget)) {
         return Err(Error::argument(format!(
             "always costs {} in all; that is over the budget of {}",

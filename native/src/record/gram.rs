@@ -247,7 +247,7 @@ impl Record {
     }
 
     /// The record with some columns, 0 in every row where it has none.
-    fn spread(&self, columns: &Names, terms: &Arc<Terms>) -> Record {
+    pub fn spread(&self, columns: &Names, terms: &Arc<Terms>) -> Record {
         let own = terms::marked(&self.columns, &self.terms, terms);
         let places: HashMap<&String, usize> =
             own.iter().enumerate().map(|(at, name)| (name, at)).collect();

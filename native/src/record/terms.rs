@@ -48,6 +48,12 @@ pub struct Terms {
     /// The formula that the terms were learnt for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub formula: Option<String>,
+    /// Of a pattern of gaps: columns that some of its rows had, and which it lacks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<String>,
+    /// Of a record that was completed by EM: how; its moments are no sums of rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub em: Option<Value>,
 }
 
 /// A term of a formula, whose columns only Python and engines compute.
@@ -257,7 +263,7 @@ impl Terms {
     }
 
     /// The columns that come of a column, where it is no plain number.
-    fn blocks(&self) -> HashMap<&str, Vec<String>> {
+    pub fn blocks(&self) -> HashMap<&str, Vec<String>> {
         let category = |one: &Category| [one.names(), vec![one.missing()]].concat();
         let categories = self.categories.iter().map(|one| (&one.column[..], category(one)));
         let marked = |name: &String| vec![name.clone(), format!("{name}{SUFFIX}")];
@@ -265,11 +271,41 @@ impl Terms {
     }
 
     /// Columns that are 0 in every row of a record of these terms if it lacks them.
-    fn zeros(&self, joint: &Terms) -> HashSet<String> {
+    pub fn zeros(&self, joint: &Terms) -> HashSet<String> {
         let seen: HashSet<String> = self.categories.iter().flat_map(Category::names).collect();
         let made = joint.categories.iter().flat_map(|one| [one.names(), vec![one.missing()]]);
         let marks = joint.indicators.iter().map(|name| format!("{name}{SUFFIX}"));
         made.flatten().filter(|name| !seen.contains(name)).chain(marks).collect()
+    }
+
+    /// Terms of the columns of two records of one table, each of some of its columns.
+    pub fn beside(&self, other: &Terms) -> Result<Terms, String> {
+        let (mut own, mut others) = (self.clone(), other.clone());
+        own.adopt(other);
+        others.adopt(self);
+        own.union(&others)
+    }
+
+    /// Take what other terms say of columns that these do not know.
+    fn adopt(&mut self, other: &Terms) {
+        fn missing<T: PartialEq + Clone>(own: &mut Vec<T>, others: &[T]) {
+            let more: Vec<T> = others.iter().filter(|one| !own.contains(one)).cloned().collect();
+            own.extend(more);
+        }
+        let new = |one: &&Category| !self.categories.iter().any(|own| own.column == one.column);
+        let categories: Vec<Category> = other.categories.iter().filter(new).cloned().collect();
+        self.categories.extend(categories);
+        self.categories.sort_by(|a, b| a.column.cmp(&b.column));
+        missing(&mut self.bases, &other.bases);
+        missing(&mut self.computed, &other.computed);
+        self.bases.sort_by_key(Value::to_string);
+        self.computed.sort_by(|a, b| a.names.cmp(&b.names));
+        missing(&mut self.flat, &other.flat);
+        for (own, others) in [(&mut self.dates, &other.dates), (&mut self.means, &other.means)] {
+            for (name, value) in others {
+                own.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+        }
     }
 
     /// Terms with the levels and indicators of both.
@@ -312,6 +348,13 @@ impl Terms {
                 shown(others)
             ));
         }
+        if self.em != other.em {
+            return Err(
+                "gram records completed by EM do not add up; merge the patterns that they \
+                        were made of"
+                    .to_string(),
+            );
+        }
         let is_flat = |of: &Terms, name: &String| of.flat.contains(name);
         if !(self.flat.iter().all(|name| is_flat(other, name))
             && other.flat.iter().all(|name| is_flat(self, name)))
@@ -321,7 +364,9 @@ impl Terms {
         let both = self.categories.iter().zip(own.iter().filter_map(place));
         let categories = both.map(|(one, at)| one.union(&other.categories[at]));
         let more = other.indicators.iter().filter(|name| !self.indicators.contains(name));
+        let lost = other.dropped.iter().filter(|name| !self.dropped.contains(name));
         Ok(Terms {
+            dropped: self.dropped.iter().chain(lost).cloned().collect(),
             categories: categories.collect::<Result<_, _>>()?,
             indicators: self.indicators.iter().chain(more).cloned().collect(),
             means,
@@ -436,7 +481,7 @@ pub fn marked(columns: &[String], own: &Terms, joint: &Terms) -> Vec<String> {
 }
 
 /// The columns of the table that the columns of a record come from, each once.
-fn heads(terms: &Terms, columns: &[String]) -> Vec<String> {
+pub fn heads(terms: &Terms, columns: &[String]) -> Vec<String> {
     let of = sources(terms);
     let mut found: Vec<String> = Vec::new();
     for name in columns {

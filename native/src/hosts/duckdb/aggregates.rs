@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::slice;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::aggregate_guard;
 use super::api::{self, Handle, State, type_id};
@@ -13,6 +13,7 @@ use super::vectors::{Vector, text};
 use crate::kernel::block::{ROWS_AHEAD, prefetch};
 use crate::kernel::chunk::{Chunk, Labels, Missing};
 use crate::kernel::gaps::Policy;
+use crate::linear::patterns::{MAX_PATTERNS, PatternSums};
 use crate::record::gram::Record;
 use crate::record::rows::{Column, Group, Rows, Shape, add_scattered, terms_of};
 use crate::record::terms::{self, Terms};
@@ -47,6 +48,46 @@ impl Statistics for Group {
     }
 }
 
+/// What gathers rows.
+pub trait Gathering: Statistics {
+    /// Nothing so far, with what is kept of patterns of gaps.
+    fn begin(shape: &Arc<Shape>, most: Option<usize>) -> Self;
+
+    /// Add all rows of a run.
+    fn gather(&mut self, rows: &Rows, labels: Labels) -> Result<(), String>;
+
+    /// Add the rows of a run, each to its own group, as `add_scattered` does.
+    fn scatter<'g>(
+        rows: &Rows,
+        labels: Labels,
+        key_of: impl Fn(usize) -> usize,
+        known: impl Fn(usize) -> Option<&'g Self>,
+        group_of: impl FnMut(usize) -> &'g mut Self,
+    ) -> Result<(), String>
+    where
+        Self: 'g;
+}
+
+impl Gathering for Group {
+    fn begin(shape: &Arc<Shape>, _: Option<usize>) -> Group {
+        Group::new(shape)
+    }
+
+    fn gather(&mut self, rows: &Rows, labels: Labels) -> Result<(), String> {
+        self.add(rows, labels)
+    }
+
+    fn scatter<'g>(
+        rows: &Rows,
+        labels: Labels,
+        _: impl Fn(usize) -> usize,
+        known: impl Fn(usize) -> Option<&'g Group>,
+        group_of: impl FnMut(usize) -> &'g mut Group,
+    ) -> Result<(), String> {
+        add_scattered(rows, labels, known, group_of)
+    }
+}
+
 impl Statistics for Record {
     const NAME: &'static str = "gram_merge";
 
@@ -62,6 +103,8 @@ struct Told {
     limit: Limit,
     /// The terms as JSON, for a row that was made of another.
     terms: Option<String>,
+    /// How many patterns of gaps are kept; nothing where none are.
+    most: Option<usize>,
 }
 
 /// What becomes of missing numbers.
@@ -77,7 +120,8 @@ enum Policies {
 struct Known {
     columns: Vec<(String, bool, bool, Option<&'static str>)>,
     told: Told,
-    shape: Arc<Shape>,
+    /// Freed with the last of its groups, and the levels that they have met.
+    shape: Weak<Shape>,
 }
 
 thread_local! {
@@ -103,21 +147,25 @@ pub unsafe extern "C" fn state_destroy<S: Statistics>(states: *mut State, n: u64
 /// `gram`: add a chunk of rows, each to its state.
 pub unsafe extern "C" fn gram(info: Handle, chunk: Handle, states: *mut State) {
     // SAFETY: DuckDB's own pointers, of the registered types.
-    aggregate_guard(info, "gram", || unsafe { add_public(chunk, states, Policy::Skip) });
+    aggregate_guard(info, "gram", || unsafe {
+        add_public::<Group>(chunk, states, Policy::Skip, None)
+    });
 }
 
 /// `gram_missing`: the same, with indicators where numbers are missing.
 pub unsafe extern "C" fn gram_missing(info: Handle, chunk: Handle, states: *mut State) {
     // SAFETY: as above.
     aggregate_guard(info, "gram_missing", || unsafe {
-        add_public(chunk, states, Policy::Indicator)
+        add_public::<Group>(chunk, states, Policy::Indicator, None)
     });
 }
 
 /// `gram_mean`: the same, with the mean where numbers are missing.
 pub unsafe extern "C" fn gram_mean(info: Handle, chunk: Handle, states: *mut State) {
     // SAFETY: as above.
-    aggregate_guard(info, "gram_mean", || unsafe { add_public(chunk, states, Policy::Mean) });
+    aggregate_guard(info, "gram_mean", || unsafe {
+        add_public::<Group>(chunk, states, Policy::Mean, None)
+    });
 }
 
 /// `dbselect_gram`: the same, with a letter for the policy of each column, and the terms.
@@ -130,17 +178,32 @@ pub unsafe extern "C" fn gram_told(info: Handle, chunk: Handle, states: *mut Sta
             policies: Policies::Letters(letters.to_string()),
             limit: Limit::default(),
             terms: Some(terms.to_string()),
+            most: None,
         };
         let weighted = api::duckdb_data_chunk_get_column_count(chunk) > 2;
-        add_rows(chunk, states, weighted.then_some(2), told)
+        add_rows::<Group>(chunk, states, weighted.then_some(2), told)
     });
 }
 
-/// Add a chunk of a row, a weight and options, of which the last two may be missing.
+/// `gram_patterns`: the same, a record a pattern of what is missing.
+pub unsafe extern "C" fn gram_patterns(info: Handle, chunk: Handle, states: *mut State) {
+    // SAFETY: as above.
+    aggregate_guard(info, "gram_patterns", || unsafe {
+        add_public::<PatternSums>(chunk, states, Policy::Skip, Some(MAX_PATTERNS))
+    });
+}
+
+/// Add a chunk of a row, a weight and options, of which the last two may be missing; `most`
+/// patterns are kept by default.
 ///
 /// # Safety
 /// A live chunk of the registered types, with initialised states as DuckDB passes them.
-unsafe fn add_public(chunk: Handle, states: *mut State, policy: Policy) -> Result<(), String> {
+unsafe fn add_public<G: Gathering>(
+    chunk: Handle,
+    states: *mut State,
+    policy: Policy,
+    mut most: Option<usize>,
+) -> Result<(), String> {
     // SAFETY: see the caller's promise.
     unsafe {
         let mut given: Vec<u64> = (1..api::duckdb_data_chunk_get_column_count(chunk)).collect();
@@ -152,45 +215,54 @@ unsafe fn add_public(chunk: Handle, states: *mut State, policy: Policy) -> Resul
         }
         let mut limit = Limit::default();
         if let Some(at) = given.pop_if(|at| is_struct(*at)) {
-            limit = read_options(Vector::of_chunk(chunk, at))?;
+            limit = read_options(Vector::of_chunk(chunk, at), &mut most)?;
         }
         if given.len() > 1 {
             return Err("options must be a STRUCT, as {'max_levels': 20}".to_string());
         }
         // The word NULL, which has no type, stands for the default: no weight.
         given.retain(|at| Vector::of_chunk(chunk, *at).logical_type().id() != type_id::SQLNULL);
-        let told = Told { policies: Policies::All(policy), limit, terms: None };
-        add_rows(chunk, states, given.first().copied(), told)
+        let told = Told { policies: Policies::All(policy), limit, terms: None, most };
+        add_rows::<G>(chunk, states, given.first().copied(), told)
     }
 }
 
 /// # Safety
 /// A live STRUCT vector of a constant, with at least one row.
-unsafe fn read_options(options: Vector) -> Result<Limit, String> {
+unsafe fn read_options(options: Vector, most: &mut Option<usize>) -> Result<Limit, String> {
     let mut limit = Limit::default();
     for (index, (name, _)) in options.logical_type().fields().into_iter().enumerate() {
-        if !name.eq_ignore_ascii_case("max_levels") {
-            return Err(format!("unknown option '{name}'; there is 'max_levels'"));
-        }
+        let known = match name.to_ascii_lowercase().as_str() {
+            "max_levels" => "max_levels",
+            "max_patterns" if most.is_some() => "max_patterns",
+            _ if most.is_some() => {
+                return Err(format!(
+                    "unknown option '{name}'; there are 'max_levels' and 'max_patterns'"
+                ));
+            }
+            _ => return Err(format!("unknown option '{name}'; there is 'max_levels'")),
+        };
         let value = options.child(index as u64);
         if value.is_null(0) {
             continue; // The default.
         }
-        let refused =
-            |shown: &str| format!("max_levels is {shown}; it must be a whole number >= 1");
+        let refused = |shown: &str| format!("{known} is {shown}; it must be a whole number >= 1");
         let own = value.logical_type().id();
         // SAFETY: see the caller's promise; a VARCHAR that is not NULL.
-        let levels = unsafe {
+        let number = unsafe {
             if own == type_id::VARCHAR {
                 return Err(refused(&format!("'{}'", text(value, 0))));
             }
             let shown = format!("of type {}", type_id::name(own));
-            leaf("max_levels", value).map_err(|_| refused(&shown))?.doubles(1)[0]
+            leaf(known, value).map_err(|_| refused(&shown))?.doubles(1)[0]
         };
-        if levels.fract() != 0.0 {
-            return Err(refused(&levels.to_string()));
+        if number.fract() != 0.0 || number < 1.0 {
+            return Err(refused(&number.to_string()));
         }
-        limit = Limit::of(levels as i64)?;
+        match known {
+            "max_levels" => limit = Limit::of(number as i64)?,
+            _ => *most = Some(number as usize),
+        }
     }
     Ok(limit)
 }
@@ -199,7 +271,7 @@ unsafe fn read_options(options: Vector) -> Result<Limit, String> {
 ///
 /// # Safety
 /// A live chunk, a STRUCT in column 0, with initialised states as DuckDB passes them.
-unsafe fn add_rows(
+unsafe fn add_rows<G: Gathering>(
     chunk: Handle,
     states: *mut State,
     weight_at: Option<u64>,
@@ -218,6 +290,7 @@ unsafe fn add_rows(
     if rows == 0 {
         return Ok(());
     }
+    let most = told.most;
     let shape = shape_of(&columns, told)?;
     let nulls = |leaf: &Leaf| {
         let mut nulls = Missing::none();
@@ -246,30 +319,32 @@ unsafe fn add_rows(
         // SAFETY: as above.
         texts: texts.map(|leaf| unsafe { leaf.texts(rows) }).collect(),
     };
-    run.leave_out();
+    if most.is_none() {
+        run.leave_out();
+    }
     let labels = Labels { columns: &shape.numbers, weight: "weight" };
     // SAFETY: an update of at least one row.
     let states = unsafe { States::of_update(states, rows) };
     // SAFETY: a state of these rows, not null; a group is reached through one reference at a time.
     let group_of = |row: usize| unsafe {
-        let slot = Slot::<Group>::of(states.at(row));
+        let slot = Slot::<G>::of(states.at(row));
         if slot.get().is_none() {
-            slot.put(Arc::new(Group::new(&shape)));
+            slot.put(Arc::new(G::begin(&shape, most)));
         }
         slot.own().expect("it holds a group")
     };
     // SAFETY: states of these rows.
     if unsafe { states.are_one(rows) } {
-        group_of(0).add(&run, labels)
+        group_of(0).gather(&run, labels)
     } else {
         // SAFETY: as above.
         let state_of = |row: usize| unsafe { states.at(row) } as usize;
         // SAFETY: as above.
-        let slot = |row: usize| Slot::<Group>::of(unsafe { states.at(row) });
+        let slot = |row: usize| Slot::<G>::of(unsafe { states.at(row) });
         (0..rows).for_each(|row| slot(row).expect());
         // SAFETY: as above.
         let known = |row: usize| unsafe { slot(row).get() };
-        add_scattered(&run, labels, state_of, known, group_of)
+        G::scatter(&run, labels, state_of, known, group_of)
     }
 }
 
@@ -285,7 +360,7 @@ fn shape_of(leaves: &[Leaf], told: Told) -> Result<Arc<Shape>, String> {
             && known.columns.iter().zip(columns()).all(|(known, column)| as_column(known, &column))
     };
     let shared = KNOWN.with_borrow(|known| {
-        known.as_ref().filter(|known| same(known)).map(|known| known.shape.clone())
+        known.as_ref().filter(|known| same(known)).and_then(|known| known.shape.upgrade())
     });
     if let Some(shape) = shared {
         return Ok(shape);
@@ -311,7 +386,7 @@ fn shape_of(leaves: &[Leaf], told: Told) -> Result<Arc<Shape>, String> {
     let shape = Arc::new(Shape::of(&fields, policies, told.limit, base)?);
     let own = |c: &Column| (c.name.to_string(), c.is_field, c.is_text, c.unit);
     let columns = fields.iter().map(own).collect();
-    KNOWN.set(Some(Known { columns, told, shape: shape.clone() }));
+    KNOWN.set(Some(Known { columns, told, shape: Arc::downgrade(&shape) }));
     Ok(shape)
 }
 

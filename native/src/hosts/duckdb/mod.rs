@@ -6,10 +6,12 @@
 //! | `gram_missing(row [, weight] [, options])` | aggregate; missing numbers are 0, or a mean far from it, with indicators |
 //! | `gram_mean(row [, weight] [, options])` | aggregate; missing numbers are the mean of the others |
 //! | `dbselect_gram(row, policies [, weight])` | aggregate behind `dbselect.gram` |
-//! | `gram_merge(record)` | aggregate |
-//! | `fit_glm(row, target, family [, options])` | aggregate that keeps its rows; so are `summary_glm` and `anytime_sequence_glm` |
+//! | `gram_patterns(row [, weight] [, options])` | aggregate: a list of records, one a pattern of what is missing |
+//! | `gram_merge(record)`, of such lists too | aggregate |
+//! | `gram_em(patterns [, options])` | scalar: one record of all patterns, by EM |
+//! | `fit_glm(row, target, family [, options])` | aggregate that keeps its rows; so are `summary_glm`, `glm_check` and `anytime_sequence_glm` |
 //! | `glm_mean(family, predictor)` | scalar: the mean of a linear predictor |
-//! | `gram_remove(a, b)` | scalar |
+//! | `gram_remove(a, b)`, of lists too | scalar |
 //! | `dbselect_memory_limit(limit [, share])` | scalar behind `dbselect.memory_limit` |
 //! | `gram_select(record, columns)` | scalar: the record of some columns |
 //! | `gram_extend(record, sums, table [, options])` | scalar: with the columns of a table that is looked up |
@@ -17,23 +19,28 @@
 //! | `gram_impute(record)` | scalar: missing values are the mean, without indicators |
 //! | `anytime_sequence(record, target [, options])` | scalar; so are all of `search::methods` |
 //! | `dbselect_a_optimal(candidates, k, beta2, sigma2, scale_rows)` | scalar: which rows to observe, behind `dbselect.a_optimal` |
+//! | `dbselect_allocate(segments, budget)` | scalar: a prefix for each of many sequences, behind `dbselect.allocate` |
 //! | `gram_check(record, target)` | scalar: why a record cannot be searched |
 //! | `anytime_predict(sequence, row [, budget] [, options])` | scalar; `row` is any STRUCT |
 //! | `predict(model or sequence, row [, options])`, `glm_predict` | scalar; a model is a STRUCT with intercept and coefficients |
+//! | `evaluate(model or sequence, record [, target])` | scalar: the error on the rows of a record |
 //! | `predict_available(record, target, row [, options])` | scalar: the prediction from the groups that the row has |
 //! | `model_sql(model or sequence [, options])` | scalar: the prediction as an SQL expression |
 //!
 //! `names` gives them named arguments, as `dbselect.anytime_sequence(g, 'y', budget := 5)`.
 
 mod aggregates;
+mod allocations;
 mod answers;
 mod api;
 mod asked;
 mod designs;
 mod glm;
 mod grams;
+mod judged;
 mod lookups;
 mod names;
+mod patterns;
 mod plans;
 mod predictions;
 mod records;
@@ -50,6 +57,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use api::{Access, Handle, Update, type_id};
+use patterns::Merged;
 use records::{Records, write_records};
 use table::mix_key;
 use types::{LogicalType, plain};
@@ -57,8 +65,10 @@ use values::Values;
 use vectors::Vector;
 
 use crate::kernel::fold;
+use crate::linear::patterns::PatternSums;
 use crate::linear::select::select;
-use crate::methods::answer::ARRIVED;
+use crate::memory;
+use crate::methods::answer::{ARRIVED, JUDGED, JUDGED_STEPS};
 use crate::methods::options;
 use crate::methods::{METHODS, Method};
 use crate::record::fills::impute;
@@ -120,7 +130,7 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let text = || plain(type_id::VARCHAR);
         let told: [&[LogicalType]; 2] = [&[any(), text()], &[any(), text(), double()]];
         let to_record = |name: &CStr, overloads: &[&[LogicalType]], aggregate| {
-            register_aggregate(connection, name, overloads, &record(), &aggregate)
+            register_aggregate(connection, name, &[(overloads, &record(), &aggregate)])
         };
         let of_rows = Aggregate::of_record;
         to_record(c"gram", &rows, of_rows(aggregates::gram))?;
@@ -130,7 +140,16 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         // NULL fits all types, and must fit one best.
         let null = || plain(type_id::SQLNULL);
         let records: [&[LogicalType]; 3] = [&[record()], &[types::record_of_before()], &[null()]];
-        to_record(c"gram_merge", &records, Aggregate::merging())?;
+        let lists = types::patterns;
+        let merging: [Overloaded<&Aggregate>; 2] = [
+            (&records, &record(), &Aggregate::merging()),
+            (&[&[lists()]], &lists(), &Aggregate::merging_patterns()),
+        ];
+        register_aggregate(connection, c"gram_merge", &merging)?;
+        let gathering = (&rows[..], &lists(), &Aggregate::of_patterns());
+        register_aggregate(connection, c"gram_patterns", &[gathering])?;
+        let calls: [&[LogicalType]; 3] = [&[lists()], &[lists(), any()], &[null(), any()]];
+        register_scalar(connection, c"gram_em", &calls, &record(), patterns::gram_em)?;
         // A row, a target, a family, and maybe options, in one STRUCT or two.
         let asked = [0, 1, 2].map(|more| arguments(&[&any, &text, &text], more));
         let asked = asked.each_ref().map(Vec::as_slice);
@@ -138,7 +157,7 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
             let name = CString::new(method.name).map_err(|error| error.to_string())?;
             let Some(returns) = method.returns() else { continue };
             let (returns, aggregate) = (types::of_answer(returns), Aggregate::of_rows(method));
-            register_aggregate(connection, &name, &asked, &returns, &aggregate)?;
+            register_aggregate(connection, &name, &[(&asked, &returns, &aggregate)])?;
         }
         register_scalar(connection, c"gram_impute", &[&[record()]], &record(), impute_mean)?;
         let cut = [&record as &dyn Fn() -> LogicalType, &types::record_of_before, &null];
@@ -159,7 +178,11 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let nothing = [[record(), null()], [null(), record()], [null(), null()]];
         let pairs: [&[_]; 5] =
             [&two_records, &two_of_before, &nothing[0], &nothing[1], &nothing[2]];
-        register_scalar(connection, c"gram_remove", &pairs, &record(), remove)?;
+        let removing: [Overloaded<api::ScalarCall>; 2] = [
+            (&pairs, &record(), remove),
+            (&[&[lists(), lists()]], &lists(), patterns::remove_lists),
+        ];
+        register_method(connection, c"gram_remove", &removing, None)?;
         let overloads: [&[_]; 2] = [&[any(), bigint()], &[any(), bigint(), bigint()]];
         register_scalar(connection, c"fold_of", &overloads, &bigint(), fold_of)?;
         // Of each record, nothing, a STRUCT of options, or two; columns before these.
@@ -176,7 +199,7 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
                 Some(returns) => (types::of_answer(returns), answers::answer),
                 None => (types::sequence(), searches::search),
             };
-            register_method(connection, &name, &overloads, &returns, call, Some(method))?;
+            register_method(connection, &name, &[(&overloads, &returns, call)], Some(method))?;
         }
         let checks = asked(0);
         let checks: Vec<&[LogicalType]> = checks.iter().map(Vec::as_slice).collect();
@@ -185,6 +208,10 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let places = types::of_answer(&designs::PLACES);
         let name = c"dbselect_a_optimal";
         register_scalar(connection, name, &[&design], &places, designs::a_optimal)?;
+        let gathered = types::of_answer(&allocations::GATHERED);
+        let (name, chosen) = (c"dbselect_allocate", types::of_answer(&allocations::CHOSEN));
+        let call = allocations::allocate_budget;
+        register_scalar(connection, name, &[&[gathered, plain(type_id::ANY)]], &chosen, call)?;
         let prediction = types::prediction();
         let kinds: [&dyn Fn() -> LogicalType; 4] =
             [&types::sequence, &types::sequence_of_entries, &types::nothing_listed, &null];
@@ -218,6 +245,7 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
             &returns,
             predictions::arrived::predict_available,
         )?;
+        register_evaluate(connection, &of_records)?;
         let models: Vec<_> =
             kinds.iter().flat_map(|of| (0..2).map(|n| arguments(&[*of], n))).collect();
         let models: Vec<&[LogicalType]> = models.iter().map(Vec::as_slice).collect();
@@ -225,11 +253,46 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
     }
 }
 
+/// Of sequences a list comes, of models one STRUCT.
+///
+/// # Safety
+/// `connection` is live.
+unsafe fn register_evaluate(
+    connection: Handle,
+    of_records: &[&dyn Fn() -> LogicalType],
+) -> Result<(), String> {
+    let (any, null) = (|| plain(type_id::ANY), || plain(type_id::SQLNULL));
+    let kinds: [(&dyn Fn() -> LogicalType, _); 5] = [
+        (&types::sequence, &JUDGED_STEPS),
+        (&types::sequence_of_entries, &JUDGED_STEPS),
+        (&types::nothing_listed, &JUDGED_STEPS),
+        (&null, &JUDGED),
+        (&any, &JUDGED),
+    ];
+    let mut overloads = Vec::new();
+    for (model, returns) in kinds {
+        for of in of_records {
+            let returns = || types::of_answer(returns);
+            overloads.extend((0..2).map(|n| (arguments(&[model, *of], n), returns())));
+        }
+    }
+    let each: Vec<_> =
+        overloads.iter().map(|(parameters, returns)| ([&parameters[..]], returns)).collect();
+    let call: api::ScalarCall = judged::evaluate;
+    let functions: Vec<Overloaded<api::ScalarCall>> =
+        each.iter().map(|(parameters, returns)| (&parameters[..], *returns, call)).collect();
+    // SAFETY: see the caller's promise; the call writes what each overload returns.
+    unsafe { register_method(connection, c"evaluate", &functions, None) }
+}
+
 /// Some types, and then so many of any.
 fn arguments(first: &[&dyn Fn() -> LogicalType], more: usize) -> Vec<LogicalType> {
     let more = (0..more).map(|_| plain(type_id::ANY));
     first.iter().map(|one| one()).chain(more).collect()
 }
+
+/// The parameters of functions of one name, what they return, and what they call.
+type Overloaded<'f, F> = (&'f [&'f [LogicalType]], &'f LogicalType, F);
 
 /// What DuckDB calls of an aggregate.
 struct Aggregate {
@@ -249,6 +312,28 @@ impl Aggregate {
             combine: aggregates::combine::<Group>,
             finalize: aggregates::finalize,
             destroy: aggregates::state_destroy::<Group>,
+            method: None,
+        }
+    }
+
+    /// Of rows, to a list of records.
+    fn of_patterns() -> Aggregate {
+        Aggregate {
+            update: aggregates::gram_patterns,
+            combine: aggregates::combine::<PatternSums>,
+            finalize: patterns::finalize,
+            destroy: aggregates::state_destroy::<PatternSums>,
+            method: None,
+        }
+    }
+
+    /// Of such lists, to one.
+    fn merging_patterns() -> Aggregate {
+        Aggregate {
+            update: patterns::merge_lists,
+            combine: aggregates::combine::<Merged>,
+            finalize: patterns::finalize_merged,
+            destroy: aggregates::state_destroy::<Merged>,
             method: None,
         }
     }
@@ -281,17 +366,18 @@ impl Aggregate {
 unsafe fn register_aggregate(
     connection: Handle,
     name: &CStr,
-    overloads: &[&[LogicalType]],
-    returns: &LogicalType,
-    aggregate: &Aggregate,
+    functions: &[Overloaded<&Aggregate>],
 ) -> Result<(), String> {
     // SAFETY: all handles are made here and destroyed here; DuckDB copies them.
     let state = unsafe {
         let mut set = api::duckdb_create_aggregate_function_set(name.as_ptr());
-        for parameters in overloads {
+        let each = functions.iter().flat_map(|(overloads, returns, aggregate)| {
+            overloads.iter().map(move |parameters| (parameters, returns, aggregate))
+        });
+        for (parameters, returns, aggregate) in each {
             let mut function = api::duckdb_create_aggregate_function();
             api::duckdb_aggregate_function_set_name(function, name.as_ptr());
-            for parameter in *parameters {
+            for parameter in parameters.iter() {
                 api::duckdb_aggregate_function_add_parameter(function, parameter.handle());
             }
             api::duckdb_aggregate_function_set_return_type(function, returns.handle());
@@ -329,7 +415,7 @@ unsafe fn register_scalar(
     call: api::ScalarCall,
 ) -> Result<(), String> {
     // SAFETY: see the caller's promise.
-    unsafe { register_method(connection, name, overloads, returns, call, None) }
+    unsafe { register_method(connection, name, &[(overloads, returns, call)], None) }
 }
 
 /// The same of a function that asks which method it is.
@@ -339,18 +425,19 @@ unsafe fn register_scalar(
 unsafe fn register_method(
     connection: Handle,
     name: &CStr,
-    overloads: &[&[LogicalType]],
-    returns: &LogicalType,
-    call: api::ScalarCall,
+    functions: &[Overloaded<api::ScalarCall>],
     method: Option<&'static Method>,
 ) -> Result<(), String> {
     // SAFETY: as above.
     let state = unsafe {
         let mut set = api::duckdb_create_scalar_function_set(name.as_ptr());
-        for parameters in overloads {
+        let each = functions.iter().flat_map(|(overloads, returns, call)| {
+            overloads.iter().map(move |parameters| (parameters, returns, *call))
+        });
+        for (parameters, returns, call) in each {
             let mut function = api::duckdb_create_scalar_function();
             api::duckdb_scalar_function_set_name(function, name.as_ptr());
-            for parameter in *parameters {
+            for parameter in parameters.iter() {
                 api::duckdb_scalar_function_add_parameter(function, parameter.handle());
             }
             api::duckdb_scalar_function_set_return_type(function, returns.handle());
@@ -495,7 +582,7 @@ fn guard(
     failed: impl FnOnce(Handle, *const c_char),
     work: impl FnOnce() -> Result<(), String>,
 ) -> bool {
-    let message = match catch_unwind(AssertUnwindSafe(work)) {
+    let message = match catch_unwind(AssertUnwindSafe(work)).map(memory::in_room) {
         Ok(Ok(())) => return true,
         Ok(Err(message)) => message,
         Err(_) => "internal error: panic in the native library".to_string(),

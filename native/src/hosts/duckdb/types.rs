@@ -171,6 +171,11 @@ pub fn is_record(of: &LogicalType) -> bool {
     of.is(&record()) || of.is(&record_of_before())
 }
 
+/// Records of rows with gaps, one a pattern.
+pub fn patterns() -> LogicalType {
+    list(&record())
+}
+
 /// A list of steps.
 pub fn sequence() -> LogicalType {
     list(&structure(&STEP_FIELDS))

@@ -12,7 +12,8 @@
 //! The bound of a question is F of all of its groups, or the relaxed choice within the budget
 //! (`relaxation`); of several records, the least of their bounds. A group is held if without it
 //! that would be too little. Groups that add nothing to others are decided too: with and without
-//! them, sets are different sets.
+//! them, sets are different sets. Costs that are no sums are bounded from below by sums, as in
+//! `branch_and_bound`.
 //!
 //! O(D^3) a question; some J questions a set that is found, and 2^J at worst.
 //!
@@ -69,6 +70,8 @@ pub struct Near<'t> {
 struct Question {
     held: Vec<usize>,
     rest: Vec<usize>,
+    /// Groups that are left out, and with them those that need them; unless costs are sums.
+    out: Vec<usize>,
     bound: f64,
 }
 
@@ -83,9 +86,9 @@ impl Near<'_> {
         self.search(above + 2.0 * TIE, true, goes_on)
     }
 
-    /// The cost of a set of groups; infinite if it cannot be bought.
+    /// What a set of groups costs.
     fn cost(&self, groups: &[usize]) -> f64 {
-        groups.iter().map(|&group| self.problems[0].costs[group]).sum()
+        self.problems[0].prices.spent(groups.iter().copied())
     }
 
     /// What a set explains, of several records the least.
@@ -99,12 +102,14 @@ impl Near<'_> {
 
     fn search(&self, least: f64, is_rising: bool, goes_on: &mut GoesOn) -> NearSets {
         let (mut least, limit) = (least, self.budget * (1.0 + BUDGET_SLACK));
-        let size = self.problems[0].costs.len();
+        let prices = self.problems[0].prices;
+        let size = prices.costs.len();
         let rest = (0..size).filter(|group| !self.always.contains(group)).collect();
-        let first = Question { held: self.always.to_vec(), rest, bound: f64::INFINITY };
+        let (held, out) = (self.always.to_vec(), Vec::new());
+        let first = Question { held, rest, out, bound: f64::INFINITY };
         let mut stack = vec![first];
         let mut found = NearSets { bound: f64::NAN, is_complete: true, ..NearSets::default() };
-        while let Some(Question { held, mut rest, bound }) = stack.pop() {
+        while let Some(Question { held, mut rest, mut out, bound }) = stack.pop() {
             if bound < least - TIE {
                 continue;
             }
@@ -115,11 +120,16 @@ impl Near<'_> {
                 break;
             }
             found.nodes += 1;
+            let held = prices.closed(&held);
             let left = limit - self.cost(&held);
-            if left < 0.0 {
+            let is_possible =
+                held.iter().all(|group| !out.contains(group)) && prices.may_hold(&held);
+            if left < 0.0 || !is_possible {
                 continue;
             }
-            rest.retain(|&group| self.cost(&[group]) <= left);
+            rest.retain(|group| !held.contains(group));
+            let mut comes = prices.comers(&held, &rest, left, &mut out).into_iter();
+            rest.retain(|_| comes.next().unwrap_or_default());
             if rest.is_empty() {
                 let explained = self.value(&held);
                 if explained >= least - TIE {
@@ -130,9 +140,16 @@ impl Near<'_> {
                 }
                 continue;
             }
-            let each: Vec<Undecided> =
-                self.problems.iter().map(|problem| problem.undecided(&held, &rest)).collect();
-            let bound = each.iter().map(|own| bounded(own, left, least)).fold(bound, f64::min);
+            let undecided = |problem: &Groupwise| {
+                let mut own = problem.undecided(&held, &rest);
+                let (costs, slack) = prices.from_below(&held, &own.groups);
+                own.costs = costs;
+                let bound = bounded(&own, left + slack, least);
+                (own, bound)
+            };
+            let (each, bounds): (Vec<Undecided>, Vec<f64>) =
+                self.problems.iter().map(undecided).unzip();
+            let bound = bounds.into_iter().fold(bound, f64::min);
             if bound < least - TIE {
                 continue;
             }
@@ -142,15 +159,20 @@ impl Near<'_> {
                 (if *value < least - TIE { &mut next } else { &mut open }).push(group);
             }
             if next.len() > held.len() {
-                stack.push(Question { held: next, rest: open, bound });
+                stack.push(Question { held: next, rest: open, out, bound });
                 continue;
             }
             // The group whose loss is largest: without it, bounds fall most.
             let worst = |best: usize, at: usize| if values[at] < values[best] { at } else { best };
             let group = rest.remove((0..rest.len()).fold(0, worst));
-            stack.push(Question { held: held.clone(), rest: rest.clone(), bound });
+            let mut without = out.clone();
+            if !prices.are_sums() {
+                without.push(group);
+            }
+            let rest_of = rest.clone();
+            stack.push(Question { held: held.clone(), rest: rest_of, out: without, bound });
             next.push(group);
-            stack.push(Question { held: next, rest, bound });
+            stack.push(Question { held: next, rest, out, bound });
         }
         found.cut_to(self.most);
         found

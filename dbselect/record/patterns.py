@@ -1,0 +1,357 @@
+"""Records of rows with gaps: one for each pattern of columns that are missing together."""
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from scipy.special import fdtrc
+
+from dbselect import _native
+from dbselect.errors import ArgumentError, ConditionWarning, RecordError, warn_caller
+from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.record import files
+from dbselect.record.gram import RECORD_TYPE, Gram, Matrix, is_record
+from dbselect.record.groups import groups_of
+
+#: Patterns that are kept, unless another limit is given.
+MAX_PATTERNS = 200
+#: Fields and names shown in a warning.
+NAMED = 5
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Patterns(InNotebooks, files.Stored):
+    """The Grams of a table with gaps, one for each pattern of columns that are missing together.
+
+    `dbselect.patterns` makes it in one pass; every method takes it as a source, and completes it by
+    `em`. Patterns of parts of a table add up with ``+``, and ``-`` takes a part away.
+
+    Parameters
+    ----------
+    grams : Grams, each of the columns that its rows have; of equal columns they are added up
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1.0, 2.0, None, 4.0], "y": [1.0, 3.0, 2.0, None]})
+    >>> patterns = ds.patterns(table)
+    >>> [(gram.columns, gram.rows) for gram in patterns]
+    [(['a', 'y'], 2), (['a'], 1), (['y'], 1)]
+    >>> ds.io.Patterns.from_struct(patterns.to_struct()).rows
+    4
+    """
+
+    grams: tuple[Gram, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "grams", _summed(self.grams, (), 2**62))
+
+    def __repr__(self) -> str:
+        return f"Patterns({len(self)} patterns, {len(self.columns)} columns, {self.rows} rows)"
+
+    def __len__(self) -> int:
+        return len(self.grams)
+
+    def __iter__(self) -> Any:
+        return iter(self.grams)
+
+    @property
+    def _glance(self) -> Glance:
+        return Glance(self.table())
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The columns of all patterns."""
+        by_width = sorted(self.grams, key=lambda gram: -len(gram.columns))
+        return list(dict.fromkeys(name for gram in by_width for name in gram.columns))
+
+    @property
+    def rows(self) -> int:
+        """The rows that were read and have a value; nothing that is filled in counts."""
+        return sum(gram.rows for gram in self.grams if gram.columns)
+
+    @property
+    def dropped(self) -> list[str]:
+        """Columns whose values were left out in some rows, as there were too many patterns."""
+        return sorted({name for gram in self.grams for name in gram.terms.dropped})
+
+    def table(self) -> pl.DataFrame:
+        """Return a row for each pattern: rows, number of columns, and the missing columns."""
+        return pl.DataFrame(
+            {
+                "rows": [gram.rows for gram in self.grams],
+                "columns": [len(gram.columns) for gram in self.grams],
+                "missing": [
+                    [name for name in self.columns if name not in gram.columns]
+                    for gram in self.grams
+                ],
+            },
+            schema={"rows": pl.Int64, "columns": pl.Int64, "missing": pl.List(pl.String)},
+        )
+
+    def together(self, groups: Mapping[str, Iterable[str]] | None = None) -> pl.DataFrame:
+        """Return the rows that have both groups of each pair: what a next trial is to buy.
+
+        Parameters
+        ----------
+        groups : name -> columns or globs; default: every top-level field
+
+        Returns
+        -------
+        DataFrame of group, other, rows: the rows with all columns of both, of each pair the first
+        group of the table first, and the groups themselves with their own rows; least rows first.
+        A pair with 0 rows was never seen together: EM takes it as independent given the rest
+        """
+        names, seen = self._seen(groups)
+        pairs = [
+            (names[i], names[j], int(seen[i, j]))
+            for i in range(len(names))
+            for j in range(i, len(names))
+        ]
+        schema = {"group": pl.String, "other": pl.String, "rows": pl.Int64}
+        return pl.DataFrame(pairs, schema, orient="row").sort("rows", maintain_order=True)
+
+    def _seen(self, groups: Mapping[str, Iterable[str]] | None) -> tuple[list[str], Matrix]:
+        joint = self.em_terms()
+        split = groups_of(self.columns, groups, None, (), joint, True)
+        members = [{split.members[j] for j in at} for at in split.positions]
+        sources = joint.sources()
+        fields = [{sources.get(name, name) for name in own} for own in members]
+        seen = np.zeros((len(fields), len(fields)))
+        for gram in self.grams:
+            own = gram.terms.sources()
+            held = {own.get(name, name) for name in gram.columns}
+            has = np.array([needed <= held for needed in fields])
+            seen += gram.rows * np.outer(has, has)
+        return list(split.names), seen
+
+    def em(
+        self,
+        *,
+        max_iterations: int | None = None,
+        tolerance: float | None = None,
+        prior: float | None = None,
+    ) -> Gram:
+        """Return one Gram of all rows, their gaps filled by maximum likelihood under normality.
+
+        Parameters
+        ----------
+        max_iterations : limit on the steps; default: 500
+        tolerance : how little the last step moves a mean, in deviations, or a correlation;
+            default: 1e-9
+        prior : rows in which the columns of different patterns are uncorrelated, added to those
+            read; default: 0, or the number of columns and one where some pair of columns was seen
+            together in fewer rows than twice that
+
+        Returns
+        -------
+        Gram: the means and the expected comoments of all rows given what they have, `rows` as
+        read; `terms.em` says how it was found. One pattern is returned as it is
+
+        Raises
+        ------
+        RecordError : there is no row with a value, or the patterns do not fit together
+
+        Warns
+        -----
+        ConditionWarning : a pair of columns was never seen together, so that their covariance given
+            the others is not identified: it is taken as 0; or the steps did not end
+
+        Notes
+        -----
+        Values must be missing at random given those that are there (Rubin 1976); `check` shows
+        where they are not missing completely at random. A step costs O(d^3) a pattern; the
+        likelihood never falls. Standard errors, tests and intervals of the completed rows would
+        be too narrow, and are refused.
+
+        References
+        ----------
+        Dempster, Laird, Rubin (1977), *JRSS B* 39: 1-38; Little, Rubin (2002), *Statistical
+        Analysis with Missing Data*, section 11.2; Henderson, Varadhan (2019), *J. Comput. Graph.
+        Stat.* 28: 834-846, on Anderson's mixing of steps; Dempster (1972), *Biometrics* 28:
+        157-175, for pairs that were never seen together.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], "y": [1.0, 3.0, 4.0, None]})
+        >>> gram = ds.patterns(table).em()
+        >>> gram.rows, gram.missing, gram.mean.round(3).tolist()
+        (4, {'y': 1}, [2.5, 3.417])
+        """
+        options = {"max_iterations": max_iterations, "tolerance": tolerance, "prior": prior}
+        return completed([self], {n: value for n, value in options.items() if value is not None})[0]
+
+    def em_terms(self) -> Any:
+        """Return the terms of all columns."""
+        joint = self.grams[0].terms
+        for gram in self.grams[1:]:
+            joint = _beside(joint, gram.terms)
+        return joint
+
+    def check(self) -> pl.DataFrame:
+        """Test whether values are missing completely at random, by the means of what is there.
+
+        Returns
+        -------
+        DataFrame, one row a column that every row has: column; statistic, the F statistic of the
+        means of the patterns; p_value; spread, the deviation of these means in deviations of the
+        column. A small p-value and a large spread say that rows with gaps are other rows; that
+        EM, which needs them to be other only by what is there, is right cannot be tested
+
+        References
+        ----------
+        Little (1988), *JASA* 83: 1198-1202: one column at a time.
+        """
+        always = [n for n in self.columns if all(n in g.columns for g in self.grams if g.columns)]
+        used = [gram for gram in self.grams if gram.columns and gram.rows]
+        rows = []
+        for name in always:
+            at = [gram.columns.index(name) for gram in used]
+            weight = np.array([gram.weight for gram in used])
+            pairs = list(zip(used, at, strict=True))
+            base = used[0].mean[at[0]]
+            means = np.array([(g.mean[j] - base) + g.mean_low[j] for g, j in pairs])
+            within = sum(float(gram.comoment[j, j]) for gram, j in pairs)
+            centre = weight @ means / weight.sum()
+            between = float(weight @ (means - centre) ** 2)
+            above, below = len(used) - 1, self.rows - len(used)
+            total = within + between
+            statistic = p_value = spread = None
+            if above > 0 and below > 0 and within > 0:
+                statistic = between / above / (within / below)
+                p_value = float(fdtrc(above, below, statistic))
+            if total > 0:
+                spread = float(np.sqrt(between / total))
+            rows.append((name, statistic, p_value, spread))
+        schema = dict.fromkeys(("statistic", "p_value", "spread"), pl.Float64)
+        return pl.DataFrame(rows, {"column": pl.String, **schema}, orient="row")
+
+    def __add__(self, other: Self) -> "Patterns":
+        """Add the rows of another part of the table."""
+        if not isinstance(other, Patterns):
+            return NotImplemented
+        return Patterns((*self.grams, *other.grams))
+
+    def __radd__(self, other: object) -> "Patterns":
+        """Allow ``sum(patterns)``, which starts from 0."""
+        return self if other == 0 else NotImplemented
+
+    def __sub__(self, other: Self) -> "Patterns":
+        """Take the rows of a part away; RecordError if they are none."""
+        if not isinstance(other, Patterns):
+            return NotImplemented
+        return Patterns(_summed(self.grams, other.grams, 2**62))
+
+    def joined(self, max_patterns: int) -> "Patterns":
+        """Return at most so many patterns: the rarest joins the largest of a part of its columns.
+
+        The columns that rows lose by that are in `dropped`.
+        """
+        return Patterns(_summed(self.grams, (), max_patterns))
+
+    def to_struct(self) -> dict[str, Any]:
+        """Return the records as plain data."""
+        return {"patterns": [gram.to_struct() for gram in self.grams]}
+
+    @classmethod
+    def from_struct(cls, record: Any) -> Self:
+        """Read a list of records, or a mapping with it as ``patterns``; else RecordError."""
+        if isinstance(record, pa.Scalar):
+            record = record.as_py()
+        listed = record.get("patterns") if isinstance(record, Mapping) else record
+        if not isinstance(listed, list | tuple) or not listed:
+            raise RecordError("patterns must be a list of gram records, one a pattern")
+        return cls(tuple(g if isinstance(g, Gram) else Gram.from_struct(g) for g in listed))
+
+    def to_arrow(self) -> pa.StructArray:
+        """Return the records as an Arrow array, one a pattern."""
+        return _records(self.grams)
+
+    def write_parquet(self, path: str | Path) -> None:
+        """Write the list of records to column ``patterns`` of a Parquet file with one row."""
+        records = self.to_arrow()
+        column = pa.LargeListArray.from_arrays([0, len(records)], records)
+        files.write_parquet(pa.table({"patterns": column}), path)
+
+    @classmethod
+    def read_parquet(cls, path: str | Path) -> Self:
+        """Read one row, column ``patterns``, of `write_parquet`, DuckDB or Polars."""
+        return cls.from_struct(files.read_row(path, ["patterns"], "patterns")["patterns"])
+
+
+def _records(grams: Sequence[Gram]) -> pa.StructArray:
+    return pa.array([gram.to_struct() for gram in grams], RECORD_TYPE)
+
+
+def _summed(grams: Sequence[Gram], less: Sequence[Gram], most: int) -> tuple[Gram, ...]:
+    found = _native.patterns(_records(grams), _records(less), most)
+    return tuple(Gram.from_struct(record) for record in found)
+
+
+def _beside(first: Any, second: Any) -> Any:
+    """Return the terms of the columns of both, as far as groups need them."""
+    from dataclasses import replace
+
+    known = {category.column for category in first.categories}
+    more = [category for category in second.categories if category.column not in known]
+    return replace(
+        first,
+        categories=(*first.categories, *more),
+        bases=tuple(dict.fromkeys([*first.bases, *second.bases])),
+        computed=tuple(dict.fromkeys([*first.computed, *second.computed])),
+        flat=tuple(dict.fromkeys([*first.flat, *second.flat])),
+    )
+
+
+def is_patterns(type_: pa.DataType) -> bool:
+    """Whether a type is that of a list of records."""
+    is_list = pa.types.is_list(type_) or pa.types.is_large_list(type_)
+    return bool(is_list and is_record(type_.value_type))
+
+
+def completed(parts: Sequence[Patterns], options: Mapping[str, Any] | None = None) -> list[Gram]:
+    """Return a Gram for each of some parts, completed by what all of them say together.
+
+    They add up to the Gram of all; options as of `Patterns.em`.
+    """
+    if not parts:
+        raise ArgumentError("patterns are empty; at least one part is needed")
+    grams = [gram for part in parts for gram in part]
+    numbers = [at for at, part in enumerate(parts) for _ in part]
+    found = _native.em(_records(grams), numbers, options or {})
+    records = [Gram.from_struct(record) for record in found]
+    _warn(records[0].terms.em)
+    return records
+
+
+def _warn(em: Mapping[str, Any] | None) -> None:
+    if em is None:
+        return
+    if em["unseen"]:
+        pairs = ", ".join(f"'{one}' and '{other}'" for one, other in em["pairs"][:NAMED])
+        more = f" and {em['unseen'] - NAMED} more" if em["unseen"] > NAMED else ""
+        warn_caller(
+            f"no row has both of {pairs}{more}: their covariance given the other columns is not "
+            "identified, and is taken as 0; patterns.together() shows what a next trial is to buy",
+            ConditionWarning,
+        )
+    if not em["converged"]:
+        warn_caller(
+            f"EM did not settle in {em['iterations']} steps; raise max_iterations, or give prior, "
+            "a number of rows in which columns of different patterns are uncorrelated",
+            ConditionWarning,
+        )
+
+
+def added(parts: Iterable[Patterns]) -> Patterns:
+    """Return the patterns of all rows of some parts."""
+    return reduce(operator.add, parts)

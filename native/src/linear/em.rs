@@ -1,0 +1,674 @@
+//! Mean and covariance of rows with gaps, by maximum likelihood under normality.
+//!
+//! The E-step needs of each pattern of gaps its count, mean and comoment alone. With K the inverse
+//! of the covariance of the columns that a pattern has, d the distance of its mean from that of all
+//! and C its products around the latter, `A = K C K - n K` is what it says of the covariance S;
+//! with G the sum of these over the patterns the expected products of the completed rows are
+//! `N S + S G S`, so that a step costs some products of matrices of the columns that are there.
+//! Anderson's mixing of the last steps takes the place of thousands of plain ones; the likelihood
+//! never falls, as a mixture that lowers it gives way to the plain step.
+//!
+//! Columns of which no row has both are never compared: the likelihood says nothing of their
+//! covariance given the others. They are taken as independent given the others, which completes the
+//! covariance with the largest determinant (Dempster 1972).
+//!
+//! Sources: Dempster, Laird and Rubin (1977); Little and Rubin (2002), Statistical Analysis with
+//! Missing Data, section 11.2; Anderson (1965); Henderson and Varadhan (2019) for EM.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::algebra::cholesky::{independent, inverse_factor, solve};
+use super::algebra::dense::dot;
+use super::algebra::panels::{subtract_products, subtract_shares};
+use super::patterns::Aligned;
+use crate::kernel::moments::{Mean, Moments};
+use crate::kernel::rank_update::triangle;
+use crate::kernel::threads::of_each;
+use crate::record::gram::Record;
+
+/// Steps, unless another limit is given.
+pub const MAX_ITERATIONS: usize = 500;
+/// How little a step may move a mean, in deviations, or a correlation, to be the last.
+pub const TOLERANCE: f64 = 1e-9;
+/// Share of a column's variance below which what others of its pattern leave of it is rounding.
+const DEPENDENT: f64 = 1e-12;
+/// Steps that are mixed.
+const MIXED: usize = 25;
+/// By how much rounding may lower the likelihood, a row and column.
+const ROUNDING: f64 = 1e-14;
+/// Columns of a block of a factor.
+const BLOCK: usize = 32;
+/// Pairs that were never seen together of which the terms have the names.
+const NAMED: usize = 20;
+/// Sweeps of a completion, and how little the last one may move a correlation.
+const SWEEPS: usize = 200;
+const SETTLED: f64 = 1e-12;
+
+/// What a caller may ask for.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Most steps.
+    pub max_iterations: usize,
+    /// How little the last step moves.
+    pub tolerance: f64,
+    /// Rows of which the columns of different patterns are uncorrelated, added to those read;
+    /// none given: as many as columns and one where a pair has few rows, else 0.
+    pub prior: Option<f64>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { max_iterations: MAX_ITERATIONS, tolerance: TOLERANCE, prior: None }
+    }
+}
+
+/// A record, and where its columns are among all.
+type Located = (Record, Vec<usize>);
+
+/// What the rows of a pattern say: of columns in units of their deviations.
+struct Part {
+    /// Places of the columns.
+    at: Vec<usize>,
+    weight: f64,
+    mean: Vec<f64>,
+    /// Both triangles.
+    comoment: Vec<f64>,
+}
+
+/// Mean and covariance.
+#[derive(Clone)]
+struct Normal {
+    mean: Vec<f64>,
+    /// Both triangles.
+    covariance: Vec<f64>,
+}
+
+/// What the patterns say at a mean and a covariance.
+struct Said {
+    /// The sums of `n K d` and of A.
+    mean: Vec<f64>,
+    covariance: Vec<f64>,
+    /// But for a constant.
+    likelihood: f64,
+}
+
+/// The record of each group of patterns, completed by the mean and the covariance of all together.
+///
+/// Where all groups have one pattern alone, its records are returned as they are.
+pub fn em(groups: &[Vec<Record>], options: Options) -> Result<Vec<Record>, String> {
+    let all: Vec<Record> = groups.iter().flatten().cloned().collect();
+    let every = Aligned::of(&all)?;
+    let locate = |records: &[Record]| -> Vec<Located> {
+        records.iter().map(|record| every.located(record)).collect()
+    };
+    let (width, located) = (every.columns.len(), locate(&all));
+    if width == 0 || located.iter().all(|(record, _)| record.moments.rows == 0) {
+        return Err("patterns have no row with a value".to_string());
+    }
+    if located.iter().all(|(_, at)| at.len() == width) {
+        let merged = |group: &Vec<Record>| {
+            let mut records = locate(group).into_iter().map(|(record, _)| record);
+            let mut first = records.next().ok_or("a group has no patterns")?;
+            records.try_for_each(|more| first.merge(&more))?;
+            Ok(first)
+        };
+        return groups.iter().map(merged).collect();
+    }
+    let scale = Scale::of(width, &located);
+    let parts = scale.parts(&located);
+    let size = scale.kept.len();
+    let seen = seen_together(&parts, size);
+    let prior = options.prior.unwrap_or_else(|| {
+        let few = 2.0 * size as f64;
+        let is_few = seen.iter().any(|&rows| rows > 0.0 && rows < few);
+        if is_few { size as f64 + 1.0 } else { 0.0 }
+    });
+    let start = scale.start(&parts);
+    let found = Fixed::find(&parts, start, prior, &options)?;
+    let mut normal = found.normal.clone();
+    let unseen: Vec<(usize, usize)> = (0..size)
+        .flat_map(|i| (0..i).map(move |j| (j, i)))
+        .filter(|&(j, i)| seen[i * size + j] == 0.0)
+        .collect();
+    if !unseen.is_empty() {
+        complete(&mut normal.covariance, size, &seen);
+    }
+    let said = |(j, i): &(usize, usize)| {
+        json!([every.columns[scale.kept[*j]], every.columns[scale.kept[*i]]])
+    };
+    let mut terms = (*every.terms).clone();
+    terms.em = Some(json!({
+        "iterations": found.iterations,
+        "converged": found.converged,
+        "likelihood": found.likelihood,
+        "prior": prior,
+        "unseen": unseen.len(),
+        "pairs": unseen.iter().take(NAMED).map(said).collect::<Vec<_>>(),
+    }));
+    let terms = Arc::new(terms);
+    let record = |group: &Vec<Record>| {
+        let (mut rows, mut skipped) = (0, 0);
+        let located = locate(group);
+        for (record, at) in &located {
+            // A row without a value says nothing.
+            *(if at.is_empty() { &mut skipped } else { &mut rows }) += record.moments.rows;
+            skipped += record.moments.skipped;
+        }
+        let mut missing = vec![rows + skipped; width];
+        for (record, at) in &located {
+            for (&j, absent) in at.iter().zip(&record.missing) {
+                missing[j] -=
+                    (record.moments.rows + record.moments.skipped).saturating_sub(*absent);
+            }
+        }
+        let moments = scale.moments(&scale.parts(&located), &normal, rows, skipped)?;
+        Ok(Record { columns: every.columns.clone(), moments, missing, terms: terms.clone() })
+    };
+    groups.iter().map(record).collect()
+}
+
+/// Columns in units of their deviations, of those that are always seen together only such as do
+/// not depend on each other.
+struct Scale {
+    /// One a column.
+    center: Vec<(f64, f64)>,
+    deviation: Vec<f64>,
+    /// The columns that are kept.
+    kept: Vec<usize>,
+    /// Each column as a combination of kept ones, by their numbers among these.
+    made: Vec<Vec<(usize, f64)>>,
+    /// Which of the kept are always seen together: a number.
+    block: Vec<usize>,
+}
+
+impl Scale {
+    fn of(width: usize, located: &[Located]) -> Scale {
+        let mut holders: Vec<Vec<usize>> = vec![Vec::new(); width];
+        for (p, (record, at)) in located.iter().enumerate() {
+            if record.moments.rows > 0 {
+                at.iter().for_each(|&j| holders[j].push(p));
+            }
+        }
+        let mut blocks: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+        for (j, own) in holders.into_iter().enumerate() {
+            match blocks.iter_mut().find(|(holders, _)| *holders == own) {
+                Some((_, columns)) => columns.push(j),
+                None => blocks.push((own, vec![j])),
+            }
+        }
+        let mut scale = Scale {
+            center: vec![(0.0, 0.0); width],
+            deviation: vec![0.0; width],
+            kept: Vec::new(),
+            made: vec![Vec::new(); width],
+            block: Vec::new(),
+        };
+        for (number, (holders, columns)) in blocks.iter().enumerate() {
+            let mut pooled = Moments::new(columns.len());
+            for &p in holders {
+                let (record, at) = &located[p];
+                let place = |j: &usize| at.binary_search(j).ok();
+                let order: Vec<Option<usize>> = columns.iter().map(place).collect();
+                pooled.merge(&record.moments.arranged(&order));
+            }
+            let size = columns.len();
+            for ((&j, mean), k) in columns.iter().zip(pooled.exact_means()).zip(0..) {
+                let variance = match pooled.weight > 0.0 {
+                    true => pooled.comoment_of(k, k) / pooled.weight,
+                    false => 0.0,
+                };
+                (scale.center[j], scale.deviation[j]) = (mean, variance.sqrt());
+            }
+            let unit = |k: usize| scale.deviation[columns[k]] * pooled.weight.sqrt();
+            let mut correlation = vec![0.0; size * size];
+            for (i, j) in (0..size).flat_map(|i| (0..=i).map(move |j| (i, j))) {
+                let both = unit(i) * unit(j);
+                let entry = if both > 0.0 { pooled.comoment_of(i, j) / both } else { 0.0 };
+                correlation[i * size + j] = entry;
+                correlation[j * size + i] = entry;
+            }
+            let (mut own, _) = independent(&correlation, size, DEPENDENT);
+            own.sort_unstable();
+            let rank = own.len();
+            let first = scale.kept.len();
+            scale.kept.extend(own.iter().map(|&k| columns[k]));
+            scale.block.resize(first + rank, number);
+            let mut inner = vec![0.0; rank * rank];
+            for (a, &i) in own.iter().enumerate() {
+                for (b, &j) in own.iter().enumerate() {
+                    inner[a * rank + b] = correlation[i * size + j];
+                }
+            }
+            let factor = factored(&inner, rank);
+            for k in 0..size {
+                scale.made[columns[k]] = match own.binary_search(&k) {
+                    Ok(at) => vec![(first + at, 1.0)],
+                    Err(_) if scale.deviation[columns[k]] == 0.0 => Vec::new(),
+                    Err(_) => {
+                        let mut share: Vec<f64> =
+                            own.iter().map(|&j| correlation[k * size + j]).collect();
+                        if let Some(factor) = &factor {
+                            solve(factor, &mut share);
+                        }
+                        share.into_iter().enumerate().map(|(at, x)| (first + at, x)).collect()
+                    }
+                };
+            }
+        }
+        scale
+    }
+
+    /// What each pattern says of the kept columns.
+    fn parts(&self, located: &[Located]) -> Vec<Part> {
+        let part = |(record, at): &Located| {
+            let (places, order): (Vec<usize>, Vec<usize>) = self
+                .kept
+                .iter()
+                .enumerate()
+                .filter_map(|(place, j)| Some((place, at.binary_search(j).ok()?)))
+                .unzip();
+            let means: Vec<(f64, f64)> = record.moments.exact_means().collect();
+            let distance = |(&place, &k): (&usize, &usize)| {
+                let j = self.kept[place];
+                let (high, low) = self.center[j];
+                ((means[k].0 - high) + (means[k].1 - low)) / self.deviation[j]
+            };
+            let size = order.len();
+            let mut comoment = vec![0.0; size * size];
+            for (a, &i) in order.iter().enumerate() {
+                for (b, &j) in order.iter().enumerate() {
+                    let unit = self.deviation[at[i]] * self.deviation[at[j]];
+                    comoment[a * size + b] = record.moments.comoment_of(i, j) / unit;
+                }
+            }
+            let mean = places.iter().zip(&order).map(distance).collect();
+            Part { at: places, weight: record.moments.weight, mean, comoment }
+        };
+        located.iter().filter(|(record, _)| record.moments.rows > 0).map(part).collect()
+    }
+
+    /// The covariance of columns that are always seen together, and no other.
+    fn start(&self, parts: &[Part]) -> Normal {
+        let size = self.kept.len();
+        let mut covariance = vec![0.0; size * size];
+        let mut weight = vec![0.0; size];
+        for part in parts {
+            let own = part.at.len();
+            for (a, &i) in part.at.iter().enumerate() {
+                weight[i] += part.weight;
+                for (b, &j) in part.at.iter().enumerate() {
+                    if self.block[i] == self.block[j] {
+                        covariance[i * size + j] +=
+                            part.comoment[a * own + b] + part.weight * part.mean[a] * part.mean[b];
+                    }
+                }
+            }
+        }
+        for (at, entry) in covariance.iter_mut().enumerate() {
+            *entry /= weight[at / size];
+        }
+        Normal { mean: vec![0.0; size], covariance }
+    }
+
+    /// The moments of completed rows, in the units of the table.
+    fn moments(
+        &self,
+        parts: &[Part],
+        normal: &Normal,
+        rows: u64,
+        skipped: u64,
+    ) -> Result<Moments, String> {
+        let size = self.kept.len();
+        let weight: f64 = parts.iter().map(|part| part.weight).sum();
+        let said = normal.said(parts).ok_or_else(singular)?;
+        let step = times_vector(&normal.covariance, &said.mean);
+        let mean: Vec<f64> =
+            normal.mean.iter().zip(&step).map(|(mean, step)| mean + step / weight).collect();
+        let products = expected(normal, &said, weight);
+        let around = |i: usize, j: usize| products[i * size + j] - step[i] * step[j] / weight;
+        let width = self.made.len();
+        let (mut high, mut low) = (vec![0.0; width], vec![0.0; width]);
+        let mut comoment = vec![0.0; triangle(width)];
+        // Columns as combinations of the kept ones: first of rows, then of columns.
+        let mut half = vec![0.0; width * size];
+        for (i, own) in self.made.iter().enumerate() {
+            let unit = self.deviation[i];
+            let distance: f64 = own.iter().map(|&(k, share)| share * mean[k]).sum::<f64>() * unit;
+            let (center, rest) = self.center[i];
+            high[i] = center + (rest + distance);
+            low[i] = (center - high[i]) + (rest + distance);
+            for &(k, share) in own {
+                for j in 0..size {
+                    half[i * size + j] += unit * share * around(k, j);
+                }
+            }
+        }
+        for i in 0..width {
+            for j in 0..=i {
+                let entry: f64 =
+                    self.made[j].iter().map(|&(k, share)| share * half[i * size + k]).sum();
+                comoment[triangle(i) + j] = entry * self.deviation[j];
+            }
+        }
+        Ok(Moments::from_parts(rows, skipped, weight, Mean { high, low }, comoment))
+    }
+}
+
+fn singular() -> String {
+    "the columns of some patterns depend on each other across patterns, so that EM has no inverse; \
+     give prior, a number of rows of which they are uncorrelated, or leave a column out"
+        .to_string()
+}
+
+/// Rows that have both columns of a pair, by weight.
+fn seen_together(parts: &[Part], size: usize) -> Vec<f64> {
+    let mut seen = vec![0.0; size * size];
+    for part in parts {
+        for &i in &part.at {
+            part.at.iter().for_each(|&j| seen[i * size + j] += part.weight);
+        }
+    }
+    seen
+}
+
+/// Where the steps end.
+struct Fixed {
+    normal: Normal,
+    iterations: usize,
+    converged: bool,
+    likelihood: f64,
+}
+
+impl Fixed {
+    fn find(parts: &[Part], start: Normal, prior: f64, options: &Options) -> Result<Fixed, String> {
+        let size = start.mean.len();
+        let weight: f64 = parts.iter().map(|part| part.weight).sum();
+        let target = start.covariance.clone();
+        let mut normal = start;
+        let mut known: Option<f64> = None;
+        // The plain step from the point before, in case the mixture is worse.
+        let mut plain: Option<Normal> = None;
+        let (mut last, mut moves): (Option<[Vec<f64>; 2]>, Vec<[Vec<f64>; 2]>) = (None, Vec::new());
+        for iterations in 1..=options.max_iterations.max(1) {
+            let said = normal.said(parts).and_then(|said| {
+                let less = if prior > 0.0 { penalty(&normal, &target, prior)? } else { 0.0 };
+                Some(Said { likelihood: said.likelihood - less, ..said })
+            });
+            // A plain step never lowers it, but by rounding.
+            let least = known.filter(|_| plain.is_some()).unwrap_or(f64::NEG_INFINITY);
+            let slack = ROUNDING * weight * size as f64;
+            let said = match (said.filter(|said| said.likelihood >= least - slack), plain.take()) {
+                (Some(said), _) => said,
+                (None, Some(better)) => {
+                    (normal, last) = (better, None);
+                    moves.clear();
+                    continue;
+                }
+                (None, None) => return Err(singular()),
+            };
+            known = Some(said.likelihood);
+            let step = times_vector(&normal.covariance, &said.mean);
+            let mut products = expected(&normal, &said, weight);
+            for (at, entry) in products.iter_mut().enumerate() {
+                let (i, j) = (at / size, at % size);
+                *entry -= step[i] * step[j] / weight;
+                *entry = (*entry + prior * target[at]) / (weight + prior);
+            }
+            let mean: Vec<f64> =
+                normal.mean.iter().zip(&step).map(|(mean, step)| mean + step / weight).collect();
+            let next = Normal { mean, covariance: products };
+            let (before, after) = (normal.packed(), next.packed());
+            let moved: Vec<f64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
+            let far = moved.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+            if far < options.tolerance {
+                let likelihood = said.likelihood;
+                return Ok(Fixed { normal: next, iterations, converged: true, likelihood });
+            }
+            if let Some([moved_before, after_before]) = &last {
+                let apart = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect();
+                moves.push([apart(&moved, moved_before), apart(&after, after_before)]);
+                if moves.len() > MIXED {
+                    moves.remove(0);
+                }
+            }
+            let mixed = mixture(&moved, &after, &moves).map(|packed| Normal::of(&packed, size));
+            last = Some([moved, after]);
+            normal = match mixed.filter(|mixed| factored(&mixed.covariance, size).is_some()) {
+                Some(mixed) => {
+                    plain = Some(next);
+                    mixed
+                }
+                None => next,
+            };
+        }
+        let likelihood = known.unwrap_or_default();
+        let iterations = options.max_iterations;
+        Ok(Fixed { normal: plain.unwrap_or(normal), iterations, converged: false, likelihood })
+    }
+}
+
+/// What a prior takes from the likelihood.
+fn penalty(normal: &Normal, target: &[f64], prior: f64) -> Option<f64> {
+    let size = normal.mean.len();
+    let factor = factored(&normal.covariance, size)?;
+    let inverse = inverse_of(&factor, size);
+    Some(0.5 * prior * (log_determinant(&factor, size) + dot(&inverse, target)))
+}
+
+/// The point that the last steps lead to, by least squares; nothing without any.
+fn mixture(moved: &[f64], after: &[f64], moves: &[[Vec<f64>; 2]]) -> Option<Vec<f64>> {
+    let count = moves.len();
+    if count == 0 {
+        return None;
+    }
+    let mut products = vec![0.0; count * count];
+    for i in 0..count {
+        for j in 0..=i {
+            let product = dot(&moves[i][0], &moves[j][0]);
+            products[i * count + j] = product;
+            products[j * count + i] = product;
+        }
+    }
+    // Of steps that are nearly combinations of others, those with the most left are kept.
+    let units: Vec<f64> = (0..count).map(|k| products[k * count + k].sqrt()).collect();
+    for (at, entry) in products.iter_mut().enumerate() {
+        let unit = units[at / count] * units[at % count];
+        *entry = if unit > 0.0 { *entry / unit } else { 0.0 };
+    }
+    let (kept, factor) = independent(&products, count, 1e-12);
+    let mut shares: Vec<f64> = kept.iter().map(|&k| dot(&moves[k][0], moved) / units[k]).collect();
+    solve(&factor, &mut shares);
+    let mut found = after.to_vec();
+    for (&k, share) in kept.iter().zip(&shares) {
+        let share = share / units[k];
+        found.iter_mut().zip(&moves[k][1]).for_each(|(x, step)| *x -= share * step);
+    }
+    Some(found)
+}
+
+impl Normal {
+    fn packed(&self) -> Vec<f64> {
+        let size = self.mean.len();
+        let mut packed = self.mean.clone();
+        for i in 0..size {
+            packed.extend_from_slice(&self.covariance[i * size..][..=i]);
+        }
+        packed
+    }
+
+    fn of(packed: &[f64], size: usize) -> Normal {
+        let (mean, lower) = packed.split_at(size);
+        let mut covariance = vec![0.0; size * size];
+        for i in 0..size {
+            for j in 0..=i {
+                let entry = lower[triangle(i) + j];
+                covariance[i * size + j] = entry;
+                covariance[j * size + i] = entry;
+            }
+        }
+        Normal { mean: mean.to_vec(), covariance }
+    }
+
+    /// What all patterns say; nothing where the covariance of some has no inverse.
+    fn said(&self, parts: &[Part]) -> Option<Said> {
+        let size = self.mean.len();
+        let mut all =
+            Said { mean: vec![0.0; size], covariance: vec![0.0; size * size], likelihood: 0.0 };
+        for (part, said) in parts.iter().zip(of_each(parts.iter().collect(), |p| self.said_by(p))) {
+            let said = said?;
+            let own = part.at.len();
+            all.likelihood += said.likelihood;
+            for (a, &i) in part.at.iter().enumerate() {
+                all.mean[i] += said.mean[a];
+                for (b, &j) in part.at.iter().enumerate() {
+                    all.covariance[i * size + j] += said.covariance[a * own + b];
+                }
+            }
+        }
+        all.likelihood.is_finite().then_some(all)
+    }
+
+    fn said_by(&self, part: &Part) -> Option<Said> {
+        let (size, own) = (self.mean.len(), part.at.len());
+        let mut own_covariance = vec![0.0; own * own];
+        for (a, &i) in part.at.iter().enumerate() {
+            for (b, &j) in part.at.iter().enumerate() {
+                own_covariance[a * own + b] = self.covariance[i * size + j];
+            }
+        }
+        let factor = factored(&own_covariance, own)?;
+        let inverse = inverse_of(&factor, own);
+        let distance: Vec<f64> =
+            part.at.iter().zip(&part.mean).map(|(&j, mean)| mean - self.mean[j]).collect();
+        let mut products = part.comoment.clone();
+        for (a, x) in distance.iter().enumerate() {
+            let row = &mut products[a * own..][..own];
+            row.iter_mut().zip(&distance).for_each(|(entry, y)| *entry += part.weight * x * y);
+        }
+        let fit = dot(&inverse, &products);
+        let likelihood = -0.5 * (part.weight * log_determinant(&factor, own) + fit);
+        let mut mean = times_vector(&inverse, &distance);
+        mean.iter_mut().for_each(|x| *x *= part.weight);
+        // K C K - n K, of -K C.
+        let mut half = vec![0.0; own * own];
+        subtract_shares(&mut half, &products, own.max(1), &inverse);
+        let mut covariance: Vec<f64> = inverse.iter().map(|x| -part.weight * x).collect();
+        subtract_shares(&mut covariance, &inverse, own.max(1), &half);
+        Some(Said { mean, covariance, likelihood })
+    }
+}
+
+/// The expected products of completed rows around the mean: `N S + S G S`.
+fn expected(normal: &Normal, said: &Said, weight: f64) -> Vec<f64> {
+    let size = normal.mean.len();
+    let mut half = vec![0.0; size * size];
+    subtract_shares(&mut half, &said.covariance, size, &normal.covariance);
+    let mut products: Vec<f64> = normal.covariance.iter().map(|x| weight * x).collect();
+    subtract_shares(&mut products, &normal.covariance, size, &half);
+    for i in 0..size {
+        for j in 0..i {
+            let entry = 0.5 * (products[i * size + j] + products[j * size + i]);
+            products[i * size + j] = entry;
+            products[j * size + i] = entry;
+        }
+    }
+    products
+}
+
+/// Let pairs that were never seen together be independent given the others, and keep the rest.
+///
+/// Column by column: its covariances with what it was not seen with follow from the regression on
+/// what it was seen with (Hastie, Tibshirani and Friedman 2009, algorithm 17.1).
+fn complete(covariance: &mut [f64], size: usize, seen: &[f64]) {
+    for _ in 0..SWEEPS {
+        let mut far: f64 = 0.0;
+        for j in 0..size {
+            let (with, without): (Vec<usize>, Vec<usize>) =
+                (0..size).filter(|&i| i != j).partition(|&i| seen[i * size + j] > 0.0);
+            if without.is_empty() {
+                continue;
+            }
+            let own = with.len();
+            let mut inner = vec![0.0; own * own];
+            for (a, &i) in with.iter().enumerate() {
+                for (b, &k) in with.iter().enumerate() {
+                    inner[a * own + b] = covariance[i * size + k];
+                }
+            }
+            let Some(factor) = factored(&inner, own) else { continue };
+            let mut share: Vec<f64> = with.iter().map(|&i| covariance[i * size + j]).collect();
+            solve(&factor, &mut share);
+            for &i in &without {
+                let entry: f64 =
+                    with.iter().zip(&share).map(|(&k, x)| covariance[i * size + k] * x).sum();
+                far = far.max((entry - covariance[i * size + j]).abs());
+                covariance[i * size + j] = entry;
+                covariance[j * size + i] = entry;
+            }
+        }
+        if far < SETTLED {
+            return;
+        }
+    }
+}
+
+fn times_vector(matrix: &[f64], x: &[f64]) -> Vec<f64> {
+    matrix.chunks_exact(x.len().max(1)).map(|row| dot(row, x)).collect()
+}
+
+fn log_determinant(factor: &[f64], size: usize) -> f64 {
+    2.0 * (0..size).map(|i| factor[i * size + i].ln()).sum::<f64>()
+}
+
+/// The inverse of `L L'`, both triangles.
+fn inverse_of(factor: &[f64], size: usize) -> Vec<f64> {
+    let lower = inverse_factor(factor, size);
+    let mut found = vec![0.0; size * size];
+    subtract_products(&mut found, &lower, size.max(1), 0);
+    found.iter_mut().for_each(|x| *x = -*x);
+    found
+}
+
+/// The factor of a matrix, block by block; nothing where that is not positive definite.
+fn factored(matrix: &[f64], size: usize) -> Option<Vec<f64>> {
+    let mut left = matrix.to_vec();
+    for from in (0..size).step_by(BLOCK) {
+        let to = (from + BLOCK).min(size);
+        for i in from..size {
+            let (above, row) = left.split_at_mut(i * size);
+            for j in from..to.min(i + 1) {
+                if j == i {
+                    let pivot = row[i] - dot(&row[from..i], &row[from..i]);
+                    let is_definite = pivot > DEPENDENT * matrix[i * size + i];
+                    if !is_definite {
+                        return None;
+                    }
+                    row[i] = pivot.sqrt();
+                } else {
+                    let other = &above[j * size..][..=j];
+                    row[j] = (row[j] - dot(&row[from..j], &other[from..j])) / other[j];
+                }
+            }
+            let end = if i < to { i + 1 } else { to };
+            row[end.min(size)..if i < to { size } else { end }].fill(0.0);
+        }
+        if to < size {
+            // The rows of the block's columns, from below it.
+            let mut across = vec![0.0; (to - from) * size];
+            for i in to..size {
+                for k in from..to {
+                    across[(k - from) * size + i] = left[i * size + k];
+                }
+            }
+            let shares: Vec<f64> =
+                (to..size).flat_map(|i| left[i * size + from..i * size + to].to_vec()).collect();
+            subtract_shares(&mut left[to * size..], &across, size, &shares);
+        }
+    }
+    for i in 0..size {
+        left[i * size + i + 1..(i + 1) * size].fill(0.0);
+    }
+    Some(left)
+}
