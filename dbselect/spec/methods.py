@@ -236,8 +236,6 @@ def places_of(method: Method) -> list[str]:
 
 
 #: Methods whose result, a sequence or a model, can be evaluated on held-out rows.
-JUDGED = [
-    name for name, m in METHODS.items() if m.returns not in ("selection", "table", "other")
-]
+JUDGED = [name for name, m in METHODS.items() if m.returns not in ("selection", "table", "other")]
 #: The methods of `JUDGED` that choose among groups.
 CHOOSING = [name for name in JUDGED if name not in ("fit", "group_lasso")]
