@@ -582,7 +582,7 @@ def test_the_catalog_tells_what_there_is(raw):
     others = ["anytime_predict", "gram_check", "gram_extend", "key_sums", "model_sql", "predict"]
     others += ["a_optimal", "anytime_sequence_glm", "fit_glm", "glm_predict", "summary_glm"]
     others += ["memory_limit", "memory_limit", "predict_available"]  # with a limit, and without
-    others += ["fold_of", "gram", "gram_mean", "gram_missing"]
+    others += ["allocate", "fold_of", "gram", "gram_mean", "gram_missing"]
     assert [name for name, *_ in told] == sorted([*OF_RECORDS, *others])
     assert all(f"dbselect.{name}(" in comment for name, comment, _ in told if comment)
     for name, _, parameters in told:
