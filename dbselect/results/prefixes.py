@@ -647,9 +647,9 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
     def break_even(self, worth: float, *, per: Per = "explained") -> pl.DataFrame:
         """Return the highest price at which the best prefix still has each group.
 
-        The best prefix is the one of the largest worth less cost. It has a group, wherever it stands
-        in the order, as long as its price is no more than what the best prefix with it for nothing
-        is worth above the best one without it.
+        The best prefix is the one of the largest worth less cost. It has a group, wherever that
+        stands in the order, as long as its price is no more than what the best prefix with it for
+        nothing is worth above the best one without it.
 
         Parameters
         ----------
