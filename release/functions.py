@@ -31,7 +31,8 @@ NO_GROUPS = ("fit",)
 NAMED = {"offset_column": "offset"}
 #: Function -> how many parameters are passed by their place, where these are not record and target.
 PLACES = {"gram": 1, "gram_missing": 1, "gram_mean": 1, "model_sql": 1, "a_optimal": 3,
-          "gram_extend": 3, "predict_available": 3, "allocate": 1, "gram_em": 1, "gram_patterns": 1}  # fmt: skip
+          "gram_extend": 3, "predict_available": 3, "allocate": 1, "gram_em": 1,
+          "gram_patterns": 1}  # fmt: skip
 #: Parameters that are no option of a method: type, default, text.
 OTHERS = {
     "options": ("STRUCT", None, "the options by name, instead of named arguments"),
@@ -56,10 +57,11 @@ OTHERS = {
                   "'error'"),
     "columns": ("VARCHAR[]", None, "names and globs; default: all"),
     "seed": ("BIGINT", "0", "decides the draws"),
-    "max_patterns": ("BIGINT", None, "most patterns of what is missing"),
+    "max_patterns": ("BIGINT", "200", "most patterns of what is missing"),
     "max_iterations": ("BIGINT", "500", "most iterations of EM"),
-    "tolerance": ("DOUBLE", None, "change at which EM ends"),
-    "prior": ("DOUBLE", None, "weight of a prior on the covariances"),
+    "tolerance": ("DOUBLE", "1e-9", "largest move of a mean, in deviations, or a correlation "
+                  "in the last step"),
+    "prior": ("DOUBLE", None, "rows without correlations of columns that are added"),
     "rows": ("VARCHAR", "rows", "column of the rows of a segment"),
     "worth": ("DOUBLE or VARCHAR", None, "what a unit is worth in the unit of cost; for allocate a "
               "column of it"),
