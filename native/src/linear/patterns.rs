@@ -161,12 +161,13 @@ fn part_of(shape: &Shape, has: impl Fn(&usize) -> bool) -> Shape {
     let mut base = Terms::clone(&shape.base);
     base.dates.retain(|name, _| is_left(name));
     base.flat.retain(is_left);
+    let policies = vec![Policy::Skip; names.len()];
     Shape {
-        policies: vec![Policy::Skip; names.len()],
+        met: Met::of(texts_left.len(), &policies),
+        policies,
         order: shape.order.iter().filter_map(place).collect(),
         base: Arc::new(base),
         limit: shape.limit,
-        met: Met::of(texts_left.len()),
         numbers: names,
         texts: texts_left,
     }
