@@ -186,7 +186,7 @@ def ratios(work: Problem, seeds: range, *, is_broken: bool = False) -> dict[str,
     found: dict[str, list[float]] = {}
     for seed in seeds:
         for name, reached, promised in work(np.random.default_rng(seed), is_broken):
-            found.setdefault(name, []).append((reached + ROUNDING) / (promised + ROUNDING))
+            found.setdefault(name, []).append(reached * (1.0 + ROUNDING) / promised)
     return found
 
 
