@@ -967,10 +967,11 @@ pub unsafe extern "C" fn dbselect_patterns(
         // SAFETY: see the caller's promise.
         let (records, less) = unsafe { (only_batch(records)?, only_batch(less)?) };
         let mut found = Vec::new();
+        let told = |message: String| format!("RecordError: {message}");
         for record in records_of(records.column(0))? {
-            patterns::merge(&mut found, record)?;
+            patterns::merge(&mut found, record).map_err(told)?;
         }
-        patterns::remove(&mut found, &records_of(less.column(0))?)?;
+        patterns::remove(&mut found, &records_of(less.column(0))?).map_err(told)?;
         let mut found: Vec<_> = patterns::reduced(found, most)?.into_iter().map(Some).collect();
         // SAFETY: see the caller's promise.
         unsafe { export(&write_records(&mut found)?, array, schema) }
@@ -1001,7 +1002,9 @@ pub unsafe extern "C" fn dbselect_em(
             groups.resize(groups.len().max(group as usize + 1), Vec::new());
             groups[group as usize].push(record);
         }
-        let found = em(&groups, em_options(&Value::from(options))?)?;
+        let options = em_options(&Value::from(options))
+            .map_err(|message| format!("ArgumentError: {message}"))?;
+        let found = em(&groups, options)?;
         let mut found: Vec<_> = found.into_iter().map(Some).collect();
         // SAFETY: see the caller's promise.
         unsafe { export(&write_records(&mut found)?, array, schema) }
