@@ -1,5 +1,6 @@
 # Every command sets up what it needs. `make help` lists them.
 VENV := .venv
+PEERS := .peers
 ifeq ($(OS),Windows_NT)
 PYTHON ?= python
 BIN := $(VENV)/Scripts
@@ -145,8 +146,14 @@ demo: ## which groups of features predict flight delays best for their cost
 	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.ready $(VENV)/.needs
 	$(BIN)/python examples/flights.py
 
-bench: setup ## measure, on an idle machine, for half an hour; writes bench/RESULTS.md
-	$(BIN)/python bench/run.py
+bench: setup $(PEERS)/.ready ## measure, on an idle machine, for half an hour; writes bench/RESULTS.md
+	DBSELECT_PEERS=$(PEERS)/$(notdir $(BIN))/python $(BIN)/python bench/run.py
+
+# Libraries to measure beside, apart from the tools: some need other versions of these.
+$(PEERS)/.ready: bench/peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/$(notdir $(BIN))/pip install -qq --requirement bench/peers.txt
+	@touch $@
 
 # Package data of wheels; reports of a clone answer edits once it is there.
 wasm: $(VENV)/.begun ## the search as WebAssembly, for reports and, in dist/npm, for `npm pack`
