@@ -77,7 +77,7 @@ pub fn answer(intake: &Intake, kept: &Kept, threads: usize) -> Result<Cell<'stat
             &request.target,
             &rows.terms,
             false,
-            &Conditions::default(),
+            &request.fields.told,
         );
         let groups = groups.map_err(wrong)?;
         let always = groups.numbers(&request.fields.always).map_err(wrong)?;
