@@ -345,6 +345,26 @@ class Prices:
         clashes = [] if self.are_sums else [r for r in self._rivals if len(r.intersection(held)) > 1]
         return [group for group in held if any(group in rivals for rivals in clashes)]
 
+    def why_not(self, names: Sequence[str], group: int, held: Sequence[int]) -> str | None:
+        """Return why conditions keep a group out beside those held; None if they do not."""
+        if self.are_sums:
+            return None
+        moves = self.with_needs(group, held)
+        for rivals in self._rivals:
+            for member in moves:
+                others = [names[other] for other in held if other in rivals]
+                if member in rivals and others:
+                    needs = "" if member == group else f"needs '{names[member]}', which "
+                    both = [name for at, name in enumerate(names) if at in rivals]
+                    return f"{needs}is excluded by '{others[0]}': one_of allows one of {both}"
+        for costs, limit, how, unit in self._limits:
+            used = _used(costs, held, how)
+            new = _used(costs, [*held, *moves], how)
+            if new > limit * (1.0 + BUDGET_SLACK):
+                also = f" with {[names[m] for m in moves[:-1]]}, which it needs" * (len(moves) > 1)
+                return f"would take '{unit}'{also} from {used:g} to {new:g}; its limit is {limit:g}"
+        return None
+
     def offers(self, held: Sequence[int]) -> Offers:
         """Return what each group costs now, and which may come; those held cost nothing more."""
         if self.are_sums:
