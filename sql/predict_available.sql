@@ -1,6 +1,7 @@
 -- predict_available(record, target, row, options := NULL, groups := NULL, costs := NULL,
 --                   budget := NULL, level := NULL, handle_unknown := 'unavailable',
---                   missing_columns := 'error', intercept := NULL, ridge := NULL, scale := NULL)
+--                   missing_columns := 'error', intercept := NULL, ridge := NULL, scale := NULL,
+--                   shared := NULL, needs := NULL, one_of := NULL, limits := NULL)
 --
 -- The prediction of a row from whichever groups are available in it, and the group to buy next.
 -- Each set of groups has the least-squares model on its columns, solved once from the record.
@@ -19,7 +20,7 @@
 --                    as missing; 'error' raises; 'mean' adds the average effect of the levels
 --   missing_columns  how to treat a column that the type of the row lacks: 'error' raises;
 --                    'unavailable' takes its group as missing
---   intercept, ridge, scale  as in anytime_sequence
+--   intercept, ridge, scale, shared, needs, one_of, limits  as in anytime_sequence
 --
 -- Returns STRUCT(prediction DOUBLE, groups VARCHAR[], spent DOUBLE, r2 DOUBLE, sigma DOUBLE,
 -- lower DOUBLE, upper DOUBLE, next_group VARCHAR, next_gain DOUBLE, next_cost DOUBLE): the groups
@@ -29,9 +30,10 @@
 CREATE OR REPLACE TEMP MACRO predict_available(
     record, target, "row", options := NULL, groups := NULL, costs := NULL, budget := NULL,
     level := NULL, handle_unknown := NULL, missing_columns := NULL, intercept := NULL,
-    ridge := NULL, scale := NULL
+    ridge := NULL, scale := NULL, shared := NULL, needs := NULL, one_of := NULL, limits := NULL
 ) AS system.main.predict_available(record, target, "row", options, {
     'groups': groups, 'costs': costs, 'budget': budget, 'level': level,
     'handle_unknown': handle_unknown, 'missing_columns': missing_columns, 'intercept': intercept,
-    'ridge': ridge, 'scale': scale
+    'ridge': ridge, 'scale': scale, 'shared': shared, 'needs': needs, 'one_of': one_of,
+    'limits': limits
 });

@@ -44,8 +44,8 @@ impl Found {
     /// What rows have in common, and which of that each row has.
     ///
     /// `limits` has what the next group of each row may cost, or one for all.
-    pub fn shared(&self, costs: &[f64], limits: &[f64]) -> (Vec<Shared>, Cow<'_, [u32]>) {
-        let next = |at: u32, limit: f64| self.patterns[at as usize].next(costs, limit);
+    pub fn shared(&self, limits: &[f64]) -> (Vec<Shared>, Cow<'_, [u32]>) {
+        let next = |at: u32, limit: f64| self.patterns[at as usize].next(limit);
         if let [limit] = *limits {
             let all = (0..self.patterns.len() as u32).map(|at| (at, next(at, limit))).collect();
             return (all, Cow::Borrowed(&self.at));

@@ -173,7 +173,7 @@ impl Slot<'_> {
             (Rows::These(rows), [_, _, ..]) => rows.iter().map(|&row| limits[row]).collect(),
             _ => limits.into(),
         };
-        let (each, at) = found.shared(&predictor.groups().costs, &own);
+        let (each, at) = found.shared(&own);
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let number = |(at, next): (u32, Option<usize>)| {
             let (predictor, pattern) = (predictor.clone(), found.patterns[at as usize].clone());
@@ -285,7 +285,7 @@ impl Arrived {
             bound(1.0),
             of_views(told_at.iter().map(next).collect(), each.has(|told| told.next.is_some())),
             of_next(&|told, next| told.pattern.gains[next]),
-            of_next(&|told, next| told.predictor.groups().costs[next]),
+            of_next(&|told, next| told.pattern.costs[next]),
         ];
         StructArray::new(fields(), arrays, there)
     }

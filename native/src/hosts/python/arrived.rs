@@ -220,10 +220,10 @@ fn written(arrivals: &Arrivals, found: &Found, budget: f64) -> String {
         put("lower", &number(value - reach));
         put("upper", &number(value + reach));
     }
-    let next = pattern.next(&all.costs, budget);
+    let next = pattern.next(budget);
     put("next_group", &next.map_or("null".to_string(), text));
     put("next_gain", &number(next.map_or(f64::NAN, |next| pattern.gains[next])));
-    put("next_cost", &number(next.map_or(f64::NAN, |next| all.costs[next])));
+    put("next_cost", &number(next.map_or(f64::NAN, |next| pattern.costs[next])));
     out.push('}');
     out
 }

@@ -180,7 +180,7 @@ impl Out {
         let limits: Vec<f64> = (0..rows.count()).map(|at| limits[rows.at(at)]).collect();
         let limits =
             if limits.iter().all(|one| *one == limits[0]) { &limits[..1] } else { &limits };
-        let (shared, shared_at) = found.shared(&all.costs, limits);
+        let (shared, shared_at) = found.shared(limits);
         let patterns: Vec<&Pattern> =
             shared.iter().map(|(at, _)| &*found.patterns[*at as usize]).collect();
         // SAFETY: see the caller's promise; the fields have these types.
@@ -209,7 +209,7 @@ impl Out {
                 both.map(|(one, (_, next))| next.map_or(f64::NAN, |next| of(one, next))).collect()
             };
             number(gain, of_next(&|one, next| one.gains[next]), &same);
-            number(cost, of_next(&|_, next| all.costs[next]), &same);
+            number(cost, of_next(&|one, next| one.costs[next]), &same);
             // Rows of a pattern share one list.
             let mut entries = Vec::with_capacity(patterns.len());
             for pattern in &patterns {
