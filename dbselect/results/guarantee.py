@@ -58,8 +58,8 @@ class Guarantee:
 
 #: Why a rule promises nothing where prices are no sums.
 NO_SUMS = (
-    "prices are no sums: the theorems compare gains per cost that a group has whatever is held, and "
-    "let every group be taken; certificate bounds what any allowed set explains"
+    "prices are no sums: the theorems compare gains per cost that a group has whatever is held, "
+    "and let every group be taken; certificate bounds what any allowed set explains"
 )
 
 

@@ -20,8 +20,8 @@ from dbselect.pages.html import listed
 from dbselect.record import files
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
-from dbselect.record.prices import BUDGET_SLACK, Shared, checked
 from dbselect.record.inputs import HandleUnknown, MissingColumns
+from dbselect.record.prices import BUDGET_SLACK, Shared, checked
 from dbselect.record.steps import (
     STEP_DTYPES,
     Choice,
@@ -522,13 +522,17 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
             return f"'{group}' {reason}"
         cost = float(self.groups.prices.offers(held).costs[number])
         with_needs = self.groups.prices.with_needs(number, held)[:-1]
-        also = f" with {[self.groups.names[n] for n in with_needs]}, which it needs," * bool(with_needs)
+        also = f" with {[self.groups.names[n] for n in with_needs]}, which it needs," * bool(
+            with_needs
+        )
         left = np.inf if budget is None else budget - self.spent[last]
         if cost > left * (1.0 + BUDGET_SLACK):
             return f"'{group}' costs{also} {cost:g} more, and the budget leaves {left:g}"
         later = [at for at, step in enumerate(self.records) if step.group == number]
         if later and later[-1] >= last:
-            return f"'{group}' comes in step {later[-1] + 1}, after one that does not fit the budget"
+            return (
+                f"'{group}' comes in step {later[-1] + 1}, after one that does not fit the budget"
+            )
         return f"'{group}' costs{also} {cost:g} more; the search ended: {self.stop.value}"
 
     def _priced(self, groups: Groups, spent: Vector) -> Self:
