@@ -1,4 +1,4 @@
-"""Prices that are no sums: enumeration says what the best set is, a second search what comes next."""
+"""Prices that are no sums, by enumeration of all sets and a second search that knows them."""
 
 import itertools
 from dataclasses import replace
