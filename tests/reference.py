@@ -295,7 +295,9 @@ class Terms:
             if not rates:
                 return steps
             best = max(rates.values())
-            for move in self.company(next(n for n, r in rates.items() if r >= best - TIE * abs(best)), held):
+            for move in self.company(
+                next(n for n, r in rates.items() if r >= best - TIE * abs(best)), held
+            ):
                 steps.append((move, self.price([*held, move]) - self.price(held)))
                 held.append(move)
 
