@@ -1,5 +1,6 @@
 # Every command sets up what it needs. `make help` lists them.
 VENV := .venv
+PEERS := .peers
 ifeq ($(OS),Windows_NT)
 PYTHON ?= python
 BIN := $(VENV)/Scripts
@@ -23,7 +24,7 @@ PURE := hosts::duckdb::states::slot $(addprefix kernel::,chunk fold possible sta
 	$(addprefix record::,distinct gram inputs levels prefix sequences terms) \
 	$(addprefix linear::,state algebra::twofold) $(addprefix search::sets::,convolution leaps)
 
-.PHONY: help setup lock lint type browser postgres mysql java rust test test-more test-far docs fuzz numbers mutants faults sanitize miri bench reproduce demo wasm wheel matrix
+.PHONY: help pictures setup lock lint type browser postgres mysql java rust test test-more test-far docs fuzz numbers mutants faults sanitize miri bench reproduce demo wasm wheel matrix
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -138,17 +139,29 @@ sanitize: setup ## the library under AddressSanitizer, through the engines: some
 miri: ## the modules without vectors and foreign calls under Miri: two minutes
 	cargo +nightly miri test --locked --manifest-path native/Cargo.toml --lib -- $(PURE:%=%::tests)
 
+pictures: setup browser ## the pictures of the guides, the README and the report, anew
+	$(BIN)/python examples/heart.py
+	$(BIN)/python examples/flights_data.py
+	$(BIN)/python examples/pictures.py
+
 reproduce: setup ## repeat what the papers published; writes docs/reproduction.md, whose head says how long it took
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/reproduction.py
 
-demo: ## which groups of features predict flight delays best for their cost
+demo: ## which examinations predict heart disease, and which look-ups flight delays, best for their cost
 	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.ready $(VENV)/.needs
+	$(BIN)/python examples/heart.py
 	$(BIN)/python examples/flights.py
 
-bench: setup ## measure, on an idle machine, for half an hour; writes bench/RESULTS.md
-	$(BIN)/python bench/run.py
+bench: setup $(PEERS)/.ready ## measure, on an idle machine, for half an hour; writes bench/RESULTS.md
+	DBSELECT_PEERS=$(PEERS)/$(notdir $(BIN))/python $(BIN)/python bench/run.py
 
-# Package data of wheels; reports of a clone answer edits once it is there.
+# Libraries to measure beside, apart from the tools: some need other versions of these.
+$(PEERS)/.ready: bench/peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/$(notdir $(BIN))/pip install -qq --requirement bench/peers.txt
+	@touch $@
+
+# Package data, which the repository has, so that the reports of a clone answer edits.
 wasm: $(VENV)/.begun ## the search as WebAssembly, for reports and, in dist/npm, for `npm pack`
 	$(RUST) $(BIN)/python release/wasm.py --npm dist/npm
 

@@ -5,10 +5,18 @@ Only Polars is loaded until a name is used; the stub beside this file lists the 
 
 from typing import Any
 
-from dbselect import _forked  # noqa: F401 - registers handlers of forks
+from dbselect import (
+    _addresses,
+    _forked,  # noqa: F401 - registers handlers of forks
+)
+from dbselect._held import held as _held
 from dbselect._lazy import give as _give
 from dbselect._lazy import public as _public
-from dbselect.doors import namespaces as _namespaces  # noqa: F401 - registers them with Polars
+
+with _held():
+    from dbselect.doors import namespaces as _namespaces  # noqa: F401 - registers them with Polars
+
+_addresses.save()
 
 #: Public modules; those of `_BY_NAME` are imported by name.
 _MODULES = ("errors", "families", "objectives", "results")
@@ -32,5 +40,6 @@ def __getattr__(name: str) -> Any:
     if name in _BY_NAME:
         from importlib import import_module
 
-        return import_module(f"dbselect.{name}")
+        with _held():
+            return import_module(f"dbselect.{name}")
     return _getattr(name)

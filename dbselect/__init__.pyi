@@ -22,6 +22,7 @@ from dbselect.problem.calls import greedy as greedy
 from dbselect.problem.calls import group_lasso_path as group_lasso_path
 from dbselect.problem.calls import knockoffs as knockoffs
 from dbselect.problem.calls import lasso_path as lasso_path
+from dbselect.problem.calls import near_best as near_best
 from dbselect.problem.calls import sght as sght
 from dbselect.problem.calls import stability as stability
 from dbselect.problem.calls import step as step
@@ -32,6 +33,7 @@ from dbselect.problem.several import anytime_tables as anytime_tables
 from dbselect.problem.several import drift as drift
 from dbselect.record.gram import Gram as Gram
 from dbselect.record.terms import Terms as Terms
+from dbselect.results.allocation import allocate as allocate
 from dbselect.results.prediction.arrived import AnytimePredictor as AnytimePredictor
 from dbselect.results.stored import read as read
 from dbselect.sources.joins.key_sums import key_sums as key_sums
@@ -53,6 +55,7 @@ __all__ = [
     "Problem",
     "Terms",
     "a_optimal",
+    "allocate",
     "anytime_sequence",
     "anytime_sequence_by",
     "anytime_tables",
@@ -78,6 +81,7 @@ __all__ = [
     "key_sums",
     "knockoffs",
     "lasso_path",
+    "near_best",
     "objectives",
     "patterns",
     "read",

@@ -111,7 +111,9 @@ class _Greedy(ctypes.Structure):
         ("rule", ctypes.c_char_p),
         *((name, ctypes.c_void_p) for name in ("costs", "prices")),
         ("n_prices", ctypes.c_size_t),
-        *((name, ctypes.c_void_p) for name in ("parts", "ends", "always")),
+        *((name, ctypes.c_void_p) for name in ("parts", "ends")),
+        ("told", ctypes.c_char_p),
+        ("always", ctypes.c_void_p),
         ("n_always", ctypes.c_size_t),
         *((name, ctypes.c_double) for name in ("budget", "first_cost")),
         ("max_groups", ctypes.c_size_t),
@@ -154,7 +156,7 @@ _VECTOR = (_POINTER, _SIZE, _POINTER, _POINTER, _SIZE, _SIZE, _SIZE)
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "reader_new": (_POINTER, *_TEXTS, _TEXT, *_TEXTS, _TEXT, _TEXT),
     "reader_category": (_FLAG, _POINTER, _TEXT, *_TEXTS, *_TEXTS, _TEXT),
-    "reader_add": (_POINTER, _POINTER, _POINTER, *_ARRAY),
+    "reader_add": (_POINTER, _POINTER, _POINTER, ctypes.c_int64, *_ARRAY),
     "reader_order": (_FLAG, _POINTER, *_SIZES),
     "reader_settle": (_POINTER, _POINTER, *_ARRAY),
     "reader_finish": (_POINTER, _POINTER, _POINTER, _SIZE, *_ARRAY),
@@ -184,6 +186,9 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
         _POINTER, _POINTER,
     ),
     "knockoff_select": (_POINTER, _POINTER, _SIZE, _SIZE, _DOUBLE, _POINTER),
+    "allocate": (
+        _POINTER, _POINTER, _SIZE, *[_POINTER] * 4, _DOUBLE, _POINTER, _POINTER,
+    ),
     "design_new": (_POINTER, _SIZE, _DOUBLE, _DOUBLE, _SIZE),
     "design_read": (_POINTER, _POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
     "design_next": (_POINTER, _POINTER, _FLAG, _POINTER, _POINTER),
@@ -264,9 +269,12 @@ class Reader:
         _call("reader_free", self._handle)
         self._handle = None
 
-    def add(self, batch: Any) -> _Index:
-        """Add rows without the GIL; return set of sums, its keys before, and rows of new keys."""
-        return _numbers("reader_add", self._handle, _Stream(batch))
+    def add(self, batch: Any, block: int = -1) -> _Index:
+        """Add rows without the GIL; return set of sums, its keys before, and rows of new keys.
+
+        Numbered blocks, of rows without keys, are merged in the order of their numbers, from 0.
+        """
+        return _numbers("reader_add", self._handle, _Stream(batch), block)
 
     def settle(self) -> _Index:
         """Merge all sets of sums; return each group's number among the keys of all sets."""
@@ -351,6 +359,25 @@ class RandomSets:
         _run("sets", *arguments, ctypes.byref(drawn), sets)
         self.drawn = drawn.value
         return sets.tolist()
+
+
+def allocate(
+    ends: _Index,
+    spent: _Vector,
+    explained: _Vector,
+    rows: _Vector,
+    worth: _Vector,
+    budget: float,
+) -> tuple[npt.NDArray[np.int64], float, float, float]:
+    """Return the step of each segment, -1 without one; and value, spent and bound, a row.
+
+    The steps of segment i lie at ``ends[i]`` to ``ends[i + 1]`` of `spent` and `explained`.
+    """
+    steps, totals = np.empty(len(rows), np.int64), np.empty(3)
+    points = [np.ascontiguousarray(of) for of in (spent, explained, rows, worth)]
+    _run("allocate", ends, len(rows), *points, budget, steps, totals)
+    value, cost, bound = totals.tolist()
+    return steps, value, cost, bound
 
 
 class RowDesign:
@@ -574,6 +601,7 @@ class Selection:
         turn: Callable[[int, bool, float], None],
         *,
         parts: tuple[_Vector, _Index, _Index] | None = None,
+        told: Mapping[str, Any] | None = None,
         always: Sequence[int] = (),
         budget: float | None = None,
         first_cost: float | None = None,
@@ -582,7 +610,8 @@ class Selection:
         """Select groups by score per cost; return steps, the code of the stop, errors of `turn`.
 
         A step is group, score, gain, explained share and the code of the choice. `parts` are the
-        prices of parts, the parts of all groups, concatenated, and the offsets of the groups.
+        prices of parts, the parts of all groups, concatenated, and the offsets of the groups;
+        `told` are conditions on groups, which are named by their numbers.
         """
         on_turn, raised = _called(_OnTurn, _turning(turn))
         none = math.nan
@@ -592,7 +621,8 @@ class Selection:
         costs_at, prices_at, parts_at, ends_at, always_at = (a.ctypes.data for a in arrays)
         setup = _Greedy(
             rule.encode(), costs_at, prices_at if parts else None, len(prices), parts_at, ends_at,
-            always_at, len(always), none if budget is None else budget,
+            json.dumps(dict(told or {})).encode(), always_at, len(always),
+            none if budget is None else budget,
             none if first_cost is None else first_cost,
             np.iinfo(np.uintp).max if max_groups is None else max_groups,
         )  # fmt: skip

@@ -94,6 +94,10 @@ class LeakageWarning(UserWarning):
     """One column explains nearly all of the target and may be derived from it."""
 
 
+class PromiseWarning(UserWarning):
+    """Rows held out earn less than a model with normal residuals promises."""
+
+
 class PerfectFitWarning(UserWarning):
     """A model explains its target exactly, so that its standard errors are noise of rounding."""
 

@@ -1,7 +1,8 @@
-"""Input and output: plans for parts of a table, resampling, other formats, an example."""
+"""Input and output: plans for parts of a table, resampling, other formats, examples."""
 
 from dbselect._log import JsonFormatter
 from dbselect.methods.candidates import Candidate
+from dbselect.problem.example import example_problem
 from dbselect.record.missing import impute_mean
 from dbselect.record.patterns import Patterns
 from dbselect.sources.engines.sparse import sparse_table, svmlight_to_parquet
@@ -10,6 +11,6 @@ from dbselect.sources.partial.plan import plan_gram
 from dbselect.sources.sampling.resample import resample
 
 __all__ = [
-    "Candidate", "JsonFormatter", "Patterns", "example", "impute_mean", "plan_gram", "resample",
-    "sparse_table", "svmlight_to_parquet",
+    "Candidate", "JsonFormatter", "Patterns", "example", "example_problem", "impute_mean",
+    "plan_gram", "resample", "sparse_table", "svmlight_to_parquet",
 ]  # fmt: skip

@@ -13,15 +13,6 @@ from flights_data import main as write_data
 
 import dbselect as ds
 
-#: Coefficients to show, with their units.
-SHOWN = {
-    "dep_delay": "min per min of late departure",
-    "scheduled_minutes": "min per min of scheduled flight",
-    "distance": "min per mile",
-    "visibility": "min per mile of visibility",
-    "precipitation": "min per inch of rain",
-}
-
 SEQUENCES = """\
 CREATE TEMP TABLE sequences AS
 WITH grams AS (
@@ -84,21 +75,11 @@ def main() -> None:
     )
     show(before, spread)
 
-    cheap, full = sequence.at(budget=2), sequence.at(budget=40)
-    print(f"\n{'The model within':20}{'2 ms':>10}{'40 ms':>10}")
-    print(f"{'spent':20}{cheap.spent:10.1f}{full.spent:10.1f}  ms")
-    print(f"{'r2':20}{cheap.r2:10.4f}{full.r2:10.4f}")
-    print(f"{'intercept':20}{cheap.intercept:10.2f}{full.intercept:10.2f}  min")
-    for column, unit in SHOWN.items():
-        values = [model.coefficients.get(column) for model in (cheap, full)]
-        cells = "".join(f"{'-':>10}" if value is None else f"{value:10.3f}" for value in values)
-        print(f"{column:20}{cells}  {unit}")
-
     con = ds.connect()
     con.read_parquet(str(PATH)).create_view("flights")
     con.execute(SEQUENCES, {"groups": GROUPS, "costs": COSTS})
     rows = con.sql(ORDERS).fetchall()
-    print(f"\nThe same in SQL, for each airport\n{SEQUENCES}")
+    print("\nThe same in SQL, for each airport")
     print(f"{'airport':9}{'flights used':>13}{'r2':>9}  order")
     for airport, used, r2, order in rows:
         print(f"{airport:9}{used:13,}{r2:9.4f}  {', '.join(order)}")

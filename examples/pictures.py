@@ -1,15 +1,19 @@
 """Draw the pictures of the guides and of the reference, each named after its class.
 
-``python examples/pictures.py`` writes docs/guides/pictures/; flights_data.py writes the flights
-first.
+``python examples/pictures.py`` writes docs/guides/pictures/ and docs/assets/report.png;
+flights_data.py writes the flights first.
 """
 
 import re
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
+from shutil import which
 
 import polars as pl
 import vl_convert
+from heart import report as write_report
 
 import dbselect as ds
 
@@ -65,8 +69,40 @@ def simulations(early: pl.LazyFrame, late: pl.LazyFrame) -> None:
     write("SimulationGaps", problem.simulate(rows).plot())
 
 
+def heart() -> None:
+    """Draw the order of examinations by gain per dollar, and the order without prices."""
+    problem = ds.io.example_problem("heart")
+    seq = problem.anytime_sequence()
+    blind = ds.anytime_sequence(problem.source, "disease").with_costs(problem.costs)
+    chart = ds.compare({"by gain per dollar": seq, "without prices": blind}).plot()
+    chart.title = "How much of heart disease the dollars of examinations explain"
+    write("Heart", chart)
+
+
+def report() -> None:
+    """Take the picture of a report, if there is Chromium."""
+    page, picture = (
+        ROOT / "examples" / "data" / "heart.html",
+        ROOT / "docs" / "assets" / "report.png",
+    )
+    write_report(page)
+    program = which("chromium") or which("google-chrome")
+    if program is None:
+        print(f"no Chromium: {picture} stays as it is")
+        return
+    command = [program, "--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"]
+    command += ["--window-size=1200,800", "--virtual-time-budget=5000", f"--screenshot={picture}"]
+    subprocess.run([*command, page.as_uri()], check=True, capture_output=True)
+
+
 def main() -> None:
-    """Draw them all."""
+    """Draw them all, or those that are named: ``heart``, ``report``."""
+    if sys.argv[1:]:
+        for name in sys.argv[1:]:
+            {"heart": heart, "report": report}[name]()
+        return
+    heart()
+    report()
     gram = ds.gram(FLIGHTS, COLUMNS)
     seq = ds.anytime_sequence(gram, "arr_delay", GROUPS, COSTS)
     folds = ds.gram_by(FLIGHTS, columns=COLUMNS, fold=5)

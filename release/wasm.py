@@ -1,14 +1,14 @@
 """Build the search for pages and Node: WebAssembly without imports, beside the page that holds it.
 
-``python release/wasm.py`` writes ``dbselect/pages/search.wasm``, which wheels then have. Where
-this Rust has no standard library for WebAssembly and cannot get one, it is made of the sources that
-come with Debian's rust-web-src; where there are none either, nothing is built and one sentence says
-so. ``python release/wasm.py --npm FOLDER`` also fills a folder from which ``npm pack`` makes the
-package.
+``python release/wasm.py`` writes ``dbselect/pages/search.wasm``, which the repository and wheels
+have. Where this Rust has no standard library for WebAssembly and cannot get one, it is made of the
+sources that come with Debian's rust-web-src; where there are none either, nothing is built and one
+sentence says so. ``python release/wasm.py --npm FOLDER`` also fills a folder for ``npm pack``.
 """
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -71,16 +71,21 @@ def build() -> bool:
         print(f"Rust here cannot build for {TARGET}: reports will not answer edits", flush=True)
         return False
     target = environment.setdefault("CARGO_TARGET_DIR", str(ROOT / "native" / "target"))
-    environment["RUSTFLAGS"] = "-C target-feature=+simd128"
+    # The file is in the repository: it says nothing of the machine that built it.
+    environment["RUSTFLAGS"] = f"-C target-feature=+simd128 --remap-path-prefix={Path.home()}=~"
     manifest = str(ROOT / "native" / "Cargo.toml")
     command = ["cargo", "build", "--locked", "--quiet", "--lib", "--profile", "wasm", *more,
                "--target", TARGET, "--manifest-path", manifest]  # fmt: skip
     program = shutil.which("cargo", path=environment["PATH"]) or "cargo"
     subprocess.run([program, *command[1:]], env=environment, check=True)
     built = Path(target) / TARGET / "wasm" / "dbselect_native.wasm"
+    # Where crates lay on this machine is no part of the file, whose offsets stay.
+    plain = re.sub(
+        rb"[~/\w.-]*/registry/src/[\w.-]+", lambda at: b"-" * len(at[0]), built.read_bytes()
+    )
     # A process may have the file open.
     beside = MODULE.with_suffix(".new")
-    shutil.copyfile(built, beside)
+    beside.write_bytes(plain)
     beside.replace(MODULE)
     print(f"{MODULE}: {MODULE.stat().st_size:,} bytes", flush=True)
     return True

@@ -1,6 +1,8 @@
 -- predict_available(record, target, row, options := NULL, groups := NULL, costs := NULL,
 --                   budget := NULL, level := NULL, handle_unknown := 'unavailable',
---                   missing_columns := 'error', intercept := NULL, ridge := NULL, scale := NULL)
+--                   missing_columns := 'error', accept_above := NULL, worth := NULL,
+--                   payoff := NULL, intercept := NULL, ridge := NULL, scale := NULL,
+--                   shared := NULL, needs := NULL, one_of := NULL, limits := NULL)
 --
 -- The prediction of a row from whichever groups are available in it, and the group to buy next.
 -- Each set of groups has the least-squares model on its columns, solved once from the record.
@@ -19,19 +21,28 @@
 --                    as missing; 'error' raises; 'mean' adds the average effect of the levels
 --   missing_columns  how to treat a column that the type of the row lacks: 'error' raises;
 --                    'unavailable' takes its group as missing
---   intercept, ridge, scale  as in anytime_sequence
+--   accept_above, worth  accept rows in which worth times (prediction - accept_above) is above 0, an
+--                    amount in the unit of cost, and choose next_group by what it is worth; NULL:
+--                    no row is accepted; if one of them is given, 0 and 1
+--   payoff           instead: [gain, loss] of an accepted row whose target is 1, and 0
+--   intercept, ridge, scale, shared, needs, one_of, limits  as in anytime_sequence
 --
 -- Returns STRUCT(prediction DOUBLE, groups VARCHAR[], spent DOUBLE, r2 DOUBLE, sigma DOUBLE,
--- lower DOUBLE, upper DOUBLE, next_group VARCHAR, next_gain DOUBLE, next_cost DOUBLE): the groups
+-- lower DOUBLE, upper DOUBLE, next_group VARCHAR, next_gain DOUBLE, next_cost DOUBLE,
+-- accept BOOLEAN, next_value DOUBLE): the groups
 -- available in the row; r2 and the standard deviation of the residuals on the rows of the record;
--- the other group with the largest gain per cost. NULL if the record is unusable. The note of
+-- the other group with the largest gain per cost, or that which is worth most above its cost, next_value,
+-- where rows are accepted. NULL if the record is unusable. The note of
 -- fit(record, target) warns if the columns depend on each other so much that digits are lost.
 CREATE OR REPLACE TEMP MACRO predict_available(
     record, target, "row", options := NULL, groups := NULL, costs := NULL, budget := NULL,
-    level := NULL, handle_unknown := NULL, missing_columns := NULL, intercept := NULL,
-    ridge := NULL, scale := NULL
+    level := NULL, handle_unknown := NULL, missing_columns := NULL, accept_above := NULL,
+    worth := NULL, payoff := NULL, intercept := NULL, ridge := NULL, scale := NULL,
+    shared := NULL, needs := NULL, one_of := NULL, limits := NULL
 ) AS system.main.predict_available(record, target, "row", options, {
     'groups': groups, 'costs': costs, 'budget': budget, 'level': level,
-    'handle_unknown': handle_unknown, 'missing_columns': missing_columns, 'intercept': intercept,
-    'ridge': ridge, 'scale': scale
+    'handle_unknown': handle_unknown, 'missing_columns': missing_columns,
+    'accept_above': accept_above, 'worth': worth, 'payoff': payoff, 'intercept': intercept,
+    'ridge': ridge, 'scale': scale, 'shared': shared, 'needs': needs, 'one_of': one_of,
+    'limits': limits
 });

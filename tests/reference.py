@@ -240,6 +240,68 @@ def foba(X: np.ndarray, y: np.ndarray, nu: float = 0.5, most: int = 20) -> list[
     return steps
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What is said of prices, by names of groups."""
+
+    costs: Mapping[str, float]
+    shared: Mapping[str, tuple[float, Sequence[str]]]
+    needs: Mapping[str, Sequence[str]]
+    one_of: Sequence[Sequence[str]]
+    limits: Mapping[str, tuple[Mapping[str, float], float, str]]
+
+    def price(self, held: Sequence[str]) -> float:
+        """Sum what groups cost, and each set-up of which a group is held."""
+        own = sum(self.costs[name] for name in held)
+        return own + sum(cost for cost, who in self.shared.values() if set(who) & set(held))
+
+    def allow(self, held: Sequence[str]) -> bool:
+        """Whether a set has what it needs, no two rivals, and keeps to every limit."""
+        within = []
+        for costs, limit, how in self.limits.values():
+            used = [costs.get(name, 0.0) for name in held]
+            within.append((max(used, default=0.0) if how == "max" else sum(used)) <= limit + TIE)
+        return (
+            all(set(self.needs.get(name, ())) <= set(held) for name in held)
+            and all(len(set(rivals) & set(held)) <= 1 for rivals in self.one_of)
+            and all(within)
+        )
+
+    def company(self, name: str, held: Sequence[str]) -> list[str]:
+        """Return a group behind all that it needs, directly or not, and that is not held."""
+        found: list[str] = []
+        for need in self.needs.get(name, ()):
+            found += [one for one in self.company(need, [*held, *found]) if one not in found]
+        return found if name in held else [*found, name]
+
+    def greedy(
+        self, table: Table, groups: Mapping[str, list[int]], rule: str, budget: float
+    ) -> list[tuple[str, float]]:
+        """Return names and prices paid: the company with the largest criterion per price first."""
+        criterion, steps, held = CRITERIA[rule], [], []
+        while True:
+            rates = {}
+            for name in groups:
+                moves = self.company(name, held)
+                new = [*held, *moves]
+                if not moves or not self.allow(new) or self.price(new) > budget + TIE:
+                    continue
+                worth = 0.0
+                for at, move in enumerate(moves):
+                    columns = [column for one in [*held, *moves[:at]] for column in groups[one]]
+                    worth += criterion(table, columns, groups[move])
+                # What costs nothing more comes first.
+                rates[name] = worth / max(self.price(new) - self.price(held), 1e-12)
+            if not rates:
+                return steps
+            best = max(rates.values())
+            for move in self.company(
+                next(n for n, r in rates.items() if r >= best - TIE * abs(best)), held
+            ):
+                steps.append((move, self.price([*held, move]) - self.price(held)))
+                held.append(move)
+
+
 def em_of_rows(
     X: np.ndarray, weight: np.ndarray | None = None, steps: int = 20_000, settled: float = 1e-12
 ) -> tuple[np.ndarray, np.ndarray, list[float]]:

@@ -36,6 +36,9 @@ def _table(paper: str, table: str, methods: str, rows: Mapping[str, tuple[float,
     )
 
 
+#: Filed apart: real data that no paper has.
+BESIDE = "beside the papers"
+
 HU = "Hu et al. (2016)"
 _HU = ", ".join(anytime.METHODS)
 HU_1 = _table(

@@ -129,11 +129,12 @@ def convergence(study: Study) -> Iterator[str]:
         for share in study.of((0.1, 0.2), (0.25, 0.5))
         for row in descent(seed, n, p, share)
     )
-    keys = ["shape", "s2", "variant"]
     table_rows = []
-    for (shape, s2, variant), part in runs.group_by(keys, maintain_order=True):
-        measures = {name: spread(part[name]) for name in ("f", "steps", "projections", "seconds")}
-        table_rows.append({"n, p": shape, "s2": s2, "variant": variant, **measures})
+    for (shape, s2), part in runs.group_by("shape", "s2", maintain_order=True):
+        rows_of = {name[0]: own for name, own in part.group_by("variant", maintain_order=True)}
+        ends = {name: spread(own["f"]) for name, own in rows_of.items()}
+        times = ", ".join(f"{own['projections'].mean():.3g}" for own in rows_of.values())
+        table_rows.append({"n, p": shape, "s2": s2, **ends, "projections": times})
     yield table(table_rows)
     shape, s2 = runs["shape"][0], runs["s2"].unique().sort()[0]
     drawn = runs.filter(shape=shape, s2=runs.filter(shape=shape)["s2"].max())

@@ -28,6 +28,7 @@ from dbselect.record.policies import policies_of, refuse_em
 from dbselect.record.steps import SEQUENCE_DTYPE
 from dbselect.record.terms import Terms
 from dbselect.results.prediction.arrived import available_expr
+from dbselect.results.prediction.stakes import stake_of
 from dbselect.sources.engines.polars import LazyTable
 from dbselect.sources.joins.key_sums import KeySums
 from dbselect.sources.joins.keys import Key, check_keys, fields_of
@@ -408,6 +409,9 @@ class ExprNamespace(Searching):
         budget: str | pl.Expr | float | None = None,
         *,
         level: float | None = None,
+        accept_above: float | None = None,
+        worth: float | None = None,
+        payoff: tuple[float, float] | None = None,
         handle_unknown: HandleUnknown = "unavailable",
         missing_columns: MissingColumns = "error",
         intercept: bool = True,
@@ -417,7 +421,8 @@ class ExprNamespace(Searching):
         """Predict each row from all groups that it has; return a struct.
 
         The fields are the columns of `AnytimePredictor.predict`, with lower and upper, which
-        are null without `level`; null for an unusable record.
+        are null without `level`, and accept and next_value, without `accept_above`, `worth` or
+        `payoff`; null for an unusable record.
 
         Parameters
         ----------
@@ -425,7 +430,8 @@ class ExprNamespace(Searching):
         row : struct of the columns
         groups, costs : as in Python
         budget : limit on further purchases: number, column or expression; None = no limit
-        level, handle_unknown, missing_columns : as in `AnytimePredictor.predict`
+        level, accept_above, worth, payoff, handle_unknown, missing_columns : as in
+            `AnytimePredictor.predict`
         intercept, ridge, scale : as in `dbselect.Problem`
 
         Raises
@@ -442,6 +448,7 @@ class ExprNamespace(Searching):
         options = {"target": target, "groups": groups, "costs": by_name, **problem.changed()}
         options |= {
             "level": level, "handle_unknown": handle_unknown, "missing_columns": missing_columns,
+            **stake_of(accept_above, worth, payoff),
         }  # fmt: skip
         return available_expr(self._expr.cast(RECORD_DTYPE), row, _number(budget), options)
 

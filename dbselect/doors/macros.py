@@ -19,7 +19,7 @@ _SQL_TYPES = {
 }
 _GROUPS = ("groups", "costs")
 #: Reserved words of SQL -> names of their parameters.
-RESERVED = {"offset": "offset_column"}
+RESERVED = {"offset": "offset_column", "limit": '"limit"'}
 
 
 @dataclass(frozen=True)

@@ -147,20 +147,33 @@ class PassState:
         self.fit = fit
         self._read = read
         self._tried: dict[int, GlmFit] = {}
+        self.in_companies = False  # whether gains are of companies
 
     @property
     def value(self) -> float:
         """Explained share of the null deviance, less the ridge penalty."""
         return self.fit.explained
 
-    def try_all(self, groups: Sequence[int], costs: Vector) -> Vector:
-        """Return the gains of some groups, too low for those that cannot be best for the cost."""
+    @property
+    def held(self) -> list[int]:
+        """The selected groups, in the order taken."""
+        return list(self.fit.groups)
+
+    def copy(self) -> "PassState":
+        """Return an independent copy."""
+        return PassState(self.problem, self.fit, self._read)
+
+    def try_all(self, companies: Sequence[Sequence[int]], costs: Vector) -> Vector:
+        """Return the gains of groups behind those they need; too low for what cannot be best.
+
+        `costs` are by the last group of each company.
+        """
         before = self.value
-        fittings = [extended(self.problem, self.fit, [group], alone=True) for group in groups]
+        fittings = [extended(self.problem, self.fit, list(new), alone=True) for new in companies]
         fits, explained = best_of(
-            fittings, self._read, lambda n, reached: (reached - before) / costs[groups[n]]
+            fittings, self._read, lambda n, reached: (reached - before) / costs[companies[n][-1]]
         )
-        self._tried = {groups[number]: fit for number, fit in fits.items()}
+        self._tried = {companies[n][0]: fit for n, fit in fits.items() if len(companies[n]) == 1}
         return explained - before
 
     def add(self, group: int) -> float:

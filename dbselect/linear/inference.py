@@ -18,6 +18,7 @@ import polars as pl
 
 from dbselect import _native
 from dbselect.errors import DataError, FieldError
+from dbselect.linear.constrained import Constraint
 from dbselect.linear.least_squares import LeastSquares, least_squares
 from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Gram, Matrix, Vector
@@ -43,6 +44,7 @@ class FittedRows:
     ridge: float = 0.0  # of the model
     chosen: bool = False  # whether the columns were selected on the same rows
     intercept: bool = True  # False for a model through the origin
+    constraint: Constraint | None = None  # of a fit under signs or without correlations
     known: Deviations | None = None  # the standard errors, if computed with the model
     # message if there is no Gram
     without: str = (
@@ -51,11 +53,16 @@ class FittedRows:
     )
 
     def check_least_squares(self) -> None:
-        """Raise FieldError for a model with a ridge, or of rows that EM completed."""
+        """Raise FieldError for a model with a ridge or constraints, or that EM completed."""
         check_read(self.gram)
         if self.ridge:
             raise FieldError(
                 f"ridge is {self.ridge:g}; standard errors are those of least squares, at ridge 0"
+            )
+        if self.constraint is not None:
+            raise FieldError(
+                "the model was fitted with signs or uncorrelated, under which coefficients are "
+                "not normal; fit it without them for standard errors and tests"
             )
 
     @property

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from typing import Any, Unpack, cast
 
 from dbselect.errors import ArgumentError, shown
+from dbselect.methods.across import check_share, order_across, records_in
 from dbselect.objectives.contract import is_objective
 from dbselect.objectives.score import Score
 from dbselect.options.kinds import one_of
-from dbselect.options.option import shows
+from dbselect.options.option import checked_options, shows
+from dbselect.record.gram import Gram
 from dbselect.record.steps import Record, Stop
 from dbselect.results.call import Call
 from dbselect.results.glm.sequence import GlmSequence
@@ -21,6 +23,7 @@ from dbselect.search.screening import screened
 from dbselect.selection.criteria import RULES, rules_of_glm
 from dbselect.selection.greedy import doubling, greedy_search
 from dbselect.spec.options import AnytimeOptions
+from dbselect.spec.refusals import refuse
 from dbselect.spec.spec import Spec
 
 
@@ -36,7 +39,8 @@ def anytime_sequence(problem: Spec, **options: Unpack[AnytimeOptions]) -> AnySeq
     Returns
     -------
     Sequence with at most J + 1 steps; WideSequence if the Gram is lazy; JointSequence for a
-    list of responses, each of unit variance; GlmSequence for another family
+    list of responses, each of unit variance; GlmSequence for another family; of a list of
+    Grams or records with `share` OrderAcross, one order for all of them
 
     Raises
     ------
@@ -94,7 +98,11 @@ def anytime_sequence(problem: Spec, **options: Unpack[AnytimeOptions]) -> AnySeq
     needs_lazy = options.get("resume") is not None or options.get("screen") is not None
     if needs_lazy and not of_objective:
         problem = problem if problem.gram == "full" else problem.replace(gram="lazy")
+    several = None if options.get("share") is None else records_in(problem.source)
+    if several is not None:
+        return _across(problem, several, options)  # type: ignore[no-any-return]
     checked, call = asked(problem, "anytime_sequence", AnytimeOptions, options)
+    check_share(problem.source, checked["share"])
     if not (problem.is_linear or of_objective):
         return _walked(_passes(problem, call, checked), checked)
     _check(problem, checked, passes=False)
@@ -108,6 +116,19 @@ def anytime_sequence(problem: Spec, **options: Unpack[AnytimeOptions]) -> AnySeq
         if checked["screen"] is not None:
             search = screened(search, checked["screen"])
     return _walked(search, checked)
+
+
+def _across(problem: Spec, grams: list[Gram], options: AnytimeOptions) -> Any:
+    checked = checked_options(AnytimeOptions, "anytime_sequence", options)
+    refuse(problem, "anytime_sequence")
+    for name in options:
+        if name not in ("budget", "max_groups", "share"):
+            value = cast("Mapping[str, Any]", options)[name]
+            raise ArgumentError(
+                f"{name} is {shown(value)}; an order for several records takes budget, max_groups "
+                "and share"
+            )
+    return order_across(problem, grams, checked)
 
 
 def sequence_in_passes(problem: Spec, **options: Unpack[AnytimeOptions]) -> GlmSequence:
@@ -133,7 +154,8 @@ def _walked(search: Search, options: AnytimeOptions) -> AnySequence:
     is_lazy = isinstance(search, LazySearch)
     total = max_groups or (len(search.first) or None if is_lazy else len(search.groups.costs))
 
-    limit = doubling(search.groups.costs, options["c_min"]) if RULES[rule].doubling else None
+    costs = search.groups.prices.offers([]).costs
+    limit = doubling(costs, options["c_min"]) if RULES[rule].doubling else None
 
     def walk(record: Record) -> Stop:
         _, stop = greedy_search(

@@ -10,6 +10,7 @@ from dbselect.results.joint import AnySequence
 from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import check_first
 from dbselect.selection.backward import backward_search
+from dbselect.selection.moves import beginning
 from dbselect.spec.options import BackwardOptions
 from dbselect.spec.spec import Spec
 
@@ -55,15 +56,15 @@ def backward(problem: Spec, **options: Unpack[BackwardOptions]) -> AnySequence:
     checked, call = asked(problem, "backward", BackwardOptions, options)
     search = open_search(problem, call, checked)
     check_first(search.groups, search.first, checked["budget"])
-    others = [group for group in range(len(search.groups.costs)) if group not in search.first]
 
     def walk(record: Record) -> Stop:
         state = search.state
-        order = [*search.first, *others]
+        order = beginning(state, search.groups.prices, search.first)
         ask_sets(state, [order[:end] for end in range(1, len(order) + 1)])
         for group in order:
+            cost = search.groups.prices.offers(state.held).counted[group]
             gain = state.add(group)
-            score = gain / search.groups.costs[group]
+            score = gain / cost
             record(Step("add", group, float(score), gain, state.value, Choice.FORCED))
         # Dependent columns have a well-defined loss, but no unique coefficients.
         names = search.dependent() if checked["backward"] == "coefficient" else []

@@ -8,11 +8,12 @@ from typing import Any, Unpack, cast
 import numpy as np
 
 from dbselect.errors import ArgumentError, ConditionWarning, shown, warn_caller
+from dbselect.methods.across import best_across, check_share, records_in
 from dbselect.methods.choose import choice_of
 from dbselect.objectives.contract import with_added
 from dbselect.objectives.score import Score
 from dbselect.options.kinds import AT_LEAST_ZERO
-from dbselect.options.option import shows
+from dbselect.options.option import checked_options, shows
 from dbselect.results.call import Call
 from dbselect.results.model import Model
 from dbselect.results.selected import Proof, Selected
@@ -25,6 +26,7 @@ from dbselect.selection.exchange import climbed
 from dbselect.selection.ties import Mask
 from dbselect.sources.progress import turns
 from dbselect.spec.options import BestWithinOptions
+from dbselect.spec.refusals import refuse
 from dbselect.spec.spec import Spec
 
 
@@ -38,11 +40,16 @@ def best_within(
     by branch and bound. A prefix ``seq.at(budget)`` is limited by the order of the sequence; if
     the budget is below the first group's cost, it is empty.
 
+    Of a list of Grams or records with the same groups, such as months or markets, it is the set
+    whose worst or mean explained share over them is largest (`share`): each record has a model
+    of its own, all on the same groups.
+
     A `Score` has no bounds: greedy steps, exchanges and removals, without proof.
 
     Returns
     -------
-    Selected, whose ``how`` says whether the set is proven to be the best; otherwise an upper
+    Selected, whose ``how`` says whether the set is proven to be the best; of several records
+    BestAcross, whose ``proof`` does; otherwise an upper
     bound and the gap. Its groups are those of `always`, then the others in their order
 
     Raises
@@ -85,7 +92,13 @@ def best_within(
     (True, 0.0)
     """
     check_budget(budget)
+    if (grams := records_in(problem.source)) is not None:
+        checked = checked_options(BestWithinOptions, "best_within", options)
+        refuse(problem, "best_within")
+        across: Any = best_across(problem, grams, budget, checked)
+        return across  # type: ignore[no-any-return]
     checked, call = asked(problem, "best_within", BestWithinOptions, options)
+    check_share(problem.source, checked["share"])
     call = replace(call, options={"budget": budget, **call.options})
     if isinstance(problem.source, Score):
         return _without_proof(problem, call, budget, checked)
@@ -95,12 +108,7 @@ def best_within(
     with turns(None, "questions", checked["callback"]) as turn:
         chosen, (nodes, is_certain, bound, proven) = compiled_choice(search, turn)
     if not is_certain:
-        warn_caller(
-            "columns are so nearly dependent that doubles do not tell what every set of them "
-            "explains: no set is proven to be the best; leave columns out, or take the difference "
-            "of two as a column of its own",
-            ConditionWarning,
-        )
+        warn_of_no_proof()
     state = search.state
     if chosen:
         state.add_all(chosen)
@@ -112,6 +120,16 @@ def best_within(
         seconds=perf_counter() - start,
     )
     return Selected(search.model(state), tuple(chosen), call.method, proof, call=call)
+
+
+def warn_of_no_proof() -> None:
+    """Warn that double precision proves no set of groups."""
+    warn_caller(
+        "columns are so nearly dependent that doubles do not tell what every set of them "
+        "explains: no set is proven to be the best; leave columns out, or take the difference "
+        "of two as a column of its own",
+        ConditionWarning,
+    )
 
 
 def _without_proof(
@@ -129,8 +147,12 @@ def _without_proof(
             return limits.fitting(held, source.size)
 
         state = with_added(objective, limits.first)
-        weights = [np.ones(source.size), np.asarray(limits.costs)]
-        results = [climbed(state.copy(), open_to, limits.first, divisors) for divisors in weights]
+        assert limits.prices is not None
+        costs = limits.prices.offers([]).counted
+        results = [
+            climbed(state.copy(), open_to, limits.first, divisors, limits.prices)
+            for divisors in (np.ones(source.size), costs)
+        ]
         return Run(max(results, key=lambda result: result.value), [], 0)
 
     selected = choice_of(problem, call, of_choice, best)

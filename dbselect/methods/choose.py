@@ -46,9 +46,11 @@ def choice_of(
     else:
         search = open_search(problem, call, options, lazy=lazy, sharing=sharing)
         start = search.state
-    by_sets = not isinstance(start, Score) and any(options.get(n) is not None for n in OF_SCORES)
+    by_sets = not isinstance(start, Score) and any(
+        options.get(n) not in (None, False) for n in OF_SCORES
+    )
     if by_sets:
-        start = set_by_set(start, options)
+        start = set_by_set(start, options, problem.seed)
     slow = start if isinstance(start, Score) else None
     k = options["k"]
     if k > start.size:
@@ -97,7 +99,7 @@ def limits_within(options: Any) -> LimitsOf:
         check_first(groups, first, options["budget"])
         if len(first) > options["k"]:
             raise ArgumentError(f"always names {len(first)} groups; k allows {options['k']}")
-        return Limits(options["k"], tuple(first), options["budget"], groups.costs)
+        return Limits(options["k"], tuple(first), options["budget"], groups.prices)
 
     return limits
 
@@ -105,7 +107,8 @@ def limits_within(options: Any) -> LimitsOf:
 def _check_nameless(problem: Spec, options: Any) -> None:
     """Refuse options that need names, for an objective whose candidates are numbers."""
     needs_names = {
-        "costs": problem.costs, "always": problem.always or None, "budget": options.get("budget"),
+        "costs": problem.costs, **problem.told.renamed(str), "always": problem.always or None,
+        "budget": options.get("budget"),
         "start": options.get("start") or None,
     }  # fmt: skip
     for name, value in needs_names.items():

@@ -54,7 +54,9 @@ def dash(problem: Spec, **options: Unpack[DashOptions]) -> Selected[Any]:
 
     Notes
     -----
-    About ``2 rounds`` adaptive rounds, never more than k unless `rounds` or `literal` are given.
+    About ``2 rounds`` adaptive rounds, never more than k unless `rounds` or `literal` are given. A
+    round is one batch of questions: with an `executor` whose workers suffice, a slow score takes
+    as many times the seconds of one answer.
     Guesses of `opt` and `alpha` run in parallel: in the diagnostics `rounds` is the longest
     guess, `queries` counts the distinct queries over all guesses, each `samples` times
     O(D |S| k / rounds) and all gains. On a Gram the exact greedy search is cheap as well; use
@@ -113,6 +115,16 @@ def greedy(problem: Spec, **options: Unpack[GreedyOptions]) -> Selected[Any]:
     Returns
     -------
     Selected, as `dash`
+
+    Notes
+    -----
+    All groups of a step are one batch of questions to a score. `lazy` asks one group after the
+    other, or as many as the executor has workers, far fewer in all; `sample` draws the groups of
+    each step by the seed.
+
+    References
+    ----------
+    Minoux (1978), lazy; Mirzasoleiman and others (2015), of a sample.
 
     Examples
     --------

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
-from dbselect.errors import ArgumentError
+from dbselect.errors import ArgumentError, GroupError, shown
 from dbselect.methods.choose import choice_of, limits_within
 from dbselect.objectives.contract import Objective, with_added
 from dbselect.options.option import shows
 from dbselect.record.groups import Groups
+from dbselect.record.prices import APART, SUMS
 from dbselect.results.selected import Selected
 from dbselect.search.compiled import compiled_choice
 from dbselect.search.gram import GramSearch
@@ -85,8 +86,9 @@ def _limits(options: ExchangeOptions) -> Any:
     def limits(groups: Groups, first: list[int]) -> Limits:
         result = within(groups, first)
         start = [groups.number(name, "start") for name in options["start"]]
-        more = [number for number in dict.fromkeys(start) if number not in result.first]
-        named = (*result.first, *more)
+        named = tuple(groups.prices.closed(dict.fromkeys([*result.first, *start])))
+        if not groups.prices.may_hold(named):
+            raise GroupError(f"start is {shown(list(options['start']))}; {APART}")
         if len(named) > k:
             raise ArgumentError(f"start and always name {len(named)} groups; k allows {k}")
         for i, group in enumerate(named):
@@ -108,6 +110,6 @@ def exchange_choice(start: Objective, limits: Limits, report: Report = lambda _:
     def open_to(held: Sequence[int]) -> Mask:
         return limits.fitting(held, state.size)
 
-    history = improved(state, open_to, limits.first, report)
+    history = improved(state, open_to, limits.first, report, limits.prices or SUMS)
     queries = len(history) * len(state.held) * (state.size - len(state.held))
     return replace(greedy, history=[*greedy.history, *history], queries=greedy.queries + queries)

@@ -11,12 +11,13 @@ import polars as pl
 from dbselect.errors import ArgumentError, ColumnError, DataError, shown
 from dbselect.glm.named import family_of
 from dbselect.linear.condition import warn_of_dependence, warn_of_leak
+from dbselect.linear.constrained import apart_of
 from dbselect.linear.exact import ExactFit, exact_least_squares
 from dbselect.linear.inference import Deviations, FittedRows, through_origin
 from dbselect.linear.least_squares import least_squares
 from dbselect.linear.problem import check_filled, check_usable, constant_target
 from dbselect.options.kinds import COLUMNS
-from dbselect.options.option import shows
+from dbselect.options.option import checked_options, shows
 from dbselect.record import formulas
 from dbselect.record.columns import INTERCEPT, check_roles, match, with_indicators
 from dbselect.record.dependences import shares_of
@@ -27,12 +28,12 @@ from dbselect.record.inputs import inputs_of
 from dbselect.record.missing import features_of
 from dbselect.results.call import Call
 from dbselect.results.glm.model import GlmModel
-from dbselect.results.model import Model
+from dbselect.results.model import Model, constrained_model
 from dbselect.search.open import asked
 from dbselect.search.passes import fitted_in_passes
 from dbselect.search.table import (
     gram_given,
-    gram_of_problem,
+    gram_with,
     patterns_read,
     policy_but_for,
     table_of,
@@ -64,6 +65,10 @@ def fit(
     Minimises ``sum w (y - b0 - x'b)^2 / sum w + ridge |b|^2`` on unit-variance columns; with
     another family the deviance replaces the squares. As nothing is selected, the standard
     errors and p-values of `summary` are valid.
+
+    With `signs` or `uncorrelated` it is the minimum under these constraints of the linear model,
+    by an active set; `Model.constraint` has what they cost. The prediction has no correlation
+    with the columns of `uncorrelated` on the rows of the fit: linear parity, no more.
 
     Returns
     -------
@@ -128,6 +133,9 @@ def fit(
     [2.0, 2.0, 6.0, 6.0]
     """
     columns = columns_read(columns)
+    if options.get("models") is not None:
+        several: Any = _several(problem, columns, cast("Mapping[str, Any]", options))
+        return several  # type: ignore[no-any-return]
     checked, call = asked(problem, "fit", FitOptions, options)
     call = call if columns is None else replace(
         call, options={"columns": columns, **call.options}
@@ -139,6 +147,18 @@ def fit(
         names = ("weight", "offset", "exposure")
         roles = {"target": problem.targets[0], **{name: getattr(problem, name) for name in names}}
         check_roles(columns, roles)
+    values = cast("Mapping[str, Any]", checked)
+    constraints = {name: values[name] for name in ("signs", "uncorrelated") if values[name]}
+    for name, value in constraints.items():
+        if checked["exact"]:
+            raise ArgumentError(
+                f"{name} is {shown(value)}; fits with exact=True have no constraints"
+            )
+        if not problem.is_linear:
+            raise ArgumentError(
+                f"{name} is {shown(value)}; its conditions are solved on the Gram of a linear "
+                f"model, and a fit of family '{problem.family}' has none"
+            )
     if not problem.is_linear:
         if checked["exact"]:
             raise ArgumentError(
@@ -152,7 +172,24 @@ def fit(
     for name in ("tol", "max_iter"):
         if (value := checked[name]) is not None:
             raise ArgumentError(f"{name} is {value!r}; the linear model needs no iterations")
-    return _exact(problem, columns, call) if checked["exact"] else _linear(problem, columns, call)
+    if checked["exact"]:
+        return _exact(problem, columns, call)
+    return _linear(problem, columns, call, **constraints)
+
+
+def _several(
+    problem: Spec, columns: list[str] | None, options: Mapping[str, Any]
+) -> dict[str, Model | GlmModel]:
+    """Fit several models; linear ones on the rows where no column of any is missing."""
+    checked = checked_options(FitOptions, "fit", options)
+    rest = {name: value for name, value in options.items() if name != "models"}
+    models = {name: list(own) for name, own in (checked["models"] or {}).items()}
+    if columns is not None:
+        raise ArgumentError(f"columns is {shown(columns)}; models has the columns of each")
+    if problem.is_linear and not checked["exact"] and not isinstance(problem.source, np.ndarray):
+        union = list(dict.fromkeys(name for own in models.values() for name in own))
+        problem = problem.on_gram(_gram(problem, union, checked["uncorrelated"]))
+    return {name: fit(problem, own, **cast(Any, rest)) for name, own in models.items()}
 
 
 def columns_read(columns: Any) -> list[str] | None:
@@ -188,16 +225,29 @@ def _groups_in(problem: Spec, passes: Passes, columns: list[str] | None) -> Grou
 
 
 def _groups(problem: Spec, features: list[str], terms: Any) -> Groups:
-    return groups_of(features, problem.groups, problem.costs, problem.targets, terms)
+    return groups_of(
+        features, problem.groups, problem.costs, problem.targets, terms, told=problem.told
+    )
 
 
-def _linear(problem: Spec, columns: Sequence[str] | None, call: Call) -> Model:
+def _linear(
+    problem: Spec,
+    columns: Sequence[str] | None,
+    call: Call,
+    *,
+    signs: Mapping[str, str] | None = None,
+    uncorrelated: Sequence[str] = (),
+) -> Model:
     target = problem.targets[0]
-    gram = _gram(problem, columns)
+    gram = _gram(problem, columns, uncorrelated)
     gram.position(target, "target")
     features = [
         name for name in features_of(gram.columns, target, gram.terms) if name != problem.weight
     ]
+    if uncorrelated and problem.groups is None:
+        apart = apart_of(gram, target, uncorrelated)
+        if columns is None or isinstance(problem.source, np.ndarray):
+            features = [name for name in features if name not in apart]
     if columns is not None:
         names = match(columns, gram.columns, "columns")
         named_features = [name for name in names if name in features]
@@ -209,10 +259,15 @@ def _linear(problem: Spec, columns: Sequence[str] | None, call: Call) -> Model:
     fitted = gram.select([target, *groups.members])
     moments = fitted if problem.intercept else through_origin(fitted)
     check_usable(moments, [target])
-    result = least_squares(
-        fitted, target, groups.members,
-        ridge=problem.ridge, scale=problem.scale, intercept=problem.intercept,
-    )  # fmt: skip
+    fields: dict[str, Any] = {
+        "ridge": problem.ridge, "scale": problem.scale, "intercept": problem.intercept
+    }  # fmt: skip
+    if signs or uncorrelated:
+        return constrained_model(
+            gram, target, groups.members, call, signs=signs, uncorrelated=uncorrelated, **fields,
+            groups=groups.names, spent=groups.spent(range(len(groups.names))),
+        )  # fmt: skip
+    result = least_squares(fitted, target, groups.members, **fields)
     if problem.intercept:
         warn_of_leak(fitted, groups, target)
     warn_of_dependence(result)
@@ -235,17 +290,17 @@ def _linear(problem: Spec, columns: Sequence[str] | None, call: Call) -> Model:
     )
 
 
-def _gram(problem: Spec, columns: Sequence[str] | None) -> Gram:
+def _gram(problem: Spec, columns: Sequence[str] | None, also: Sequence[str] = ()) -> Gram:
     """Return the Gram of the columns to fit; `columns` names the columns of an array."""
     if columns is None:
-        return gram_of_problem(problem)[0]
+        return gram_with(problem, also)
     gram = gram_given(problem)
     if gram is not None:
         return gram
     target = problem.targets[0]
     if isinstance(problem.source, np.ndarray):
         return read_gram(open_table(problem.source, columns), columns, problem.weight)
-    names = list(dict.fromkeys([target, *columns]))
+    names = list(dict.fromkeys([target, *columns, *also]))
     table = table_of(problem, names)
     check_numeric(table, [target])
     policy = policy_but_for([target], problem.null_policy)
@@ -284,7 +339,7 @@ def _exact(problem: Spec, columns: list[str] | None, call: Call) -> Model:
         intercept=coefficients.pop(INTERCEPT, 0.0),
         coefficients=coefficients,
         groups=groups.names,
-        spent=float(groups.costs.sum()),
+        spent=groups.spent(range(len(groups.names))),
         explained=share,
         r2=share,
         aliased=tuple(terms[j] for j in result.aliased),

@@ -122,7 +122,7 @@ def floating(problem: Spec, **options: Unpack[FloatingOptions]) -> AnySequence:
         return foba_search(
             search.state, search.groups, search.criterion(checked["rule"]),
             search.usefulness("loss"), record, epsilon=0.0,
-            allowance=Beaten(search.groups.costs), budget=checked["budget"],
+            allowance=Beaten(search.groups.prices), budget=checked["budget"],
             max_groups=checked["max_groups"], max_steps=checked["max_steps"], always=search.first,
         )  # fmt: skip
 

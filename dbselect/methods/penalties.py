@@ -5,7 +5,8 @@ from typing import Any
 
 from dbselect.errors import ArgumentError, ColumnError, ConvergenceWarning, unknown, warn_caller
 from dbselect.linear.condition import CONDITION_LIMIT, warn_of
-from dbselect.record.columns import match
+from dbselect.linear.constrained import signs_of
+from dbselect.record.columns import match, places_of
 from dbselect.record.groups import Groups
 from dbselect.results.model import Model
 from dbselect.results.penalty_path import Path, PenaltyPath
@@ -28,6 +29,9 @@ def penalty_path_of(search: GramSearch, method: str, options: Any) -> tuple[Path
     of_library = {name: options[name] for name in _OF_LIBRARY if options.get(name) is not None}
     factors = options["penalty_factors"] or {}
     of_library["penalty_factors"] = factors_of(groups, factors, float(options["l1_ratio"]))
+    if options.get("signs"):
+        signed = signs_of(options["signs"], groups.members)
+        of_library["signs"] = {str(groups.members.index(name)): s for name, s in signed.items()}
     count = 1 if options.get("penalty") is not None else int(options["n_lambda"])
     count = count if penalties is None else len(penalties)
     with progress(count, "penalties") as bar:
@@ -113,5 +117,5 @@ def selected_model(path: PenaltyPath, preferred: int | None, options: Any) -> Se
         gap=float(path.gap[point]),
         violation=float(path.violation[point]),
     )
-    chosen = tuple(names.index(name) for name in model.groups)
+    chosen = tuple(places_of(model.groups, names).tolist())
     return Selected(model, chosen, path.call.method, shrinkage, call=path.call)

@@ -35,7 +35,8 @@ Result = TypeVar("Result")
 READ_BYTES = 2**25
 #: Methods of the compiled library that choose groups without a sequence.
 CHOICES = (
-    "exchange", "dash", "best_within", "sght", "lasso", "sparse_group_lasso", "knockoffs"
+    "exchange", "dash", "best_within", "near_best", "sght", "lasso", "sparse_group_lasso",
+    "knockoffs",
 )  # fmt: skip
 
 
@@ -51,18 +52,20 @@ def answer_type(method: str) -> pa.DataType:
 
 
 def answered(
-    grams: Any, name: str, dtype: Any, answer: Callable[[pa.Array], pa.StructArray]
+    grams: Any,
+    fields: Mapping[str, Any],
+    answer: Callable[[pa.Array], pa.StructArray],
+    more: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """Replace the records of a frame by the answer and the status of each."""
+    """Replace the records of a frame by the fields of an answer to each; `more` will follow."""
     if not isinstance(grams, pl.DataFrame):
         raise ArgumentError(f"grams is {shown(grams)}; it must be a DataFrame as of gram_by")
     if "gram" not in grams.columns:
         raise ArgumentError("grams has no column 'gram'; it must be a DataFrame as of gram_by")
-    clashes = [column for column in (name, "status") if column in grams.columns]
+    clashes = [column for column in (*fields, *more) if column in grams.columns]
     if clashes:
         raise ArgumentError(f"grams has a column '{clashes[0]}'; rename it, as the result has one")
-    struct = pl.Struct({name: dtype, "status": pl.String})
-    answers = by_blocks(grams["gram"], answer, struct).struct.unnest()
+    answers = by_blocks(grams["gram"], answer, pl.Struct(fields)).struct.unnest()
     return grams.drop("gram").with_columns(answers)
 
 
@@ -104,7 +107,9 @@ def _costs_of(problem: Spec, record: pa.Scalar) -> dict[str, float] | None:
     if gram is None or not gram.rows:
         return None
     features = [name for name in gram.columns if name not in problem.targets]
-    groups = groups_of(features, costs=problem.costs, target=problem.targets, terms=gram.terms)
+    groups = groups_of(
+        features, costs=problem.costs, target=problem.targets, terms=gram.terms, told=problem.told
+    )
     return dict(zip(groups.names, groups.costs.tolist(), strict=True))
 
 
@@ -210,7 +215,8 @@ def fits_of_records(
             [answers.field("found"), answers.field("status")], ["fit", "status"]
         )
 
-    return answered(grams, "fit", dtype_of(answer_type("fit")), answer)
+    fields = {"fit": dtype_of(answer_type("fit")), "status": pl.String}
+    return answered(grams, fields, answer)
 
 
 def answers_of(
@@ -236,7 +242,8 @@ def sequences_of(grams: pl.DataFrame, problem: Spec, options: Mapping[str, Any])
     -------
     DataFrame: the other columns of `grams`; ``sequence``, a list of steps with the fields
     of SQL, empty if there is none; ``status``, null, or why there is none, or that it has
-    as many coefficients as rows, which fit any target
+    as many coefficients as rows, which fit any target; ``rows`` of the segment, and
+    ``target_variance``, as `allocate` takes them
 
     Raises
     ------
@@ -271,7 +278,27 @@ def sequences_of(grams: pl.DataFrame, problem: Spec, options: Mapping[str, Any])
         columns = [answers.field("sequence"), _status(answers, records)]
         return pa.StructArray.from_arrays(columns, ["sequence", "status"])
 
-    return answered(grams, "sequence", SEQUENCE_DTYPE, answer)
+    fields = {"sequence": SEQUENCE_DTYPE, "status": pl.String}
+    found = answered(grams, fields, answer, ("rows", "target_variance"))
+    records = {"rows": pl.col("gram").struct.field("rows"),
+               "target_variance": _target_variance(problem)}  # fmt: skip
+    return found.with_columns(grams.select(**records))
+
+
+def _target_variance(problem: Spec) -> pl.Expr:
+    """Return the target's variance in each record, NULL where it has none."""
+    (target,) = problem.targets
+    of = {
+        name: pl.col("gram").struct.field(name)
+        for name in ("columns", "comoment", "mean", "weight")
+    }
+    is_target = of["columns"].list.eval((pl.element() == target).cast(pl.Int8))
+    at = pl.when(of["columns"].list.contains(target)).then(is_target.list.arg_max())
+    place = at.cast(pl.Int64) * (at.cast(pl.Int64) + 3) // 2
+    variance = of["comoment"].list.get(place, null_on_oob=True) / of["weight"]
+    if not problem.intercept:
+        variance += of["mean"].list.get(at, null_on_oob=True) ** 2
+    return pl.when(of["weight"] > 0).then(variance)
 
 
 def _status(answers: pa.StructArray, records: pa.Array) -> pa.StringArray:

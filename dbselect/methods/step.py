@@ -5,15 +5,17 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from dbselect.errors import ArgumentError
+from dbselect.errors import ArgumentError, GroupError
 from dbselect.linear.information import SMALLEST_SHARE, gaussian_loss
 from dbselect.options.option import shows
+from dbselect.record.prices import APART
 from dbselect.record.steps import Record, Stop, held_after
 from dbselect.results.joint import AnySequence
 from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import Search, check_first
 from dbselect.search.rows import RowSearch
+from dbselect.selection.moves import beginning
 from dbselect.selection.step import Judge, step_search
 from dbselect.spec.options import StepOptions
 from dbselect.spec.spec import Spec
@@ -61,7 +63,8 @@ def step(problem: Spec, **options: Unpack[StepOptions]) -> AnySequence:
     search: Any = open_search(problem, call)
     judge = _judge(search, checked)
     start = _start(search, checked)
-    first_groups = list(dict.fromkeys([*search.first, *start]))
+    first_groups = search.groups.prices.closed(dict.fromkeys([*search.first, *start]))
+    start = first_groups
     check_first(search.groups, first_groups, checked["budget"])
     penalty = checked["penalty"]
     name = f"step-{checked['criterion']}" if penalty is None else f"step-{penalty:g}"
@@ -86,8 +89,15 @@ def _start(search: Search, options: StepOptions) -> list[int]:
     start = options["start"]
     if start is None:
         numbers = range(len(search.groups.costs))
-        return list(numbers) if options["direction"] == "backward" else []
-    return [search.groups.number(name, "start") for name in start]
+        if options["direction"] != "backward":
+            return []
+        if search.groups.prices.may_hold(numbers):
+            return list(numbers)
+        return beginning(search.state, search.groups.prices, search.first)
+    numbers = [search.groups.number(name, "start") for name in start]
+    if not search.groups.prices.may_hold(search.groups.prices.closed([*search.first, *numbers])):
+        raise GroupError(f"start is {list(start)}; {APART}")
+    return numbers
 
 
 def _penalty(options: StepOptions, rows: int) -> float:

@@ -2,7 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, Self, TypeGuard, TypeVar, runtime_checkable
 
 from dbselect.errors import ArgumentError
@@ -67,10 +67,10 @@ O = TypeVar("O", bound=Objective)  # noqa: E741 - the objective
 
 
 def with_added(objective: O, candidates: Sequence[int]) -> O:
-    """Return a copy of an objective with more candidates selected."""
+    """Return a copy of an objective with more candidates selected; a score is not evaluated."""
     copied = objective.copy()
     if candidates:
-        copied.add_all(candidates)
+        getattr(copied, "hold", copied.add_all)(candidates)
     return copied
 
 
@@ -89,9 +89,15 @@ def ask_sets(objective: object, sets: Iterable[Sequence[int]]) -> None:
         ask(sets)
 
 
+def sets_around(objective: object) -> list[list[int]]:
+    """Return the sets of the gains and losses of an objective that takes batches."""
+    around: Callable[[], list[list[int]]] = getattr(objective, "around", list)
+    return around()
+
+
 def ask_around(objectives: Sequence[object]) -> None:
     """Evaluate the gains and losses of copies of one objective in a batch, if it takes batches."""
-    sets = [held for objective in objectives for held in getattr(objective, "around", list)()]
+    sets = [held for objective in objectives for held in sets_around(objective)]
     if sets:
         ask_sets(objectives[0], sets)
 

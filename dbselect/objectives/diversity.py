@@ -1,6 +1,6 @@
 """Diversity as a term of an objective: the share of clusters of columns that are covered."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -9,7 +9,13 @@ import numpy.typing as npt
 import scipy
 
 from dbselect.linear.problem import Index
-from dbselect.objectives.contract import Objective, SetFunction
+from dbselect.objectives.contract import (
+    Objective,
+    SetFunction,
+    ask_sets,
+    sets_around,
+    with_added,
+)
 from dbselect.record.gram import Matrix, Vector
 
 First = TypeVar("First", bound=Objective)
@@ -104,6 +110,18 @@ class Sum(Generic[First]):
 
     gains, losses = _of_both("gains"), _of_both("losses")
     add, add_all, remove = _of_both("add"), _of_both("add_all"), _of_both("remove")
+
+    def ask(self, sets: Iterable[Sequence[int]]) -> None:
+        """Evaluate several sets in one batch, if the objective takes batches."""
+        ask_sets(self.first, sets)
+
+    def around(self) -> list[list[int]]:
+        """Return the sets that the objective evaluates for its gains and losses."""
+        return sets_around(self.first)
+
+    def hold(self, candidates: Sequence[int]) -> None:
+        """Select several candidates, without evaluating a score."""
+        self.first, self.second = (with_added(of, candidates) for of in (self.first, self.second))
 
     def copy(self) -> "Sum[First]":
         """Return an independent copy."""

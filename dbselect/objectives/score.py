@@ -17,6 +17,7 @@ from dbselect.errors import ArgumentError, ScoreError, ScoreWarning, shown, warn
 from dbselect.objectives.answers import Answers, ScoreFunction
 from dbselect.objectives.contract import Objective, SetFunction
 from dbselect.objectives.cross_validated import CrossValidated, scorer_of
+from dbselect.objectives.lazily import Lazily
 from dbselect.options.kinds import EXECUTOR, FINITE, FLAG, NOT_NEGATIVE
 from dbselect.record.gram import Vector
 from dbselect.record.groups import (
@@ -27,6 +28,7 @@ from dbselect.record.groups import (
     groups_of,
     patterns_by_name,
 )
+from dbselect.record.prices import NONE, Conditions
 from dbselect.record.steps import Ended, fits, within
 
 
@@ -70,6 +72,9 @@ class Score(SetFunction):
     >>> ds.greedy(score, k=1).groups, score.queries  # no new set: the 4 above, and one twice
     (['x'], 5)
     """
+
+    #: Gains and losses are of companies.
+    in_companies = True
 
     def __init__(
         self,
@@ -217,10 +222,14 @@ class Score(SetFunction):
         self._of_none()
         self.answers.ask([columns for held in sets if (columns := self._columns(held))])
 
+    def hold(self, candidates: Sequence[int]) -> None:
+        """Select several candidates; their set is evaluated with the next batch that needs it."""
+        self.held = [*self.held, *candidates]
+
     def around(self) -> list[list[int]]:
-        """Return the sets that differ from the selected one by one group."""
-        more = [[*self.held, group] for group in self._queried()]
-        return more + [[group for group in self.held if group != out] for out in self._free()]
+        """Return the sets that differ from the selected one by one group, and what goes with it."""
+        more = [self._with(group) for group in self._queried()]
+        return more + [self._without(out) for out in self._free()]
 
     def gains(self) -> Vector:
         """Return the gain of each group; 0 for the selected ones.
@@ -228,19 +237,19 @@ class Score(SetFunction):
         In a search, infinity (unknown) for groups beyond the budget, and minus infinity for groups
         that are not on the shortlist.
         """
-        fitting, queried = within(self._spent(), self.budget), self._queried()
+        fitting, queried = self._fitting(), self._queried()
         gains = np.where(fitting, -np.inf, np.inf)
         gains[self.held] = 0.0
-        self.ask([self.held, *([*self.held, group] for group in queried)])
+        self.ask([self.held, *map(self._with, queried)])
         for group in queried:
-            gains[group] = self.value_of([*self.held, group]) - self.value
+            gains[group] = self.value_of(self._with(group)) - self.value
         return gains
 
     def losses(self) -> Vector:
         """Return the loss of removing each selected group; 0 for others and those that stay."""
         losses, sets = np.zeros(self.size), {}
         for removed in self._free():
-            sets[removed] = [group for group in self.held if group != removed]
+            sets[removed] = self._without(removed)
         self.ask([self.held, *sets.values()])
         for removed, held in sets.items():
             losses[removed] = self.value - self.value_of(held)
@@ -252,13 +261,20 @@ class Score(SetFunction):
         sets = [
             held for columns, held in self._sets.items()
             if columns in self.answers.known and len(held) <= most and set(first).issubset(held)
-            and fits(float(self.about.costs[held].sum()), budget)
+            and fits(self.about.spent(held), budget)
+            and self.about.prices.allows(held)
         ]  # fmt: skip
         best.held = list(max(sets, key=self.value_of, default=[]))
         return best
 
     def searched(
-        self, costs: Costs | None, first: Sequence[int], limits: Mapping[str, Any], lead: Any = None
+        self,
+        costs: Costs | None,
+        first: Sequence[int],
+        limits: Mapping[str, Any],
+        lead: Any = None,
+        seed: int = 0,
+        told: Conditions = NONE,
     ) -> Self:
         """Return a score without selected groups for one search.
 
@@ -266,27 +282,42 @@ class Score(SetFunction):
         ----------
         costs : other costs
         first : groups that come first and stay
-        limits : budget, executor, max_queries and time_limit
-        lead : score, groups -> the groups to evaluate; None evaluates all
+        limits : budget, executor, max_queries, time_limit, lazy and sample
+        lead : score, groups -> the groups to evaluate; None evaluates all, or as limits say
+        seed : of the groups that ``sample`` draws
+        told : conditions on sets of groups
         """
         score = self.copy()
-        if costs is not None:
-            score.about = replace(self.about, costs=costs_of(self.about.names, costs))
-        score.first, score.lead, score.budget = list(first), lead, limits.get("budget")
+        if costs is not None or told:
+            own = self.about.costs if costs is None else costs_of(self.about.names, costs, told)
+            score.about = replace(self.about, costs=own, told=told)
+        score.first, score.budget = list(first), limits.get("budget")
+        # A choice of k compares gains, a sequence gains per cost.
+        units = np.ones(score.size) if "k" in limits else score.about.costs
+        executor = limits.get("executor") or self.answers.executor
+        score.lead = lead or Lazily.of({**limits, "executor": executor}, units, seed)
         score.answers = self.answers.within(
             limits.get("max_queries"), limits.get("time_limit"), limits.get("executor")
         )
         return score
 
-    def _spent(self) -> Vector:
-        """Return the cost of the selected groups with each other group."""
-        return np.asarray(self.about.costs[self.held].sum() + self.about.costs)
+    def _fitting(self) -> Any:
+        """Return which groups the budget and the conditions let come."""
+        offers = self.about.prices.offers(self.held)
+        return offers.among(within(self.about.spent(self.held) + offers.costs, self.budget))
+
+    def _with(self, group: int) -> list[int]:
+        return [*self.held, *self.about.prices.with_needs(group, self.held)]
+
+    def _without(self, group: int) -> list[int]:
+        going = self.about.prices.with_dependents(group, self.held)
+        return [other for other in self.held if other not in going]
 
     def _queried(self) -> list[int]:
         """Return the groups whose gains are evaluated."""
         if len(self.held) < len(self.first):
             return [group for group in self.first if group not in self.held][:1]
-        fitting = within(self._spent(), self.budget)
+        fitting = self._fitting()
         fitting[self.held] = False
         groups = np.flatnonzero(fitting).tolist()
         return groups if self.lead is None else list(self.lead(self, groups))
@@ -344,11 +375,11 @@ def std_error(after: Vector, before: Vector) -> float:
     return float(paired.std(ddof=1) / len(paired) ** 0.5) if len(paired) > 1 else np.nan
 
 
-def set_by_set(objective: Objective, limits: Mapping[str, Any]) -> Score:
+def set_by_set(objective: Objective, limits: Mapping[str, Any], seed: int) -> Score:
     """Return an objective as a score, which evaluates copies of it in threads or processes."""
     groups = {str(candidate): [str(candidate)] for candidate in range(objective.size)}
     score = Score(partial(_value_with, objective), groups, empty=objective.value, check=False)
-    return score.searched(None, (), limits)
+    return score.searched(None, (), limits, seed=seed)
 
 
 def _value_with(objective: Objective, columns: Sequence[str]) -> float:

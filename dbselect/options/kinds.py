@@ -113,10 +113,24 @@ COLUMNS = Kind("be a list of column names and globs", _are_names, "VARCHAR[]", s
 METRICS = Kind("", lambda _: True, None, str, several=True)
 NOT_NEGATIVE = _number("be a number >= 0", lambda v: 0 <= v < math.inf)
 FINITE = _number("be a finite number", math.isfinite)
+#: What a unit is worth, which may be a loss.
+STAKE = _number("be a finite number other than 0", lambda v: v != 0 and math.isfinite(v))
 POSITIVE = _number("be a number > 0", lambda v: 0 < v < math.inf)
 #: A limit, which may be infinite.
 AT_LEAST_ZERO = _number("be a number >= 0", lambda v: v >= 0)
 BUDGET = AT_LEAST_ZERO.or_none(", or None for no limit")
+PAYOFF = Kind(
+    "be two numbers: what a row earns if its target is 1, and loses if it is 0",
+    lambda value: (
+        isinstance(value, list | tuple)
+        and len(value) == 2
+        and all(FINITE.allows(amount) for amount in value)
+        and any(value)
+    ),
+    None,
+    float,
+    several=True,
+)
 #: A share strictly between 0 and 1.
 SHARE = _number("lie between 0 and 1, both excluded", lambda v: 0 < v < 1)
 FRACTION = _number("be a number from 0 to 1", lambda v: 0 <= v <= 1)
@@ -163,6 +177,12 @@ FALLING = Kind("list numbers > 0, each less than the one before", _are_falling,
 #: Factors of columns, globs or groups.
 FACTORS = Kind("map columns, globs or groups to numbers >= 0",
                lambda value: isinstance(value, Mapping), items=NOT_NEGATIVE)  # fmt: skip
+#: Signs of the coefficients of columns or globs.
+SIGNS = Kind("map columns and globs to '+' or '-'", lambda value: isinstance(value, Mapping),
+             items=Kind("be '+' or '-'", lambda value: value in ("+", "-")))  # fmt: skip
+#: Columns of several models.
+MODELS = Kind("map names of models to lists of columns", lambda value: isinstance(value, Mapping)
+              and len(value) > 0, items=COLUMNS)  # fmt: skip
 
 
 def check_at(name: str, value: Any, count: int) -> None:

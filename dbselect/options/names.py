@@ -31,6 +31,8 @@ VariantName = Literal["ista", "ista-l", "fista"]
 StartName = Literal["ridge", "zero"]
 #: Choice among the candidates of a cross-validation.
 ChoiceName = Literal["one_standard_error", "best"]
+#: What is maximised over several records.
+ShareName = Literal["worst", "mean"]
 #: How rows are resampled.
 DrawName = Literal["poisson", "halves"]
 #: Assumptions of knockoffs.
@@ -44,5 +46,6 @@ GramName = Literal["auto", "full", "lazy"]
 #: Fields of a problem besides source, target, groups and costs.
 PROBLEM_FIELDS = (
     "family", "weight", "offset", "exposure", "positive", "intercept", "ridge", "scale",
-    "null_policy", "always", "rows", "seed", "gram", "terms",
+    "null_policy", "always", "rows", "seed", "gram", "terms", "shared", "needs", "one_of",
+    "limits",
 )  # fmt: skip

@@ -113,8 +113,12 @@ function drawChart(holder, { lines, names, points, axis, titles, words }) {
     svg.append(node("path", { class: `line ${line.kind}`, d: path(line, line.value) }));
   });
 
-  // Names where there is room, those of the largest gains first; below the line is nothing of it.
-  const first = lines[0], taken = [];
+  // Names where there is room beside marks, those of the largest gains first; below the line is
+  // nothing of it.
+  const first = lines[0], taken = points.map((point) => {
+    const x = across(point.spent);
+    return { from: x - 8, to: x + 8, y: up(point.value) + 4 };
+  });
   const size = (step) => Math.abs(first.value[step] - first.value[step - 1]);
   const order = names.map((_, step) => step).filter((step) => names[step] !== null)
     .sort((a, b) => size(b) - size(a));

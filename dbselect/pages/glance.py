@@ -6,10 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from dbselect.pages.html import html_table, small_curve
+from dbselect.pages.html import LARGER, html_table, small_curve
 
 #: Rows shown at the start and at the end of a longer table.
-FIRST_ROWS, LAST_ROWS = 8, 3
+FIRST_ROWS, LAST_ROWS = 12, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +32,9 @@ class InNotebooks:
 
     def _repr_html_(self) -> str:
         glance = self._glance
-        curve = "" if glance.curve is None else f"<div>{small_curve(*glance.curve)}</div>"
+        curve = ""
+        if glance.curve is not None:
+            words = escape(glance.curve[2])
+            curve = f"<div>{small_curve(*glance.curve, LARGER)}<div>{words}</div></div>"
         table = html_table(glance.table, FIRST_ROWS, LAST_ROWS)
         return f"<div><div>{escape(repr(self))}</div>{curve}{table}</div>"

@@ -26,8 +26,8 @@ def listed(names: Sequence[str], nothing: str = "nothing") -> str:
 
 #: Size of a small curve, and the space around it, in pixels.
 CURVE_WIDTH, CURVE_HEIGHT, CURVE_EDGE = 160, 40, 3
-#: Most points of a small curve, one per pixel.
-CURVE_POINTS = 160
+#: Most points of a small curve, one per pixel, and how much larger it is below a result.
+CURVE_POINTS, LARGER = 160, 3
 
 
 def cell_text(value: Any, digits: int = 4) -> str:
@@ -62,7 +62,7 @@ def html_table(table: pl.DataFrame, first: int, last: int) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def small_curve(x: Any, y: Any, words: str) -> str:
+def small_curve(x: Any, y: Any, words: str, larger: int = 1) -> str:
     """Return a step curve as SVG in the colour of the text; `words` are for screen readers."""
     kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), CURVE_POINTS)).astype(int))
     across, up = (_scaled(np.asarray(values, dtype=float)[kept]) for values in (x, y))
@@ -72,9 +72,9 @@ def small_curve(x: Any, y: Any, words: str) -> str:
         f"H{a:.1f}V{b:.1f}" for a, b in zip(across[1:], up[1:], strict=True)
     )
     return (
-        f'<svg role="img" aria-label="{escape(words)}" width="{CURVE_WIDTH}" '
-        f'height="{CURVE_HEIGHT}" viewBox="0 0 {CURVE_WIDTH} {CURVE_HEIGHT}">'
-        f'<path d="{path}" fill="none" stroke="currentColor" stroke-width="1.5"/></svg>'
+        f'<svg role="img" aria-label="{escape(words)}" width="{larger * CURVE_WIDTH}" '
+        f'height="{larger * CURVE_HEIGHT}" viewBox="0 0 {CURVE_WIDTH} {CURVE_HEIGHT}">'
+        f'<path d="{path}" fill="none" stroke="currentColor" stroke-width="{1.5 / larger}"/></svg>'
     )
 
 

@@ -3,11 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
+from polars import DataFrame
+
 from dbselect.objectives.diversity import Coverage
 from dbselect.record.groups import Costs, GroupColumns
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.joint import AnySequence
 from dbselect.results.model import Model
+from dbselect.results.near import NearBest
 from dbselect.results.penalty_path import GroupLassoPath, LassoPath
 from dbselect.results.selected import Selected
 from dbselect.sources.types import Source
@@ -139,6 +142,28 @@ def best_within(
     costs: Costs | None = None,
     **options: Unpack[BestWithinCall],
 ) -> Selected[Model]: ...
+
+class BreakEvenCall(options.BreakEvenOptions, ProblemOptions): ...
+
+def break_even(
+    source: Source,
+    target: Target | None = None,
+    budget: float | None = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
+    **options: Unpack[BreakEvenCall],
+) -> DataFrame: ...
+
+class NearBestCall(options.NearBestOptions, ProblemOptions): ...
+
+def near_best(
+    source: Source,
+    target: Target | None = None,
+    budget: float | None = None,
+    groups: GroupColumns | None = None,
+    costs: Costs | None = None,
+    **options: Unpack[NearBestCall],
+) -> NearBest: ...
 
 class FitCall(options.FitOptions, ProblemOptions): ...
 

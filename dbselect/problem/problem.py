@@ -7,12 +7,14 @@ from dbselect.errors import ArgumentError
 from dbselect.methods.anytime import anytime_sequence
 from dbselect.methods.backward import backward
 from dbselect.methods.best_within import best_within
+from dbselect.methods.break_even import break_even
 from dbselect.methods.dash import coverage, dash, greedy, random_k, top_k
 from dbselect.methods.exchange import exchange
 from dbselect.methods.fit import fit, projected_gram
 from dbselect.methods.foba import floating, foba
 from dbselect.methods.group_lasso import group_lasso, group_lasso_path, sparse_group_lasso
 from dbselect.methods.lasso import lasso, lasso_path
+from dbselect.methods.near_best import near_best
 from dbselect.methods.sght import sght
 from dbselect.methods.step import step
 from dbselect.objectives.contract import Objective, is_objective
@@ -102,6 +104,8 @@ class Problem(Spec):
     group_lasso = group_lasso
     exchange = exchange
     best_within = best_within
+    break_even = break_even
+    near_best = near_best
     greedy = greedy
     top_k = top_k
     random_k = random_k

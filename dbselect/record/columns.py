@@ -7,10 +7,12 @@ is ``emb[3]``, counted from 1. The native library flattens by the same rule.
 
 import difflib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
 
@@ -81,6 +83,22 @@ def _flatten(name: str, path: tuple[str | int, ...], type_: pa.DataType) -> Iter
             yield from _flatten(f"{name}[{element}]", (*path, element), type_.value_type)
     else:
         yield Leaf(name, path, type_)
+
+
+def doubled(names: Iterable[str]) -> str | None:
+    """Return the first name that occurs twice; None if all differ."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def places_of(sought: Iterable[str], names: Iterable[str]) -> npt.NDArray[np.intp]:
+    """Return the index of each name sought among distinct names."""
+    at = {name: index for index, name in enumerate(names)}
+    return np.array([at[name] for name in sought], dtype=np.intp)
 
 
 def field_of(column: str) -> str:

@@ -17,7 +17,7 @@ from dbselect._arrow import to_numpy
 from dbselect.errors import RecordError
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.record import files
-from dbselect.record.columns import SUFFIX, match, position
+from dbselect.record.columns import SUFFIX, doubled, match, position
 from dbselect.record.policies import with_fills, with_joint_fills
 from dbselect.record.terms import Terms
 from dbselect.record.union import check_read_alike, marked, union, zeros
@@ -181,9 +181,8 @@ class Gram(files.Stored, InNotebooks):
                 f"gram record has {self.rows} rows of total weight {self.weight}; "
                 "both must be 0 or neither"
             )
-        if len(set(self.columns)) < width:
-            doubled = next(name for name in self.columns if self.columns.count(name) > 1)
-            raise RecordError(f"gram record has column '{doubled}' twice")
+        if (twice := doubled(self.columns)) is not None:
+            raise RecordError(f"gram record has column '{twice}' twice")
         negative = np.flatnonzero(np.diagonal(self.comoment) < 0)
         if negative.size:
             raise RecordError(

@@ -1,7 +1,7 @@
 """Groups of columns that are bought together, and their costs."""
 
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -16,14 +16,13 @@ from dbselect.errors import GroupError, shown, unknown
 from dbselect.options.kinds import POSITIVE
 from dbselect.record.columns import match, with_indicators
 from dbselect.record.foreign import is_of, native
+from dbselect.record.prices import APART, NONE, Conditions, Prices
 from dbselect.record.terms import Terms
 
 #: Name of a group -> its columns or globs.
 GroupColumns: TypeAlias = Mapping[str, Iterable[str]]
 #: Names of groups.
 GroupNames: TypeAlias = Sequence[str]
-#: Cost of a group that is already paid for, as a share of the least cost.
-FREE = 1e-9
 #: Searches that accept overlapping groups: those that never remove a group.
 WHO_SHARES = (
     "only anytime_sequence, greedy, top_k and random_k of one Gram take groups that share columns"
@@ -54,6 +53,7 @@ class Groups:
 
     # group without its own cost -> the groups that it includes, with their costs
     brings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    told: Conditions = NONE  # on sets of groups
 
     @cached_property
     def names(self) -> list[str]:
@@ -88,40 +88,20 @@ class Groups:
         """Return a subset of the groups, in the given order."""
         columns = {self.names[group]: self.columns[self.names[group]] for group in kept}
         brings = {name: self.brings[name] for name in columns if name in self.brings}
-        return Groups(columns, self.costs[list(kept)], self.unused, brings)
-
-    def remaining_costs(self, held: Sequence[int]) -> npt.NDArray[np.float64]:
-        """Return the cost of each group given those held; parts already bought are free."""
-        if not self.brings:
-            return self.costs
-        prices, parts, ends = self.priced
-        prices = prices.copy()
-        for group in held:
-            prices[parts[ends[group] : ends[group + 1]]] = 0.0
-        remaining: npt.NDArray[np.float64] = np.add.reduceat(prices[parts], ends[:-1])
-        return remaining
-
-    def positive_costs(self, held: Sequence[int]) -> npt.NDArray[np.float64]:
-        """Return `remaining_costs` with a small number for 0, so that free groups rank first."""
-        return np.asarray(np.maximum(self.remaining_costs(held), FREE * self.costs.min()))
+        return Groups(columns, self.costs[list(kept)], self.unused, brings, self.told.only(columns))
 
     @cached_property
-    def priced(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Costs of all parts; positions of the parts of each group; offsets of the groups."""
-        parts_by_group = [self._parts(group) for group in range(len(self.names))]
-        prices = {part: cost for parts in parts_by_group for part, cost in parts.items()}
-        numbers = {part: at for at, part in enumerate(prices)}
-        parts = np.array([numbers[part] for parts in parts_by_group for part in parts], np.intp)
-        return np.array([*prices.values()]), parts, np.cumsum([0, *map(len, parts_by_group)])
+    def prices(self) -> Prices:
+        """What sets of the groups cost, and which may be bought."""
+        parts = [
+            self.brings.get(name) or {name: cost}
+            for name, cost in zip(self.names, self.costs.tolist(), strict=True)
+        ] if self.brings else None  # fmt: skip
+        return Prices(self.names, self.costs, parts, self.told)
 
-    def _parts(self, group: int) -> Mapping[str, float]:
-        name = self.names[group]
-        return self.brings.get(name) or {name: float(self.costs[group])}
-
-    def spent(self, held: Sequence[int]) -> float:
-        """Return the total cost of groups; parts that they share are paid once."""
-        bought = {part: cost for group in held for part, cost in self._parts(group).items()}
-        return float(sum(bought.values()))
+    def spent(self, held: Iterable[int]) -> float:
+        """Return the total cost of groups; what they share is paid once."""
+        return self.prices.spent(held)
 
     def number(self, name: str, what: str) -> int:
         """Return the index of a group."""
@@ -138,12 +118,13 @@ def groups_of(
     terms: Terms | None = None,
     sharing: bool = False,
     nested: bool = False,
+    told: Conditions = NONE,
 ) -> Groups:
     """Match groups and costs to a table's features; GroupError, ColumnError if they do not fit.
 
     Indicators ``x.missing`` join the group of their column unless a group names them; by default
     every top-level field is a group. `sharing` allows a column in several groups; with `nested` a
-    group without a cost includes, and pays for, the groups that it contains.
+    group without a cost includes, and pays for, the groups that it contains; `told` are conditions.
     """
     targets = [target] if isinstance(target, str) else target
     if groups is None:
@@ -185,7 +166,10 @@ def groups_of(
     if brings:
         own_costs = dict(_mapping_of(costs, list(columns)))
         costs = own_costs | {name: sum(parts.values()) for name, parts in brings.items()}
-    return Groups(columns, costs_of(list(columns), costs), unused, brings)
+    matched = Groups(columns, costs_of(list(columns), costs, told), unused, brings, told)
+    if told:
+        matched.prices.closed(())  # resolves the conditions: a group that no set may hold is named
+    return matched
 
 
 def _included(columns: Mapping[str, list[str]], costs: Any) -> dict[str, dict[str, float]]:
@@ -245,16 +229,29 @@ def patterns_of(name: str, means: Any) -> list[str]:
 
 
 def numbers_of(always: Iterable[str], groups: Groups) -> list[int]:
-    """Return the numbers of the groups in `always`; GroupError if unknown or repeated."""
+    """Return the numbers of the groups in `always`, each behind those that it needs.
+
+    GroupError if they are unknown, repeated, or not allowed together.
+    """
     named = list(always)
     first = [groups.number(name, "always") for name in named]
     if len(set(first)) < len(first):
         raise GroupError(f"always is {named}; it names a group twice")
+    first = groups.prices.closed(first)
+    if not groups.prices.may_hold(first):
+        raise GroupError(f"always is {named}; {APART}")
     return first
 
 
-def costs_of(names: list[str], costs: Costs | None) -> npt.NDArray[np.float64]:
-    """Return the cost of each group, in the order of the names; 1 each if None."""
+def costs_of(
+    names: list[str],
+    costs: Costs | None,
+    told: Conditions = NONE,
+) -> npt.NDArray[np.float64]:
+    """Return the cost of each group, in the order of the names; 1 each if None.
+
+    Groups of a set-up may cost nothing on their own.
+    """
     if costs is None:
         return np.ones(len(names))
     costs = _mapping_of(costs, names)
@@ -266,20 +263,27 @@ def costs_of(names: list[str], costs: Costs | None) -> npt.NDArray[np.float64]:
     for name in names:
         if name not in costs:
             raise GroupError(f"group '{name}' has no cost; costs must name every group")
-        values.append(_cost(name, costs[name]))
+        values.append(_cost(name, costs[name], name in told.with_set_up))
     return np.array(values)
 
 
-def costs_by_name(costs: Costs, names: Sequence[str]) -> dict[str, float]:
-    """Return checked costs by name, also of absent groups; a Series in the order of `names`."""
+def costs_by_name(
+    costs: Costs, names: Sequence[str], free: Collection[str] = ()
+) -> dict[str, float]:
+    """Return checked costs by name, also of absent groups; a Series in the order of `names`.
+
+    Groups in `free` may cost nothing.
+    """
     by_name = _mapping_of(costs, names)
     for name in by_name:
         if not isinstance(name, str):
             raise GroupError(f"costs names group {name!r}; group names are text")
-    return {name: _cost(name, cost) for name, cost in by_name.items()}
+    return {name: _cost(name, cost, name in free) for name, cost in by_name.items()}
 
 
-def _cost(name: str, cost: Any) -> float:
+def _cost(name: str, cost: Any, may_be_free: bool = False) -> float:
+    if may_be_free and not isinstance(cost, bool) and cost == 0:
+        return 0.0
     if not POSITIVE.allows(float(cost) if isinstance(cost, Decimal) else cost):
         raise GroupError(f"group '{name}' has cost {shown(cost)}; costs must be > 0 and finite")
     return float(cost)

@@ -12,18 +12,17 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError
 from dbselect.record.gram import Vector, dtype_of
 from dbselect.record.groups import Groups
+from dbselect.record.prices import BUDGET_SLACK
 
 #: A gain below this share of the target's variance is rounding error.
 ROUNDING_GAIN = 1e-14
-#: Slack for sums of costs, so that three costs of 0.1 fit a budget of 0.3.
-BUDGET_SLACK = 1e-12
 
 
 class Stop(Enum):
     """Why a sequence ended; `SATURATED` takes precedence over the other reasons."""
 
-    EXHAUSTED = "every group is in the sequence"
-    BUDGET = "no other group fits the budget"
+    EXHAUSTED = "every group that may be bought is in the sequence"
+    BUDGET = "no other group fits the budget, or a limit"
     MAX_GROUPS = "max_groups was reached"
     MAX_STEPS = "max_steps was reached"
     THRESHOLD = "no other group gains enough"
@@ -120,9 +119,9 @@ def held_after(steps: Iterable[Step]) -> list[int]:
 
 def spent_after(steps: Sequence[Step], groups: Groups) -> Vector:
     """Return the total cost of the groups held after each step; entry 0 is before any step."""
-    if groups.brings:  # searches with included groups never remove a group
-        held = [step.group for step in steps]
-        return np.array([groups.spent(held[:at]) for at in range(len(held) + 1)])
+    if not groups.prices.are_sums:
+        held = [held_after(steps[:at]) for at in range(len(steps) + 1)]
+        return np.array([groups.spent(groups_held) for groups_held in held])
     change = np.zeros((1 + len(steps), len(groups.costs)))
     for row, step in zip(change[1:], steps, strict=True):
         row[step.group] = 1.0 if step.action == "add" else -1.0
@@ -130,6 +129,13 @@ def spent_after(steps: Sequence[Step], groups: Groups) -> Vector:
         return np.cumsum(change @ groups.costs)
     # Differences of sums would leave rounding error where no group is held.
     return np.asarray(np.cumsum(change, axis=0) @ groups.costs)
+
+
+def paid_by(steps: Sequence[Step], spent: Vector, groups: Groups) -> list[float]:
+    """Return what each step paid or gave back; entry 0 is before any step."""
+    if groups.prices.are_sums:
+        return [0.0, *(float(groups.costs[step.group]) for step in steps)]
+    return [0.0, *np.abs(np.diff(spent)).tolist()]
 
 
 def fits(spent: float, budget: float | None) -> bool:

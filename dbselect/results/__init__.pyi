@@ -1,5 +1,6 @@
 """The classes of results and where they are defined: for type checkers, and for `__init__.py`."""
 
+from dbselect.results.allocation import Allocation as Allocation
 from dbselect.results.call import Call as Call
 from dbselect.results.design import Design as Design
 from dbselect.results.glm.model import GlmModel as GlmModel
@@ -33,6 +34,7 @@ from dbselect.validation.stability import Stability as Stability
 from dbselect.validation.stopped_sequence import StoppedSequence as StoppedSequence
 
 __all__ = [
+    "Allocation",
     "Call",
     "Comparison",
     "CrossValidation",

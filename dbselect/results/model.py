@@ -1,5 +1,6 @@
 """Linear models of one response, or of several responses on the same groups."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn
@@ -7,6 +8,8 @@ from typing import Any, NoReturn
 import polars as pl
 
 from dbselect.errors import ArgumentError, FieldError, PerfectFitWarning, warn_caller
+from dbselect.linear.condition import warn_of
+from dbselect.linear.constrained import Constraint, constrained_fit
 from dbselect.linear.inference import (
     Deviations,
     FittedRows,
@@ -15,7 +18,8 @@ from dbselect.linear.inference import (
 )
 from dbselect.pages.html import listed
 from dbselect.record.columns import INTERCEPT
-from dbselect.record.gram import Vector
+from dbselect.record.dependences import shares_of
+from dbselect.record.gram import Gram, Vector
 from dbselect.record.policies import clip_share, is_saturated, row_counts
 from dbselect.record.terms import Terms
 from dbselect.results.call import Call
@@ -94,6 +98,13 @@ class Model(Diagnosed, StoredFields, Predicting):
         return list(self.coefficients)
 
     @property
+    def constraint(self) -> Constraint:
+        """What `signs` and `uncorrelated` cost; FieldError for a model without them."""
+        if self.fit is None or self.fit.constraint is None:
+            raise FieldError("the model has no constraints; fit(signs=...) makes one that has")
+        return self.fit.constraint
+
+    @property
     def saturated(self) -> bool:
         """Whether it has as many coefficients as rows, so that it fits any target exactly."""
         if self.fit is None:
@@ -139,6 +150,43 @@ class Model(Diagnosed, StoredFields, Predicting):
     @property
     def _predictors(self) -> list[Predictor]:
         return [Predictor(self.intercept, self.coefficients)]
+
+
+def constrained_model(
+    gram: Gram,
+    target: str,
+    columns: Sequence[str],
+    call: Call,
+    *,
+    groups: list[str],
+    spent: float,
+    signs: Mapping[str, str] | None = None,
+    uncorrelated: Sequence[str] = (),
+    **fields: Any,
+) -> Model:
+    """Return the model of columns of a Gram under constraints; `fields` are of the problem."""
+    found = constrained_fit(
+        gram, target, columns, signs=signs or {}, uncorrelated=uncorrelated, **fields
+    )
+    warn_of(found.condition)
+    return Model(
+        target=target,
+        intercept=found.intercept,
+        coefficients=found.coefficients,
+        groups=groups,
+        spent=spent,
+        explained=found.explained,
+        r2=found.r2,
+        aliased=found.aliased,
+        rows=gram.rows,
+        skipped=gram.skipped,
+        fit=FittedRows(
+            gram.select([target, *columns]), fields["ridge"], intercept=fields["intercept"],
+            constraint=found.constraint,
+        ),
+        terms=gram.terms.of(columns).with_shares(shares_of(gram)),
+        call=call,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

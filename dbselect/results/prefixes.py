@@ -1,7 +1,7 @@
 """Base class of the sequences of all families; each family refuses what it cannot compute."""
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,15 +12,17 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, warn_of_choice
+from dbselect.errors import ArgumentError, shown, unknown, warn_of_choice
 from dbselect.linear.problem import Linear
-from dbselect.options.kinds import BUDGET, check_at
+from dbselect.options.kinds import BUDGET, SIGNS, check_at
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.html import listed
+from dbselect.pages.printed import printed
 from dbselect.record import files
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
 from dbselect.record.inputs import HandleUnknown, MissingColumns
+from dbselect.record.prices import BUDGET_SLACK, Shared, checked
 from dbselect.record.steps import (
     STEP_DTYPES,
     Choice,
@@ -31,6 +33,7 @@ from dbselect.record.steps import (
     is_useful,
     longest_within,
     name_of,
+    paid_by,
     spent_after,
 )
 from dbselect.record.terms import Terms
@@ -40,6 +43,7 @@ from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.heights import explained_at, plateau, stopping_cost, timeliness
 from dbselect.results.prediction.fallback import predictions, served
 from dbselect.results.prediction.predict import Predicting
+from dbselect.results.prices import Per, break_even
 from dbselect.results.store import to_table
 from dbselect.spec.spec import answer_of
 
@@ -106,6 +110,10 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
             f"spent {self.spent[-1]:g}; {self._used}; {self.stop.value})"
         )
 
+    def __str__(self) -> str:
+        """Return the `repr`, and below it a table of the steps that fits 80 columns."""
+        return printed(repr(self), self._glance.table)
+
     @property
     def _order(self) -> list[str]:
         """The groups of the steps; a removed group has a minus."""
@@ -171,7 +179,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
                 "step": np.arange(len(self.spent)),
                 "action": ["start"] + [step.action for step in self.records],
                 "group": [None] + [names[step.group] for step in self.records],
-                "cost": [0.0] + [float(self.groups.costs[step.group]) for step in self.records],
+                "cost": paid_by(self.records, self.spent, self.groups),
                 "spent": self.spent,
                 "score": [None] + [step.score for step in self.records],
                 "gain": [0.0] + [step.gain for step in self.records],
@@ -211,7 +219,13 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
     def model(self, step: int) -> M:
         """Return the model after a step, 0 to the number of steps; ArgumentError for others."""
 
-    def at(self, budget: float | None = None, *, size: int | None = None) -> M:
+    def at(
+        self,
+        budget: float | None = None,
+        *,
+        size: int | None = None,
+        signs: Mapping[str, str] | None = None,
+    ) -> M:
         """Return the model of the longest prefix within a budget.
 
         If the budget is below the cost of the first group, the prefix is empty, even if another
@@ -225,15 +239,95 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         budget : >= 0, in the unit of cost, which is spent once for all responses; None =
             no limit
         size : number of groups; the best model of this size within the budget
+        signs : column or glob -> ``"+"`` or ``"-"``: the groups of the prefix, fitted again under
+            signs, as `dbselect.fit` does. The order knows nothing of them
 
         Raises
         ------
-        ArgumentError : `budget` is negative or not a number; no prefix has `size` groups
+        ArgumentError : `budget` is negative or not a number; no prefix has `size` groups; `signs`
+            of other models than linear ones of one response
         """
         BUDGET.check("budget", budget)
         if size is None:
-            return self.model(longest_within(self.spent, budget))
-        return self.model(best_of_size(self.records, self.spent, self.explained, budget, size))
+            step = longest_within(self.spent, budget)
+        else:
+            step = best_of_size(self.records, self.spent, self.explained, budget, size)
+        if not signs:
+            return self.model(step)
+        SIGNS.check("signs", signs)
+        return self._signed(step, signs)
+
+    def why(self, group: str, budget: float | None = None) -> pl.DataFrame:
+        """Return what replacing a group by another one, or another one by it, changes.
+
+        Parameters
+        ----------
+        group : name of a group
+        budget : the prefix to look at is the longest within it; default: that which ends with
+            `group`, or the last one if no prefix holds it
+
+        Returns
+        -------
+        DataFrame, one row per swap, the best first: replaced, the group that leaves; by, the one
+        that comes; change, of `explained`; cost, the change of `spent`; says, a sentence
+
+        Raises
+        ------
+        ArgumentError : there is no such group, or the sequence is none of a linear model with one
+            response
+
+        Notes
+        -----
+        Exact, on the rows of the search. O(D^3); if no prefix holds the group, once per group held.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, 2, 3, 5], "y": [3, 4, 6, 9]})
+        >>> ds.anytime_sequence(table, "y").why("b")["says"].to_list()
+        ['a replaces b at 0.0395 less explained']
+        """
+        BUDGET.check("budget", budget)
+        if group not in self.groups.names:
+            raise ArgumentError(f"group is {unknown('group', group, self.groups.names)}")
+        number = self.groups.names.index(group)
+        if budget is not None:
+            step = longest_within(self.spent, budget)
+        else:
+            steps = range(len(self.records) + 1)
+            step = next((k for k in steps if number in self.held(k)), len(self.records))
+        rows = [
+            {
+                "replaced": self.groups.names[out], "by": self.groups.names[into],
+                "change": change,
+                "cost": float(self.groups.costs[into] - self.groups.costs[out]),
+            }
+            for out, into, change in self._swaps(number, self.held(step))
+        ]  # fmt: skip
+        numbers = {"change": pl.Float64, "cost": pl.Float64}
+        table = pl.DataFrame(rows, schema={"replaced": pl.String, "by": pl.String, **numbers})
+        says = [
+            f"{row['by']} replaces {row['replaced']} at {abs(row['change']):.4f} "
+            f"{'more' if row['change'] > 0 else 'less'} explained"
+            for row in table.iter_rows(named=True)
+        ]
+        return table.with_columns(pl.Series("says", says, pl.String)).sort(
+            "change", descending=True, maintain_order=True
+        )
+
+    def _swaps(self, group: int, held: list[int]) -> list[tuple[int, int, float]]:
+        """Return group out, group in and the change of `explained` for the swaps of a group."""
+        raise ArgumentError(
+            f"a {type(self).__name__} has no Gram of one response, on which swaps are computed"
+        )
+
+    def _signed(self, step: int, signs: Mapping[str, str]) -> M:
+        """Return the model after a step under signs."""
+        raise ArgumentError(
+            f"signs is {shown(signs)}; a {type(self).__name__} has no Gram of one response to fit "
+            "under signs"
+        )
 
     @property
     def _labels(self) -> pl.DataFrame:
@@ -462,19 +556,76 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
     def _at_step(self, step: int) -> Predicting:
         return self.model(step)
 
-    def with_costs(self, costs: Costs) -> Self:
+    def with_costs(self, costs: Costs, *, shared: Shared | None = None) -> Self:
         """Return the same steps with other costs; the search is not repeated.
 
         Parameters
         ----------
         costs : name -> cost > 0, for every group
+        shared : set-ups, name -> (cost, groups), as of a problem; default: those of the problem,
+            whose other conditions stay, too
 
         Raises
         ------
-        GroupError : a cost is missing, surplus or not a number > 0
+        GroupError : a cost is missing, surplus or not a number > 0; a set-up has an unknown group
+        ArgumentError : `shared` maps no names to costs and groups
         """
-        groups = replace(self.groups, costs=costs_of(self.groups.names, costs))
+        told = self.groups.told
+        if shared is not None:
+            told = replace(told, shared=checked("shared", shared) or {})
+        own = costs_of(self.groups.names, costs, told)
+        groups = replace(self.groups, costs=own, told=told)
         return self._priced(groups, spent_after(self.records, groups))
+
+    def why(self, group: str, budget: float | None = None) -> str:
+        """Return in one sentence why the model within a budget has a group or not.
+
+        Parameters
+        ----------
+        group : name of a group
+        budget : of the model, as of `at`; None = no limit
+
+        Raises
+        ------
+        GroupError : there is no such group
+        ArgumentError : `budget` is not a number >= 0
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> seq = ds.anytime_sequence(table, "y", one_of=[["a", "b"]])
+        >>> seq.why("a")
+        "'a' is bought in step 1, for 1"
+        >>> seq.why("b")
+        "'b' is excluded by 'a': one_of allows one of ['a', 'b']"
+        """
+        number = self.groups.number(group, "group")
+        BUDGET.check("budget", budget)
+        last = longest_within(self.spent, budget)
+        held = held_after(self.records[:last])
+        if number in held:
+            steps = [at for at, step in enumerate(self.records[:last]) if step.group == number]
+            paid = paid_by(self.records, self.spent, self.groups)[steps[-1] + 1]
+            return f"'{group}' is bought in step {steps[-1] + 1}, for {paid:g}"
+        reason = self.groups.prices.why_not(self.groups.names, number, held)
+        if reason is not None:
+            return f"'{group}' {reason}"
+        cost = float(self.groups.prices.offers(held).costs[number])
+        with_needs = self.groups.prices.with_needs(number, held)[:-1]
+        also = f" with {[self.groups.names[n] for n in with_needs]}, which it needs," * bool(
+            with_needs
+        )
+        left = np.inf if budget is None else budget - self.spent[last]
+        if cost > left * (1.0 + BUDGET_SLACK):
+            return f"'{group}' costs{also} {cost:g} more, and the budget leaves {left:g}"
+        later = [at for at, step in enumerate(self.records) if step.group == number]
+        if later and later[-1] >= last:
+            return (
+                f"'{group}' comes in step {later[-1] + 1}, after one that does not fit the budget"
+            )
+        return f"'{group}' costs{also} {cost:g} more; the search ended: {self.stop.value}"
 
     def _priced(self, groups: Groups, spent: Vector) -> Self:
         """Return the same steps with the groups at other costs."""
@@ -504,6 +655,10 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         it from choosing among all groups. The proof of Theorem 4.3 takes gamma as the
         submodularity ratio of eq. 9, which lambda_min does not bound where a column helps
         only after another; `certificate` always holds. O(D^3).
+
+        Where prices are no sums (`shared`, `needs`, `one_of`, `limits`) factors and ``doubling``
+        are None, and ``reason`` says why: a group may cost less beside others than alone, so that
+        the gains per cost of the rivals, which the proofs sum, need not add up to those of a set.
 
         For several responses it holds for their sum, not for each: K responses are one,
         ``vec(Y)``, on the columns ``I_K x X``, whose Gram has the eigenvalues of that of X.
@@ -535,7 +690,10 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         Notes
         -----
         ``min over prefixes S of F(S) + knapsack(gains | S) / mu_S``, never above F(all);
-        see `LinearState.upper_bounds`. O(D^3): about twice the search by rule ``fr``. For several
+        see `LinearState.upper_bounds`. Where prices are no sums, they are bounded by sums from
+        below: each set-up is shared out evenly among its groups, so that any set costs at least
+        the sum of its groups; needs, rivals and limits only leave sets out. The bound holds
+        for every allowed set therefore. O(D^3): about twice the search by rule ``fr``. For several
         responses the bounds are for their sum; ``responses[name].certificate()`` bounds one
         response.
 
@@ -550,6 +708,46 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         """
         problem = self._quadratic("certificate")
         return certified(problem, self.groups, self.records, self.spent, self.explained, budgets)
+
+    def break_even(self, worth: float, *, per: Per = "explained") -> pl.DataFrame:
+        """Return the highest price at which the best prefix still has each group.
+
+        The best prefix is the one of the largest worth less cost. It has a group, wherever that
+        stands in the order, as long as its price is no more than what the best prefix with it for
+        nothing is worth above the best one without it.
+
+        Parameters
+        ----------
+        worth : > 0, in the unit of cost: what the whole variance of the target is worth if it is
+            explained, so that a hundredth of it is one point of r2; or one unit of the error
+        per : ``"explained"``, or ``"rmse"``, the root mean squared error in the target's unit
+
+        Returns
+        -------
+        DataFrame, one row per group: group, and price, in the unit of cost
+
+        Raises
+        ------
+        ArgumentError : `worth` is not a number > 0; the models are generalised linear ones, or, for
+            ``"rmse"``, of several responses
+
+        Notes
+        -----
+        O(J) searches of O(D^3). Within a budget: `Problem.break_even`.
+
+        Examples
+        --------
+        >>> import dbselect as ds
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+        >>> ds.anytime_sequence(table, "y").break_even(worth=21).with_columns(
+        ...     pl.col("price").round(6)
+        ... ).rows()
+        [('a', 20.0), ('b', 1.0)]
+        """
+        problem = self._quadratic("break_even")
+        order = list(dict.fromkeys(record.group for record in self.records))
+        return break_even(problem, self.positions, self.groups, order, worth, per)
 
     @abstractmethod
     def _quadratic(self, what: str) -> Linear:
@@ -681,6 +879,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         segments: pl.DataFrame | None = None,
         title: str | None = None,
         unit: str = "",
+        worth: float | None = None,
     ) -> None:
         """Write a report: one self-contained HTML page.
 
@@ -697,6 +896,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         segments : result of `anytime_sequence_by`, shown as a table with small curves
         title : of the page
         unit : of the costs, such as ``"€"``
+        worth : of `break_even`, for a column with the price up to which each group pays
 
         Raises
         ------
@@ -726,7 +926,8 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         ...     "What a budget buys" in page.read_text()
         True
         """
-        options = {"held_out": held_out, "segments": segments, "title": title, "unit": unit}
+        options = {"held_out": held_out, "segments": segments, "title": title, "unit": unit,
+                   "worth": worth}  # fmt: skip
         answer_of(self.problem, "_write_report", self, path, source, **options)
 
     @abstractmethod

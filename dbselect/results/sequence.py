@@ -1,5 +1,6 @@
 """The result of a search for one response: an order of groups and a linear model of each prefix."""
 
+from collections.abc import Mapping
 from collections.abc import Sequence as Ordered
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,7 +25,7 @@ from dbselect.record.terms import Terms
 from dbselect.results import store
 from dbselect.results.call import Call
 from dbselect.results.fields import reads
-from dbselect.results.model import Model
+from dbselect.results.model import Model, constrained_model
 from dbselect.results.prefixes import Prefixes
 
 
@@ -125,6 +126,31 @@ class Sequence(Prefixes[Model]):
             terms=self.terms.of(coefficients),
             call=self.call,
         )
+
+    def _signed(self, step: int, signs: Mapping[str, str]) -> Model:
+        plain, problem = self.model(step), self.problem
+        if not plain.columns:
+            return plain
+        return constrained_model(
+            self.gram, self.target, plain.columns, self.call, groups=plain.groups,
+            spent=plain.spent, signs=signs, ridge=problem.ridge, scale=problem.scale,
+            intercept=problem.intercept,
+        )  # fmt: skip
+
+    def _swaps(self, group: int, held: list[int]) -> list[tuple[int, int, float]]:
+        state = self._state()
+        if held:
+            state.add_all(held)
+        explained, swaps = state.explained, []
+        for out in [group] if group in held else held:
+            rest = [other for other in held if other != out]
+            state = self._state()
+            if rest:
+                state.add_all(rest)
+            ahead = state.explained + state.gains() - explained
+            inside = [group] if group not in held else range(len(ahead))
+            swaps += [(out, into, float(ahead[into])) for into in inside if into not in held]
+        return swaps
 
     def _state(self) -> LinearState:
         """Return the state of the search before any group is added."""

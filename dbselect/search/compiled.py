@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Ordered
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,8 @@ def compiled_sequence(search: Any, rule: str, turn: Turn) -> Sequence | JointSeq
     ]
     if has_trace:
         # The state measures how nearly dependent the columns are.
-        search.state.add_all(range(len(groups.costs)) if begins_full else held_after(records))
+        begun = sorted({step.group for step in records})
+        search.state.add_all(begun if begins_full else held_after(records))
         warn_of_dropped(search.state, groups.members)
     return Sequence(
         gram, search.target, groups, rule, records, explained=kinds[4], spent=kinds[6], r2=kinds[7],
@@ -82,9 +84,9 @@ def _greedy(
     groups, options = search.groups, search.call.options
     rule, first = options.get("rule", "fr"), options.get("c_min")
     if RULES[rule].doubling and first is None:
-        first = groups.costs.min()
+        first = groups.prices.offers([]).costs.min()
     steps, stop, raised = search.state.greedy(
-        rule, groups.costs, turned, parts=groups.priced if groups.brings else None,
+        rule, groups.costs, turned, parts=groups.prices.arrays, told=_told(search, paid=True),
         always=search.first, first_cost=first, budget=options.get("budget"),
         max_groups=options.get("max_groups"),
     )  # fmt: skip
@@ -106,6 +108,30 @@ def compiled_choice(search: Any, turn: Turn) -> tuple[list[int], list[float]]:
     answer = _answer(*_arguments(search), turned)
     chosen = answer.field("found").field("groups")[0].as_py()
     return list(map(int, chosen)), answer.field("notes")[0].as_py()
+
+
+def compiled_sets(
+    search: Any, watched: Ordered[str], turn: Turn
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return the sets of `near_best`, with correlations in the order of `watched` columns.
+
+    Then whether doubles tell what every set explains.
+    """
+    members = search.groups.members
+    everything = [*members, *(name for name in watched if name not in members)]
+    _, method, target, request = _arguments(search)
+    names = [str(everything.index(name)) for name in watched]
+    request |= {
+        "groups": {str(g): list(map(str, at)) for g, at in enumerate(search.groups.positions)},
+        "watch": names or None,
+    }
+    record = numbered(search.gram, everything, search.target)
+    answer = _answer(record, method, target, request, lambda *_: turn(None, None))
+    sets = answer.field("found")[0].as_py()
+    for one in sets:
+        values = dict(one["correlations"])
+        one["correlations"] = [values.get(name) for name in names]
+    return sets, answer.field("notes")[0].as_py()[1] > 0
 
 
 def _answer(*arguments: Any) -> pa.StructArray:
@@ -205,12 +231,21 @@ def _arguments(search: Any) -> tuple[pa.StructArray, str, str, dict[str, Any]]:
     return numbered(search.gram, groups.members, *targets), call.method, TARGET, request
 
 
+def _told(search: Any, *, paid: bool = False) -> dict[str, Any]:
+    """Return conditions on groups by number; `paid`: set-ups are among the items already."""
+    groups = search.groups
+    told: dict[str, Any] = groups.told.renamed(lambda name: str(groups.names.index(name)))
+    if paid:
+        told.pop("shared", None)
+    return told
+
+
 def _changes(search: Any) -> dict[str, Any]:
     """Return the fields and options that are not at their defaults, with groups by number."""
     call = search.call
     fields = {name: value for name, value in call.problem.changed().items() if name in _FIELDS}
     first = [str(group) for group in search.first] or None
-    options = {"always": first, **fields, **call.options}
+    options = {"always": first, **fields, **_told(search), **call.options}
     if not isinstance(options.get("start"), str | Mapping | None):
         options["start"] = [str(search.groups.number(name, "start")) for name in options["start"]]
     return options

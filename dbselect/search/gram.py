@@ -202,7 +202,14 @@ def gram_search(
     check_usable(gram, targets)
     features = features_of(gram.columns, targets, gram.terms)
     groups = groups_of(
-        features, problem.groups, problem.costs, targets, gram.terms, sharing, adds_only
+        features,
+        problem.groups,
+        problem.costs,
+        targets,
+        gram.terms,
+        sharing,
+        adds_only,
+        problem.told,
     )
     if unread:
         groups = replace(groups, unused=(*groups.unused, *unread))

@@ -48,7 +48,7 @@ class LazySearch(Search):
         problem = self.table.problem(self.sums, spec.ridge, spec.scale)
         ends = np.cumsum([0, *map(len, self.members[:-1])])
         promise = np.add.reduceat(problem.c[np.concatenate(self.members)] ** 2, ends)
-        self.sums.promise = promise / self.groups.costs
+        self.sums.promise = promise / self.groups.prices.offers([]).counted
         self.sums.expect(self.first)
         if self.levels is not None:
             return WideLevelState(problem, self.members, self.levels)
@@ -60,7 +60,7 @@ class LazySearch(Search):
 
         def scores(state: Any) -> Vector:
             values = criterion(state)
-            self.sums.promise = values / self.groups.positive_costs(state.held)
+            self.sums.promise = values / self.groups.prices.offers(state.held).counted
             return values
 
         return scores
@@ -148,7 +148,9 @@ def lazy_search(
 ) -> LazySearch:
     """Read a table once, match its groups and set up the search, like `gram_search`."""
     table = wide_table(problem)
-    groups, members, levels = table.matched(problem.groups, problem.costs, sharing, adds_only)
+    groups, members, levels = table.matched(
+        problem.groups, problem.costs, sharing, adds_only, problem.told
+    )
     sums = LazyGram(table.scans, members, levels)
     first = numbers_of(problem.always, groups)
     return LazySearch(call, groups, first, table, members, sums, levels=levels)

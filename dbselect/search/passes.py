@@ -13,7 +13,7 @@ from dbselect.glm.state import PassState
 from dbselect.linear.blas import SMALL_SQUARE
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, numbers_of
-from dbselect.record.steps import Step, Stop, fits
+from dbselect.record.steps import Step, Stop, within
 from dbselect.results.call import Call
 from dbselect.results.glm.build import aliased_of, model_of, prefix_of, sequence_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel
@@ -79,18 +79,20 @@ class PassSearch(FamilySearch):
         """Return the criterion that a rule maximises per unit of cost."""
         if self.state.problem.exact or RULES[rule].on_glm is not OnGlm.REFITS:
             return lambda state: criterion_near(state.problem, state.fit, RULES[rule])
-        costs = self.groups.costs
+        groups = self.groups
+        self.state.in_companies = True
 
         def gains_of_refits(state: PassState) -> Vector:
-            selected = state.fit.groups
-            spent = costs[selected].sum()
-            gains = np.zeros(len(costs))
-            candidates = [
-                group
-                for group, cost in enumerate(costs)
-                if group not in selected and fits(spent + cost, budget)
-            ]
-            gains[candidates] = state.try_all(candidates, costs)
+            offers = groups.prices.offers(state.held)
+            waiting = np.ones(len(groups.costs), dtype=bool)
+            waiting[state.held] = False
+            fitting = offers.among(waiting) & within(
+                groups.spent(state.held) + offers.costs, budget
+            )
+            candidates = np.flatnonzero(fitting).tolist()
+            gains = np.zeros(len(waiting))
+            companies = [groups.prices.with_needs(group, state.held) for group in candidates]
+            gains[candidates] = state.try_all(companies, offers.counted)
             return gains
 
         return gains_of_refits
@@ -146,6 +148,6 @@ def model_of_groups(
         [groups.members[j] for j in settled.columns(fit.groups).tolist()],
         call,
         groups=[groups.names[group] for group in fit.groups],
-        spent=float(groups.costs[fit.groups].sum()),
+        spent=groups.spent(fit.groups),
         **more,
     )  # fmt: skip

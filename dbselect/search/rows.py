@@ -198,8 +198,9 @@ def row_search(problem: Spec, call: Call) -> RowSearch:
     check_unselected("objective", source)
     state, groups = source.copy(), source.about
     state.call = call
-    if problem.costs is not None:
-        state.about = groups = replace(groups, costs=costs_of(groups.names, problem.costs))
+    if problem.costs is not None or problem.told:
+        costs = costs_of(groups.names, problem.costs, problem.told)
+        state.about = groups = replace(groups, costs=costs, told=problem.told)
     return RowSearch(call, groups, numbers_of(problem.always, groups), state)
 
 
@@ -211,7 +212,10 @@ def objective_of(problem: Spec, call: Call) -> GlmObjective:
     checked = passes_of(
         problem, open_table(empty_table(table.schema), None), columns, Columns(problem.terms)
     )
-    groups_of(checked.taken, problem.groups, problem.costs, problem.targets[0], checked.terms)
+    groups_of(
+        checked.taken, problem.groups, problem.costs, problem.targets[0], checked.terms,
+        told=problem.told,
+    )  # fmt: skip
     drawn = _drawn(problem, table, checked)
     whole, made = None, None
     if len(drawn.table) < drawn.of:

@@ -1,7 +1,7 @@
 """Search on a score: the gains of a step are queries of the score, in one batch."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -11,6 +11,7 @@ from dbselect.errors import ArgumentError, shown
 from dbselect.linear.state import LinearState
 from dbselect.objectives.contract import check_unselected, is_objective
 from dbselect.objectives.cross_validated import CrossValidated
+from dbselect.objectives.lazily import Lazily
 from dbselect.objectives.score import Score, std_error
 from dbselect.options.kinds import one_of
 from dbselect.record.foreign import in_memory
@@ -21,6 +22,7 @@ from dbselect.results.call import Call
 from dbselect.results.scored import ScoreModel, ScoreSequence
 from dbselect.search.protocol import Search
 from dbselect.selection.criteria import Criterion
+from dbselect.selection.moves import together
 from dbselect.selection.removal import Usefulness
 from dbselect.sources.partial.learn import terms as learnt
 from dbselect.spec.spec import Spec, problem_of
@@ -50,7 +52,9 @@ class Lead:
         new = held[len(self.state.held) :]
         if new:
             self.state.add_all(new)
-        worth = (self.state.gains() / score.about.costs)[among]
+        prices = score.about.prices
+        gains = together(self.state, prices, "add", lambda state: state.gains())
+        worth = (gains / prices.offers(held).counted)[among]
         order = np.argsort(-worth, kind="stable")
         least = self.share * worth.max(initial=0.0)
         return [among[at] for at in order.tolist() if worth[at] >= least]
@@ -101,7 +105,7 @@ def _problem(scorer: CrossValidated, score: Score) -> Any:
 
 
 #: Options of a search that are for slow scores.
-OF_SCORES = ("executor", "max_queries", "time_limit", "shortlist")
+OF_SCORES = ("executor", "max_queries", "time_limit", "shortlist", "lazy", "sample")
 
 
 @dataclass(eq=False)
@@ -119,14 +123,15 @@ class ScoreSearch(Search):
         def worth(state: Score) -> Vector:
             gains = state.gains()
             if stops and len(state.held) >= len(self.first) and self._is_noise(state, gains):
-                raise Ended(Stop.NOISE)
-            return self._harm_counts(gains)
+                if isinstance(state.lead, Lazily):
+                    # Groups that wait may gain more than their errors.
+                    state.lead.last.clear()
+                    gains = state.gains()
+                if self._is_noise(state, gains):
+                    raise Ended(Stop.NOISE)
+            return _harm_counts(gains, self.groups.prices.offers(state.held).counted)
 
         return worth
-
-    def _harm_counts(self, changes: Vector) -> Vector:
-        """Scale negative changes by cost squared, so that per cost a dearer group is worse."""
-        return np.where(changes < 0, changes * self.groups.costs**2, changes)
 
     def _is_noise(self, state: Score, gains: Vector) -> bool:
         """Whether all gains that were queried are within their standard errors."""
@@ -139,7 +144,7 @@ class ScoreSearch(Search):
     def usefulness(self, backward: str) -> Usefulness:
         """Return the loss, which is negative for a group that lowers the score."""
         one_of(("loss",)).check("backward", backward)
-        return lambda state: self._harm_counts(state.losses())
+        return lambda state: _harm_counts(state.losses(), self.groups.prices.given_back(state.held))
 
     def kept(self) -> Any:
         """Return the score of the selected groups on each fold, and the queries so far."""
@@ -161,6 +166,11 @@ class ScoreSearch(Search):
         return ScoreModel.of(self.groups, state.held, state.folds(state.held), self.call)
 
 
+def _harm_counts(changes: Vector, costs: Vector) -> Vector:
+    """Scale negative changes by cost squared, so that per cost a dearer group is worse."""
+    return np.where(changes < 0, changes * costs**2, changes)
+
+
 def score_search(
     problem: Spec,
     call: Call,
@@ -170,7 +180,8 @@ def score_search(
     """Set up the search of a score; `search_of` opens that of its linear model."""
     source, values = cast(Score, problem.source), cast(Mapping[str, Any], options)
     check_unselected("score", source)
-    first = numbers_of(problem.always, source.about)
+    told = replace(source.about, told=problem.told) if problem.told else source.about
+    first = numbers_of(problem.always, told)
     resumed = values.get("resume")
     if resumed is not None:
         name = isinstance(resumed, ScoreSequence) and resumed.score.answers.name
@@ -179,9 +190,27 @@ def score_search(
                 f"resume is {shown(resumed)}; it must be an earlier result of the same score"
             )
         source.answers.take(resumed.score.answers)
+    _check_lazy(values, bool(problem.told))
     lead = lead_of(source, values.get("shortlist"), search_of)
-    state = source.searched(problem.costs, first, values, lead)
+    state = source.searched(problem.costs, first, values, lead, problem.seed, problem.told)
     return ScoreSearch(call, state.about, first, state)
+
+
+def _check_lazy(options: Mapping[str, Any], has_conditions: bool) -> None:
+    """Refuse options that choose the groups to ask about in two ways, or by costs that fall."""
+    lazy, sample, share = (options.get(name) for name in ("lazy", "sample", "shortlist"))
+    name, value = ("lazy", lazy) if lazy else ("sample", sample)
+    if not value:
+        return
+    if share is not None:
+        raise ArgumentError(f"{name} is {shown(value)}; it does not go with shortlist")
+    if options.get("rule") == "doubling":
+        raise ArgumentError(f"{name} is {shown(value)}; it needs rule='fr', not 'doubling'")
+    if has_conditions:
+        raise ArgumentError(
+            f"{name} is {shown(value)}; it does not go with shared, needs, one_of or limits, by "
+            "which costs change from step to step"
+        )
 
 
 def check_slow(source: Any, method: str, options: Mapping[str, Any]) -> None:
@@ -190,9 +219,9 @@ def check_slow(source: Any, method: str, options: Mapping[str, Any]) -> None:
         return
     for name in OF_SCORES:
         value = options.get(name)
-        if value is None:
+        if value is None or value is False:
             continue
-        is_time_limit = method == "best_within" and name == "time_limit"
+        is_time_limit = method in ("best_within", "near_best") and name == "time_limit"
         is_for_objectives = is_objective(source) and "k" in options and name != "shortlist"
         if not (is_time_limit or is_for_objectives):
             raise ArgumentError(

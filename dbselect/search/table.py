@@ -26,11 +26,20 @@ def gram_of_problem(problem: Spec) -> tuple[Gram, list[str]]:
     return result
 
 
-def _gram_of(problem: Spec) -> tuple[Gram, list[str]]:
+def gram_with(problem: Spec, names: Sequence[str]) -> Gram:
+    """Return the Gram of a problem that also has named columns, which no group needs."""
+    if not names or problem.groups is None:
+        return gram_of_problem(problem)[0]
+    return _gram_of(problem, names)[0]
+
+
+def _gram_of(problem: Spec, also: Sequence[str] = ()) -> tuple[Gram, list[str]]:
     stored = gram_given(problem)
     if stored is not None:
         return stored, []
     patterns = patterns_read(problem)
+    if patterns is not None:
+        patterns = list(dict.fromkeys([*patterns, *also]))
     table = table_of(problem, patterns)
     check_numeric(table, problem.targets)
     policy = policy_but_for(problem.targets, problem.null_policy)

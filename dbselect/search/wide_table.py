@@ -20,6 +20,7 @@ from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Costs, GroupColumns, Groups, costs_of, groups_of
 from dbselect.record.missing import features_of
 from dbselect.record.policies import check_missing
+from dbselect.record.prices import Conditions
 from dbselect.record.terms import Terms
 from dbselect.search.table import (
     gram_given,
@@ -119,17 +120,24 @@ class WideTable:
         return self.gram([self.target], self.totals.squares[-1:, None])
 
     def matched(
-        self, groups: GroupColumns | None, costs: Costs | None, sharing: bool, nested: bool
+        self,
+        groups: GroupColumns | None,
+        costs: Costs | None,
+        sharing: bool,
+        nested: bool,
+        told: Conditions,
     ) -> tuple[Groups, list[Index], int | None]:
         """Match groups; return them, positions of their columns, and the group summed by level."""
         features, met, target = self.features, self.met, self.target
         if groups is not None or not met:
             candidates = [*features, *met]
-            resolved = groups_of(candidates, groups, costs, target, self.terms, sharing, nested)
+            resolved = groups_of(
+                candidates, groups, costs, target, self.terms, sharing, nested, told
+            )
         else:  # each entry of a field is a group
             fields = groups_of(features, None, None, target, self.terms) if features else None
             columns = {**(fields.columns if fields else {}), **{name: [name] for name in met}}
-            resolved = Groups(columns, costs_of(list(columns), costs))
+            resolved = Groups(columns, costs_of(list(columns), costs, told), told=told)
         number = {name: j for j, name in enumerate(self.names)}
         lists = resolved.columns.values()
         flat = np.array([number[name] for names in lists for name in names], np.intp)

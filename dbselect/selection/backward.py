@@ -28,12 +28,13 @@ def backward_search(
     """
     steps = 0
     while len(state.held) > len(always):
-        if budget is not None and fits(groups.costs[state.held].sum(), budget):
+        if budget is not None and fits(groups.spent(state.held), budget):
             return Stop.BUDGET
-        if steps == max_steps:
+        if max_steps is not None and steps >= max_steps:
             return Stop.MAX_STEPS
         group, worth = least_useful(state, groups, usefulness, always)
-        loss = state.remove(group)
-        record(Step("remove", group, -worth, -loss, state.value, Choice.FREE))
-        steps += 1
+        for member in groups.prices.with_dependents(group, state.held):
+            loss = state.remove(member)
+            record(Step("remove", member, -worth, -loss, state.value, Choice.FREE))
+            steps += 1
     return Stop.EMPTY

@@ -9,15 +9,16 @@
 
 Expectations are means over m sampled sets. All guesses of OPT and alpha run side by side: one
 adaptive round is one batch of queries, and guesses that have decided alike so far share their
-queries.
+queries. A set that is taken without having been a query is one of the next batch.
 
 Source: Qian, Singer (2019), Algorithm 1, appendices G and H. Departures, which `LITERAL` leaves
 out: X starts anew for each set, as in Balkanski and Singer (2018), since a candidate may become
 useful after others; beside the m sets, the set that is best by the last means is evaluated, and the
 best of all is taken; if X or the limit of adaptive rounds runs out, the set is the best by the last
 means; if a filter step removes no candidate, the best set is taken as it is; alpha is one of
-`ALPHAS`; and the k candidates that are best alone are one more result. So k candidates are always
-selected. A set of size one is the candidate with the largest gain.
+`ALPHAS`; OPT is at most f(all), and a guess that has been reached ends; and the k candidates that
+are best alone are one more result. So k candidates are always selected. A set of size one is the
+candidate with the largest gain.
 """
 
 import math
@@ -34,12 +35,14 @@ from dbselect.objectives.contract import (
     O,
     Objective,
     ReadsAhead,
-    ask_around,
     ask_sets,
+    sets_around,
     with_added,
 )
 from dbselect.record.gram import Vector
+from dbselect.record.prices import Prices
 from dbselect.record.steps import BUDGET_SLACK, Stop
+from dbselect.selection.moves import together
 from dbselect.selection.ties import TIE_SHARE, Mask, best_first, first_of_the_best
 
 #: Guesses of alpha: the value reached hardly depends on them, and below the last one random
@@ -77,11 +80,12 @@ class Practice:
     # take the best of the random sets and the set best by the last means; else the first set
     takes_best: bool = True
     completes: bool = True  # a set is always full
+    bounded: bool = True  # guesses of OPT fall from f(all), and end once they are reached
     # guesses; none for those of the paper, ``(1 + eps)^-i`` for i to ln(n) / eps
     alphas: tuple[float, ...] = ALPHAS
 
 
-PRACTICE, LITERAL = Practice(), Practice(False, False, False, ())
+PRACTICE, LITERAL = Practice(), Practice(False, False, False, False, ())
 
 
 @dataclass(frozen=True)
@@ -100,27 +104,55 @@ class DashSettings:
     practice: Practice = PRACTICE
 
 
+#: A set and how many candidates may be more or less, so that the value is known.
+Known = tuple[frozenset[int], int]
+
+
 @dataclass(frozen=True, eq=False)
 class Question(Generic[O]):
     """A batch of queries: random sets, alone and with or without each candidate."""
 
     objective: O  # with the selected candidates
     pool: Index  # X
-    sets: list[list[int]]  # sampled from X; none at all for one candidate
+    sets: list[list[int]]  # sampled from X; an empty one for one candidate, none at the end
     first: list[int]  # the best by the last means; empty to skip it
     drawn: int  # numbers drawn after the sets
+    is_new: bool = False  # whether the selected set is one of the queries
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Equal for equal questions."""
         sets = tuple(self.objective.held), self.pool.tobytes(), tuple(self.first)
-        return (*sets, self.drawn, len(self.sets[0]))
+        return (*sets, self.drawn, [*map(len, self.sets), -1][0])
 
     @property
     def queries(self) -> int:
         """Number of sets to evaluate: each sample, alone and with or without each candidate."""
         unselected = self.objective.size - len(self.objective.held)
-        return len(self.sets) * unselected + sum(map(bool, [*self.sets, self.first]))
+        alone = sum(map(bool, [*self.sets, self.first])) + self.is_new
+        return len(self.sets) * unselected + alone
+
+    def known(self) -> set[Known]:
+        """Return the sets whose value the answer has, as centres and how many may differ."""
+        held = self.objective.held
+        around = {(frozenset([*held, *R]), 1) for R in self.sets}
+        return around | {(frozenset([*held, *self.first]), 0)}
+
+    def is_known(self, known: set[Known]) -> bool:
+        """Return whether earlier answers have all values; costs O(k) each."""
+        exact = [self.first] * bool(self.first) + [[]] * self.is_new
+        sets = [frozenset([*self.objective.held, *more]) for more in exact]
+        held = self.objective.held
+        return all((frozenset([*held, *R]), 1) in known for R in self.sets) and all(
+            any(len(one ^ near) <= most for near, most in known) for one in sets
+        )
+
+    def all_sets(self) -> list[list[int]]:
+        """Return the sets to evaluate, if the objective takes batches."""
+        with_sets = [with_added(self.objective, R) for R in self.sets]
+        last = [*self.objective.held, *self.first]
+        around = chain.from_iterable(map(sets_around, with_sets))
+        return [self.objective.held, last, *(each.held for each in with_sets), *around]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +167,8 @@ class RoundAnswer(Generic[O]):
 
 def answered_round(question: Question[O]) -> RoundAnswer[O]:
     """Evaluate the sets of a question, each as a state of its own."""
+    if not question.sets:
+        return RoundAnswer(0.0, np.empty(0), question.objective, question.objective)
     sets = [*question.sets, question.first] if question.first else question.sets
     trials = [question.objective.copy() for _ in sets]
     gains = np.array([t.add_all(R) if R else 0.0 for t, R in zip(trials, sets, strict=True)])
@@ -148,12 +182,10 @@ def answered_round(question: Question[O]) -> RoundAnswer[O]:
     return RoundAnswer(float(gains[:m].mean()), np.asarray(marginal), trials[0], trials[at])
 
 
-def _ask(questions: Sequence[Question[O]]) -> None:
-    """Evaluate all sets of the questions in one batch, if the objective takes batches."""
-    if questions and hasattr(questions[0].objective, "ask"):
-        sets = [(q.objective, R) for q in questions for R in [*q.sets, q.first]]
-        ask_sets(questions[0].objective, [[*objective.held, *R] for objective, R in sets])
-        ask_around([with_added(q.objective, R) for q in questions for R in q.sets])
+def _ask(objective: O, questions: Iterable[Question[O]], more: Iterable[list[int]]) -> None:
+    """Evaluate the sets of the questions, and more, in one batch, if the objective takes any."""
+    if hasattr(objective, "ask"):
+        ask_sets(objective, [*more, *chain.from_iterable(q.all_sets() for q in questions)])
 
 
 def dash_search(
@@ -165,7 +197,7 @@ def dash_search(
     draws = RandomSets(settings.seed)
     # By Lemma 20 a literal run that filters more often never ends.
     most = math.ceil(math.log(max(objective.size, 2)) / math.log1p(epsilon / 2.0))
-    fresh = alone is not None
+    fresh, is_new = alone is not None, False
     means = np.empty(0) if alone is None else alone
     n_asked, stalled, completed = int(fresh), 0, 0
     pool = np.empty(0, np.intp)
@@ -176,22 +208,25 @@ def dash_search(
         unselected = np.flatnonzero(_unselected(objective))
         anew = practice.restarts or not done
         pool = unselected if anew else np.setdiff1d(pool, objective.held)
-        t = (1.0 - epsilon) * (opt - objective.value)
         for turn in count(1):
             if len(pool) < size:
                 # The literal run ends with the rest of X.
-                return Run(with_added(objective, pool.tolist()), [], n_asked, opt, alpha)
+                objective = with_added(objective, pool.tolist())
+                if len(pool):
+                    yield _of_selected(objective, draws)
+                return Run(objective, [], n_asked, opt, alpha)
             is_single = size == 1 and practice.takes_best
             if not (is_single and fresh):
                 is_ranked = practice.takes_best and not is_single and len(means)
                 first = pool[best_first(means[pool])[:size]].tolist() if is_ranked else []
                 sets = [[]] if is_single else draws.sets(pool, size, settings.samples)
-                answer = yield Question(objective, pool, sets, first, draws.drawn)
-                n_asked, means, fresh = n_asked + 1, answer.marginal, False
+                answer = yield Question(objective, pool, sets, first, draws.drawn, is_new)
+                n_asked, means, fresh, is_new = n_asked + 1, answer.marginal, False, False
             if is_single:
                 taken = [first_of_the_best(means, _unselected(objective))]
                 objective, fresh = with_added(objective, taken), False
                 break
+            t = (1.0 - epsilon) * (opt - objective.value)
             if _reaches(answer.gain, alpha**2 * t / rounds):
                 objective = answer.best if practice.takes_best else answer.sampled
                 break
@@ -200,16 +235,25 @@ def dash_search(
                 stalled += 1
                 objective = answer.best
                 break
-            late = settings.rounds is None and n_asked + rounds - done > k
+            # A last set of several that is completed is a query of its own.
+            last = (k - len(objective.held)) // (rounds - done) > 1
+            late = settings.rounds is None and n_asked + rounds - done + last > k
             if practice.completes and (len(passed) < size or late):
                 taken = unselected[best_first(means[unselected])[:size]].tolist()
-                objective = with_added(objective, taken)
+                objective, is_new = with_added(objective, taken), True
                 completed += size
                 break
             if turn == most:
                 return Run(objective, [], n_asked, opt, alpha)
             pool = passed
+    if is_new:
+        yield _of_selected(objective, draws)
     return Run(objective, [], n_asked, opt, alpha, stalled, completed)
+
+
+def _of_selected(objective: O, draws: RandomSets) -> Question[O]:
+    """Return a question of the selected set alone."""
+    return Question(objective, np.empty(0, np.intp), [], [], draws.drawn, True)
 
 
 def default_rounds(size: int, k: int) -> int:
@@ -223,35 +267,36 @@ def best_guess(
 ) -> Run[O]:
     """Run DASH under all guesses of OPT and alpha side by side, and return the best run.
 
-    OPT is ``(1 + eps)^i max_a f(a)``, at most f(all) or an upper bound on it, alpha ``(1 +
-    eps)^-i``. A guess of OPT that a run has reached is too low; of runs that tie the first wins.
+    OPT is ``f(all) (1 + eps)^-i``, at least max_a f(a), or with an upper bound on f(all); a guess
+    that a run has reached is too low. The paper's, of a literal run, are ``(1 + eps)^i max_a f(a)``
+    and alpha ``(1 + eps)^-i``, both for i from 0 to ln(n) / eps. Of runs that tie the first wins.
     """
-    n, practice = objective.size, settings.practice
-    bound, opts, alone, queries = None, [settings.opt or 0.0], None, 0
-    history: list[float] = []
-    if settings.opt is None:
-        bound, alone = _upper_bound(objective), objective.gains()
-        opts, queries = _powers(bound, float(alone.max()), settings.epsilon), n + 1
-        history = [float(alone.max())]
-    guesses = [(opt, alpha) for opt in opts for alpha in _alphas(settings, n)]
+    practice = settings.practice
+    opts, alone, bound = _opts(objective, settings)
+    history = [] if alone is None else [objective.value + float(alone.max())]
+    queries = 0 if alone is None else objective.size + practice.bounded
+    guesses = [(opt, alpha) for opt in opts for alpha in _alphas(settings, objective.size)]
     singles = alone if practice.takes_best else None
     runs = {guess: dash_search(objective, settings, *guess, singles) for guess in guesses}
     answers: dict[tuple[Any, ...], RoundAnswer[O]] = {}
     ends: dict[tuple[float, float], Run[O]] = {}
     pending: dict[tuple[float, float], Question[O]] = {}
     reached, top = 0.0, []
+    known: set[Known] = {(frozenset(objective.held), 1)} if alone is not None else set()
     if singles is not None:
         # The k that are best alone are evaluated with the first sets.
         free = np.flatnonzero(_unselected(objective))
         top_k = free[best_first(singles[free])[: settings.k - len(objective.held)]]
         top = [Run(with_added(objective, top_k.tolist()), [], 0)]
-        reached = top[0].objective.value if settings.k > 1 else reached
 
     def advance(guess: tuple[float, float], answer: Any) -> float:
         """Advance a run to its next question or its end; return the value reached."""
         try:
-            pending[guess] = runs[guess].send(answer)
-            return pending[guess].objective.value
+            question = runs[guess].send(answer)
+            while question.is_known(known):
+                question = runs[guess].send(answered_round(question))
+            pending[guess] = question
+            return 0.0 if question.is_new else question.objective.value
         except StopIteration as end:
             pending.pop(guess, None)
             ends[guess] = end.value
@@ -267,8 +312,10 @@ def best_guess(
         if isinstance(objective, ReadsAhead):
             sets = chain.from_iterable([*q.sets, q.first] for q in new.values())
             objective.expect(list(dict.fromkeys(chain.from_iterable(sets))))
-        _ask([*new.values()])
+        _ask(objective, new.values(), [run.objective.held for run in top])
         answers |= zip(new, map_(answered_round, new.values()), strict=True)
+        known.update(*(question.known() for question in new.values()))
+        reached = max([reached, *(run.objective.value for run in top)])
         queries += sum(q.queries for q in new.values())
         values = [advance(guess, answers[q.key]) for guess, q in list(pending.items())]
         # Random sets do not come again in a later round.
@@ -276,7 +323,7 @@ def best_guess(
         reached = max(reached, *values)
         low = [guess for guess in pending if _reaches(reached, min(guess[0], bound or guess[0]))]
         # At least one run goes on to its end.
-        for guess in low[not ends and len(low) == len(pending) :]:
+        for guess in low[not ends and len(low) == len(pending) :] if practice.bounded else []:
             del pending[guess]
         history.append(reached)
         report(reached)
@@ -287,13 +334,34 @@ def best_guess(
     return replace(best, history=history, queries=queries, bound=bound)
 
 
+def _opts(
+    objective: Objective, settings: DashSettings
+) -> tuple[list[float], Vector | None, float | None]:
+    """Return the guesses of OPT, and if it is not given the gains and the upper bound."""
+    if settings.opt is not None:
+        return [settings.opt], None, None
+    n, is_bounded = objective.size, settings.practice.bounded
+    whole = [list(range(n))] if is_bounded else []
+    _ask(objective, [], [objective.held, *whole, *sets_around(objective)])
+    alone = objective.gains()
+    largest = float(alone.max())
+    if not is_bounded:
+        return [largest * power for power in _printed(n, settings.epsilon)], alone, None
+    bound = _upper_bound(objective)
+    return _powers(bound, largest, settings.epsilon), alone, bound
+
+
 def _alphas(settings: DashSettings, n: int) -> list[float]:
     if settings.alpha is not None:
         return [settings.alpha]
     if settings.practice.alphas:
         return list(settings.practice.alphas)
-    epsilon = settings.epsilon
-    return _powers(1.0, (1.0 + epsilon) ** -(math.log(max(n, 2)) / epsilon), epsilon)
+    return [1.0 / power for power in _printed(n, settings.epsilon)]
+
+
+def _printed(n: int, epsilon: float) -> list[float]:
+    """Return the powers of 1 + epsilon of the paper's grids, for i from 0 to ln(n) / epsilon."""
+    return [(1.0 + epsilon) ** i for i in range(int(math.log(n) / epsilon + 1e-9) + 1)]
 
 
 def _upper_bound(objective: Objective) -> float:
@@ -321,17 +389,33 @@ class Limits:
     k: int  # most candidates
     first: tuple[int, ...] = ()  # candidates to take first, within k and the budget
     budget: float | None = None  # limit on the summed cost; None = no limit
-    costs: Vector | None = None  # shape (n,), > 0; None without costs
+    prices: Prices | None = None  # of the candidates; None without costs
     start: tuple[int, ...] = ()  # start of the exchanges, with `first` among them
 
     def fitting(self, taken: Sequence[int], size: int) -> Mask:
         """Return which of the `size` candidates may be added to those taken."""
         fitting = np.full(size, len(taken) < self.k)
         fitting[list(taken)] = False
-        if self.budget is not None and self.costs is not None:
-            spent = self.costs[list(taken)].sum() + self.costs
-            fitting &= spent <= self.budget * (1.0 + BUDGET_SLACK)
+        if self.prices is not None and not (self.budget is None and self.prices.are_sums):
+            offers = self.prices.offers(taken)
+            fitting = offers.among(fitting)
+            if self.budget is not None:
+                spent = self.prices.spent(taken) + offers.costs
+                fitting &= spent <= self.budget * (1.0 + BUDGET_SLACK)
+            if not self.prices.are_sums:
+                room = self.k - len(taken)
+                fitting &= [len(self.company(group, taken)) <= room for group in range(size)]
         return fitting
+
+    def company(self, candidate: int, taken: Sequence[int]) -> list[int]:
+        """Return a candidate behind those that it needs."""
+        return [candidate] if self.prices is None else self.prices.with_needs(candidate, taken)
+
+    def gains(self, objective: Objective) -> Vector:
+        """Return the gain of each candidate with those that it needs."""
+        if self.prices is None:
+            return objective.gains()
+        return together(objective, self.prices, "add", lambda state: state.gains())
 
 
 def greedy_choice(objective: O, limits: Limits, report: Report = lambda _: None) -> Run[O]:
@@ -340,7 +424,9 @@ def greedy_choice(objective: O, limits: Limits, report: Report = lambda _: None)
     history: list[float] = []
     queries = 0
     while (candidates := limits.fitting(objective.held, objective.size)).any():
-        objective.add(first_of_the_best(objective.gains(), candidates))
+        best = first_of_the_best(limits.gains(objective), candidates)
+        for candidate in limits.company(best, objective.held):
+            objective.add(candidate)
         history.append(objective.value)
         report(objective.value)
         queries += int(candidates.sum())
@@ -367,8 +453,8 @@ def _taken(objective: O, order: Sequence[int], limits: Limits, queries: int) -> 
     for candidate in order:
         if len(taken) == limits.k:
             break
-        if limits.fitting(taken, objective.size)[candidate]:
-            taken.append(candidate)
+        if candidate not in taken and limits.fitting(taken, objective.size)[candidate]:
+            taken += limits.company(candidate, taken)
     objective = with_added(objective, taken)
     return Run(objective, [objective.value], queries)
 

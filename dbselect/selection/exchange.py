@@ -14,6 +14,8 @@ import numpy as np
 
 from dbselect.objectives.contract import Objective, ask_around, ask_sets
 from dbselect.record.gram import Vector
+from dbselect.record.prices import SUMS, Prices
+from dbselect.selection.moves import give, take, together
 from dbselect.selection.ties import Mask, first_of_the_best
 
 #: Selected candidates -> mask of those that may be added.
@@ -28,59 +30,75 @@ def improved(
     open_to: OpenTo,
     always: Sequence[int],
     report: Callable[[float], None] = lambda _: None,
+    prices: Prices = SUMS,
 ) -> list[float]:
     """Add and exchange, in place, while the value rises; return the value after each change."""
     values = []
-    while _add(state, open_to) or _exchange(state, open_to, always):
+    while _add(state, open_to, prices) or _exchange(state, open_to, always, prices):
         values.append(state.value)
         report(state.value)
     return values
 
 
-def climbed(state: Objective, open_to: OpenTo, always: Sequence[int], costs: Vector) -> Objective:
+def climbed(
+    state: Objective, open_to: OpenTo, always: Sequence[int], costs: Vector, prices: Prices
+) -> Objective:
     """Add by gain per cost, exchange and remove, for values that may fall with an addition."""
-    while _add(state, open_to, costs):
+    while _add(state, open_to, prices, costs):
         pass
     while True:
-        improved(state, open_to, always)
-        losses = state.losses()
+        improved(state, open_to, always, prices=prices)
+        losses = together(state, prices, "remove", lambda state: state.losses())
         losses[[a for a in range(state.size) if a in always or a not in state.held]] = 0.0
         if not (losses < -LEAST_RISE).any():
             return state
-        state.remove(int(losses.argmin()))
+        give(state, prices, int(losses.argmin()))
 
 
-def _add(state: Objective, open_to: OpenTo, costs: Vector | float = 1.0) -> bool:
-    gains = state.gains()
+def _add(state: Objective, open_to: OpenTo, prices: Prices, costs: Vector | float = 1.0) -> bool:
+    gains = _gains(state, prices)
     fitting = (gains > LEAST_RISE) & open_to(state.held)
     if not fitting.any():
         return False
-    state.add(first_of_the_best(gains / costs, fitting))
+    take(state, prices, first_of_the_best(gains / costs, fitting))
     return True
 
 
-def _exchange(state: Objective, open_to: OpenTo, always: Sequence[int]) -> bool:
+def _gains(state: Objective, prices: Prices) -> Vector:
+    return together(state, prices, "add", lambda state: state.gains())
+
+
+def _exchange(state: Objective, open_to: OpenTo, always: Sequence[int], prices: Prices) -> bool:
     best, pair = 0.0, None
     removable = [a for a in state.held if a not in always]
     if hasattr(state, "ask"):
-        ask_sets(state, [[a for a in state.held if a != removed] for removed in removable])
+        ask_sets(state, [
+            [a for a in state.held if a not in prices.with_dependents(removed, state.held)]
+            for removed in removable
+        ])  # fmt: skip
         trials = [state.copy() for _ in removable]
         for trial, removed in zip(trials, removable, strict=True):
-            trial.remove(removed)
+            give(trial, prices, removed)
         ask_around(trials)
     for removed in removable:
         without = state.copy()
-        rises = -without.remove(removed) + without.gains()
+        going = prices.with_dependents(removed, state.held)
+        rises = -give(without, prices, removed) + _gains(without, prices)
         fitting = open_to(without.held).copy()
-        fitting[[removed, *without.held]] = False
+        fitting[[*going, *without.held]] = False
+        if not prices.are_sums:
+            # What comes back with another group that needs it has its turn elsewhere.
+            fitting &= [
+                removed not in prices.with_needs(group, without.held) for group in range(state.size)
+            ]
         added = first_rise(rises, fitting, best)
         if added is not None:
             best, pair = float(rises[added]), (removed, added)
     if pair is None:
         return False
     before = state.value
-    state.remove(pair[0])
-    state.add(pair[1])
+    give(state, prices, pair[0])
+    take(state, prices, pair[1])
     # With nearly dependent columns, rounding alone may promise a rise again and again.
     return state.value > before
 

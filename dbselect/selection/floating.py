@@ -12,8 +12,10 @@ Source: Pudil, Novovicova, Kittler (1994), Pattern Recognition Letters 15, SFFS.
 and costs.
 """
 
+from collections.abc import Sequence
+
 from dbselect.objectives.contract import Objective
-from dbselect.record.gram import Vector
+from dbselect.record.prices import Prices
 from dbselect.record.steps import BUDGET_SLACK
 from dbselect.selection.exchange import LEAST_RISE
 
@@ -21,8 +23,8 @@ from dbselect.selection.exchange import LEAST_RISE
 class Beaten:
     """Allowance of floating search, by the cost and the value of every set seen so far."""
 
-    def __init__(self, costs: Vector) -> None:
-        self._costs = costs
+    def __init__(self, prices: Prices) -> None:
+        self._prices = prices
         # The empty set.
         self._seen = {frozenset[int](): (0.0, 0.0)}
 
@@ -34,15 +36,14 @@ class Beaten:
         """Record a removed group."""
         self._record(state)
 
-    def most(self, state: Objective, group: int) -> float | None:
-        """Return the largest loss allowed for a group; None if the set without it was seen."""
-        rest = frozenset(state.held) - {group}
+    def most(self, state: Objective, groups: Sequence[int]) -> float | None:
+        """Return the largest loss allowed for groups; None if the set without them was seen."""
+        rest = frozenset(state.held).difference(groups)
         if rest in self._seen:
             return None
-        limit = float(self._costs[list(rest)].sum()) * (1.0 + BUDGET_SLACK)
+        limit = self._prices.spent(rest) * (1.0 + BUDGET_SLACK)
         best = max(value for cost, value in self._seen.values() if cost <= limit)
         return state.value - best - LEAST_RISE
 
     def _record(self, state: Objective) -> None:
-        cost = float(self._costs[state.held].sum())
-        self._seen[frozenset(state.held)] = cost, state.value
+        self._seen[frozenset(state.held)] = self._prices.spent(state.held), state.value

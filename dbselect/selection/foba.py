@@ -24,6 +24,8 @@ from dbselect.objectives.contract import Objective
 from dbselect.record.groups import Groups
 from dbselect.record.steps import ROUNDING_GAIN, Choice, Record, Step, Stop, within
 from dbselect.selection.criteria import Criterion
+from dbselect.selection.greedy import with_room
+from dbselect.selection.moves import together
 from dbselect.selection.removal import Usefulness, least_useful
 from dbselect.selection.ties import first_of_the_best
 
@@ -37,8 +39,8 @@ class Allowance(Protocol):
     def removed(self, state: Objective) -> None:
         """Record a removed group."""
 
-    def most(self, state: Objective, group: int) -> float | None:
-        """Return the largest loss allowed for a group; None if no group may be removed."""
+    def most(self, state: Objective, groups: Sequence[int]) -> float | None:
+        """Return the largest loss allowed for groups; None if they may not be removed."""
 
 
 class Share:
@@ -56,10 +58,11 @@ class Share:
         """Record a removed group."""
         self._gained.pop()
 
-    def most(self, state: Objective, group: int) -> float | None:
-        """Return the largest loss allowed for a group; None if no group may be removed."""
+    def most(self, state: Objective, groups: Sequence[int]) -> float | None:
+        """Return the largest loss allowed for groups; None if they may not be removed."""
+        gained = sum(self._gained[-len(groups) :])
         # A group whose gain was rounding stays, as it would be added again.
-        return self.nu * self._gained[-1] if self._gained[-1] > ROUNDING_GAIN else None
+        return self.nu * gained if gained > ROUNDING_GAIN else None
 
 
 def foba_search(
@@ -85,36 +88,42 @@ def foba_search(
     it, gains (1 - nu) epsilon, and F is 1 at most. A step costs O(D |S|) once the state is updated.
     """
     limit = np.inf if max_steps is None else max_steps
-    forced = list(always)
+    forced, prices = list(always), groups.prices
     steps = 0
     while steps < limit:
         if max_groups is not None and len(state.held) >= max_groups:
             return Stop.MAX_GROUPS
-        scores = criterion(state) / groups.costs
-        gains = state.gains()
+        held = list(state.held)
+        offers = prices.offers(held)
+        scores = together(state, prices, "add", criterion) / offers.counted
+        gains = together(state, prices, "add", lambda state: state.gains())
         waiting = np.ones(len(gains), dtype=bool)
-        waiting[state.held] = False
-        candidates = waiting & (gains > ROUNDING_GAIN) & (gains >= epsilon)
+        waiting[held] = False
+        candidates = offers.among(waiting) & (gains > ROUNDING_GAIN) & (gains >= epsilon)
         gaining = candidates.any()
-        spent = groups.costs[state.held].sum()
-        candidates &= within(spent + groups.costs, budget)
+        candidates &= within(groups.spent(held) + offers.costs, budget)
+        candidates &= with_room(groups, held, max_groups)
         if not forced and not candidates.any():
             if gaining:
                 return Stop.BUDGET
             return Stop.THRESHOLD if waiting.any() else Stop.EXHAUSTED
         choice = Choice.FORCED if forced else Choice.FREE
         group = forced.pop(0) if forced else first_of_the_best(scores, candidates)
-        gain = state.add(group)
-        allowance.added(state, gain)
-        record(Step("add", group, float(scores[group]), gain, state.value, choice))
-        steps += 1
+        for member in prices.with_needs(group, held):
+            gain = state.add(member)
+            allowance.added(state, gain)
+            record(Step("add", member, float(scores[group]), gain, state.value, choice))
+            steps += 1
         while len(state.held) > len(always) and steps < limit:
             group, worth = least_useful(state, groups, usefulness, always)
-            most = allowance.most(state, group)
-            if most is None or state.losses()[group] > most:
+            going = prices.with_dependents(group, state.held)
+            most = allowance.most(state, going)
+            losses = together(state, prices, "remove", lambda state: state.losses())
+            if most is None or losses[group] > most:
                 break
-            loss = state.remove(group)
-            allowance.removed(state)
-            record(Step("remove", group, -worth, -loss, state.value))
-            steps += 1
+            for member in going:
+                loss = state.remove(member)
+                allowance.removed(state)
+                record(Step("remove", member, -worth, -loss, state.value))
+                steps += 1
     return Stop.MAX_STEPS

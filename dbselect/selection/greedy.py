@@ -3,7 +3,9 @@
     while some group fits:
         take the fitting group with the largest criterion(g | S) / cost(g)
 
-Ties go to the group named first. Steps whose gain is at rounding level are flagged as not useful.
+Ties go to the group named first. A group comes with those that it needs and that are missing: the
+criterion is the sum over them, each in its turn, and the cost what they cost together now.
+Steps whose gain is at rounding level are flagged as not useful.
 If no group is within the cost limit (`doubling`), a case that the source leaves open, the cheapest
 group that fits is taken and the step records it.
 
@@ -19,6 +21,7 @@ from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Choice, Record, Step, Stop, within
 from dbselect.selection.criteria import Criterion
+from dbselect.selection.moves import together
 from dbselect.selection.ties import Mask, first_of_the_best
 
 #: Cost spent so far -> largest cost of the next group.
@@ -42,29 +45,51 @@ def greedy_search(
     cost to the largest cost of a candidate. A step costs O(D |S| |g|), a full sequence O(D^3).
     """
     waiting = np.ones(len(groups.costs), dtype=bool)
-    forced = list(always)
+    forced, prices = list(always), groups.prices
     steps: list[Step] = []
     spent = 0.0
     while waiting.any():
         if max_groups is not None and len(steps) >= max_groups:
             return steps, Stop.MAX_GROUPS
         selected = [step.group for step in steps]
-        costs = groups.remaining_costs(selected)
-        fitting = waiting & within(spent + costs, budget)
+        offers = prices.offers(selected)
+        costs, open_to = offers.costs, offers.among(waiting)
+        fitting = open_to & within(spent + costs, budget)
         if not fitting.any():
-            return steps, Stop.BUDGET
-        scores = criterion(state) / groups.positive_costs(selected)
+            return steps, Stop.BUDGET if open_to.any() else why_ended(groups, selected)
+        fitting &= with_room(groups, selected, max_groups)
+        if not fitting.any():
+            return steps, Stop.MAX_GROUPS
+        scores = together(state, prices, "add", criterion) / offers.counted
         if forced:
             group, choice = forced.pop(0), Choice.FORCED
         else:
-            candidates, choice = _candidates(waiting, fitting, costs, cost_limit, spent)
+            candidates, choice = _candidates(open_to, fitting, costs, cost_limit, spent)
             group = first_of_the_best(scores, candidates)
-        gain = state.add(group)
-        waiting[group] = False
         spent += costs[group]
-        steps.append(Step("add", group, float(scores[group]), gain, state.value, choice))
-        record(steps[-1])
+        for member in prices.with_needs(group, selected):
+            gain = state.add(member)
+            waiting[member] = False
+            steps.append(Step("add", member, float(scores[group]), gain, state.value, choice))
+            record(steps[-1])
     return steps, Stop.EXHAUSTED
+
+
+def with_room(groups: Groups, held: Sequence[int], max_groups: int | None) -> Mask:
+    """Return which groups come with no more others than a limit on their number allows."""
+    size = len(groups.costs)
+    if max_groups is None or groups.prices.are_sums:
+        return np.ones(size, dtype=bool)
+    room = max_groups - len(held)
+    return np.array([len(groups.prices.with_needs(group, held)) <= room for group in range(size)])
+
+
+def why_ended(groups: Groups, held: Sequence[int]) -> Stop:
+    """Return why no group may come: limits keep one out, or all that are left have rivals held."""
+    for group in set(range(len(groups.costs))).difference(held):
+        if not groups.prices.rivals([*held, *groups.prices.with_needs(group, held)]):
+            return Stop.BUDGET
+    return Stop.EXHAUSTED
 
 
 def doubling(costs: Vector, first: float | None = None) -> CostLimit:

@@ -9,6 +9,7 @@ from dbselect.linear.state import LinearState
 from dbselect.objectives.contract import Objective
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
+from dbselect.selection.moves import together
 from dbselect.selection.ties import first_of_the_best
 
 #: Losses below this share of the target's variance are rounding, so that they tie.
@@ -37,13 +38,17 @@ USEFULNESS = {"loss": by_loss, "coefficient": by_coefficient}
 def least_useful(
     state: Objective, groups: Groups, usefulness: Usefulness, always: Sequence[int]
 ) -> tuple[int, float]:
-    """Return the group worth least per cost, of worthless ones the dearest, and its worth."""
+    """Return the group worth least, with those that need it, per what they give back; its worth.
+
+    Of worthless ones it is the dearest.
+    """
     candidates = np.zeros(len(groups.costs), dtype=bool)
     candidates[state.held] = True
     candidates[list(always)] = False
-    worth = usefulness(state) / groups.costs
+    costs = groups.prices.given_back(state.held)
+    worth = together(state, groups.prices, "remove", usefulness) / costs
     worthless = candidates & (worth == 0.0)
     if worthless.any() and worth[candidates].min() == 0.0:
-        candidates = worthless & (groups.costs == groups.costs[worthless].max())
+        candidates = worthless & (costs == costs[worthless].max())
     group = first_of_the_best(-worth, candidates)
     return group, float(worth[group])

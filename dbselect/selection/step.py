@@ -19,7 +19,9 @@ import numpy as np
 
 from dbselect.objectives.contract import Objective
 from dbselect.record.groups import Groups
+from dbselect.record.prices import Prices
 from dbselect.record.steps import ROUNDING_GAIN, Choice, Record, Step, Stop, fits
+from dbselect.selection.moves import company, moved, together
 
 #: Falls of a criterion below this are rounding; R's ``step`` has the same.
 LEAST_FALL = 1e-7
@@ -66,11 +68,11 @@ def step_search(
     Costs count for the budget only. `always` are added first and stay. Groups of `start` follow and
     may be removed; `max_steps` counts the moves after them. The score of a step is the fall.
     """
-    now = judge(state)
+    now, prices = judge(state), groups.prices
 
     def take(action: str, group: int, choice: Choice) -> None:
         nonlocal now
-        change = state.add(group) if action == "add" else -state.remove(group)
+        change = moved(state, action, group)
         before, now = now, judge(state)
         record(Step(action, group, before - now, change, state.value, choice))
 
@@ -78,41 +80,51 @@ def step_search(
         take("add", group, Choice.FORCED)
     steps = 0
     while max_steps is None or steps < max_steps:
-        moves = list(_removals(state, judge, always)) if removes else []
+        moves = list(_removals(state, prices, judge, always)) if removes else []
         over_budget = False
         if adds:
-            spent = float(groups.costs[state.held].sum())
-            for move in _additions(state, judge):
-                if fits(spent + groups.costs[move.group], budget):
+            spent, offers = groups.spent(state.held), prices.offers(state.held)
+            for move in _additions(state, prices, judge):
+                if offers.open is not None and not offers.open[move.group]:
+                    continue
+                if fits(spent + offers.costs[move.group], budget):
                     moves.append(move)
                 else:
                     over_budget |= move.bound < now - LEAST_FALL
-        best = _best(state, judge, moves, now - LEAST_FALL)
+        best = _best(state, prices, judge, moves, now - LEAST_FALL)
         if best is None:
             return Stop.BUDGET if over_budget else Stop.THRESHOLD
-        take(best.action, best.group, Choice.FREE)
-        steps += 1
+        for group in company(prices, best.action, best.group, state.held):
+            take(best.action, group, Choice.FREE)
+            steps += 1
     return Stop.MAX_STEPS
 
 
-def _additions(state: Objective, judge: Judge) -> Iterator[Move]:
+def _additions(state: Objective, prices: Prices, judge: Judge) -> Iterator[Move]:
     """Yield the additions; a group that gains has one parameter at least."""
-    gains, parameters = state.gains(), judge.parameters(state)
+    gains = together(state, prices, "add", lambda state: state.gains())
+    parameters = judge.parameters(state)
     held = set(state.held)
     for group, gain in enumerate(gains.tolist()):
         if group not in held and gain > ROUNDING_GAIN:
             yield Move(judge.of(state.value + gain, parameters + 1.0), "add", group)
 
 
-def _removals(state: Objective, judge: Judge, always: Sequence[int]) -> Iterator[Move]:
-    """Yield the removals; none frees more parameters than its group has."""
-    losses, parameters = state.losses(), judge.parameters(state)
+def _removals(
+    state: Objective, prices: Prices, judge: Judge, always: Sequence[int]
+) -> Iterator[Move]:
+    """Yield the removals; none frees more parameters than its groups have."""
+    losses = together(state, prices, "remove", lambda state: state.losses())
+    parameters = judge.parameters(state)
     for group in sorted(set(state.held).difference(always)):
-        fewest = max(parameters - judge.most[group], 0.0)
+        going = prices.with_dependents(group, state.held)
+        fewest = max(parameters - sum(judge.most[member] for member in going), 0.0)
         yield Move(judge.of(state.value - float(losses[group]), fewest), "remove", group)
 
 
-def _best(state: Objective, judge: Judge, moves: Sequence[Move], below: float) -> Move | None:
+def _best(
+    state: Objective, prices: Prices, judge: Judge, moves: Sequence[Move], below: float
+) -> Move | None:
     """Return the move after which the criterion is lowest; None if none gets it below a limit."""
     best = None
     # The sort is stable: of moves with equal bounds, the first group is tried first.
@@ -120,10 +132,8 @@ def _best(state: Objective, judge: Judge, moves: Sequence[Move], below: float) -
         if not move.bound < below:
             break
         trial = state.copy()
-        if move.action == "add":
-            trial.add(move.group)
-        else:
-            trial.remove(move.group)
+        for group in company(prices, move.action, move.group, state.held):
+            moved(trial, move.action, group)
         reached = judge(trial)
         if np.isfinite(reached) and reached < below:
             best, below = move, reached

@@ -220,7 +220,8 @@ class Passes:
             requests.append(Request(leaves_read, weight, [], ["skip"] * len(leaves_read)))
         steps = plan(formulas, KEPT)
         read = [leaf.field for request in requests for leaf in request.columns]
-        read = [name for name in [*read, *_fields(steps)] if name in self._table.schema.names]
+        there = {*self._table.schema.names}
+        read = [name for name in [*read, *_fields(steps)] if name in there]
         read += [] if self._weight is None else [self._weight]
         fields = list(dict.fromkeys(read))
         grams = self._grams(_extended(self._table, fields, steps), requests)

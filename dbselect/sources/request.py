@@ -11,7 +11,7 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, ColumnError, shown, unknown
 from dbselect.options.kinds import is_whole
 from dbselect.record.bases import Basis
-from dbselect.record.columns import SUFFIX, Leaf, leaves, match
+from dbselect.record.columns import SUFFIX, Leaf, doubled, leaves, match
 from dbselect.record.computed import Computed, computed_names
 from dbselect.record.gram import Gram, is_record
 from dbselect.record.policies import policies_of, refuse_em
@@ -198,9 +198,8 @@ def request_of(
     for name, argument in [(weight, "weight"), (key, "key"), *((name, "by") for name in by)]:
         if name is not None:
             check_field(name, argument, schema)
-    if len(set(by)) < len(by):
-        doubled = next(name for name in by if by.count(name) > 1)
-        raise ColumnError(f"by names column '{doubled}' twice")
+    if (twice := doubled(by)) is not None:
+        raise ColumnError(f"by names column '{twice}' twice")
     if weight is not None:
         check_weight(weight, schema)
     chosen = selected(available, columns, {weight, key, *by})
@@ -289,7 +288,8 @@ def selected(
     offered = [name for name, leaf in usable.items() if why_unoffered(leaf) is None]
     if columns is None:
         return [usable[name] for name in offered if usable[name].field not in apart]
-    others = [name for name in available if name not in offered]
+    known = {*offered}
+    others = [name for name in available if name not in known]
     read = columns if isinstance(columns, str) else _fields_of_levels(columns, available)
     chosen = [available[name] for name in match(read, offered, "columns", others)]
     for leaf in chosen:
@@ -395,9 +395,8 @@ def check_seed(seed: Any) -> None:
 
 def columns_of(schema: pa.Schema) -> dict[str, Leaf]:
     """Return the flattened columns by name; refuse equal names."""
-    doubled = next((name for name in schema.names if schema.names.count(name) > 1), None)
-    if doubled is not None:
-        raise ColumnError(f"the table has two columns named '{doubled}'; names must differ")
+    if (twice := doubled(schema.names)) is not None:
+        raise ColumnError(f"the table has two columns named '{twice}'; names must differ")
     flattened: dict[str, Leaf] = {}
     for leaf in leaves(pa.schema([column for column in schema if not is_record(column.type)])):
         if leaf.name in flattened:

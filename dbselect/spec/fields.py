@@ -1,7 +1,7 @@
 """Table of the problem fields other than source, target, groups and costs."""
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, TypeAlias, TypedDict
 
 from dbselect.families import Family
@@ -18,6 +18,7 @@ from dbselect.options.kinds import (
 )
 from dbselect.options.names import FamilyName, GramName
 from dbselect.options.option import Option
+from dbselect.record.prices import Limits, Needs, OneOf, Shared
 
 if TYPE_CHECKING:
     from dbselect.record.terms import Terms
@@ -30,6 +31,11 @@ _LEVEL = Kind("be text, True, False or a number",
               lambda v: isinstance(v, str | bool | numbers.Real), "VARCHAR", str)  # fmt: skip
 _TERMS = Kind("come from dbselect.terms", lambda v: type(v).__name__ == "Terms")
 #: Checked by `check_policies`, not here.
+_BY_NAME, _LISTS = (lambda v: isinstance(v, Mapping)), (lambda v: isinstance(v, list | tuple))
+_SHARED = Kind("map names to (cost, groups)", _BY_NAME)
+_NEEDS = Kind("map groups to the groups that must be bought with them", _BY_NAME)
+_ONE_OF = Kind("be a list of lists of group names", _LISTS)
+_LIMITS = Kind("map units to (costs by group, limit, 'sum' or 'max')", _BY_NAME)
 _POLICIES = Kind("be a null policy", lambda _: True, None, str)
 
 
@@ -101,6 +107,23 @@ class ProblemOptions(TypedDict, total=False):
         "Terms | None",
         Option(None, _TERMS, "categories and curves of columns, from `dbselect.terms`; default: "
                "columns of text are categories", in_engines=False),
+    ]  # fmt: skip
+    shared: Annotated[
+        Shared | None,
+        Option(None, _SHARED, "name -> (cost, groups): a set-up that the first of these groups "
+               "pays, once; what a group costs on its own may then be 0"),
+    ]  # fmt: skip
+    needs: Annotated[
+        Needs | None,
+        Option(None, _NEEDS, "group -> groups that must be bought with it"),
+    ]
+    one_of: Annotated[
+        OneOf | None, Option(None, _ONE_OF, "lists of groups, of each at most one is bought")
+    ]
+    limits: Annotated[
+        Limits | None,
+        Option(None, _LIMITS, "unit -> (costs by group, limit, ``\"sum\"`` or ``\"max\"``): "
+               "further units beside costs and budget; ``\"max\"`` for what runs in parallel"),
     ]  # fmt: skip
 
 

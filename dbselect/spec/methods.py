@@ -16,8 +16,8 @@ class Method:
 
     about: str  # what it does, as the command line lists it
     options: type  # TypedDict of its options
-    # ``"sequence"``, ``"model"``, ``"proof"``, ``"penalised"``, ``"fit"``, ``"selection"`` or
-    # ``"other"``: the kind of its result, which decides its form in SQL
+    # ``"sequence"``, ``"model"``, ``"proof"``, ``"penalised"``, ``"fit"``, ``"selection"``,
+    # ``"sets"``, ``"table"`` or ``"other"``: the kind of its result, which decides its form in SQL
     returns: str
     # its parameters before the options
     first: Mapping[str, Option] = field(default_factory=dict)
@@ -114,6 +114,12 @@ METHODS: dict[str, Method] = {
         "model",
         in_sql=False,
     ),
+    "near_best": Method(
+        "list the sets of groups that explain nearly as much as the best for a budget",
+        options.NearBestOptions,
+        "sets",
+        _BUDGET,
+    ),
     "sght": Method(
         "fit a model on few columns in few groups, by hard thresholding",
         options.SghtOptions,
@@ -124,6 +130,13 @@ METHODS: dict[str, Method] = {
         options.BestWithinOptions,
         "proof",
         _BUDGET,
+    ),
+    "break_even": Method(
+        "return the highest price at which each group is still bought within a budget",
+        options.BreakEvenOptions,
+        "table",
+        _BUDGET,
+        in_sql=False,
     ),
     "lasso": Method(
         "fit the lasso, or the elastic net, at one penalty",
@@ -229,6 +242,8 @@ def places_of(method: Method) -> list[str]:
 
 
 #: Methods whose result, a sequence or a model, can be evaluated on held-out rows.
-JUDGED = [name for name, m in METHODS.items() if m.returns not in ("selection", "other")]
+JUDGED = [
+    name for name, m in METHODS.items() if m.returns not in ("selection", "sets", "table", "other")
+]
 #: The methods of `JUDGED` that choose among groups.
 CHOOSING = [name for name in JUDGED if name not in ("fit", "group_lasso")]

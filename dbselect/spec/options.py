@@ -9,6 +9,7 @@ from dbselect.options.kinds import (
     BUDGET,
     CALLBACK,
     COLUMN,
+    COLUMNS,
     COUNT,
     EXECUTOR,
     FACTORS,
@@ -19,12 +20,15 @@ from dbselect.options.kinds import (
     LIMIT_OF_QUERIES,
     LIMIT_OF_TIME,
     METRICS,
+    MODELS,
     NOT_NEGATIVE,
+    PAYOFF,
     POSITIVE,
     SECONDS,
     SEED,
     SHARE,
     SHORTLIST,
+    SIGNS,
     SPLITS,
     SPLITS_BY_ANOTHER_NAME,
     THRESHOLD,
@@ -43,6 +47,7 @@ from dbselect.options.names import (
     OrderingName,
     PathCriterionName,
     RuleName,
+    ShareName,
     StartName,
     UnmatchedName,
     VariantName,
@@ -64,6 +69,16 @@ Budget = Annotated[
 ]
 MaxSteps = Annotated[int | None, Option(None, COUNT, "limit on additions and removals together")]
 MaxGroups = Annotated[int | None, Option(None, COUNT, "limit on the number of groups")]
+Share = Annotated[
+    ShareName | None,
+    Option(None, one_of(ShareName), "of a list of records: what is maximised of their explained "
+           "shares, the ``\"worst\"`` or the ``\"mean\"``; default: `best_within` the worst, while "
+           "`anytime_sequence` takes them as one record of all rows", in_engines=False),
+]  # fmt: skip
+Signs = Annotated[
+    Mapping[str, str] | None,
+    Option(None, SIGNS, 'column or glob -> ``"+"`` for a coefficient >= 0, ``"-"`` for <= 0'),
+]
 ForwardRule = Annotated[
     ForwardName,
     Option("fr", one_of(ForwardName), "what a forward step maximises per unit of cost, as in "
@@ -130,6 +145,14 @@ class LedOptions(LimitedOptions, total=False):
     ]  # fmt: skip
 
 
+Lazy = Annotated[
+    bool | None,
+    Option(None, FLAG, "whether a score is asked about a group again only if its last gain may "
+           "win, which is exact where gains fall as groups are added; default: all are asked",
+           in_engines=False),
+]  # fmt: skip
+
+
 class AnytimeOptions(LedOptions, total=False):
     """Options of `anytime_sequence`."""
 
@@ -162,8 +185,10 @@ class AnytimeOptions(LedOptions, total=False):
                "of the largest correlations with the target; not exact, as ``screened`` of the "
                "result says", in_engines=False),
     ]  # fmt: skip
+    lazy: Lazy
     max_iter: MaxIter
     tol: Tol
+    share: Share
     callback: Callback
 
 
@@ -235,12 +260,38 @@ class StepOptions(TypedDict, total=False):
     callback: Callback
 
 
-class BestWithinOptions(QueryOptions, total=False):
-    """Options of `best_within`."""
+class BreakEvenOptions(TypedDict, total=False):
+    """Options of `break_even`."""
 
     time_limit: Annotated[
         float,
         Option(10.0, SECONDS, "seconds after which the best set found so far is returned"),
+    ]
+
+
+class BestWithinOptions(BreakEvenOptions, QueryOptions, total=False):
+    """Options of `best_within`."""
+
+    share: Share
+    callback: Callback
+
+
+class NearBestOptions(TypedDict, total=False):
+    """Options of `near_best`."""
+
+    within: Annotated[
+        float,
+        Option(0.01, FRACTION, "sets explain less than the best by at most this share of it"),
+    ]
+    limit: Annotated[int, Option(1000, COUNT, "most sets to return, the best ones")]
+    watch: Annotated[
+        Sequence[str],
+        Option((), COLUMNS, "names and globs of columns; for each the correlation of every "
+               "prediction with it is returned"),
+    ]  # fmt: skip
+    time_limit: Annotated[
+        float,
+        Option(10.0, SECONDS, "seconds after which the sets found so far are returned"),
     ]
     callback: Callback
 
@@ -256,6 +307,12 @@ class BaselineOptions(LedOptions, total=False):
 class GreedyOptions(BaselineOptions, total=False):
     """Options of `greedy`."""
 
+    lazy: Lazy
+    sample: Annotated[
+        int | None,
+        Option(None, COUNT, "groups of a score that each step draws and takes the best of, as n/k "
+               "log(1/epsilon) of stochastic greedy; default: all", in_engines=False),
+    ]  # fmt: skip
     callback: Callback
 
 
@@ -373,6 +430,7 @@ _LassoRatio = Annotated[
 class LassoPathOptions(PathOptions, total=False):
     """Options of `lasso_path`."""
 
+    signs: Signs
     penalties: _Penalties
     n_lambda: Annotated[int, Option(100, whole(2), "number of penalties of the grid")]
     l1_ratio: _LassoRatio
@@ -413,6 +471,7 @@ class PenaltyOptions(PathOptions, total=False):
 class LassoOptions(PenaltyOptions, total=False):
     """Options of `lasso`."""
 
+    signs: Signs
     l1_ratio: _LassoRatio
 
 
@@ -425,6 +484,17 @@ class SparseGroupLassoOptions(PenaltyOptions, total=False):
 class FitOptions(TypedDict, total=False):
     """Options of `fit`."""
 
+    models: Annotated[
+        Mapping[str, Sequence[str]] | None,
+        Option(None, MODELS, "name -> columns, in place of `columns`: a dict of models comes back, "
+               "linear ones from one reading of the rows", in_engines=False),
+    ]  # fmt: skip
+    signs: Signs
+    uncorrelated: Annotated[
+        Sequence[str],
+        Option((), COLUMNS, "names and globs of columns that the prediction has no correlation "
+               "with; without `columns` and `groups` they are not predictors"),
+    ]  # fmt: skip
     exact: Annotated[
         bool,
         Option(False, FLAG, "sum the rows of a table and solve in whole numbers: every coefficient "
@@ -468,6 +538,11 @@ class CrossValidateOptions(TypedDict, total=False):
         str | Sequence[str] | None,
         Option(None, METRICS, "metric of `evaluate`, or several, of which the first decides, on "
                "the rows of a table; `key` then also names the queries of ndcg", in_engines=False),
+    ]  # fmt: skip
+    payoff: Annotated[
+        tuple[float, float] | None,
+        Option(None, PAYOFF, "what a row that is accepted earns if its target is 1, and loses if "
+               "it is 0: a metric beside the others, as in `evaluate`", in_engines=False),
     ]  # fmt: skip
     cv: Annotated[
         Any,

@@ -4,6 +4,7 @@ from typing import Any
 
 from dbselect.errors import ArgumentError, shown
 from dbselect.families import parse
+from dbselect.record.prices import CONDITIONS
 from dbselect.spec.combination import ONE_TARGET
 from dbselect.spec.methods import METHODS
 from dbselect.spec.spec import Spec
@@ -14,8 +15,24 @@ _QUADRATIC = (
 )
 _PENALISED = "the penalty of {method} takes its place: l1_ratio below 1 adds a squared one"
 _WHOLE = "{method} looks at all correlations of the columns: gram='full' makes the whole matrix"
-_LASSO = {"family": _QUADRATIC, "ridge": _PENALISED, "gram": _WHOLE, "target": ONE_TARGET}
+_NO_SETS = (
+    "{method} weighs groups one by one and prices no sets: anytime_sequence, exchange and "
+    "best_within do"
+)
+_CONDITIONS = dict.fromkeys(CONDITIONS, _NO_SETS)
+_LASSO = {
+    **_CONDITIONS,
+    "family": _QUADRATIC,
+    "ridge": _PENALISED,
+    "gram": _WHOLE,
+    "target": ONE_TARGET,
+}
 _SET = {"target": ONE_TARGET, "gram": _WHOLE}
+_PROVEN = {
+    **_SET,
+    "family": "{method} proves its answer by bounds of least squares, which other families do not "
+    "have: exchange(k=...) searches their sets, without a proof",
+}
 _RECORDS = (
     "{method} searches records of rows, which hold no rows: cross_validate(table, folds=...) "
     "judges families"
@@ -36,13 +53,16 @@ REFUSED: dict[str, dict[str, str]] = {
     "greedy": {"target": ONE_TARGET},
     "top_k": _SET,
     "random_k": _SET,
-    "dash": {"target": ONE_TARGET},
-    "best_within": {
-        **_SET,
-        "family": "best_within proves its answer by bounds of least squares, which other families "
-        "do not have: exchange(k=...) searches their sets, without a proof",
+    "dash": {**_CONDITIONS, "target": ONE_TARGET},
+    "best_within": _PROVEN,
+    "break_even": _PROVEN,
+    "near_best": {
+        **_PROVEN,
+        "intercept": "correlations are about means, which models through the origin do not have: "
+        "best_within takes it",
     },
     "sght": {
+        **_CONDITIONS,
         "gram": _WHOLE,
         "always": "sght keeps the largest coefficients and cannot force a group: best_within and "
         "exchange can",
@@ -51,7 +71,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "lasso_path": _LASSO,
     "group_lasso_path": _LASSO,
     "sparse_group_lasso": _LASSO,
-    "group_lasso": {"family": _QUADRATIC, "gram": _WHOLE, "target": ONE_TARGET},
+    "group_lasso": {**_CONDITIONS, "family": _QUADRATIC, "gram": _WHOLE, "target": ONE_TARGET},
     "fit": {"gram": _WHOLE, "target": ONE_TARGET},
     "cross_validate": {},
     "stopped_sequence": {
@@ -61,6 +81,7 @@ REFUSED: dict[str, dict[str, str]] = {
     },
     "stability": {"target": ONE_TARGET, "family": _RECORDS, "gram": _WHOLE},
     "knockoffs": {
+        **_CONDITIONS,
         "target": ONE_TARGET,
         "family": _RECORDS,
         "gram": _WHOLE,
@@ -75,6 +96,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "gram": _WHOLE,
     },
     "anytime_tables": {
+        **_CONDITIONS,
         "target": ONE_TARGET,
         "family": "what a table adds is summed by its key, which holds for least squares only",
         "gram": "the Gram matrix of facts and candidates is never made whole",

@@ -1,6 +1,6 @@
 """Problem fields, as searches, fits and results use them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
@@ -13,9 +13,19 @@ from dbselect.objectives.contract import Objective, is_objective
 from dbselect.options.kinds import is_whole
 from dbselect.options.names import FamilyName, GramName
 from dbselect.options.option import is_default, options_of
+from dbselect.record.columns import doubled
 from dbselect.record.foreign import native
 from dbselect.record.gram import Gram
 from dbselect.record.groups import Costs, GroupColumns, GroupNames, costs_by_name, patterns_by_name
+from dbselect.record.prices import (
+    CONDITIONS,
+    Conditions,
+    Limits,
+    Needs,
+    OneOf,
+    Shared,
+    checked,
+)
 from dbselect.record.terms import Terms
 from dbselect.sources.request import NullPolicy
 from dbselect.sources.types import Source
@@ -49,6 +59,10 @@ class Spec:
     seed: int = 0
     gram: GramName = "auto"
     terms: Terms | None = None
+    shared: Shared | None = None
+    needs: Needs | None = None
+    one_of: OneOf | None = None
+    limits: Limits | None = None
     #: Cache of data read from the source; ignored by ==.
     _read: dict[Any, Any] = field(init=False, default_factory=dict)
 
@@ -60,12 +74,23 @@ class Spec:
                 self._set(name, option.checked(name, fields[name]))
         check_combination(parse(self.family), vars(self))
         self._set("always", tuple(self.always))
+        for name in CONDITIONS:
+            if fields[name] is not None:
+                self._set(name, checked(name, fields[name]))
         if self.groups is not None:
             self._set("groups", patterns_by_name(self.groups))
         self._read_formula()
+        if self.groups is not None:
+            self.told.check(list(self.groups))
         if self.costs is not None:
-            self._set("costs", _costs(self.costs, self.groups))
+            self._set("costs", _costs(self.costs, self.groups, self.told.with_set_up))
         self._check_target()
+
+    @property
+    def told(self) -> Conditions:
+        """The conditions on sets of groups."""
+        fields = {name: getattr(self, name) for name in CONDITIONS}
+        return Conditions(**{name: value for name, value in fields.items() if value})
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -97,7 +122,7 @@ class Spec:
     def _check_objective(self) -> None:
         fields = {"target": self.target, "groups": self.groups} | self._changed_words()
         for name, value in fields.items():
-            if value is not None and name not in ("always", "seed"):
+            if value is not None and name not in ("always", "seed", *CONDITIONS):
                 raise ArgumentError(f"{name} is {shown(value)}; it is for tables, and source is an "
                                     "objective, which has its own")  # fmt: skip
 
@@ -203,18 +228,18 @@ def check_targets(targets: Any) -> None:
     for name in targets:
         if not isinstance(name, str):
             raise ColumnError(f"target has {shown(name)}; it must list names of columns")
-        if targets.count(name) > 1:
-            raise ColumnError(f"target names column '{name}' twice")
+    if (twice := doubled(targets)) is not None:
+        raise ColumnError(f"target names column '{twice}' twice")
 
 
-def _costs(costs: Any, groups: Any) -> Any:
+def _costs(costs: Any, groups: Any, free: Collection[str]) -> Any:
     """Return costs by name; a Series without labels is matched later, to the groups."""
     costs = native(costs)
     if isinstance(costs, pl.Series):
         return costs
     if isinstance(costs, int | float | str):
         raise GroupError(f"costs is {shown(costs)}; it must map group names to numbers > 0")
-    return costs_by_name(costs, list(groups or ()))
+    return costs_by_name(costs, list(groups or ()), free)
 
 
 def _kind(source: Any) -> str:

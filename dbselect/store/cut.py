@@ -20,9 +20,11 @@ from dbselect.store.merging import (
     Sliding,
     alike,
     fields_of_gram,
+    kinds_of,
     settled,
     settled_pair,
     settled_together,
+    summed,
     window_of,
 )
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
@@ -143,10 +145,10 @@ class Cut:
         """Return the sums of records for each value of keys or of expressions of them."""
         records, reading = self._now()
         keys = _evaluated(records.select(reading.by), list(cuts), "by")
-        grams = alike(_grams(records, self._EMPTY), reading)
         names = keys.columns
         if GRAM in names:
             raise ArgumentError(f"by gives a column '{GRAM}'; the result has that name: use alias")
+        keys, grams = _alike_by(keys.with_columns(records[GRAM]), names, self._EMPTY, reading)
         places = keys.with_row_index(PART).group_by(names).agg(PART).sort(names, nulls_last=True)
         sums = [merged(grams[at] for at in row) for row in places[PART]]
         return places.select(names).with_columns(column_of(settle(sums)))
@@ -195,9 +197,10 @@ class Cut:
         records, reading = self._now()
         name = reading.by[0]
         records = records.filter(pl.col(name).is_not_null())
-        grams = alike(_grams(records, self._EMPTY), reading)
-        keys = records.get_column(name)
-        keys = keys.dt.date() if isinstance(keys.dtype, pl.Datetime) else keys
+        if isinstance(records.schema[name], pl.Datetime):
+            records = records.with_columns(pl.col(name).dt.date())
+        found, grams = _alike_by(records, [name], self._EMPTY, reading)
+        keys = found.get_column(name)
         ends = ends_of_windows(keys, days, every)
         sliding, windows, limits = Sliding(grams), [], []
         for first, last in ends:
@@ -291,9 +294,11 @@ def column_of(grams: Sequence[Gram]) -> pl.Series:
 
 def _versions(records: pl.DataFrame) -> tuple[list[int], list[Fields]]:
     """Return a version for each record, equal for equal columns; and its columns."""
-    numbers: dict[tuple[tuple[str, str], ...], int] = {}
-    fields: list[Fields] = [fields_of_gram(Gram.from_struct(record)) for record in records[GRAM]]
-    return [numbers.setdefault(tuple(f.items()), len(numbers) + 1) for f in fields], fields
+    kinds, named = kinds_of(records[GRAM])
+    fields = [fields_of_gram(one) for one in named]
+    found: dict[tuple[tuple[str, str], ...], int] = {}
+    numbers = [found.setdefault(tuple(each.items()), len(found) + 1) for each in fields]
+    return [numbers[kind] for kind in kinds], [fields[kind] for kind in kinds]
 
 
 def _changes(
@@ -303,8 +308,9 @@ def _changes(
     changes: dict[int, list[str]] = {}
     seen: dict[str, set[str]] = {}
     terms = records[GRAM].struct.field("terms")
+    known: dict[str | None, dict[str, set[str]]] = {None: {}}
     for at, (number, now, text) in enumerate(zip(numbers, fields, terms, strict=True)):
-        levels = levels_of([Terms.from_json(text)])
+        levels = known.get(text) or known.setdefault(text, levels_of([Terms.from_json(text)]))
         if number not in changes:
             changes[number] = differences(fields[at - 1], now) if at else []
         changes[number] += new_levels(seen, levels)
@@ -313,11 +319,21 @@ def _changes(
     return list(changes.values())
 
 
-def _grams(records: pl.DataFrame, why: str) -> list[Gram]:
+def _alike_by(
+    records: pl.DataFrame, by: list[str], why: str, reading: Reading
+) -> tuple[pl.DataFrame, list[Gram]]:
+    """Return keys and the sums of their records, all of the same columns."""
     if records.is_empty():
         raise DataError(why)
-    # Via Arrow, which needs no Python object for every number.
-    return [Gram.from_struct(record) for record in records[GRAM].to_arrow()]
+    keys, grams = summed(records, by)
+    return keys, alike(grams, reading)
+
+
+def _grams(records: pl.DataFrame, why: str) -> list[Gram]:
+    """Return the sum of records for each list of columns; DataError if there is none."""
+    if records.is_empty():
+        raise DataError(why)
+    return summed(records)[1]
 
 
 def _ends(name: str, value: Any) -> tuple[Any, Any]:

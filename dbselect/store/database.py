@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
@@ -19,7 +20,7 @@ from dbselect.errors import BusyError, SourceError
 from dbselect.record.formulas import quote
 from dbselect.record.gram import RECORD_DTYPE
 from dbselect.record.writing import absolute, replacing
-from dbselect.store.shelf import Shelved, beside, was_first
+from dbselect.store.shelf import Shelved, beside, no_history, was_first
 
 if sys.platform != "win32":
     import fcntl
@@ -53,6 +54,10 @@ class DatabaseFile:
             return Shelved(None)
         with self._opened(read_only=True) as table:
             return table.read()
+
+    def read_at(self, when: datetime) -> Shelved:
+        """Refuse: a file of DuckDB has no versions."""
+        raise no_history(str(self._path))
 
     def write(self, before: Shelved, removed: list[str], new: pl.DataFrame) -> None:
         """Write a step; if others read the file, to a copy that replaces it."""
@@ -166,8 +171,20 @@ class DatabaseTable:
 
     def read(self) -> Shelved:
         """Return the state."""
+        return self._of("")
+
+    def read_at(self, when: datetime) -> Shelved:
+        """Return the state at a time, in UTC."""
         try:
-            rows = self._connection.sql(f"FROM {self._table}").to_arrow_table()
+            return self._of(f" AT (TIMESTAMP => TIMESTAMPTZ '{when.isoformat(sep=' ')}')")
+        except SourceError as error:
+            if isinstance(error.__cause__, duckdb.BinderException):
+                raise no_history(self._shown) from error.__cause__
+            raise SourceError(f"the store has no version as of {when}: {error}") from error
+
+    def _of(self, at: str) -> Shelved:
+        try:
+            rows = self._connection.sql(f"FROM {self._table}{at}").to_arrow_table()
         except duckdb.CatalogException:
             return Shelved(None)
         except duckdb.Error as error:

@@ -1,6 +1,8 @@
 """A store in a Delta table: a step is a version, which fails if another writer was first."""
 
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -20,9 +22,21 @@ class DeltaFolder:
 
     def read(self) -> Shelved:
         """Return the state."""
+        return self._of(delta_table(self._path)) if is_delta(self._path) else Shelved(None)
+
+    def read_at(self, when: datetime) -> Shelved:
+        """Return the state at a time, in UTC."""
         if not is_delta(self._path):
             return Shelved(None)
         table = delta_table(self._path)
+        first = min(commit["timestamp"] for commit in table.history())
+        if when.timestamp() * 1000 < first:
+            why = datetime.fromtimestamp(first / 1000, UTC)
+            raise SourceError(f"the store '{self._path}' is of {why}, after {when}")
+        table.load_as_version(when)
+        return self._of(table)
+
+    def _of(self, table: Any) -> Shelved:
         try:
             frame = pl.DataFrame(table.to_pyarrow_table())
         except Exception as error:  # deltalake and Arrow raise many types

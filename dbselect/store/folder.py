@@ -11,6 +11,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import suppress
+from datetime import datetime
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from dbselect.errors import RecordError, SourceError
 from dbselect.record.files import FORMAT, VERSION, check_version
 from dbselect.record.writing import sync_folder
 from dbselect.sources.objects import reached, versions_below
-from dbselect.store.shelf import Shelved, beside, was_first
+from dbselect.store.shelf import Shelved, beside, no_history, was_first
 
 #: Number of record files at which a step merges all records into one.
 MOST_FILES = 16
@@ -84,6 +85,10 @@ class Records(ABC):
             except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError) as error:
                 raise SourceError(f"cannot read the store '{self._shown}': {error}") from error
         raise SourceError(f"the store '{self._shown}' lacks a file that its list {number} names")
+
+    def read_at(self, when: datetime) -> Shelved:
+        """Refuse: a step removes the files of those before it."""
+        raise no_history(self._shown)
 
     def write(self, before: Shelved, removed: list[str], new: pl.DataFrame) -> None:
         """Write the new records and the list in which they replace the parts `removed`."""

@@ -1,6 +1,8 @@
 """The store of statistics: a Gram record for each partition of a table, kept up to date."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,7 +38,7 @@ from dbselect.store.reading import (
     reading_of,
 )  # fmt: skip
 from dbselect.store.refresh import Refreshed, fields_in, of_types, refreshed, write
-from dbselect.store.shelf import Shelf
+from dbselect.store.shelf import Past, Shelf
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -244,6 +246,26 @@ class GramStore(Cut):
             return Refreshed([], [part], [], unchanged, schema=changes)
         return Refreshed([part], [], [], unchanged, schema=changes)
 
+    def as_of(self, when: date | str) -> "GramStore":
+        """Return the store as it was at a time, to be read only.
+
+        Parameters
+        ----------
+        when : a datetime, in UTC if it has no zone; or a date, which is its end in UTC; or either
+            as ISO text, ``"2024-03-31"``
+
+        Raises
+        ------
+        ArgumentError : the store keeps no history: a folder of Parquet files and a file of DuckDB
+            have their last state only, a Delta table and a table of DuckLake or Iceberg in an
+            attached catalog all that have not been expired; or `when` is no time
+        SourceError : there was no store yet
+        """
+        moment = _moment(when)
+        past = copy(self)
+        past._shelf = Past(self._shelf.read_at(moment), moment)
+        return past
+
     def quarantine(self) -> pl.DataFrame:
         """Return the parts that ``on_error="skip"`` left out: part, error."""
         frame = self._shelf.read().frame
@@ -286,6 +308,23 @@ def _shelf(path: str | Path, connection: "DuckDBPyConnection | None") -> Shelf:
     from dbselect.store.database import DatabaseFile
 
     return DatabaseFile(local)
+
+
+def _moment(when: Any) -> datetime:
+    """Return a time in UTC; a day is its end."""
+    refused = ArgumentError(
+        f"when is {when!r}; it must be a date or a datetime, or one as ISO text"
+    )
+    if isinstance(when, str):
+        is_day = len(when) <= len("2024-03-31")
+        try:
+            when = (date if is_day else datetime).fromisoformat(when)
+        except ValueError:
+            raise refused from None
+    if not isinstance(when, date):
+        raise refused
+    moment = when if isinstance(when, datetime) else datetime.combine(when, time.max)
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _names(by: str | Sequence[str] | None) -> tuple[str, ...]:

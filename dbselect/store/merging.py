@@ -6,19 +6,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
-from dbselect.errors import DataError, LeftOutWarning, warn_caller
+from dbselect.errors import DataError, LeftOutWarning, RecordError, warn_caller
 from dbselect.record.categories import Level
 from dbselect.record.columns import SUFFIX, match
 from dbselect.record.gram import Gram, aligned
 from dbselect.record.missing import fill, impute_mean, marks_of
 from dbselect.record.policies import policies_of
+from dbselect.record.terms import Terms
 from dbselect.sources.open import merged
 from dbselect.sources.records import without_marks, without_unseen_levels
-from dbselect.store.reading import Reading
+from dbselect.store.reading import GRAM, Reading
 
 #: Number of columns in a warning.
 NAMED = 10
+#: Number of records that one thread merges.
+RUN = 4096
+#: Names of columns beside keys: the number of a kind, and of a record or a run.
+KIND, AT = "__dbselect_kind", "__dbselect_at"
 
 
 def window_of(grams: Sequence[Gram], reading: Reading) -> Gram:
@@ -47,7 +53,62 @@ def alike(grams: Sequence[Gram], reading: Reading) -> list[Gram]:
     return aligned([of_columns(gram, shared) for gram in grams])
 
 
-def columns_of_table(gram: Gram) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Named:
+    """The columns and terms of a record."""
+
+    columns: tuple[str, ...]
+    terms: Terms
+
+
+def kinds_of(records: pl.Series) -> tuple[pl.Series, list[Named]]:
+    """Return the number of each record's columns and terms, and those that differ, in order."""
+    pairs = pl.DataFrame([records.struct.field(name) for name in ("columns", "terms")])
+    places = pairs.with_row_index(AT).group_by(pairs.columns, maintain_order=True).agg(AT)
+    numbers = places.select(pl.int_range(pl.len()).alias(KIND), AT).explode(AT).sort(AT)[KIND]
+    named = [
+        Named(tuple(columns), Terms.from_json(terms))
+        for columns, terms in places.select(pairs.columns).iter_rows()
+    ]
+    return numbers, named
+
+
+def summed(records: pl.DataFrame, by: Sequence[str] = ()) -> tuple[pl.DataFrame, list[Gram]]:
+    """Return the sum of the records of each key and each list of columns of the table.
+
+    Parameters
+    ----------
+    records : ``gram``, and the keys
+
+    Returns
+    -------
+    The keys, and a Gram each, as they first occur. The library decodes and merges runs of records
+    in parallel: time and memory are linear in what they hold
+    """
+    numbers, named = kinds_of(records[GRAM])
+    alike = [list(columns_of_table(one).items()) for one in named]
+    first: dict[str, int] = {}
+    kinds = [first.setdefault(repr(columns), len(first)) for columns in alike]
+    keys = [*by, KIND]
+    rows = records.select(
+        *by,
+        numbers.replace_strict(list(range(len(kinds))), kinds, return_dtype=pl.Int64).alias(KIND),
+        (pl.int_range(pl.len()) // RUN).alias(AT),
+        GRAM,
+    )
+    merge = pl.col(GRAM).dbselect.merge()  # type: ignore[attr-defined]
+    try:
+        for level in ([*keys, AT], keys):
+            groups = rows.group_by(level, maintain_order=True)
+            if rows.n_unique(level) < rows.height:
+                rows = groups.agg(merge)
+    except pl.exceptions.ComputeError as error:
+        raise RecordError(str(error).split("\n")[0].rpartition("message: ")[2]) from None
+    # Via Arrow, which needs no Python object for every number.
+    return rows.select(by), [Gram.from_struct(record) for record in rows[GRAM].to_arrow()]
+
+
+def columns_of_table(gram: Gram | Named) -> dict[str, Any]:
     """Return column of the table -> its kind, which must be equal to merge Grams."""
     sources, terms = gram.terms.sources(), gram.terms
     kinds: dict[str, Any] = {
@@ -60,7 +121,7 @@ def columns_of_table(gram: Gram) -> dict[str, Any]:
     return kinds
 
 
-def fields_of_gram(gram: Gram) -> dict[str, str]:
+def fields_of_gram(gram: Gram | Named) -> dict[str, str]:
     """Return column of the table -> ``"text"``, ``"number"`` or the unit of a date."""
     texts = {category.column for category in gram.terms.categories}
     return {

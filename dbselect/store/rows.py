@@ -65,8 +65,11 @@ class RowParts:
 
     def fingerprints(self) -> dict[str, str]:
         """Return key -> number and hash of its rows, over the fields that it was read with."""
-        before = (self._fields.compared(part, self._now) for part in self._fields.by_part)
-        usable = {tuple(fields): fields for fields in (self._now, *before)}
+        # Most parts were read with the same fields, which are compared once.
+        known = self._fields.by_part
+        distinct = {id(fields): part for part, fields in known.items()}
+        compared = {key: self._fields.compared(part, self._now) for key, part in distinct.items()}
+        usable = {tuple(fields): fields for fields in (self._now, *compared.values())}
         work = self._work(usable.values())
         with work.begin() as sums:
             gather(_InTurn(self._table), work.fields, work, sums)
@@ -76,9 +79,13 @@ class RowParts:
         )
         texts = work.fingerprints(totals)
         index = {names: n for n, names in enumerate(work.columns)}
-        compared = {part: self._fields.compared(part, self._now) for part in self._keys[PART]}
-        numbers = (index.get(names_in(self._leaves, fields), 0) for fields in compared.values())
-        return {part: row[n] for part, row, n in zip(compared, texts, numbers, strict=True)}
+        number = {key: index.get(names_in(self._leaves, fields), 0)
+                  for key, fields in compared.items()}  # fmt: skip
+        parts = self._keys[PART]
+        first = next((part for part in parts if part not in known), "")
+        new = index.get(names_in(self._leaves, self._fields.compared(first, self._now)), 0)
+        numbers = (number[id(known[part])] if part in known else new for part in parts)
+        return {part: row[n] for part, row, n in zip(parts, texts, numbers, strict=True)}
 
     def changes(self) -> list[str]:
         """Return the changes of the columns, in words."""

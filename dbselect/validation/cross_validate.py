@@ -27,6 +27,7 @@ from dbselect.validation.grid import (
     shown_points,
 )
 from dbselect.validation.held_out import CHOICES, Measures, MetricJudge, tables, with_choices
+from dbselect.validation.scoring.metrics import with_payoff
 from dbselect.validation.segments import segments_of
 from dbselect.validation.splits import split_of
 
@@ -42,6 +43,7 @@ def cross_validate(
     key: str | None = None,
     time: str | None = None,
     metric: str | Sequence[str] | None = None,
+    payoff: tuple[float, float] | None = None,
     cv: Any = None,
     callback: Callback | None = None,
     **options: Any,
@@ -130,6 +132,7 @@ def cross_validate(
     CALLBACK.or_none().check("callback", callback)
     for name, column in (("key", key), ("time", time)):
         COLUMN.or_none().check(name, column)
+    metric = with_payoff(metric, payoff)
     method = checked_method(method, JUDGED)
     points = points_of(grid)
     check_options(method, points, options, beside=options_of(CrossValidateOptions))

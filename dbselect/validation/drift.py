@@ -262,8 +262,9 @@ def _correlations(gram_a: Gram, gram_b: Gram) -> pl.DataFrame:
 def _groups(gram_a: Gram, gram_b: Gram, sequence: Sequence) -> pl.DataFrame:
     shift, (A, B) = _shift(gram_a, gram_b), (gram.covariance() for gram in (gram_a, gram_b))
     parts = []
+    place = {name: at for at, name in enumerate(gram_a.columns)}
     for members in sequence.groups.columns.values():
-        at = [gram_a.columns.index(name) for name in members]
+        at = [place[name] for name in members]
         parts.append(gaussian_divergence(shift[at], _block(A, at), _block(B, at)))
     location, spread = (np.array(part, dtype=np.float64) for part in zip(*parts, strict=True))
     table = {"divergence": location + spread, "location": location, "spread": spread}

@@ -6,28 +6,26 @@ that arrived; ``next_group`` buys for each row the group with the largest gain p
 those it has. A group that is NULL in the row fails as well, and a failed look-up costs the same.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from dbselect.errors import ArgumentError, shown, warns_once
-from dbselect.options.kinds import AT_LEAST_ZERO, FRACTION
+from dbselect.options.kinds import AT_LEAST_ZERO, one_of
 from dbselect.pages.glance import InNotebooks
 from dbselect.pages.steps import Heights, step_curves
 from dbselect.record.gram import Vector
-from dbselect.record.inputs import inputs_of, single_fields
 from dbselect.record.steps import BUDGET_SLACK
-from dbselect.results.prediction.arrived import AnytimePredictor
-from dbselect.results.prediction.predict import prediction_table
+from dbselect.results.prediction.stakes import stake_of
 from dbselect.sources.request import check_seed
-from dbselect.spec.spec import Spec, answer_of
-
-Mask = npt.NDArray[Any]
+from dbselect.spec.spec import Spec
+from dbselect.validation.earnings import Earnings, earnings_of
+from dbselect.validation.market import Market, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +99,12 @@ def simulate(
     budget: float | Iterable[float] | None = None,
     unavailable: Mapping[str, float] | None = None,
     *,
+    rule: str | None = None,
+    accept_above: float | None = None,
+    worth: float | None = None,
+    payoff: tuple[float, float] | None = None,
     seed: int = 0,
-) -> Simulation:
+) -> Simulation | Earnings:
     """Buy groups row by row while look-ups may fail, and score the predictions.
 
     Parameters
@@ -111,19 +113,30 @@ def simulate(
     budget : limit per row, in the unit of cost; or several; default: the costs of the prefixes
         of `anytime_sequence`
     unavailable : group -> probability that its look-up fails, 1 for a source that is down
+    rule : one of the rules; default: all three. ``"value"`` buys for each row the group that is
+        worth its price, as `AnytimePredictor.predict` does, and compares what that earns with fixed
+        sets of groups; `budget` is then one limit or None
+    accept_above, worth, payoff : of ``"value"``, as in `AnytimePredictor.predict`
     seed : of the failures, which all rules and budgets share
 
     Returns
     -------
     Simulation, whose ``table`` has one row per rule and budget: spent, the mean over rows;
-    groups, mean number that a row has; mse, r2; explained, relative to the mean of the fit
+    groups, mean number that a row has; mse, r2; explained, relative to the mean of the fit. For
+    ``"value"`` `Earnings`, whose ``table`` has one row per rule
 
     Raises
     ------
     ArgumentError : a budget is no number >= 0; a probability is not from 0 to 1; the problem has
-        no predictor, or its groups share a field
+        no predictor, or its groups share a field; an unknown rule; a family other than binomial, or
+        one without ``"value"``; nothing is at stake in ``"value"``, or something in another rule
     GroupError : `unavailable` names an unknown group
     ColumnError : the rows lack a column
+
+    Warns
+    -----
+    PromiseWarning : ``"value"`` earns less than normal residuals promise, by more than three
+        standard errors
 
     Notes
     -----
@@ -150,87 +163,35 @@ def simulate(
     budgets: list[Any] = list(cast(Iterable[float], budget)) if is_list else [budget]
     for limit in budgets if budget is not None else ():
         AT_LEAST_ZERO.check("budget", limit)
-    market = _Market(problem, rows, failing, seed)
+    stake = stake_of(accept_above, worth, payoff)
+    if rule == VALUE:
+        if is_list:
+            raise ArgumentError(f"budget is {shown(budget)}; rule 'value' takes one limit, or None")
+        if not stake:
+            raise ArgumentError("rule is 'value'; give accept_above and worth, or payoff")
+        market = Market(problem, rows, failing, seed)
+        return earnings_of(market, math.inf if budget is None else float(budgets[0]), stake)
+    if rule is not None:
+        one_of([*BUYERS, VALUE]).check("rule", rule)
+    if stake:
+        raise ArgumentError(f"{next(iter(stake))} is given without rule='value'")
+    if not problem.is_linear:
+        raise ArgumentError(
+            f"family is {str(problem.family)!r}; simulate compares rules by linear models"
+        )
+    market = Market(problem, rows, failing, seed)
     if budget is None:
         budgets = [0.0, *market.costs[market.order].cumsum().tolist()]
     results = [
-        {"rule": rule, "budget": float(limit), **market.judged(*buy(market, float(limit)))}
-        for rule, buy in BUYERS.items()
+        {"rule": name, "budget": float(limit), **market.judged(*buy(market, float(limit)))}
+        for name, buy in BUYERS.items()
+        if rule in (None, name)
         for limit in budgets
     ]
     return Simulation(pl.DataFrame(results), dict(failing), len(market.y))
 
 
-class _Market:
-    """Rows and groups; `available`, shape (n, J), is false where a look-up fails."""
-
-    def __init__(self, problem: Spec, rows: Any, fails: Mapping[str, float], seed: int) -> None:
-        if not problem.is_linear:
-            raise ArgumentError(
-                f"family is {str(problem.family)!r}; simulate compares rules by linear models"
-            )
-        self.predictor = predictor = answer_of(problem, "predictor")
-        self.names, self.costs = predictor.groups.names, predictor.groups.costs
-        for name, share in fails.items():
-            predictor.groups.number(name, "unavailable")
-            FRACTION.check(f"unavailable of '{name}'", share)
-        steps = answer_of(problem.on_gram(predictor.gram), "anytime_sequence").records
-        self.order = [step.group for step in steps]
-        self.fields = _fields_of(predictor)
-        target = predictor.target
-        inputs = inputs_of([target, *predictor.groups.members], predictor.gram.terms)
-        frame = prediction_table(rows, None, inputs, lambda _: None)
-        if frame is None or target not in frame.columns:
-            raise ArgumentError(
-                f"rows is {shown(rows)}; it must be a table with the target '{target}'"
-            )
-        self.frame = frame.filter(pl.col(target).cast(pl.Float64).is_finite())
-        self.y = self.frame[target].cast(pl.Float64).to_numpy()
-        groups = predictor.predict(self.frame)["groups"]
-        in_row = [groups.list.contains(name).to_numpy() for name in self.names]
-        draws = np.random.default_rng(seed).random((len(self.y), len(self.names)))
-        chances = [fails.get(name, 0.0) for name in self.names]
-        self.available = np.column_stack(in_row) & (draws >= chances)
-
-    def gains(self, masks: Mask) -> Mask:
-        """Return the gains of all groups for m sets of groups that a row has; shape (m, J)."""
-        sets = [[self.names[group] for group in np.flatnonzero(mask)] for mask in masks]
-        return np.array([pattern["gains"] for pattern in self.predictor.patterns(sets)])
-
-    def judged(self, arrived: Mask, spent: Vector) -> dict[str, float]:
-        """Score the predictions of the rows from the groups that they have."""
-        nulls = [
-            pl.when(pl.Series(arrived[:, number])).then(pl.col(field)).alias(field)
-            for number, fields in enumerate(self.fields)
-            for field in fields
-        ]
-        fit = self.predictor.predict(self.frame.with_columns(nulls))["prediction"].to_numpy()
-        mse = float(np.mean((self.y - fit) ** 2))
-        (empty,) = self.predictor.patterns([[]])
-        return {
-            "spent": float(spent.mean()),
-            "groups": float(arrived.sum(axis=1).mean()),
-            "mse": mse,
-            "r2": 1.0 - mse / float(self.y.var()),
-            "explained": 1.0 - mse / float(np.mean((self.y - empty["intercept"]) ** 2)),
-        }
-
-
-def _fields_of(predictor: AnytimePredictor) -> list[list[str]]:
-    """Return the table fields of each group; refuse fields that two groups share."""
-    owner: dict[str, str] = {}
-    for name, columns in predictor.groups.columns.items():
-        for one in single_fields(*inputs_of(list(columns), predictor.gram.terms)):
-            field = str(one.path[0])
-            if owner.setdefault(field, name) != name:
-                raise ArgumentError(
-                    f"groups '{owner[field]}' and '{name}' share field '{field}'; each look-up "
-                    "must bring fields of its own"
-                )
-    return [[field for field in owner if owner[field] == name] for name in predictor.groups.names]
-
-
-def _in_order(market: _Market, budget: float, *, continues: bool) -> tuple[Mask, Vector]:
+def _in_order(market: Market, budget: float, *, continues: bool) -> tuple[Mask, Vector]:
     """Buy the groups that fit the budget, in the order of the sequence."""
     arrived = np.zeros_like(market.available)
     spent, active = np.zeros(len(arrived)), np.ones(len(arrived), dtype=bool)
@@ -243,7 +204,7 @@ def _in_order(market: _Market, budget: float, *, continues: bool) -> tuple[Mask,
     return arrived, spent
 
 
-def _by_gain(market: _Market, budget: float) -> tuple[Mask, Vector]:
+def _by_gain(market: Market, budget: float) -> tuple[Mask, Vector]:
     """Buy for each row the group with the largest gain per cost, given the groups it has."""
     arrived, tried = np.zeros_like(market.available), np.zeros_like(market.available)
     spent = np.zeros(len(arrived))
@@ -263,8 +224,10 @@ def _by_gain(market: _Market, budget: float) -> tuple[Mask, Vector]:
     return arrived, spent
 
 
-#: The rules by name.
-BUYERS: dict[str, Callable[[_Market, float], tuple[Mask, Vector]]] = {
+#: The rule that buys what is worth its price.
+VALUE = "value"
+#: The other rules by name.
+BUYERS: dict[str, Callable[[Market, float], tuple[Mask, Vector]]] = {
     "prefix": partial(_in_order, continues=False),
     "pattern": partial(_in_order, continues=True),
     "next_group": _by_gain,

@@ -242,7 +242,9 @@ def _drawn(problem: Spec, options: StabilityOptions) -> pl.DataFrame:
 def _groups(gram: Gram, target: str, problem: Spec) -> Groups:
     gram.position(target, "target")
     features = features_of(gram.columns, [target], gram.terms)
-    return groups_of(features, problem.groups, problem.costs, [target], gram.terms)
+    return groups_of(
+        features, problem.groups, problem.costs, [target], gram.terms, told=problem.told
+    )
 
 
 def _choices(result: Any) -> list[list[str]]:

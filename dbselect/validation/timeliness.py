@@ -1,13 +1,13 @@
 """Compare sequences by timeliness, and with the oracle order of their gains."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import numpy as np
 import polars as pl
 
 from dbselect import _forked
-from dbselect.errors import ArgumentError
+from dbselect.errors import ArgumentError, shown
 from dbselect.options.kinds import POSITIVE
 from dbselect.results.heights import (
     Curve,
@@ -21,7 +21,9 @@ from dbselect.results.heights import (
 )
 from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.validation.comparison import Comparison
+from dbselect.validation.paired import ModelComparison, are_models, compare_models
 from dbselect.validation.scoring.evaluate import evaluate
+from dbselect.validation.scoring.metrics import requests_of, with_payoff
 
 
 def oracle(curve: Curve) -> pl.DataFrame:
@@ -73,21 +75,26 @@ def oracle(curve: Curve) -> pl.DataFrame:
 
 
 def compare(
-    sequences: Mapping[str, Curve],
+    sequences: Mapping[str, Any],
     reference: str | None = None,
     *,
     fraction: float | None = None,
     data: Any = None,
     weight: str | None = None,
     final: float | None = None,
-) -> Comparison:
-    """Compare the timeliness of several sequences, cut at one cost and height.
+    metric: str | Iterable[str] | None = None,
+    payoff: tuple[float, float] | None = None,
+    level: float | None = None,
+) -> Comparison | ModelComparison:
+    """Compare the timeliness of several sequences, or the losses of several models.
 
     Parameters
     ----------
     sequences : name -> Sequence of any family; AnytimePredictor, which needs `data`; or a
-        DataFrame, of `oracle` or some rows of `Simulation.table`
-    reference : the name whose stopping cost cuts all curves; default: the first
+        DataFrame, of `oracle` or some rows of `Simulation.table`. Or name -> Model, GlmModel or
+        Selected, all of one target, which need `data`, a table
+    reference : the name whose stopping cost cuts all curves, or of the model that the others are
+        compared with; default: the first
     fraction : 0 to 1, of the final height; default: the plateau of the reference
     data : other data for the evaluation, as in `evaluate`: a table, or for linear sequences
         a Gram or record; default: the rows of each search
@@ -95,12 +102,21 @@ def compare(
     final : > 0, the height that areas are divided by: 1 is the target's variance,
         as in the figures of the paper; default: the reference's greatest height, which
         on the rows of its search is the final one
+    metric : of models ``"mse"`` (default), ``"mae"``, or ``"log_loss"`` of a target of 0 and 1; of
+        sequences metrics of `evaluate`, of the last step of each on the rows of `data`
+    payoff : of sequences, as in `evaluate`
+    level : of models: level of confidence of the intervals; default: 0.95
 
     Returns
     -------
+    For models ModelComparison: their losses on the rows where all have a prediction, and the
+    paired differences from the reference, row by row, with standard errors of independent rows
+    (Diebold, Mariano 1995). Rows of the fit favour the larger model: take other rows. Else
+
     Comparison, whose ``table`` has one row per sequence: name; timeliness; stopping_cost and
     stopping_explained, the cost at which the sequence reaches the fraction on the rows of its
-    search, and its height there; explained at the end; fraction. ``plot()`` draws all curves
+    search, and its height there; explained at the end; fraction; and the metrics. ``plot()``
+    draws all curves
 
     Raises
     ------
@@ -135,6 +151,10 @@ def compare(
     first = next(iter(sequences)) if reference is None else reference
     if first not in sequences:
         raise ArgumentError(f"reference is {first!r}; it must be one of {list(sequences)}")
+    if are_models(sequences):
+        _refuse("sequences, and these are models", fraction=fraction, final=final, payoff=payoff)
+        return compare_models(sequences, first, data, weight, cast(str, metric or "mse"), level or 0.95)
+    _refuse("models, and these are sequences", level=level)
     sequences = {name: _curve_of(name, curve, data) for name, curve in sequences.items()}
     if final is not None:
         POSITIVE.check("final", final)
@@ -157,7 +177,11 @@ def compare(
         cut = max(float(spent[-1]) for spent, _ in heights.values())
         height = max(float(h.max()) for _, h in heights.values()) if final is None else final
     rows = []
+    asked = with_payoff(metric, payoff)
+    if asked is not None and data is None:
+        raise ArgumentError(f"metric is {shown(asked)}; it needs rows, and data is missing")
     for name, curve in sequences.items():
+        scores = {} if asked is None else _scores_of(curve, data, weight, asked)
         cost = stopping_cost(curve, reached)
         rows.append(
             {
@@ -167,10 +191,17 @@ def compare(
                 "stopping_explained": explained_at(judged[name], cost),
                 "explained": float(heights[name][1][-1]),
                 "fraction": reached,
+                **scores,
             }
         )
     curves = pl.concat([_named(name, curve) for name, curve in judged.items()])
     return Comparison(pl.DataFrame(rows), curves, cut)
+
+
+def _refuse(why: str, **options: Any) -> None:
+    for name, option in options.items():
+        if option is not None:
+            raise ArgumentError(f"{name} is {option!r}; it is of {why}")
 
 
 def _curve_of(name: str, curve: Any, data: Any) -> Curve:
@@ -180,6 +211,14 @@ def _curve_of(name: str, curve: Any, data: Any) -> Curve:
     if data is None:
         raise ArgumentError(f"'{name}' is a predictor, which buys row by row: give data, a table")
     return evaluate(curve, data).filter(rule="next_group")
+
+
+def _scores_of(curve: Any, data: Any, weight: str | None, metric: Any) -> dict[str, float | None]:
+    """Return the metrics of the last step on other rows; None of a curve, which has no models."""
+    if isinstance(curve, pl.DataFrame):
+        return dict.fromkeys(request.name for request in requests_of(metric))
+    found = evaluate(curve, data, weight=weight, metric=metric)
+    return dict(found.table.select(found.metrics).row(-1, named=True))
 
 
 def _named(name: str, curve: Curve) -> pl.DataFrame:

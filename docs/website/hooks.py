@@ -1,6 +1,7 @@
 """What mkdocs asks while it builds the site: which pages there are, in which order, with what."""
 
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import pages
@@ -48,6 +49,12 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
     if page.file.src_uri.startswith("api/"):
         return html
     return python_reference.with_names_linked(html, page.file.src_uri)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write the report that the first page shows, which searches in the reader's browser."""
+    example = run_path(str(pages.ROOT / "examples" / "heart.py"))
+    example["report"](Path(config.site_dir) / "assets" / "heart.html")
 
 
 def existing(entries: list[Any], paths: set[str]) -> list[Any]:

@@ -181,6 +181,8 @@ def reference() -> str:
         " comment. A function of *the extension* is there in every client, with options as a"
         " STRUCT; named arguments are those of `dbselect.name(...)` and, on connections of"
         " Python, of the plain name.",
+        "> On DuckDB 1.x functions need `dbselect.` before them to [know names of"
+        " options](duckdb.md).",
     ]
     for name in sorted({*native, *texts(), *calls} - {"dbselect"}):
         where = "of the extension" if name in native else "of Python's connections"

@@ -1,7 +1,6 @@
 //! The accumulating kernel of dbselect, in one library for every host.
 //!
-//! A module imports of those above it in this table alone, and `arrived` and `glm` nothing of each
-//! other; `tests/layers.rs` checks it.
+//! A module imports of those above it in this table alone; `tests/layers.rs` checks it.
 //!
 //! | module | what |
 //! |---|---|
@@ -12,8 +11,8 @@
 //! | `linear` | the linear model of one record: state, least squares, bounds, inference |
 //! | `search` | which groups of columns buy most prediction: searches on one record |
 //! | `methods` | what each method takes and returns, and how a record is asked |
-//! | `arrived` | prediction from whatever groups of a row are there |
 //! | `glm` | generalised linear models of rows in memory |
+//! | `arrived` | prediction from whatever groups of a row are there |
 //! | `hosts` | entry points for DuckDB, Polars, Python and WebAssembly |
 
 // Pages ask for searches alone.

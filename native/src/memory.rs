@@ -2,7 +2,9 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, Ordering};
 
 // Millions of small groups take half the time of the system's; WebAssembly has none but that, and
 // the tools that watch memory, under `--cfg system_allocator`, know no other.
@@ -34,13 +36,13 @@ unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(taken(layout.size()));
         // SAFETY: see the caller's promise.
-        unsafe { Inner.alloc(layout) }
+        again(unsafe { Inner.alloc(layout) }, || unsafe { Inner.alloc(layout) })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(taken(layout.size()));
         // SAFETY: see the caller's promise.
-        unsafe { Inner.alloc_zeroed(layout) }
+        again(unsafe { Inner.alloc_zeroed(layout) }, || unsafe { Inner.alloc_zeroed(layout) })
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
@@ -51,9 +53,101 @@ unsafe impl GlobalAlloc for Counted {
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(taken(size) - taken(layout.size()));
-        // SAFETY: see the caller's promise.
-        unsafe { Inner.realloc(pointer, layout, size) }
+        // SAFETY: see the caller's promise; a piece that cannot grow stays as it is.
+        let grown = || unsafe { Inner.realloc(pointer, layout, size) };
+        again(grown(), grown)
     }
+}
+
+/// Address space that is kept for the time when there is no other, where `ulimit -v` ends it.
+static SPARE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+const SPARE_BYTES: usize = 1 << 26;
+/// Whether that time has come.
+static RAN_OUT: AtomicBool = AtomicBool::new(false);
+
+fn spare_layout() -> Layout {
+    Layout::new::<[u8; SPARE_BYTES]>()
+}
+
+/// What was allocated, or, where nothing was, what is once the spare memory is given up.
+#[inline]
+fn again(found: *mut u8, allocate: impl Fn() -> *mut u8) -> *mut u8 {
+    if !found.is_null() { found } else { in_need(allocate) }
+}
+
+#[cold]
+fn in_need(allocate: impl Fn() -> *mut u8) -> *mut u8 {
+    let spare = SPARE.swap(null_mut(), Ordering::AcqRel);
+    if spare.is_null() {
+        return allocate();
+    }
+    RAN_OUT.store(true, Ordering::Release);
+    // SAFETY: it came of this allocator and layout, and no one else has it.
+    unsafe { Inner.dealloc(spare, spare_layout()) };
+    allocate()
+}
+
+/// What work returned, or that memory ran out meanwhile, which only the spare has hidden. Other
+/// work may go on once what it held is freed.
+pub fn in_room<T>(found: Result<T, String>) -> Result<T, String> {
+    if !RAN_OUT.load(Ordering::Acquire) {
+        return found;
+    }
+    drop(found);
+    keep_spare();
+    RAN_OUT.store(SPARE.load(Ordering::Acquire).is_null(), Ordering::Release);
+    Err("the address space of the process has ended (ulimit -v): sum fewer groups or columns at a \
+         time, give memory_limit, or raise the limit"
+        .to_string())
+}
+
+fn keep_spare() {
+    // SAFETY: the layout is not empty; the memory is never read.
+    let spare = unsafe { Inner.alloc(spare_layout()) };
+    let before = SPARE.swap(spare, Ordering::AcqRel);
+    if !before.is_null() {
+        // SAFETY: as in `in_need`.
+        unsafe { Inner.dealloc(before, spare_layout()) };
+    }
+}
+
+/// Allocators take address space by the gigabyte, of which `ulimit -v` may leave two.
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    target_pointer_width = "64",
+    not(any(miri, system_allocator))
+))]
+mod begun {
+    use std::ffi::{c_int, c_long};
+
+    /// `mi_option_arena_reserve`, in KiB: 32 MiB instead of 1 GiB.
+    const ARENA: (c_int, c_long) = (23, 1 << 15);
+    /// `RLIMIT_AS`.
+    const ADDRESSES: c_int = 9;
+
+    unsafe extern "C" {
+        fn mi_option_set_default(option: c_int, value: c_long);
+        fn getrlimit(resource: c_int, limits: *mut [u64; 2]) -> c_int;
+    }
+
+    /// When the library is loaded, before it allocates anything.
+    extern "C" fn begin() {
+        let mut limits = [u64::MAX; 2];
+        // SAFETY: plain C functions with values that they know, and memory of two words.
+        unsafe {
+            mi_option_set_default(ARENA.0, ARENA.1);
+            getrlimit(ADDRESSES, &mut limits);
+        }
+        if limits[0] != u64::MAX {
+            super::keep_spare();
+        }
+    }
+
+    #[used]
+    // SAFETY: the section holds functions without arguments, which run when the library is loaded.
+    #[unsafe(link_section = ".init_array")]
+    static BEGIN: extern "C" fn() = begin;
 }
 
 /// About what a piece of some bytes takes.
@@ -78,9 +172,35 @@ pub fn held() -> u64 {
     HELD.load(Ordering::Relaxed).max(0) as u64
 }
 
-/// Bytes of the machine's memory, where Linux says them.
+/// Bytes of the machine's memory, or of that of its container where that is less, where Linux
+/// says them.
 pub fn of_machine() -> Option<u64> {
-    total(&std::fs::read_to_string("/proc/meminfo").ok()?)
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let own = total(&read("/proc/meminfo")?)?;
+    Some(read("/proc/self/cgroup").map_or(own, |told| own.min(of_groups(&told, read))))
+}
+
+/// The least limit of the control groups of a process and of those above them.
+fn of_groups(told: &str, read: impl Fn(&str) -> Option<String>) -> u64 {
+    let mut least = u64::MAX;
+    for line in told.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            some if some.split(',').any(|one| one == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        // Inside a container the path may be that of the machine, and the mount its own.
+        for path in Path::new(path.trim_start_matches('/')).ancestors() {
+            let limit = read(&format!("{root}/{}/{file}", path.display()));
+            let limit = limit.and_then(|text| text.trim().parse().ok());
+            least = limit.unwrap_or(u64::MAX).min(least);
+        }
+    }
+    least
 }
 
 fn total(told: &str) -> Option<u64> {
@@ -132,6 +252,39 @@ mod tests {
     fn the_memory_of_the_machine_is_read() {
         let told = "MemTotal:       24589364 kB\nMemFree:         1 kB\n";
         assert_eq!((total(told), total("MemFree: 1 kB")), (Some(24_589_364 << 10), None));
+    }
+
+    #[test]
+    fn the_memory_of_a_container_is_that_of_its_least_group() {
+        let files = |path: &str| {
+            let text = match path {
+                "/sys/fs/cgroup/a/b/memory.max" => "max\n",
+                "/sys/fs/cgroup/a/memory.max" => "2000\n",
+                "/sys/fs/cgroup/memory//memory.limit_in_bytes" => "700\n",
+                _ => return None,
+            };
+            Some(text.to_string())
+        };
+        assert_eq!(of_groups("0::/a/b\n", files), 2000);
+        assert_eq!(of_groups("0::/elsewhere\n", files), u64::MAX);
+        assert_eq!(of_groups("4:cpu:/\n7:hugetlb,memory:/docker/1f\n", files), 700);
+    }
+
+    #[test]
+    fn memory_that_runs_out_is_an_error_after_the_work() {
+        keep_spare();
+        let piece = spare_layout();
+        let failed = std::cell::Cell::new(false);
+        // The second call is after the spare was given up.
+        let allocate = || match failed.replace(true) {
+            true => unsafe { Inner.alloc(piece) },
+            false => null_mut(),
+        };
+        let found = again(allocate(), allocate);
+        assert!(!found.is_null());
+        unsafe { Inner.dealloc(found, piece) };
+        assert!(in_room(Ok(())).is_err_and(|told| told.contains("ulimit -v")));
+        assert_eq!(in_room(Ok(7)), Ok(7));
     }
 
     #[test]

@@ -76,6 +76,6 @@ def test_there_is_a_file_for_each_function():
         "anytime_sequence",
     }
     names |= {"anytime_predict", "anytime_sequence_glm", "glm_predict", "a_optimal"}
-    names |= {"key_sums", "gram_extend", "fit", "summary", "predict_available"}
-    names |= {"fit_glm", "glm_mean", "summary_glm"}
+    names |= {"key_sums", "gram_extend", "fit", "summary", "predict_available", "allocate"}
+    names |= {"evaluate", "fit_glm", "glm_check", "glm_mean", "summary_glm"}
     assert {file.stem for file in FILES} == names

@@ -1,5 +1,6 @@
 """`make bench` keeps figures of an idle machine only, and its page has one form."""
 
+import math
 import re
 import sys
 from itertools import pairwise
@@ -11,6 +12,7 @@ import pytest
 BENCH = Path(__file__).parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 
+import growth  # noqa: E402
 import idle  # noqa: E402
 import page  # noqa: E402
 from rows import HEADER, Row, skipped  # noqa: E402
@@ -150,3 +152,34 @@ def test_the_page_that_is_kept_has_the_form_of_rows():
         assert [table.startswith(f"{HEADER}\n| ") for table in tables] == [True], section
         lines = tables[0].splitlines()[2:]
         assert [line for line in lines if not LINE.fullmatch(line)] == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "promised", "fails"),
+    [
+        ([1.0, 2.0, 4.0, 8.0], 1, False),
+        ([1.0, 2.0, 8.0, 8.0], 1, True),
+        ([1.0, 4.0, 16.0, 64.0], 2, False),
+        ([1.0, 4.0, 16.0, 64.0], 1, True),
+        ([0.001, 0.04, 2.0, 2.0], 1, False),  # of noise there is no exponent
+    ],
+)
+def test_a_doubling_that_costs_more_than_is_promised_fails(seconds, promised, fails, tmp_path):
+    ran = []
+    clock = iter([at for each in seconds for at in (0.0, each, 0.0, 2 * each)])
+    one = growth.Growth("door", "size", promised, 5, lambda n: lambda: ran.append(n))
+    curve = growth.measured(one, 3, math.inf, clock=lambda: next(clock))
+    assert (curve.seconds, curve.fails) == (seconds, fails)
+    assert curve.sizes == [5, 10, 20, 40]
+    assert ran == [n for n in curve.sizes for _ in range(2)]
+    growth.write([curve], tmp_path)
+    assert ": above" in (tmp_path / "GROWTH.md").read_text() or not fails
+    assert (tmp_path / "growth.svg").read_text().count("<polyline") == 2
+    assert len((tmp_path / "growth.csv").read_text().splitlines()) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("one", growth.GROWTHS, ids=lambda one: f"{one.door}-{one.size}")
+def test_every_line_of_the_map_can_be_measured(one):
+    curve = growth.measured(one, 0, 1.0)
+    assert curve.sizes == [one.first]

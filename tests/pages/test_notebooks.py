@@ -89,7 +89,7 @@ def test_a_notebook_shows_a_short_table_that_is_well_formed(kind):
     html = result._repr_html_()
     tree = ET.fromstring(html)
     rows = list(tree.iter("tr"))
-    assert 2 <= len(rows) <= 13
+    assert 2 <= len(rows) <= 18
     widths = {
         sum(int(cell.get("colspan", 1)) for cell in row if cell.tag in ("td", "th")) for row in rows
     }
@@ -184,3 +184,20 @@ def test_a_search_that_is_short_shows_nothing(monkeypatch):
     monkeypatch.setattr(sys, "stderr", screen)
     ds.anytime_sequence(table(), "y", GROUPS)
     assert screen.getvalue().strip() == ""
+
+
+@pytest.mark.parametrize("groups", [3, 13, 200])
+def test_a_sequence_prints_its_steps_within_80_columns(groups):
+    seq = ds.anytime_sequence(wide(groups).drop("z", "flag"), "y", costs={
+        name: 1e-9 * 10**at for at, name in enumerate(wide(groups).columns[:-3])
+    } if groups < 20 else None)  # fmt: skip
+    head, table = str(seq).split("\nstep ")
+    assert " ".join(head.split()) == repr(seq)
+    lines = table.split("\n")[1:]
+    assert max(map(len, str(seq).split("\n"))) <= 80
+    assert len(lines) == (groups + 1 if groups < 30 else 26)
+    assert [line.split()[0] for line in lines[:3]] == ["0", "1", "2"]
+    assert len(seq) == len(list(seq)) == groups + 1
+    bars = [line.count("█") for line in lines]
+    assert bars[0] == 0
+    assert bars[-1] == max(bars)

@@ -53,7 +53,7 @@ def test_a_quick_run_writes_every_part_with_its_pictures(quick):
     assert set(parts(PAGE)) <= set(parts(page))
     for text in parts(page).values():
         assert text.startswith("## ")
-        assert re.search(r"\| claims \| seen \| undecided \| contradicted \| not run \|", text)
+        assert re.search(r"data sets:\sof \d+ claims", " ".join(text.split()))
     pictures = re.findall(r"\]\((page/\w+\.svg)\)", page.read_text())
     assert len(pictures) >= 6
     assert all((page.parent / picture).read_text().startswith("<svg") for picture in pictures)
@@ -66,15 +66,20 @@ def test_a_quick_run_writes_every_part_with_its_pictures(quick):
 
 def test_the_page_begins_with_the_counts_of_the_claims_that_it_keeps():
     claims = pl.read_csv(PAGE.parent / "reproduction" / "claims.csv")
-    rows = re.findall(r"^\| (.+?) \| (.+?) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|",
-                      PAGE.read_text().split("<!-- part")[0], re.MULTILINE)  # fmt: skip
-    shown = {(paper, table): list(map(int, counts[1:])) for paper, table, *counts in rows}
+    page = PAGE.read_text()
+    rows = re.findall(r"^\| (.+?) \| .+? \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|",
+                      page.split("<!-- part")[0], re.MULTILINE)  # fmt: skip
+    shown = {paper: list(map(int, counts)) for paper, *counts in rows}
     kept = {}
-    for (paper, table), own in claims.group_by("paper", "table", maintain_order=True):
+    for (paper,), own in claims.group_by("paper"):
         verdicts = own["verdict"].to_list()
         counts = [verdicts.count(one) for one in ("seen", "undecided", "contradicted")]
-        kept[paper, table] = [len(verdicts), *counts]
+        kept[paper] = [len(verdicts), *counts]
     assert shown == kept
+    assert len(page.split()) <= 6000
+    text = " ".join(page.split())
+    for claim in claims.filter(verdict="contradicted")["claim"].to_list():
+        assert claim in text
 
 
 def test_every_order_that_a_table_prints_is_a_claim():
@@ -101,7 +106,27 @@ def test_verdicts_are_three():
         assert (found.low, found.high) == pytest.approx((low, high))
     # Of too few data sets nothing is decided.
     assert said("paper", "table", "a > b", np.ones(19) + noise[:19] / 100).verdict == "undecided"
-    assert said("paper", "table", "a > b", []).verdict == "not run"
+
+
+def test_one_violation_contradicts_a_theorem():
+    from reproduce.claims import bound
+
+    ratios = np.full(40, 1.5)
+    assert bound("paper", "theorems", "a", ratios).verdict == "seen"
+    ratios[7] = 0.999
+    assert bound("paper", "theorems", "a", ratios).verdict == "contradicted"
+
+
+@pytest.mark.parametrize("work", ["sequencing", "foba", "thresholding", "sampling"])
+def test_theorems_hold_nearly_and_a_broken_product_violates_them(work):
+    from reproduce import theorems
+
+    problem = getattr(theorems, work)
+    kept = theorems.ratios(problem, range(4))
+    broken = theorems.ratios(problem, range(4), is_broken=True)
+    for name, ratios in kept.items():
+        assert 1 <= min(ratios) < (2.6 if "4.3" in name else 2.04)
+        assert min(broken[name]) < 1
 
 
 def test_the_page_has_its_pictures():

@@ -164,6 +164,23 @@ def test_pages_that_come_later_are_no_error_and_are_shown(site):
     ]
 
 
+def prices_move_an_order(browser, waiting) -> None:
+    """Make the scan of the report on the first page cheap: it is bought first."""
+    browser.execute_script("document.querySelector('iframe.report').loading = 'eager'")
+    browser.switch_to.frame(browser.find_element("css selector", "iframe.report"))
+    cost = waiting(browser, 300).until(
+        lambda one: one.find_element("css selector", "#uses [data-group=thallium_scan] input")
+    )
+    first = "return document.querySelector('.chart .step').textContent"
+    waiting(browser, 300).until(lambda one: one.execute_script(first) == "chest_pain")
+    browser.execute_script(
+        "arguments[0].value = '0.1';"
+        "arguments[0].dispatchEvent(new Event('input', {bubbles: true}))", cost,
+    )  # fmt: skip
+    waiting(browser, 300).until(lambda one: one.execute_script(first) == "thallium_scan")
+    browser.switch_to.default_content()
+
+
 @pytest.mark.skipif(
     shutil.which("chromium") is None or shutil.which("chromedriver") is None,
     reason="chromium and chromedriver are not on the path",
@@ -185,6 +202,8 @@ def test_files_that_are_opened_in_a_browser_are_searched_and_ask_nobody(site):
             lambda one: one.find_elements("css selector", ".md-search-result__link")
         )
         assert "foba" in " ".join(one.get_attribute("href") for one in found)
+        browser.get((site / "index.html").as_uri())
+        prices_move_an_order(browser, waiting)
         assert browser.get_log("browser") == []
         events = [json.loads(one["message"])["message"] for one in browser.get_log("performance")]
     finally:

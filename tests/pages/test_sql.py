@@ -17,6 +17,10 @@ COMMAND = shutil.which("duckdb", path=Path(sys.executable).parent) or shutil.whi
 PLACES = {"FLIGHTS": "examples/data/flights.parquet", "TABLES": "examples/data/nycflights13/"}
 #: Pages whose SQL is another engine's, or asks Python.
 ELSEWHERE = {
+    **dict.fromkeys(
+        [f"jobs/{name}.md" for name in ("clinic", "questionnaire", "llm-features", "sensors")],
+        "of a frame of Python",
+    ),
     "guides/sum-in-a-warehouse.md": "that of a warehouse",
     "guides/keep-records-by-day.md": "of a store that Python wrote",
     "guides/predict-what-has-arrived.md": "of a predictor that Python wrote",
@@ -31,11 +35,10 @@ STORED = """COPY (SELECT anytime_sequence(gram({{'arr_delay': arr_delay, 'dep_de
     FROM 'examples/data/flights.parquet') TO '{}.parquet';"""
 #: What a page takes for granted.
 GIVEN = {
-    "README.md": "CREATE VIEW flights AS FROM 'examples/data/flights.parquet';",
+    "README.md": f"CREATE VIEW heart AS FROM '{ROOT / 'dbselect/sources/examples/heart.parquet'}';",
     "duckdb.md": """CREATE TABLE t AS SELECT i::DOUBLE AS a, i % 3 + 0.5 AS b, sin(i) AS y
         FROM range(9) r(i);
         CREATE TABLE grams AS SELECT gram({'a': a, 'b': b, 'y': y}) AS g FROM t;""",
-    "guides/score-rows.md": STORED.format("before"),
     "start/engineer.md": STORED.format("delay"),
 }
 
@@ -66,7 +69,7 @@ def pages() -> dict[str, Path]:
 
 
 PAGES = pages()
-GIVEN["index.md"] = statements(PAGES["start/sql.md"])[0] + ";"
+GIVEN["index.md"] = GIVEN["README.md"]
 
 
 @pytest.mark.system

@@ -41,7 +41,8 @@ def test_wheel_works_in_an_empty_environment(tmp_path):
     assert 100_000 < sizes[library] < 6_000_000
     pages = {f"report.{end}" for end in ("css", "html", "js")} | {"chart.js", "search.js"}
     assert {f"dbselect/pages/{name}" for name in pages} <= set(names)
-    assert "dbselect/sources/flights.parquet" in names
+    examples = (ROOT / "dbselect" / "sources" / "examples").iterdir()
+    assert {f"dbselect/sources/examples/{file.name}" for file in examples} <= set(names)
     assert {f"dbselect/sql/{file.name}" for file in (ROOT / "sql").glob("*.sql")} <= set(names)
 
     python = tmp_path / "environment" / "bin" / "python"

@@ -3,6 +3,8 @@
 import io
 import os
 import signal
+import time
+from datetime import UTC, date, datetime
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,7 @@ from sklearn.model_selection import (
 )
 
 import dbselect as ds
+from dbselect._held import held
 from dbselect.doors.cli import main
 from dbselect.sklearn import AnytimeClassifier, AnytimeRegressor, AnytimeSelector
 
@@ -103,7 +106,9 @@ def test_a_category_of_pandas_is_a_category_in_every_door(kind):
     dummies = pd.get_dummies(frame[["zip", "a"]], columns=["zip"]).astype(float)
     right = LinearRegression().fit(dummies, frame["y"]).score(dummies, frame["y"])
     assert ds.anytime_sequence(frame, "y").r2[-1] == pytest.approx(right)
-    assert ds.fit(pa.Table.from_pandas(frame), "y").r2 == pytest.approx(right)
+    parts = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
+    for table in (pa.Table.from_pandas(frame), parts):
+        assert ds.fit(table, "y").r2 == pytest.approx(right)
     np.testing.assert_allclose(ds.fit(frame, "y").predict(frame), frame["y"])
     X = frame[["zip", "a"]]
     assert AnytimeRegressor().fit(X, frame["y"]).score(X, frame["y"]) == pytest.approx(right)
@@ -254,6 +259,32 @@ def test_a_named_column_that_a_day_lacks_is_read_where_it_is(tmp_path):
         ds.GramStore(tmp_path / "o").refresh(lake, by="day", columns=["y", "b_3"])
 
 
+def test_a_store_with_a_history_is_read_as_of_a_time(tmp_path):
+    pytest.importorskip("deltalake")
+    lake, store = tmp_path / "?.parquet", ds.GramStore(tmp_path / "s.delta")
+    day(tmp_path, 1)
+    store.refresh(lake, by="day")
+    first, then = store.total(), datetime.now(UTC)
+    time.sleep(0.01)
+    day(tmp_path, 2)
+    store.refresh(lake, by="day")
+    past = store.as_of(then)
+    assert past.total().comoment.tolist() == first.comoment.tolist()
+    assert store.as_of("2999-01-01").total().rows == store.total().rows == 2 * N
+    with pytest.raises(ds.errors.ArgumentError, match=r"as of .* cannot be refreshed"):
+        past.refresh(lake)
+    with pytest.raises(ds.errors.SourceError, match="after 2001-01-01 23:59:59"):
+        store.as_of(date(2001, 1, 1))
+    for path, connection in (("folder", None), ("f.duckdb", None), ("t", ds.connect())):
+        other = ds.GramStore(path if connection else tmp_path / path, connection)
+        other.refresh(lake, by="day")
+        with pytest.raises(ds.errors.ArgumentError, match="keeps no history; a Delta table"):
+            other.as_of(then)
+    for when in ("yesterday", 7):
+        with pytest.raises(ds.errors.ArgumentError, match="when is"):
+            store.as_of(when)
+
+
 def test_a_delta_table_that_maps_names_is_refused_in_a_sentence(tmp_path):
     deltalake = pytest.importorskip("deltalake")
     mapped = {"delta.columnMapping.mode": "name", "delta.minReaderVersion": "2",
@@ -388,6 +419,30 @@ def test_a_row_of_pandas_is_predicted():
         model.predict(frame["a"])
 
 
+def test_a_column_that_is_read_is_near_no_other():
+    table = numbers("carat", "clarity", "cut", "y")
+    sequence, row = ds.anytime_sequence(table, "y"), pl.DataFrame({"carat": [1.0]})
+    for predict in (sequence.predict, sequence.anytime_predict, ds.fit(table, "y").predict):
+        with pytest.raises(ds.errors.ColumnError, match=r"'clarity'.*reads; missing_columns"):
+            predict(row)
+        with pytest.raises(ds.errors.ColumnError, match="reads; there is 'clarty'; missing"):
+            predict(row.with_columns(clarty=0.0))
+
+
+def test_an_interrupt_waits_for_the_end_of_an_import():
+    reached = []
+
+    def interrupted():
+        with held():
+            signal.raise_signal(signal.SIGINT)
+            reached.append("the end")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert reached == ["the end"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_a_sequence_is_its_steps():
     sequence = ds.anytime_sequence(numbers("a", "b", "y"), "y")
     assert len(sequence) == sequence.steps.height == 3
@@ -441,6 +496,43 @@ def test_a_forked_child_is_refused_before_it_waits(tmp_path, form):
             os._exit(1)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 7
+
+
+# SQL
+
+
+@pytest.mark.filterwarnings("ignore::dbselect.errors.UnknownLevelWarning")
+@pytest.mark.parametrize("gram", ["gram", "gram_missing"])
+def test_the_error_on_a_record_is_that_of_its_rows(gram):
+    con = ds.connect()
+    con.execute(f"""
+        CREATE TABLE t AS
+        SELECT *, a + coalesce(b, 4) + i % 3 + sin(i * i) AS y, i % 5 AS fold FROM (
+            SELECT i, sin(i) AS a, CASE WHEN i % 7 > 0 OR i < 99 THEN 3 + cos(i * i) END AS b,
+                   CASE WHEN i = 200 THEN 'w' ELSE 'k' || i % 3 END AS k FROM range(400) r(i));
+        CREATE TABLE m AS SELECT gram_remove(whole.g, part.g) AS rest, part.g FROM
+            (SELECT {gram}({{'y': y, 'a': a, 'b': b, 'k': k}}) AS g FROM t WHERE fold = 0) part,
+            (SELECT {gram}({{'y': y, 'a': a, 'b': b, 'k': k}}) AS g FROM t) whole;
+    """)
+    if gram == "gram_missing":  # else the levels of all rows are those of the fit
+        con.execute(f"""UPDATE m SET rest = (
+            SELECT {gram}({{'y': y, 'a': a, 'b': b, 'k': k}}) FROM t WHERE fold > 0)""")
+    model = con.execute("SELECT evaluate(fit(rest, 'y', ['a', 'b*', 'k*']), g, 'y') FROM m")
+    ((model,),) = model.fetchall()
+    of_rows = """SELECT avg((p - y) ** 2), 1 - avg((p - y) ** 2) / var_pop(y) FROM (
+            SELECT y, predict(of, t, {'handle_unknown': 'mean'}).prediction AS p
+            FROM t, (SELECT fit(rest, 'y', ['a', 'b*', 'k*']) AS of FROM m) WHERE fold = 0)
+        WHERE p IS NOT NULL"""
+    mse, r2 = con.execute(of_rows).fetchone()
+    assert [model["mse"], model["r2"], model["rmse"]] == pytest.approx([mse, r2, mse**0.5])
+    for ridge in (0.0, 0.1):
+        sequence = f"anytime_sequence(rest, 'y', {{'ridge': {ridge}}})"
+        query = f"SELECT evaluate({sequence}, g, 'y'), rest, g FROM m"
+        ((seq, rest, g),) = con.execute(query).fetchall()
+        in_python = ds.anytime_sequence(ds.Gram.from_struct(rest), "y", ridge=ridge)
+        frame = ds.evaluate(in_python, ds.Gram.from_struct(g))
+        assert [step["mse"] for step in seq] == pytest.approx(frame["mse"].to_list())
+        assert [step["r2"] for step in seq] == pytest.approx(frame["r2"].to_list())
 
 
 # The command line

@@ -306,6 +306,37 @@ def test_thousands_of_groups_with_text_are_those_of_polars(connection):
         np.testing.assert_allclose(one["mean"], [two["mean"][j] for j in there], atol=1e-12)
 
 
+@pytest.mark.parametrize("function", ["gram", "gram_missing", "gram_mean"])
+def test_interleaved_groups_are_what_each_is_alone(connection, function):
+    """Some have more levels than are looked at one by one; an integer has 60 bits."""
+    rng = np.random.default_rng(7)
+    n = 4000
+    frame = pl.DataFrame(
+        {
+            "g": rng.integers(0, 30, n) * (rng.random(n) < 0.7),
+            "k": [f"level {at}" for at in rng.integers(0, 70, n)],
+            "few": rng.choice(["u", "v", None], n).tolist(),
+            "x": np.where(rng.random(n) < 0.1, np.nan, rng.standard_normal(n) + 1e6),
+            "big": rng.integers(0, 1000, n) + 2**60,
+            "w": rng.integers(0, 3, n) * 0.5,
+        }
+    ).with_columns(k=pl.when(pl.int_range(pl.len()) % 29 != 3).then("k"))
+    record = f"{function}({{'k': k, 'x': x, 'few': few, 'big': big}}, w)"
+    together = connection.execute(f"SELECT g, {record} FROM frame GROUP BY g").fetchall()
+    alone = {}
+    for (g,), part in frame.group_by("g"):
+        alone[g] = connection.execute(f"SELECT {record} FROM part").fetchone()[0]
+        assert part.height
+    for g, found in together:
+        wanted = alone[g]
+        for name in ("columns", "rows", "skipped", "missing", "weight"):
+            assert found[name] == wanted[name], (g, name)
+        one, two = (ds.Gram.from_struct(record) for record in (found, wanted))
+        spread = np.sqrt(np.outer(*[two.comoment.diagonal()] * 2))
+        assert (np.abs(one.comoment - two.comoment) <= 1e-12 * (1 + spread)).all()
+        np.testing.assert_allclose(one.mean, two.mean, rtol=1e-14, atol=1e-14)
+
+
 def test_the_other_levels_do_not_explain_a_level(connection):
     """Where one of them is 1 the target is 0."""
     rng = np.random.default_rng(0)

@@ -315,14 +315,14 @@ def test_what_a_row_may_not_hold_is_refused_in_a_sentence(mixed, problem):
         ({"x0": np.array([1.0, np.nan])}, r"the row has \[1.0,null\] in column 'x0'"),
         ({"x0": 10**400}, "the row cannot be read: number out of range"),
         ([{"x0": 1.0}, None], "row 1 is None; it must be a mapping, as the first is"),
-        (mixed.drop("z"), "the rows lack column 'z'"),
         (mixed.with_columns(k=pl.lit(3)), "column 'k' has type"),
     ]
     for rows, message in wrong:
         with pytest.raises(ds.DbselectError, match=message):
             predictor.predict(rows)
-    with pytest.raises(ds.errors.ColumnError, match="lack"):
-        predictor.predict({"k": "AA"}, missing_columns="error")
+    for rows in ({"k": "AA"}, mixed.drop("z")):
+        with pytest.raises(ds.errors.ColumnError, match=r"lack.*'z'"):
+            predictor.predict(rows, missing_columns="error")
     new = {"k": "new", "z": 1.0}
     assert predictor.predict(new)["groups"] == ["route"]
     assert predictor.predict(new, handle_unknown="mean")["groups"] == ["route", "firm"]
@@ -343,10 +343,21 @@ def test_a_name_that_is_nearly_a_field_is_a_mistake():
         predictor.predict({"weater": 1.0})
     with pytest.raises(ds.errors.ColumnError, match="unknown column 'weater'; there is 'weather'"):
         predictor.predict([{"weather": 1.0}, {"weater": 1.0}])
+    with pytest.raises(ds.errors.ColumnError, match="unknown column 'weater'; there is 'weather'"):
+        predictor.predict(pl.DataFrame({"weater": [1.0]}))
     assert predictor.predict({"id": 7})["groups"] == []
     predictor = ds.AnytimePredictor(table, "y", {"sky": ["weather"]})
     with pytest.raises(ds.errors.ColumnError, match="'sky', which is a group; give its columns"):
         predictor.predict({"sky": 1.0})
+
+
+def test_rows_without_columns_are_predicted_as_those_of_mappings(problem):
+    predictor = problem.predictor()
+    alone = predictor.predict({})
+    for rows in ([{}], pl.DataFrame([{}]), pl.DataFrame({"other": [1]})):
+        assert predictor.predict(rows).row(0, named=True) == alone
+    part = {"k": "AA"}
+    assert predictor.predict(pl.DataFrame([part])).row(0, named=True) == predictor.predict(part)
 
 
 def test_a_list_of_mappings_is_read_as_each_of_them(problem):

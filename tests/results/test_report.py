@@ -377,3 +377,13 @@ def test_the_command_line_writes_it(tmp_path, capsys):
     assert "need the table; this was a Gram" in capsys.readouterr().out
     assert main([*gram, "--cv", "3"]) == 2
     assert "--cv is 3; a Gram has no rows" in capsys.readouterr().err
+
+
+def test_break_even_prices_are_a_column_where_a_worth_is_given(tmp_path):
+    seq = ds.anytime_sequence(table().select("x", "noise", "logs", "y"), "y")
+    rows = Page(report(seq, tmp_path, worth=20.0)).with_head("break-even")
+    prices = dict(seq.break_even(20.0).rows())
+    for row in rows:
+        assert float(row[-1]) == pytest.approx(prices[row[0]], rel=5e-3, abs=5e-4)
+    with pytest.raises(ds.errors.ArgumentError, match="worth is -1; it must be a number > 0"):
+        report(seq, tmp_path, worth=-1)

@@ -124,6 +124,8 @@ def arguments(result: Any, folder: Path) -> dict[str, Any]:
         "rows": table(),
         "columns": None,
         "cost": 2.0,
+        "worth": 2.0,
+        "per": "explained",
         "budgets": [1.0, 6.0],
         "bound": False,
         "held_out": None,
@@ -197,7 +199,7 @@ HOMES = {"dbselect.results.model", "dbselect.results.glm.model"}
 def test_every_public_name_of_a_sequence_works_or_refuses_in_a_sentence(family, tmp_path):
     refused = refusals(found(family), tmp_path)
     # Bounds are proved for a quadratic objective only, and F compares sums of squares.
-    bounds = {"guarantee", "certificate"}
+    bounds = {"guarantee", "certificate", "break_even"}
     # What has changed in the moments of columns explains one linear response.
     of_family = bounds | {"f_tests", "drift"}
     others: dict[str, set[str]] = {"joint": {"drift"}, "linear": set()}

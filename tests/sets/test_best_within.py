@@ -464,3 +464,60 @@ def test_thirty_columns_that_all_depend_a_little_on_each_other_are_proven(seed):
         rest = [j for j in held if j not in out]
         for pair in itertools.combinations(others, 2):
             assert explained([*rest, *pair]) <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_break_even_prices_are_those_of_all_sets(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(80, 4)) + rng.normal(size=(80, 1))
+    names = list("abcd")
+    y = X @ rng.normal(size=4) + rng.normal(size=80)
+    gram = ds.gram(pl.DataFrame({**dict(zip(names, X.T, strict=True)), "y": y}))
+    costs = dict(zip(names, rng.integers(1, 6, size=4) / 2.0, strict=True))
+    sets = [kept for k in range(5) for kept in itertools.combinations(names, k)]
+    explained = {kept: ds.fit(gram, "y", list(kept)).explained if kept else 0.0 for kept in sets}
+    for budget in (0.75, 2.5, 6.0):
+        found = ds.Problem(gram, "y", costs=costs).break_even(budget)
+        for name, price in found.rows():
+            cost = {kept: sum(costs[one] for one in kept if one != name) for kept in sets}
+            within = [kept for kept in sets if cost[kept] <= budget]
+            rival = max(explained[kept] for kept in within if name not in kept)
+            bought = [budget - cost[kept] for kept in within
+                      if name in kept and explained[kept] > rival + 1e-10]  # fmt: skip
+            assert price == pytest.approx(max(bought, default=0.0), abs=1e-9)
+            # The price is paid, and a little more is not.
+            for more, is_bought in ((-1e-6, True), (1e-6, False)):
+                if price > 1e-3 and 0 < price + more <= budget:
+                    one = ds.best_within(gram, "y", budget, costs={**costs, name: price + more})
+                    assert (name in one.groups) == is_bought
+
+
+def test_break_even_of_a_sequence_is_what_its_best_prefix_pays():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 4)) + rng.normal(size=(60, 1))
+    names = list("abcd")
+    y = X @ [1.0, 0.6, 0.3, 0.0] + rng.normal(size=60)
+    frame = pl.DataFrame({**dict(zip(names, X.T, strict=True)), "y": y})
+    costs = {"a": 1, "b": 2, "c": 3, "d": 4}
+    sequence = ds.anytime_sequence(frame, "y", costs=costs)
+    order = sequence.steps["group"].to_list()[1:]
+
+    def r2(kept):
+        return ds.fit(frame, "y", list(kept)).r2 if kept else 0.0
+
+    def net(kept, name, worth):
+        return worth(r2(kept)) - sum(costs[one] for one in kept if one != name)
+
+    for per, worth in (("explained", lambda r2: 30 * r2),
+                       ("rmse", lambda r2: 30 * y.std() * (1 - (1 - r2) ** 0.5))):  # fmt: skip
+        for name, price in sequence.break_even(30, per=per).rows():
+            others = [one for one in order if one != name]
+            prefixes = [others[:k] for k in range(len(others) + 1)]
+            best = max(net([*kept, name], name, worth) for kept in prefixes)
+            expected = best - max(net(kept, name, worth) for kept in prefixes)
+            assert price == pytest.approx(expected)
+    for options in ({"worth": 0}, {"worth": 1, "per": "mae"}):
+        with pytest.raises(
+            ds.errors.ArgumentError, match=r"worth is 0; it must|per is 'mae'; it must"
+        ):
+            sequence.break_even(**options)

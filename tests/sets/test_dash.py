@@ -1,5 +1,6 @@
 """DASH: its estimates by full enumeration, its bars on the paper's design, its ends."""
 
+from concurrent.futures import Executor, Future
 from itertools import combinations
 
 import numpy as np
@@ -11,6 +12,7 @@ from reference import Table
 import dbselect as ds
 from dbselect.linear.problem import linear
 from dbselect.linear.state import LinearState
+from dbselect.objectives import answers
 from dbselect.record.groups import groups_of
 from dbselect.selection import dash as sampling
 from dbselect.selection.backward import backward_search
@@ -277,6 +279,86 @@ def test_queries_and_rounds_are_those_that_the_objective_is_asked():
     # The value of the empty set is known to be 0.
     assert len({*asked} - {frozenset()}) == found.queries
     assert len(found.history) <= 4
+
+
+class Batches(Executor):
+    """Evaluates what was submitted once it is waited for, and counts how often that was."""
+
+    def __init__(self, monkeypatch):
+        self.sizes, self.open = [], []
+        monkeypatch.setattr(answers, "as_completed", self.as_completed)
+
+    def submit(self, call, /, *given):
+        self.open.append((Future(), call, given))
+        return self.open[-1][0]
+
+    def as_completed(self, futures, timeout):
+        assert set(futures) == {future for future, _, _ in self.open}
+        self.sizes.append(len(self.open))
+        for future, call, given in self.open:
+            future.set_result(call(*given))
+            yield future
+        self.open = []
+
+
+@pytest.mark.parametrize("k", [2, 3, 8, 13])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"literal": True}, {"rounds": 1}, {"rounds": 1, "literal": True, "alpha": 1.0},
+     {"opt": 0.9, "alpha": 1.0}, {"always": ["g2"], "alpha": 1.0}, {"diversity": True}],
+    ids=repr,
+)  # fmt: skip
+def test_a_round_is_one_batch_of_an_executor(k, options, monkeypatch):
+    problem = random_problem(np.random.default_rng(5), sizes=(1,) * 14, rows=60)
+    value, executor = explained_by(problem), Batches(monkeypatch)
+    score = ds.objectives.Score(
+        lambda names: value(frozenset(int(name) for name in names)),
+        {f"g{j}": [str(j)] for j in range(14)}, executor=executor, empty=0.0, check=False,
+    )  # fmt: skip
+    if "diversity" in options:
+        options = {"diversity": ds.objectives.Coverage(np.eye(14, dtype=bool), 0.1)}
+    for method in ("dash", "greedy"):
+        own = options if method == "dash" else {}
+        found = getattr(ds, method)(score, k=k, **own)
+        rounds = found.diagnostics.rounds
+        assert len(executor.sizes) == rounds
+        assert rounds <= k or "rounds" in own or "literal" in own
+        assert found.diagnostics.history[-1] == found.diagnostics.value
+        executor.sizes.clear()
+        score.answers.known.clear()
+
+
+@pytest.mark.parametrize("literal", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_library_runs_as_the_search_of_any_objective(seed, literal):
+    """`Dense` answers by refits; draws, guesses, rounds and queries are the same."""
+    problem = random_problem(np.random.default_rng(seed), sizes=(1,) * 9, rows=60)
+    options = {"k": 5 - seed % 2, "seed": seed, "epsilon": 0.3, "literal": literal}
+    compiled = ds.dash(problem.gram, "y", groups=problem.names, **options)
+    found = ds.dash(Dense(explained_by(problem), 9), **options)
+    assert [f"g{a}" for a in found.chosen] == compiled.groups
+    assert found.diagnostics.queries == compiled.diagnostics.queries
+    np.testing.assert_allclose(found.diagnostics.history, compiled.diagnostics.history, rtol=1e-9)
+
+
+def test_a_literal_run_guesses_by_the_printed_grid(monkeypatch):
+    """Appendix G: OPT is (1 + eps)^i max f(a), i to ln(n) / eps; no guess is left out."""
+    problem = random_problem(np.random.default_rng(3), sizes=(1,) * 9, rows=60)
+    value, guesses, ends, search = explained_by(problem), [], [], sampling.dash_search
+
+    def spied(objective, settings, opt, alpha, alone):
+        guesses.append((opt, alpha))
+        ends.append((yield from search(objective, settings, opt, alpha, alone)))
+        return ends[-1]
+
+    monkeypatch.setattr(sampling, "dash_search", spied)
+    found = ds.dash(Dense(value, 9), k=4, literal=True, epsilon=0.4)
+    powers = 1.4 ** np.arange(int(np.log(9) / 0.4) + 1)
+    largest = max(value(frozenset([a])) for a in range(9))
+    assert sorted({opt for opt, _ in guesses}) == pytest.approx(largest * powers)
+    assert sorted({alpha for _, alpha in guesses}) == pytest.approx(sorted(1 / powers))
+    assert len(guesses) == len(ends) == len(powers) ** 2
+    assert found.diagnostics.value == max(run.objective.value for run in ends)
 
 
 @pytest.mark.slow

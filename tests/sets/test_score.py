@@ -10,6 +10,7 @@ import time
 import warnings
 from collections import Counter
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from types import ModuleType
 
 import numpy as np
@@ -773,3 +774,55 @@ def test_a_shortlist_reads_texts_missing_values_and_classes(kind):
     assert scored.groups[gains.argmax()] == "k"
     assert gains.argmin() == scored.groups.index("h")
     assert lead_of(scored, 1.0, lead_search)(scored, [0, 1, 2, 3]) == [scored.groups.index("k")]
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_lazy_questions_are_exact_where_gains_fall(seed, workers):
+    """Coverage is submodular: the steps are greedy's, by gain and by gain per cost."""
+    rng = np.random.default_rng(seed)
+    covers = rng.random((14, 40)) < 0.15
+    columns = {f"g{j}": [str(j)] for j in range(14)}
+    costs = dict(zip(columns, rng.uniform(1, 3, 14), strict=True))
+
+    def covered(names):
+        return float(covers[[int(name) for name in names]].any(axis=0).sum())
+
+    def score():
+        return ds.objectives.Score(covered, columns, costs, empty=0.0, check=False)
+
+    with ThreadPoolExecutor(3) as pool:
+        executor = pool if workers else None
+        for search in (partial(ds.greedy, k=8), partial(ds.anytime_sequence, max_groups=8)):
+            every, lazily = score(), score()
+            found, same = search(every), search(lazily, lazy=True, executor=executor)
+            if isinstance(found, ds.results.Selected):
+                assert same.groups == found.groups
+            else:
+                assert same.steps["group"].to_list() == found.steps["group"].to_list()
+            assert lazily.queries < 0.8 * every.queries
+
+
+def test_lazy_questions_stop_where_all_do_and_a_sample_is_drawn_by_its_seed():
+    noisy = {"lazy": True}
+    function = R2()
+    whole = ds.anytime_sequence(score_of(function))
+    assert ds.anytime_sequence(score_of(R2()), **noisy).stop is whole.stop
+    score = score_of(R2())
+    first = ds.greedy(score, k=3, sample=2, seed=5)
+    assert score.queries <= 1 + 3 * 2
+    again = [ds.greedy(score_of(R2()), k=3, sample=2, seed=seed).groups for seed in (5, 6, 7, 8)]
+    assert again[0] == first.groups
+    assert len(set(map(tuple, again))) > 1
+    every = ds.greedy(score_of(R2()), k=3)
+    assert ds.greedy(score_of(R2()), k=3, sample=5, lazy=True).explained <= every.explained + 1e-12
+    for options, message in (
+        ({"lazy": True, "shortlist": 0.5}, "lazy is True; it does not go with shortlist"),
+        ({"lazy": True, "rule": "doubling"}, "lazy is True; it needs rule='fr', not 'doubling'"),
+        ({"lazy": 1}, "lazy is 1; it must be True or False"),
+        ({"sample": 2}, "no option|unknown option"),
+    ):
+        with pytest.raises(ds.DbselectError, match=message):
+            ds.anytime_sequence(score_of(R2()), **options)
+    with pytest.raises(ds.DbselectError, match="lazy is True; it is for objectives whose answers"):
+        linear().greedy(k=2, lazy=True)

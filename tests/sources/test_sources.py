@@ -9,12 +9,15 @@ import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import polars.selectors as cs
 import pyarrow as pa
 import pytest
 from tables import assert_gram, typed
 
 import dbselect as ds
 from dbselect.sources import progress
+
+EXAMPLES = Path(ds.__file__).parent / "sources" / "examples"
 
 
 def test_every_source_gives_the_gram_of_the_definition(as_any_source):
@@ -323,7 +326,48 @@ def test_the_example_has_rows_of_the_demo(flights_file):
     assert found.join(every, on=key, nulls_equal=True).height == found.height == 10_000
     assert found.join(every, on=every.columns, nulls_equal=True, how="anti").is_empty()
     assert found["departs"].is_sorted()
-    file = Path(ds.__file__).parent / "sources" / "flights.parquet"
+    file = EXAMPLES / "flights.parquet"
     assert file.stat().st_size < 400_000
-    with pytest.raises(ds.errors.ArgumentError, match="name is 'iris'; it must be 'flights'"):
+    with pytest.raises(
+        ds.errors.ArgumentError, match="name is 'iris'; it must be one of 'heart', "
+    ):
         ds.io.example("iris")
+
+
+@pytest.mark.parametrize("name", ["heart", "flights", "credit", "questionnaire"])
+def test_examples_have_groups_and_prices(name):
+    problem = ds.io.example_problem(name)
+    assert problem.groups.keys() == problem.costs.keys()
+    assert problem.anytime_sequence().r2[-1] > 0.2
+    assert f"## {name}.parquet" in (EXAMPLES / "SOURCES.md").read_text()
+    assert (EXAMPLES / f"{name}.parquet").stat().st_size < 400_000
+
+
+def test_the_example_of_patients_has_the_published_counts():
+    """UCI's descriptions: 270 patients, 120 ill, 183 men, ages 29 to 77; prices of Turney."""
+    heart, problem = ds.io.example("heart"), ds.io.example_problem("heart")
+    assert (heart.height, heart["disease"].sum(), heart["age"].min(), heart["age"].max()) == (
+        270, 120, 29, 77
+    )  # fmt: skip
+    assert heart["sex"].value_counts().sort("sex")["count"].to_list() == [87, 183]
+    assert heart.null_count().sum_horizontal().item() == 0
+    assert sum(problem.costs.values()) == pytest.approx(4 + 27.97 + 2 * 102.9 + 3 * 87.3 + 100.9)
+    patients = heart.select(
+        "disease", "age", "sex", "chest_pain", "blood_pressure", "thallium_scan"
+    )
+    dense = patients.to_dummies(["sex", "chest_pain", "thallium_scan"], drop_first=True)
+    facts = dense.select(~cs.starts_with("thallium"))
+    scan = dense.select("disease", cs.starts_with("thallium"))
+    for table, explained in ((facts, 0.36), (scan, 0.28)):
+        x = np.column_stack([np.ones(270), table.drop("disease").to_numpy().astype(float)])
+        y = table["disease"].to_numpy().astype(float)
+        rest = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
+        assert round(1 - rest @ rest / (270 * y.var()), 2) == explained
+    assert problem.anytime_sequence().at(budget=4).explained == pytest.approx(0.3602, abs=5e-5)
+
+
+def test_the_example_of_voters_is_that_of_statsmodels():
+    data = pytest.importorskip("statsmodels.datasets").anes96.load_pandas().data
+    voters = ds.io.example("questionnaire")
+    assert voters["party"].to_list() == data["PID"].to_list()
+    assert voters["votes_dole"].to_list() == (data["vote"] == 1).to_list()

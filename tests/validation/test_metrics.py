@@ -20,11 +20,14 @@ CLOSE = {"rtol": 1e-9, "atol": 1e-10}
 #: Families of the tables of the GLM tests; "linear" is a search on a Gram.
 FAMILIES = ("linear", "binomial", "poisson", "multinomial")
 NAMES = {
-    "linear": ["mse", "rmse", "mae", "r2", "auc", "accuracy", "ndcg", "ndcg@3"],
+    "linear": ["mse", "rmse", "mae", "r2", "auc", "gini", "ks", "payoff", "accuracy", "ndcg",
+               "ndcg@3"],
     "poisson": ["mse", "rmse", "mae", "r2", "ndcg@5", "exponential_ndcg@5"],
-    "binomial": ["mae", "r2", "brier", "log_loss", "auc", "accuracy", "ndcg@2"],
-    "multinomial": ["brier", "log_loss", "auc", "accuracy"],
-}
+    "binomial": ["mae", "r2", "brier", "log_loss", "auc", "gini", "ks", "payoff", "accuracy",
+                 "ndcg@2"],
+    "multinomial": ["brier", "log_loss", "auc", "gini", "accuracy"],
+}  # fmt: skip
+PAYOFF = (3.0, -5.0)
 
 
 def judged_rows(seed: int = 0) -> pl.DataFrame:
@@ -66,10 +69,25 @@ def expected(name: str, seq, step: int, frame: pl.DataFrame, weights) -> float:
         given = {"labels": classes} if classes else {}
         return truth.brier_score_loss(y, guess, **by, **given, scale_by_half=not classes)
     calls = {
+        "gini": _gini, "ks": _ks, "payoff": _payoff,
         "mse": truth.mean_squared_error, "rmse": truth.root_mean_squared_error,
         "mae": truth.mean_absolute_error, "r2": truth.r2_score,
     }  # fmt: skip
     return calls[kind](y, guess, **by)
+
+
+def _gini(y, guess, **by) -> float:
+    return 2 * truth.roc_auc_score(y, guess, **by, multi_class="ovr") - 1
+
+
+def _ks(y, guess, sample_weight) -> float:
+    low, high, _ = truth.roc_curve(y, guess, sample_weight=sample_weight, drop_intermediate=False)
+    return np.abs(high - low).max()
+
+
+def _payoff(y, guess, sample_weight) -> float:
+    is_accepted = guess * PAYOFF[0] + (1 - guess) * PAYOFF[1] > 0
+    return np.average(np.where(is_accepted, np.where(y, *PAYOFF), 0), weights=sample_weight)
 
 
 def _of_query(kind: str, most: str, y, guess, there: pl.Series) -> float:
@@ -91,7 +109,13 @@ def test_every_prefix_is_measured_as_scikit_learn_does(family, weighted):
     weight = "v" if weighted else None
     weights = test["v"].to_numpy() if weighted else None
     key = "q" if any("ndcg" in name for name in names) else None
-    found = ds.evaluate(seq, test, metric=names, weight=weight, key=key)
+    payoff = PAYOFF if "payoff" in names else None
+    asked = [f"payoff@{PAYOFF[0]}:{PAYOFF[1]}" if name == "payoff" else name for name in names]
+    found = ds.evaluate(seq, test, metric=asked, weight=weight, key=key)
+    if payoff:
+        others = [name for name in names if name != "payoff"]
+        by_amounts = ds.evaluate(seq, test, metric=others, payoff=payoff, weight=weight, key=key)
+        assert_frame_equal(by_amounts.table.select(found.table.columns), found.table)
     assert found.table.columns == ["step", "action", "group", "spent", *names]
     assert_frame_equal(found.table[:, :4], seq.steps.select(found.table.columns[:4]))
     assert found.rows == test.height
@@ -99,7 +123,7 @@ def test_every_prefix_is_measured_as_scikit_learn_does(family, weighted):
         for name in names:
             want = expected(name, seq, step, test, weights)
             np.testing.assert_allclose(found.table[name][step], want, **CLOSE, err_msg=name)
-    last = ds.evaluate(seq.model(len(seq.spent) - 1), test, metric=names, weight=weight, key=key)
+    last = ds.evaluate(seq.model(len(seq.spent) - 1), test, metric=asked, weight=weight, key=key)
     assert_frame_equal(last.table, found.table[-1:, 3:], rel_tol=1e-12)
 
 
@@ -296,6 +320,9 @@ def test_errors_name_what_is_allowed():
     refused = [
         (binomial, frame, {"metric": "acc"}, "metric is 'acc'; it must be one of"),
         (binomial, frame, {"metric": "roc_auc"}, "did you mean 'auc'"),
+        (binomial, frame, {"metric": "payoff"}, "metric is 'payoff'; it needs what a row earns"),
+        (binomial, frame, {"payoff": 3}, "payoff is 3; it must be two numbers"),
+        (poisson, frame, {"payoff": (1, -1)}, "which a family 'poisson' does not have"),
         (binomial, frame, {"metric": "logloss"}, "did you mean 'log_loss'"),
         (binomial, frame, {"weight": frame}, "weight is a DataFrame"),
         (binomial, frame, {"metric": 3}, "metric is 3; it must be a name"),

@@ -1,6 +1,7 @@
 """``dbselect compare``: compare the timeliness of several sequences."""
 
 from pathlib import Path
+from typing import Any
 
 from dbselect.doors.cli.command import SOURCE, Command, Options, Parser
 from dbselect.doors.cli.out import TABLES, write_frame
@@ -39,7 +40,9 @@ def _run(options: Options) -> None:
             raise ArgumentError(f"two sequences are called '{name}'; give names: a={text}")
         paths[name] = path
     arguments = options.given(("reference", "fraction", "data", "weight"))
-    comparison = compare({name: stored_sequence(path) for name, path in paths.items()}, **arguments)
+    comparison: Any = compare(
+        {name: stored_sequence(path) for name, path in paths.items()}, **arguments
+    )
     write_frame(comparison.table, options.out)
     lines = [table_text(comparison.table), f"Cut at cost {comparison.cut:g}."]
     options.tell(lines, {"cut": comparison.cut, "sequences": plain_rows(comparison.table)})

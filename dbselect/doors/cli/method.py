@@ -104,7 +104,7 @@ def _run(name: str, options: Options) -> None:
     if METHODS[name].returns == "sequence":
         show(options, result, "In no group", scores)
     else:
-        _show(options, result, scores)
+        _show(name, options, result, scores)
 
 
 def _scores(held_out: "CrossValidation") -> "pl.DataFrame":
@@ -113,7 +113,7 @@ def _scores(held_out: "CrossValidation") -> "pl.DataFrame":
     return held_out.table.select(*kept, "best", "one_standard_error")
 
 
-def _show(options: Options, result: Any, scores: "pl.DataFrame | None") -> None:
+def _show(name: str, options: Options, result: Any, scores: "pl.DataFrame | None") -> None:
     """Check, write and print a result without a sequence: a line, and its table."""
     from dbselect.doors.cli.printing import plain_rows, table_text
     from dbselect.results.selected import model_in
@@ -121,10 +121,13 @@ def _show(options: Options, result: Any, scores: "pl.DataFrame | None") -> None:
     model = model_in(result)
     if hasattr(model, "skipped"):
         options.check_skipped(model.rows, model.skipped)
-    table = result._glance.table
+    is_table = METHODS[name].returns == "table"
+    table = result if is_table else result._glance.table
     write_frame(table, options.out)
-    lines = [table_text(table), f"{result!r}."]
-    facts: dict[str, Any] = {"result": repr(result), "rows": plain_rows(table)}
+    lines = [table_text(table), *([] if is_table else [f"{result!r}."])]
+    facts: dict[str, Any] = {"rows": plain_rows(table)}
+    if not is_table:
+        facts = {"result": repr(result), **facts}
     if scores is not None:
         lines += ["On held-out rows:", table_text(scores)]
         facts["held_out"] = plain_rows(scores)

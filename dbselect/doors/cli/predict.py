@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Name of the added column; several responses or classes have one each, ``prediction.<name>``.
 NAME = "prediction"
+#: Options of predictions by groups.
+OF_AVAILABLE = ("level", "accept_above", "worth", "payoff")
 
 
 def _add(parser: Parser) -> None:
@@ -32,6 +34,11 @@ def _add(parser: Parser) -> None:
         help="predict each row from all groups that it has, not from a prefix of the order",
     )
     parser.add_flags({"level": "of --available: probability of an interval"}, type=float)
+    text = "of --available: accept rows with a higher prediction, and buy next what pays for it"
+    parser.add_flags({"accept-above": text}, type=float)
+    parser.add_flags({"worth": "what one unit above it is worth, in the unit of cost"}, type=float)
+    text = "instead: what a row earns if its target is 1, and loses if it is 0"
+    parser.add_flags({"payoff": text}, nargs=2, type=float, metavar=("GAIN", "LOSS"))
     parser.add_argument("source", help=f"{SOURCE}; - for one from a pipe")
     parser.add_argument(
         "--keep", nargs="+", action="extend", help="columns to write beside; default: all"
@@ -48,12 +55,14 @@ def _run(options: Options) -> None:
     if options.out is None and options.json:
         raise ArgumentError("--json reports on the file that is written, so it needs --out")
     options.out = options.out or STDOUT
-    given = options.given(("budget", "handle_unknown", "missing_columns", "level"))
+    given = options.given(("budget", "handle_unknown", "missing_columns", *OF_AVAILABLE))
     BUDGET.check("budget", given.get("budget"))
     if options.available:
         answer, why = _by_groups(stored_predictor(options.sequence), options.out), "some groups"
-    elif "level" in given:
-        raise ArgumentError("--level is for --available, which predicts with intervals")
+    elif own := next((name for name in OF_AVAILABLE if name in given), None):
+        raise ArgumentError(
+            f"--{own.replace('_', '-')} is for --available, which predicts by groups"
+        )
     else:
         answer, why = _by_stored(options.sequence, given), "a shorter prefix"
     if options.source == STDOUT == options.sequence:

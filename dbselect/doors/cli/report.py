@@ -14,6 +14,8 @@ def _add(parser: Parser) -> None:
     parser.add_max_skipped()
     parser.add_argument("--title", help="title of the page")
     parser.add_argument("--unit", default="", help="unit of the costs, such as €")
+    text = "what all of the target's variance is worth: adds the price up to which each group pays"
+    parser.add_argument("--worth", type=float, help=text)
     parser.add_out("the page of HTML", ANY, required=True)
 
 
@@ -31,8 +33,9 @@ def _run(options: Options) -> None:
     start = sequence.model(0)
     options.check_skipped(start.rows, start.skipped)
     sequence.report(
-        options.out, source=table, held_out=held_out, title=options.title, unit=options.unit
-    )
+        options.out, source=table, held_out=held_out, title=options.title, unit=options.unit,
+        worth=options.worth,
+    )  # fmt: skip
     steps, stop = len(sequence.spent) - 1, sequence.stop.value
     lines = [f"{options.out}: {steps} steps, {stop}"]
     if table is None:

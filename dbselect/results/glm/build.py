@@ -15,6 +15,7 @@ from dbselect.glm.newton import GlmFit, GlmProblem, Status
 from dbselect.glm.passes import Data
 from dbselect.linear.condition import LEAK_ROWS, LEAK_SHARE, warn_of, warn_of_dropped
 from dbselect.pages.html import listed
+from dbselect.record.columns import places_of
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.policies import is_saturated
@@ -72,7 +73,8 @@ def diverging_columns(data: Data, fit: GlmFit) -> tuple[str, ...]:
 
 def separation_of(data: Data, fit: GlmFit) -> Separation | None:
     """Return the separated levels; None if a fit converged, or diverges for another reason."""
-    members, free = list(data.roles.members), data.roles.family.basis.shape[1]
+    members = {name: at for at, name in enumerate(data.roles.members)}
+    free = data.roles.family.basis.shape[1]
     if fit.status is not Status.SEPARATED or free > 1 or not data.roles.has_intercept:
         return None
     flat = _last_step(fit)
@@ -82,7 +84,7 @@ def separation_of(data: Data, fit: GlmFit) -> Separation | None:
     moved, still = [], STILL * max(float(np.abs(step).max()), abs(shift))
     separated: list[int] = []
     for category in data.passes.terms.categories:
-        at = np.array([members.index(name) for name in category.marked_names if name in members])
+        at = np.array([members[name] for name in category.marked_names if name in members])
         if not len(at) or not held.issuperset(at.tolist()):
             continue
         # The most common step becomes the base; rows of a reference level have no column.
@@ -139,7 +141,7 @@ def model_of(
     else:
         _warn_of_leak(data, prefix)
     intercept, coef = prefix.intercept, prefix.coef
-    at = [data.roles.members.index(name) for name in columns]
+    at = places_of(columns, data.roles.members)
     intercept, coefficients = on_table(family.classes, intercept, coef[at], columns)
     return GlmModel(
         **_common(data, call, rows_searched),

@@ -24,7 +24,7 @@ class LinearPredictors(Predicting):
     def check(self, frame: pl.DataFrame) -> None:
         """Refuse a frame that lacks a column of the predictors, or has one of another type."""
         inputs = inputs_of(list(self.each[0].coefficients), self.terms)
-        check_present(read_of(frame, inputs)[1], frame)
+        check_present(read_of(frame, inputs)[1], frame, inputs)
 
     @property
     def _predictors(self) -> list[Predictor]:

@@ -19,6 +19,7 @@ from dbselect import _native
 from dbselect.errors import ArgumentError, DataError
 from dbselect.options.kinds import BUDGET
 from dbselect.record import formulas
+from dbselect.record.columns import doubled
 from dbselect.record.foreign import is_of
 from dbselect.record.formulas import polars_field, translate
 from dbselect.record.gram import Vector
@@ -154,9 +155,8 @@ def checked_frame(
     frame = prediction_table(rows, columns, inputs, refuse)
     if frame is None:
         names = list(names) if columns is None else list(columns)
-        doubled = next((name for name in names if names.count(name) > 1), None)
-        if doubled is not None:
-            raise ArgumentError(f"columns names '{doubled}' twice")
+        if (twice := doubled(names)) is not None:
+            raise ArgumentError(f"columns names '{twice}' twice")
         frame = frame_of(array_of(rows, names), names)
     if isinstance(limits, np.ndarray) and len(limits) != frame.height:
         raise ArgumentError(f"budget has {len(limits)} values; there are {frame.height} rows")
@@ -254,7 +254,7 @@ class _PrefixModels:
         if absent and self.missing_columns == "error":
             lacking = [read_of(frame, self.inputs_at(step))[1] for step in sorted(self.order)]
             names = dict.fromkeys(name for absent in lacking for name in absent)
-            check_present(list(names), frame, self.missing_columns)
+            check_present(list(names), frame, self.inputs, self.missing_columns)
         return read
 
 

@@ -217,7 +217,7 @@ class Predicting(InNotebooks):
             columns, X = list(X), [list(X.values())]
 
         def check_columns(frame: pl.DataFrame) -> None:
-            check_present(read_of(frame, inputs)[1], frame, missing_columns)
+            check_present(read_of(frame, inputs)[1], frame, inputs, missing_columns)
 
         frame = prediction_table(X, columns, inputs, check_columns)
         if frame is None:
@@ -233,7 +233,7 @@ class Predicting(InNotebooks):
             frame = frame_of(rows, names)
         read, absent = read_of(frame, inputs)
         if absent:
-            check_present(absent, frame, missing_columns)
+            check_present(absent, frame, inputs, missing_columns)
             return self._linked(np.full((frame.height, len(self._predictors)), np.nan))
         return self._linked(self._of_read(frame, read, handle_unknown))
 
@@ -409,11 +409,18 @@ def read_of(frame: pl.DataFrame, inputs: Sequence[Input]) -> tuple[list[Input], 
 
 
 def check_present(
-    absent: Sequence[str], frame: pl.DataFrame, missing_columns: MissingColumns | None = None
+    absent: Sequence[str],
+    frame: pl.DataFrame,
+    inputs: Sequence[Input] = (),
+    missing_columns: MissingColumns | None = None,
 ) -> None:
     """Refuse rows that lack columns, unless allowed; None if the call has no such option."""
     if absent and missing_columns != "unavailable":
+        # A column that is read itself is no misspelt other one.
+        fields = (part for group in inputs for part in group.on(frame.columns))
+        own = {part.source for field in fields for part in single_fields(field)}
         names = [leaf.name for leaf in leaves(frame.head(0).to_arrow().schema)]
+        names = [name for name in names if name not in own]
         advice = "" if missing_columns is None else "; missing_columns='unavailable' allows this"
         raise ColumnError(lacking(absent, names) + advice)
 

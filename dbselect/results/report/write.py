@@ -10,7 +10,7 @@ from dbselect import _forked, _native
 from dbselect.errors import ArgumentError
 from dbselect.linear.problem import TARGET, numbered
 from dbselect.linear.state import LinearState, shares_columns
-from dbselect.options.kinds import TEXT, check_folder
+from dbselect.options.kinds import POSITIVE, TEXT, check_folder
 from dbselect.pages.html import cell_text, listed, small_curve
 from dbselect.pages.report import Section, page
 from dbselect.record.groups import numbers_of
@@ -50,20 +50,23 @@ def write_report(
     segments: Any,
     title: str | None,
     unit: str,
+    worth: float | None,
 ) -> None:
     """Write the page of `Prefixes.report`."""
     _forked.check_threads()
     check_page(path)
     TEXT.or_none().check("title", title)
     TEXT.check("unit", unit)
-    text = _page(sequence, source, held_out, segments, title, unit)
+    POSITIVE.or_none().check("worth", worth)
+    text = _page(sequence, source, held_out, segments, title, unit, worth)
     with replacing(path) as written:
         written.write_text(text, encoding="utf-8")
 
 
 def _page(
-    sequence: Any, source: Any, held_out: Any, segments: Any, title: str | None, unit: str
-) -> str:
+    sequence: Any, source: Any, held_out: Any, segments: Any, title: str | None, unit: str,
+    worth: float | None,
+) -> str:  # fmt: skip
     listed_segments = None if segments is None else _segments(segments)
     held = None if held_out is None else held_out_curve(held_out, sequence)
     judged = None if held is None else held.filter(curve=HELD_OUT)
@@ -88,7 +91,7 @@ def _page(
         f"cost {sequence.spent[-1]:.3g}. The first groups: {listed(sequence._order)}.",
         "code": code_parts(sequence, source),
     }
-    sections = [_rows(sequence), _roles(sequence)]
+    sections = [_rows(sequence), _roles(sequence, worth)]
     if source is not None:
         model = sequence.model(opening["step"])
         checked = f"How the model of step {opening['step']} predicts the rows"
@@ -189,7 +192,7 @@ def _rows(sequence: Any) -> Section:
     return Section("The rows", text, table=table)
 
 
-def _roles(sequence: Any) -> Section:
+def _roles(sequence: Any, worth: float | None) -> Section:
     if not sequence._is_quadratic:
         text = [
             "The gains of a group alone and given the rest are available for linear models only; "
@@ -205,7 +208,14 @@ def _roles(sequence: Any) -> Section:
     ]
     if len(sequence.groups.names) > MOST_GROUPS:
         text.append(f"With more than {MOST_GROUPS} groups, overlap is not computed.")
-    return Section("What each group is worth", text, table=worth_of_groups(sequence))
+    table = worth_of_groups(sequence)
+    if worth is not None:
+        text.append(
+            f"A group pays up to its break-even price, if all of the variance is worth {worth:g}."
+        )
+        prices = sequence.break_even(worth).rename({"price": "break-even"})
+        table = table.join(prices, "group", "left", maintain_order="left")
+    return Section("What each group is worth", text, table=table)
 
 
 def _segments(segments: Any) -> Section:

@@ -1,7 +1,6 @@
 """Objects with an Arrow C stream (pyarrow, pandas), datasets and NumPy arrays, in batches."""
 
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, SourceError, shown
 from dbselect.record.categories import text_schema, with_text_levels
-from dbselect.record.columns import leaves
+from dbselect.record.columns import leaves, places_of
 from dbselect.sources.request import Consumer
 from dbselect.sources.unchanged import Unchanged, unchanged_of
 
@@ -130,7 +130,7 @@ def batch_rows(schema: pa.Schema, fields: Sequence[str]) -> int:
 
 def consume_batches(batches: Iterable[pa.RecordBatch], consume: Consumer) -> None:
     """Consume batches on threads, with at most two queued per thread; stop at the first error."""
-    threads = os.cpu_count() or 1
+    threads = pl.thread_pool_size()  # no more than affinity and container allow
     free = BoundedSemaphore(2 * threads)
     failed: list[BaseException] = []
 
@@ -180,7 +180,7 @@ class ArrayTable(Batched):
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Copy the columns out of the array, some rows at a time."""
-        at = [self._names.index(field) for field in fields]
+        at = places_of(fields, self._names)
         for start in range(0, len(self._array), BATCH_ROWS):
             rows = self._array[start : start + BATCH_ROWS, at]
             block = np.ascontiguousarray(rows.T, dtype=self._dtype)

@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -67,10 +68,15 @@ class GramSums:
     reader: Reader  # holds the sums
     grouping: Grouping | None  # the groups of the rows; None without groups
 
-    def add(self, batch: Any) -> None:
+    @property
+    def in_blocks(self) -> bool:
+        """Whether `add` takes the number of a block, in whose order sums are merged."""
+        return self.grouping is None
+
+    def add(self, batch: Any, block: int = -1) -> None:
         """Add some rows; may be called from several threads at once."""
         if self.grouping is None:
-            self.reader.add(self.request.terms.expand(batch))
+            self.reader.add(self.request.terms.expand(batch), block)
             return
         batch = self.grouping.prepared(batch)
         self.grouping.meet(self.reader.add(self.request.terms.expand(batch)), batch)
@@ -125,10 +131,11 @@ def check_fits(
     keys: Collection[str] = (),
 ) -> None:
     """Refuse a part unless its keys have the planned types, and its other fields the kinds."""
+    counts = Counter(schema.names)
     for name in fields:
-        if name not in schema.names:
+        if not counts[name]:
             raise SourceError(f"{part} has no field '{name}', which is read; it has {schema.names}")
-        if schema.names.count(name) > 1:
+        if counts[name] > 1:
             raise SourceError(f"{part} has two fields '{name}'; names must differ")
         types = schema.field(name).type, planned.field(name).type
         kind, planned_kind = (counted_as(type_, name in keys) for type_ in types)

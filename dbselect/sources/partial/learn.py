@@ -12,7 +12,7 @@ from dbselect.errors import ArgumentError, ColumnError, DataError, shown, unknow
 from dbselect.options.kinds import is_whole
 from dbselect.record.bases import CUBIC, Basis, Poly, Spline, infinite
 from dbselect.record.categories import Category, Level, kind_of_levels, text_of
-from dbselect.record.columns import leaves, match
+from dbselect.record.columns import doubled, leaves, match
 from dbselect.record.computed import Computed, Factor, LevelFactor, NumberFactor, of_basis
 from dbselect.record.gram import Vector
 from dbselect.record.terms import Terms, check_category, check_number
@@ -270,9 +270,8 @@ def _levels_given(categories: Any) -> dict[str, tuple[Level, ...] | None]:
         raise ArgumentError(
             f"categories is {categories!r}; it must be a list of columns, or map them to levels"
         )
-    for column in categories:
-        if list(categories).count(column) > 1:
-            raise ColumnError(f"categories names column '{column}' twice")
+    if (twice := doubled(categories)) is not None:
+        raise ColumnError(f"categories names column '{twice}' twice")
     return dict.fromkeys(categories)
 
 

@@ -5,7 +5,6 @@ on batches or threads, nor, with a key, on the order of the rows.
 """
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -15,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError
@@ -114,7 +114,7 @@ class DrawnTable(Around):
         with (
             closing(self._table.batches(read)) as batches,
             progress(self.rows) as bar,
-            ThreadPoolExecutor(min(os.cpu_count() or 1, len(records))) as pool,
+            ThreadPoolExecutor(min(pl.thread_pool_size(), len(records))) as pool,
         ):
             for begun, rows in self._begun(batches):
                 weights = np.ones(len(rows))

@@ -21,7 +21,7 @@ import pyarrow as pa
 from dbselect import _forked
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.problem import constant_target, unusable
-from dbselect.options.kinds import COLUMN
+from dbselect.options.kinds import COLUMN, COLUMNS
 from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX
 from dbselect.record.gram import Gram, Vector, as_fitted
@@ -40,7 +40,9 @@ from dbselect.sources.wide.many_levels import has_many
 from dbselect.validation.scoring.coefficients import coefficients_of
 from dbselect.validation.scoring.judging import Measurable, beside_steps
 from dbselect.validation.scoring.measured import Evaluation, measured
+from dbselect.validation.scoring.metrics import with_payoff
 from dbselect.validation.scoring.row_scores import row_scores
+from dbselect.validation.scoring.watched import with_watched
 from dbselect.validation.simulate import simulate
 from dbselect.validation.unknown import unseen_in, with_mean_effects
 
@@ -51,6 +53,7 @@ def evaluate(
     data: Any,
     *,
     weight: str | None = None,
+    watch: Names[str] = (),
 ) -> pl.DataFrame: ...
 
 
@@ -61,7 +64,18 @@ def evaluate(
     *,
     weight: str | None = None,
     metric: str | Names[str],
+    payoff: tuple[float, float] | None = None,
     key: str | None = None,
+) -> Evaluation: ...
+
+
+@overload
+def evaluate(
+    sequence: AnySequence | AnyModel | Selected[Any] | AnytimePredictor,
+    data: Any,
+    *,
+    weight: str | None = None,
+    payoff: tuple[float, float],
 ) -> Evaluation: ...
 
 
@@ -72,7 +86,9 @@ def evaluate(
     *,
     weight: str | None = None,
     metric: str | Names[str] | None = None,
+    payoff: tuple[float, float] | None = None,
     key: str | None = None,
+    watch: Names[str] = (),
 ) -> pl.DataFrame | Evaluation:
     """Score each prefix on other data: explained and r2, or the given metrics.
 
@@ -88,13 +104,19 @@ def evaluate(
 
         ============================ ===============================================
         mse, rmse, mae, r2           numeric targets; with a family of the predicted mean
-        accuracy, auc                classes; linear models need a target of 0 and 1,
+        accuracy, auc, gini, ks      classes; linear models need a target of 0 and 1,
                                      and predict 1 where the prediction exceeds 1/2
         log_loss, brier              probabilities of classes
         ndcg, exponential_ndcg       rankings within queries, cut as in ``"ndcg@10"``;
                                      the gain is the target, or ``2**target - 1``
         ============================ ===============================================
+    payoff : what an accepted row earns if its target is 1, and loses if it is 0, in any unit of
+        money: metric ``payoff`` is the mean that all rows earn if those are accepted that are
+        expected to earn more than 0. For a target of 0 and 1
     key : column that identifies the queries; with ndcg only
+    watch : names and globs of columns of the data: for each the table has a column of its name,
+        the correlation of every prefix's prediction with it; of linear models of one response,
+        without `metric`
 
     Returns
     -------
@@ -119,9 +141,10 @@ def evaluate(
     has no limit of 36.04 a row, auc orders rows by their linear predictors (several classes by
     probabilities), and predictions within 1e-12 of their size are ties. For several classes auc
     is the mean of one-versus-rest AUCs (``multi_class="ovr"``), and the Brier score is the sum
-    over classes (``scale_by_half=False``). Ties count as the mean over their orders.
-    ndcg is the mean over queries, 0 for a query without gain. The weight of a query is that of
-    its rows, which must agree
+    over classes (``scale_by_half=False``). gini is 2 auc - 1, and ks the largest distance between
+    the distributions of predictions of both classes, as scipy's ``ks_2samp``. Ties count as the
+    mean over their orders. ndcg is the mean over queries, 0 for a query without gain. The weight of
+    a query is that of its rows, which must agree
 
     Raises
     ------
@@ -177,9 +200,16 @@ def evaluate(
     _forked.check_threads()
     for name, column in (("weight", weight), ("key", key)):
         COLUMN.or_none().check(name, column)
+    COLUMNS.check("watch", watch)
     result = model_in(sequence)
+    is_watched = isinstance(result, Sequence | Model) and metric is None
+    if watch and not (is_watched and not _has_no_gram(result)):
+        raise ArgumentError(
+            f"watch is {list(watch)}; correlations are computed on the Gram of a linear model of "
+            "one response, without metric"
+        )
     if isinstance(result, AnytimePredictor):
-        options = {"weight": weight, "metric": metric, "key": key}
+        options = {"weight": weight, "metric": metric, "payoff": payoff, "key": key}
         extra = next((name for name, value in options.items() if value is not None), None)
         if extra is not None:
             raise ArgumentError(f"{extra} is {options[extra]!r}; a predictor is judged by mse")
@@ -188,6 +218,7 @@ def evaluate(
         raise ArgumentError(
             f"sequence is a {type(sequence).__name__}; it must be a Sequence or a Model"
         )
+    metric = with_payoff(metric, payoff)
     if metric is not None:
         return measured(_check_measurable(result, data), data, metric, weight, key)
     if key is not None:
@@ -196,11 +227,12 @@ def evaluate(
         return _by_rows(result, data, weight)
     if isinstance(result, Sequence | Model) and _has_no_gram(result) and not is_gram(data):
         return _by_prediction(result, data, weight)
-    gram = gram_of_columns(result, data, weight)
+    gram = gram_of_columns(result, data, weight, watch)
     unseen = unseen_in(gram, result.terms.of(result.columns))
     if isinstance(result, JointSequence | JointModel):
         return _joint(result, gram, unseen)
-    return _on_gram(result, gram, unseen)
+    table = _on_gram(result, gram, unseen)
+    return with_watched(table, result, gram, watch) if watch else table
 
 
 def _linear(result: Sequence | Model, mse: Vector, variance: float) -> pl.DataFrame:
@@ -292,7 +324,10 @@ def is_gram(data: Any) -> bool:
 
 
 def gram_of_columns(
-    result: Sequence | Model | JointSequence | JointModel, data: Any, weight: str | None
+    result: Sequence | Model | JointSequence | JointModel,
+    data: Any,
+    weight: str | None,
+    also: Names[str] = (),
 ) -> Gram:
     """Return the given Gram, or the Gram of the target and the model's columns in a table."""
     if isinstance(data, Mapping | pa.Scalar):
@@ -310,7 +345,7 @@ def gram_of_columns(
     marked = [field.source for field in plain if field.source + SUFFIX in field.names]
     return read_gram(
         data,
-        [*targets, *(field.source for field in plain)],
+        list(dict.fromkeys([*targets, *(field.source for field in plain), *also])),
         weight,
         null_policy=dict.fromkeys(marked, "indicator"),
         terms=result.terms.of({*targets, *result.columns}),

@@ -24,7 +24,7 @@ from dbselect.results.prediction.contributions import LinearPredictors
 from dbselect.results.prediction.predict import Predictor
 from dbselect.results.sequence import Sequence as LinearSequence
 from dbselect.validation.scoring.coefficients import coefficients_of
-from dbselect.validation.scoring.metrics import SUMMED, Numbers, RowsSeen
+from dbselect.validation.scoring.metrics import Numbers, RowsSeen, summed_of
 from dbselect.validation.scoring.reading import RowReading, Sums, UsedRows, fields_read
 from dbselect.validation.unknown import warn_of_share
 
@@ -78,7 +78,7 @@ class Judging(RowReading):
 
     # C predictors, 1 where the category's level was in the fit; None without categories
     level_seen: LinearPredictors | None
-    kinds: tuple[str, ...]  # keys of `SUMMED`
+    kinds: tuple[str, ...]  # keys of `summed_of`
     is_ranked: bool  # whether some metric sorts the rows
     zero_one: bool  # whether the target must be 0 or 1
 
@@ -122,7 +122,7 @@ class Judging(RowReading):
             if family.summed is not None:
                 sums.summed = float(weight @ rows_seen.of_response(family.summed))
             for number, kind in enumerate(self.kinds):
-                sums.of_kind[number] = weight @ SUMMED[kind](rows_seen)
+                sums.of_kind[number] = weight @ summed_of(kind)(rows_seen)
         if self.is_ranked:
             # The mean rises with its linear predictor, which keeps more digits near 0 and 1.
             score = np.ascontiguousarray(rows_seen.means if self.classes else eta)

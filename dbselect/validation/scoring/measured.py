@@ -17,7 +17,7 @@ from dbselect.record.gram import Vector
 from dbselect.record.policies import row_counts
 from dbselect.validation.scoring.judging import Measurable, RowSums, beside_steps, judged
 from dbselect.validation.scoring.metrics import OF_QUERIES, MetricRequest, check_family, requests_of
-from dbselect.validation.scoring.ranks import auc, ndcg
+from dbselect.validation.scoring.ranks import OF_CLASSES, ndcg
 from dbselect.validation.unknown import ROUNDING_SHARE
 
 
@@ -113,7 +113,7 @@ def measured(
     family = getattr(result, "family", "gaussian")
     check_family(requests, family)
     _check_key(requests, key)
-    kinds = [request.metric.summed for request in requests]
+    kinds = [request.summed for request in requests]
     judging, sums, _ = judged(
         result, data, [kind for kind in kinds if kind], weight, key=key, is_ranked=not all(kinds),
         zero_one=family == "gaussian" and any(request.metric.zero_one for request in requests),
@@ -122,10 +122,10 @@ def measured(
     queries = None if key is None else _queries(sums)
     columns = {}
     for request in requests:
-        if request.metric.summed is None:
+        if request.summed is None:
             columns[request.name] = _of_order(request, sums.ranked, queries, result.target)
         else:
-            columns[request.name] = _of_mean(request, mean[request.metric.summed], sums, result)
+            columns[request.name] = _of_mean(request, mean[request.summed], sums, result)
     return Evaluation(
         beside_steps(result, columns), result.target, tuple(columns), sums.rows, sums.skipped,
         None if queries is None else int(queries.max()) + 1,
@@ -169,9 +169,10 @@ def _of_order(request: MetricRequest, parts: Sequence[Any], query: Any, target: 
         """Return the scores of one prefix; joining all at once would double the memory."""
         return np.concatenate([part.score[r, :, m] for part in parts])
 
-    if request.kind == "auc":
-        aucs = [[auc(score(r, m), y[r], weight) for r in range(responses)] for m in range(prefixes)]
-        return np.asarray(np.mean(aucs, axis=1))
+    if request.kind in OF_CLASSES:
+        of = OF_CLASSES[request.kind]
+        each = [[of(score(r, m), y[r], weight) for r in range(responses)] for m in range(prefixes)]
+        return np.asarray(np.mean(each, axis=1))
     gain = y[0] if request.kind == "ndcg" else np.exp2(y[0]) - 1.0
     if gain.min() < 0:
         raise DataError(f"target '{target}' is {y[0].min():g} in a row; a gain must be >= 0")

@@ -12,7 +12,9 @@ import numpy.typing as npt
 from dbselect.errors import ArgumentError, did_you_mean, shown
 from dbselect.glm.families import FamilyFormulas
 from dbselect.glm.named import kind_of_family
+from dbselect.options.kinds import PAYOFF
 from dbselect.record.formulas import Formula, arrays, column, translate
+from dbselect.results.prediction.stakes import Stake
 
 Numbers = npt.NDArray[np.float64]
 
@@ -97,6 +99,17 @@ SUMMED: dict[str, Callable[[RowsSeen], Numbers]] = {
     # exposure: contribution of an offset to the mean (log link), or to the predictor
     "exposure": lambda rows: rows.means[0] if rows.family.is_log else rows.eta[0],
 }
+
+
+def summed_of(kind: str) -> Callable[[RowsSeen], Numbers]:
+    """Return a contribution by its key, which for a payoff has its amounts."""
+    name, _, amounts = kind.partition("@")
+    if name != "payoff":
+        return SUMMED[kind]
+    stake = Stake.of(payoff=_amounts(amounts))
+    return lambda rows: stake.earned(rows.means[0], rows.y[0])
+
+
 #: Metrics by name. r2 is computed from mse and the target's variance.
 METRICS = {
     "mse": Metric(NUMBERS, "squares"),
@@ -107,6 +120,9 @@ METRICS = {
     "log_loss": Metric(CLASSES, "deviance", finished=lambda mean: mean / 2.0),
     "brier": Metric(CLASSES, "squares"),
     "auc": Metric(ZERO_ONE, more=True, zero_one=True),
+    "gini": Metric(ZERO_ONE, more=True, zero_one=True),
+    "ks": Metric(ZERO_ONE, more=True, zero_one=True),
+    "payoff": Metric(("gaussian", "binomial"), "payoff", more=True, zero_one=True),
     "ndcg": Metric(NUMBERS, more=True),
     "exponential_ndcg": Metric(NUMBERS, more=True),
 }
@@ -129,11 +145,17 @@ class MetricRequest:
     name: str  # as given, ``"ndcg@10"``
     kind: str  # key in `METRICS`
     most: int | None  # places of a query that count; None = all
+    amounts: str = ""  # of a payoff, as given
 
     @property
     def metric(self) -> Metric:
         """Definition of the metric."""
         return METRICS[self.kind]
+
+    @property
+    def summed(self) -> str | None:
+        """What rows are summed, a key of `summed_of`; None for metrics that sort rows."""
+        return f"{self.kind}@{self.amounts}" if self.amounts else self.metric.summed
 
 
 def requests_of(metric: Any) -> list[MetricRequest]:
@@ -148,7 +170,34 @@ def requests_of(metric: Any) -> list[MetricRequest]:
     return [_request_of(name) for name in names]
 
 
+def with_payoff(metric: Any, payoff: tuple[float, float] | None) -> Any:
+    """Return metrics with a payoff among them, by its name with its amounts."""
+    if payoff is None:
+        return metric
+    PAYOFF.check("payoff", payoff)
+    names = [*metric] if isinstance(metric, list | tuple) else [metric]
+    gain, loss = (float(amount) for amount in payoff)
+    return [*(name for name in names if name is not None), f"payoff@{gain!r}:{loss!r}"]
+
+
+def _amounts(text: str) -> tuple[float, float]:
+    """Return the two amounts of a payoff."""
+    try:
+        gain, loss = map(float, text.split(":"))
+        PAYOFF.check("payoff", (gain, loss))
+    except ValueError as error:
+        raise ArgumentError(
+            f"metric is 'payoff{'@' if text else ''}{text}'; it needs what a row earns if its "
+            "target is 1, and loses if it is 0: payoff=(30, -500), or 'payoff@30:-500'"
+        ) from error
+    return gain, loss
+
+
 def _request_of(name: str) -> MetricRequest:
+    kind, _, amounts = name.partition("@")
+    if kind == "payoff":
+        _amounts(amounts)
+        return MetricRequest(kind, kind, None, amounts)
     parts = _NAME.fullmatch(name)
     if parts is None or parts[1] not in METRICS:
         more = did_you_mean(name, METRICS, _MEANT)

@@ -22,6 +22,30 @@ Counts = npt.NDArray[np.intp]
 
 def auc(score: Vector, positive: Vector, weight: Vector) -> float:
     """Return the weighted AUC: P(row of 1 scores above row of 0); DataError for one class."""
+    ones, zeros = _shares(score, positive, weight)
+    return float(ones @ (np.cumsum(zeros) - zeros / 2.0))
+
+
+def gini(score: Vector, positive: Vector, weight: Vector) -> float:
+    """Return the Gini coefficient of the scores, 2 AUC - 1; as `auc`."""
+    return 2.0 * auc(score, positive, weight) - 1.0
+
+
+def ks(score: Vector, positive: Vector, weight: Vector) -> float:
+    """Return the largest distance of the distributions of scores of both classes; as `auc`.
+
+    Kolmogorov, Smirnov: the two-sample statistic.
+    """
+    ones, zeros = _shares(score, positive, weight)
+    return float(np.abs(np.cumsum(zeros) - np.cumsum(ones)).max())
+
+
+#: Metrics of two classes that sort rows.
+OF_CLASSES = {"auc": auc, "gini": gini, "ks": ks}
+
+
+def _shares(score: Vector, positive: Vector, weight: Vector) -> tuple[Vector, Vector]:
+    """Return the shares of the rows of 1, and of those of 0, at each score, ascending."""
     if positive.min() == positive.max():
         raise DataError(
             f"all {len(positive)} usable rows are of one class; an AUC compares rows of two"
@@ -30,8 +54,7 @@ def auc(score: Vector, positive: Vector, weight: Vector) -> float:
     tie = np.cumsum(_starts(score[order], _typical(score))) - 1
     ones = np.bincount(tie, (weight * positive)[order])
     zeros = np.bincount(tie, (weight * (1.0 - positive))[order])
-    below = np.cumsum(zeros) - zeros / 2.0
-    return float(ones @ below / (ones.sum() * zeros.sum()))
+    return ones / ones.sum(), zeros / zeros.sum()
 
 
 def ndcg(scores: Iterable[Vector], gain: Vector, query: Counts, most: int | None) -> Matrix:

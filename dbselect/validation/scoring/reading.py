@@ -177,7 +177,8 @@ def fields_read(
     weights = None if weight is None else leaf_of(weight, leaf_by_name, "weight")
     if weights is not None and not weights.is_numeric:
         raise ColumnError(f"weight '{weight}' has type {weights.type}; it must be numeric")
-    read = single_fields(*(found for one in inputs for found in one.on(table.schema.names)))
+    names = table.schema.names
+    read = single_fields(*(found for one in inputs for found in one.on(names)))
     needed = [field.source for field in read if field.missing is None]
     for key, role in keys.items():
         check_field(key, role, table.schema)

@@ -11,6 +11,7 @@
 //! | module | what |
 //! |---|---|
 //! | `predictor` | the problem of a record, with the patterns solved so far |
+//! | `stake` | what it is worth to accept a row, and to buy more before |
 //! | `rows` | rows of a table, each by its pattern |
 //!
 //! Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3; the pattern submodels of
@@ -18,3 +19,4 @@
 
 pub mod predictor;
 pub mod rows;
+pub mod stake;

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::stake::{Offer, Stake};
+use crate::glm::family::Family;
 use crate::linear::fields::Fields;
 use crate::linear::groups::Groups;
 use crate::linear::problem::{Gram, Linear, Raw};
@@ -41,28 +43,41 @@ pub struct Predictor {
     pub terms: Arc<Terms>,
     /// The probability of intervals, if they are asked for.
     pub level: Option<f64>,
-    patterns: Mutex<HashMap<Bits, Arc<Pattern>>>,
+    /// What it is worth to accept a row, if that is asked for.
+    pub stake: Option<Stake>,
+    family: Option<Family>,
+    patterns: Mutex<HashMap<Bits, Arc<Known>>>,
+}
+
+/// A pattern, and what its rows may be given, if a row is at stake.
+pub struct Known {
+    /// The pattern.
+    pub pattern: Pattern,
+    /// By their cost.
+    pub offers: Vec<Offer>,
 }
 
 /// Those that are kept; the last was used last.
 static KEPT: Mutex<Vec<Arc<Predictor>>> = Mutex::new(Vec::new());
 
 impl Predictor {
-    /// The predictor of a record, with options by name; the inner error is the reason why the
+    /// The predictor of a record, with options by name, and the family whose linear predictors its
+    /// predictions are; the inner error is the reason why the
     /// record has none.
     pub fn of(
         record: Record,
         target: &str,
         given: Vec<(String, Value)>,
+        family: Option<Family>,
     ) -> Result<Result<Arc<Predictor>, String>, Error> {
         let mut kept = locked(&KEPT);
-        if let Some(at) = kept.iter().rposition(|one| one.is_of(&record, target, &given)) {
+        if let Some(at) = kept.iter().rposition(|one| one.is_of(&record, target, &given, family)) {
             let found = kept.remove(at);
             kept.push(found.clone());
             return Ok(Ok(found));
         }
         drop(kept);
-        let made = Predictor::new(record, target, given)?.map(Arc::new);
+        let made = Predictor::new(record, target, given, family)?.map(Arc::new);
         if let Ok(made) = &made {
             let mut kept = locked(&KEPT);
             if kept.len() == MOST_PREDICTORS {
@@ -77,10 +92,12 @@ impl Predictor {
         record: Record,
         target: &str,
         given: Vec<(String, Value)>,
+        family: Option<Family>,
     ) -> Result<Result<Predictor, String>, Error> {
         let request = read_choice(&PREDICT_AVAILABLE, target, &given)?;
         request.check()?;
-        let level = Given { method: &PREDICT_AVAILABLE, values: &given }.number("level")?;
+        let options = Given { method: &PREDICT_AVAILABLE, values: &given };
+        let (level, stake) = (options.number("level")?, Stake::read(&options, family)?);
         if let Some(level) = level.filter(|level| !(*level > 0.0 && *level < 1.0)) {
             return Err(refused("level", &Value::Number(level)));
         }
@@ -135,12 +152,23 @@ impl Predictor {
             problem,
             terms,
             level,
+            stake,
+            family,
             patterns,
         }))
     }
 
-    fn is_of(&self, record: &Record, target: &str, given: &[(String, Value)]) -> bool {
-        self.target == target && self.given == given && self.record.is(record)
+    fn is_of(
+        &self,
+        record: &Record,
+        target: &str,
+        given: &[(String, Value)],
+        family: Option<Family>,
+    ) -> bool {
+        self.target == target
+            && self.given == given
+            && self.family == family
+            && self.record.is(record)
     }
 
     /// Its groups and what they cost.
@@ -149,7 +177,7 @@ impl Predictor {
     }
 
     /// The pattern of some groups, solved if it is not known.
-    pub fn pattern(&self, bits: &[u64]) -> Result<Arc<Pattern>, String> {
+    pub fn pattern(&self, bits: &[u64]) -> Result<Arc<Known>, String> {
         if let Some(known) = locked(&self.patterns).get(bits) {
             return Ok(known.clone());
         }
@@ -170,7 +198,9 @@ impl Predictor {
         };
         let has = |group: &usize| bits[group / 64] >> (group % 64) & 1 == 1;
         let groups: Vec<usize> = (0..self.groups().names.len()).filter(has).collect();
-        let found = Arc::new(Pattern::solve(&asked, &groups)?);
+        let pattern = Pattern::solve(&asked, &groups)?;
+        let offers = self.stake.map_or_else(Vec::new, |stake| stake.offers(&asked, &pattern));
+        let found = Arc::new(Known { pattern, offers });
         let mut patterns = locked(&self.patterns);
         if patterns.len() >= MOST_PATTERNS {
             patterns.clear();

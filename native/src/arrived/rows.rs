@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::predictor::{Bits, MOST_PATTERNS, Predictor};
+use super::predictor::{Bits, Known, MOST_PATTERNS, Predictor};
 use crate::kernel::chunk::Missing;
 use crate::methods::pattern::Pattern;
 use crate::record::inputs::{Column, Inputs, MissingColumns, Model, Rows, Unknown};
@@ -23,14 +23,14 @@ pub struct Arrivals {
     inputs: Inputs,
     /// The fields of each group, or those that the table lacks of it.
     groups: Vec<Result<Model, Vec<String>>>,
-    models: HashMap<Bits, (Arc<Pattern>, Arc<Model>)>,
+    models: HashMap<Bits, (Arc<Known>, Arc<Model>)>,
     unknown: Unknown,
 }
 
 /// Rows, predicted.
 pub struct Found {
     /// The patterns that they have.
-    pub patterns: Vec<Arc<Pattern>>,
+    pub patterns: Vec<Arc<Known>>,
     /// Which of these each row has.
     pub at: Vec<u32>,
     /// What is predicted for each row.
@@ -40,25 +40,47 @@ pub struct Found {
 /// What rows have in common: the number of their pattern, and the group to buy next.
 pub type Shared = (u32, Option<usize>);
 
+/// What rows have in common, and what else is known of each.
+pub struct Told<'f> {
+    /// What they have in common.
+    pub shared: Vec<Shared>,
+    /// Which of that each row has.
+    pub at: Cow<'f, [u32]>,
+    /// What is accepted, and what buying next is worth above its cost, NaN where nothing is; empty
+    /// if no row is at stake.
+    pub stakes: Vec<(bool, f64)>,
+}
+
 impl Found {
     /// What rows have in common, and which of that each row has.
     ///
     /// `limits` has what the next group of each row may cost, or one for all.
-    pub fn shared(&self, costs: &[f64], limits: &[f64]) -> (Vec<Shared>, Cow<'_, [u32]>) {
-        let next = |at: u32, limit: f64| self.patterns[at as usize].next(costs, limit);
-        if let [limit] = *limits {
-            let all = (0..self.patterns.len() as u32).map(|at| (at, next(at, limit))).collect();
-            return (all, Cow::Borrowed(&self.at));
+    pub fn told(&self, predictor: &Predictor, limits: &[f64]) -> Told<'_> {
+        let next = |at: u32, limit: f64| self.patterns[at as usize].pattern.next(limit);
+        if let ([limit], None) = (limits, predictor.stake) {
+            let shared = (0..self.patterns.len() as u32).map(|at| (at, next(at, *limit))).collect();
+            return Told { shared, at: Cow::Borrowed(&self.at), stakes: Vec::new() };
         }
-        let (mut all, mut known) = (Vec::new(), HashMap::new());
-        let number = |(&at, &limit): (&u32, &f64)| {
-            *known.entry((at, limit.to_bits())).or_insert_with(|| {
-                all.push((at, next(at, limit)));
-                all.len() as u32 - 1
+        let (mut shared, mut known, mut stakes) = (Vec::new(), HashMap::new(), Vec::new());
+        let mut number = |row: usize, &at: &u32| {
+            let limit = limits[row.min(limits.len() - 1)];
+            let Some(stake) = predictor.stake else {
+                return *known.entry((at, limit.to_bits())).or_insert_with(|| {
+                    shared.push((at, next(at, limit)));
+                    shared.len() as u32 - 1
+                });
+            };
+            let (offers, value) = (&self.patterns[at as usize].offers, self.values[row]);
+            let best = stake.best(offers, value, limit);
+            stakes.push((stake.margin(value) > 0.0, best.map_or(f64::NAN, |(_, net)| net)));
+            let group = best.map(|(group, _)| group);
+            *known.entry((at, group.map_or(u64::MAX, |group| group as u64))).or_insert_with(|| {
+                shared.push((at, group));
+                shared.len() as u32 - 1
             })
         };
-        let numbers: Vec<u32> = self.at.iter().zip(limits).map(number).collect();
-        (all, Cow::Owned(numbers))
+        let at = self.at.iter().enumerate().map(|(row, at)| number(row, at)).collect();
+        Told { shared, at: Cow::Owned(at), stakes }
     }
 }
 
@@ -84,7 +106,8 @@ impl Arrivals {
         };
         let groups: Vec<_> = all.starts.windows(2).map(group).collect();
         if absent == MissingColumns::Error {
-            refused_columns(groups.iter().filter_map(|group| group.as_ref().err()), columns)?;
+            let lacking = groups.iter().filter_map(|group| group.as_ref().err());
+            refused_columns(lacking, &inputs.unread(columns))?;
         }
         Ok(Arrivals { predictor, inputs, groups, models: HashMap::new(), unknown })
     }
@@ -113,17 +136,18 @@ impl Arrivals {
         Ok(Found { patterns, at, values })
     }
 
-    fn solved(&mut self, key: &[u64]) -> Result<(Arc<Pattern>, Arc<Model>), String> {
+    fn solved(&mut self, key: &[u64]) -> Result<(Arc<Known>, Arc<Model>), String> {
         if let Some(known) = self.models.get(key) {
             return Ok(known.clone());
         }
         if self.models.len() >= MOST_PATTERNS {
             self.models.clear();
         }
-        let pattern = self.predictor.pattern(key)?;
-        let model = self.inputs.model(pattern.intercept, &pattern.coefficients);
+        let known = self.predictor.pattern(key)?;
+        let Pattern { intercept, coefficients, .. } = &known.pattern;
+        let model = self.inputs.model(*intercept, coefficients);
         let model = model.map_err(|fields| format!("no field '{}'", fields.join("', '")))?;
-        let found = (pattern, Arc::new(model));
+        let found = (known, Arc::new(model));
         self.models.insert(key.into(), found.clone());
         Ok(found)
     }

@@ -16,6 +16,8 @@ use super::sequence::search;
 use super::stored::sequence;
 use crate::linear::columns::{INTERCEPT, check_intercept, match_columns};
 use crate::linear::groups::groups_of;
+use crate::linear::prices::Conditions;
+use crate::methods::Method;
 use crate::methods::answer::{Cell, Type};
 use crate::methods::setup::check_first;
 use crate::record::kept::Kept;
@@ -53,13 +55,39 @@ pub static SUMMARY_GLM: Type = Type::List(&Type::Struct(&[
     ("low", Type::Number),
     ("high", Type::Number),
 ]));
-/// What some kept rows answer; nothing if there is no model of them.
+/// Why there is no model of rows; NULL if there is one.
+pub static GLM_CHECK: Type = Type::Text;
+/// The name of the function that says so.
+const CHECK: &str = "glm_check";
+
+/// What no row at all answers.
+pub fn answer_of_nothing(method: &Method) -> Cell<'static> {
+    if method.name == CHECK { text("no rows") } else { Cell::Null }
+}
+
+/// What some kept rows answer; nothing if there is no model of them, which `glm_check` explains.
 pub fn answer(intake: &Intake, kept: &Kept, threads: usize) -> Result<Cell<'static>, String> {
+    Ok(match (found(intake, kept, threads)?, intake.request.method.name) {
+        (Ok(cell), _) => cell,
+        (Err(reason), CHECK) => text(&reason),
+        (Err(_), _) => Cell::Null,
+    })
+}
+
+/// The same; the inner error is the reason why there is no model.
+fn found(
+    intake: &Intake,
+    kept: &Kept,
+    threads: usize,
+) -> Result<Result<Cell<'static>, String>, String> {
     let request = &*intake.request;
     if kept.rows() == 0 {
-        return Ok(Cell::Null);
+        return Ok(Err(format!("no usable rows: {} rows were skipped", kept.skipped)));
     }
-    let Some(levels) = levels_of(intake, kept)? else { return Ok(Cell::Null) };
+    let Some(levels) = levels_of(intake, kept)? else {
+        let (target, rows) = (&request.target, kept.rows());
+        return Ok(Err(format!("target '{target}' is constant ({rows} rows)")));
+    };
     let classes = levels.classes.clone();
     let rows = Rows::new(kept, &intake.roles, request.family, &intake.base, classes, threads);
     let made = fixed(request).into_iter().map(|(name, _)| name.into_owned());
@@ -69,37 +97,58 @@ pub fn answer(intake: &Intake, kept: &Kept, threads: usize) -> Result<Cell<'stat
     check_intercept(&rows.columns).map_err(wrong)?;
     if request.method.name == "anytime_sequence_glm" {
         let (groups, costs) = (request.groups.as_ref(), request.costs.as_ref());
-        let groups = groups_of(&rows.columns, groups, costs, &request.target, &rows.terms, false);
+        let groups = groups_of(
+            &rows.columns,
+            groups,
+            costs,
+            &request.target,
+            &rows.terms,
+            false,
+            &request.fields.told,
+        );
         let groups = groups.map_err(wrong)?;
         let always = groups.numbers(&request.fields.always).map_err(wrong)?;
         let most = request.max_groups.and_then(|most| i64::try_from(most).ok());
         check_first(&groups, &always, request.budget, most).map_err(wrong)?;
-        let Ok(start) = start(request, &rows, places(&rows, &groups.members))? else {
-            return Ok(Cell::Null);
+        let start = match start(request, &rows, places(&rows, &groups.members))? {
+            Ok(start) => start,
+            Err(reason) => return Ok(Err(reason)),
         };
         let found = search(request, &start, &groups, &always)?;
-        return Ok(sequence(request, &rows, &start, &groups, &levels, &found));
+        return Ok(Ok(sequence(request, &rows, &start, &groups, &levels, &found)));
     }
     let members = match &request.columns {
         None => rows.columns.clone(),
         Some(patterns) => match_columns(patterns, &rows.columns, "columns").map_err(wrong)?,
     };
     // Columns of a field stand side by side, as groups of fields have them.
-    let members = groups_of(&members, None, None, &request.target, &rows.terms, false);
+    let members = groups_of(
+        &members,
+        None,
+        None,
+        &request.target,
+        &rows.terms,
+        false,
+        &Conditions::default(),
+    );
     let members = members.map_err(wrong)?.members;
-    let Ok(start) = start(request, &rows, places(&rows, &members))? else {
-        return Ok(Cell::Null);
+    let start = match start(request, &rows, places(&rows, &members))? {
+        Ok(start) => start,
+        Err(reason) => return Ok(Err(reason)),
     };
+    if request.method.name == CHECK {
+        return Ok(Ok(Cell::Null));
+    }
     let every: Vec<usize> = (0..members.len()).collect();
     let null = &start.null;
     let point = Point { intercept: null.point.intercept, coef: vec![0.0; members.len()] };
     let model = start.problem.expand(&every, &point)?;
     let fit = start.problem.descend(every, point, model)?;
     let known = precision(request, &start, &fit);
-    Ok(match request.method.name {
+    Ok(Ok(match request.method.name {
         "summary_glm" => summary(request, &start, &members, &fit, &known),
         _ => model_of(request, &rows, &start, &members, &levels, &fit, &known),
-    })
+    }))
 }
 
 /// The numbers of some columns among those of the rows.

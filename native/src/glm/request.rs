@@ -3,6 +3,7 @@
 use super::family::Family;
 use crate::linear::fields::Fields;
 use crate::linear::groups::{Costs, GroupColumns};
+use crate::methods::conditions::conditions;
 use crate::methods::given::Given;
 use crate::methods::options::{refused, refused_by};
 use crate::methods::value::Value;
@@ -24,7 +25,7 @@ const SKIP: &str = "skip";
 const RULE: &str = "fr";
 
 /// The functions of rows.
-pub static METHODS: [Method; 3] = [
+pub static METHODS: [Method; 4] = [
     Method {
         name: "fit_glm",
         about: "A generalised linear model of rows, as of a target of 0 and 1: \
@@ -42,12 +43,31 @@ pub static METHODS: [Method; 3] = [
         kind: Kind::Rows(&answer::SUMMARY_GLM),
     },
     Method {
+        name: "glm_check",
+        about: "Why rows have no generalised linear model, NULL if they have one: \
+                dbselect.glm_check({'y': y, 'a': a}, 'y', 'binomial')",
+        places: &[],
+        own: &["columns"],
+        kind: Kind::Rows(&answer::GLM_CHECK),
+    },
+    Method {
         name: "anytime_sequence_glm",
         about: "Groups of columns in the order in which they buy deviance, from rows: \
                 dbselect.anytime_sequence_glm({'y': y, 'a': a, 'b': b}, 'y', 'binomial', \
                 costs := {'a': 1, 'b': 5}, budget := 5)",
         places: &[],
-        own: &["groups", "costs", "rule", "budget", "max_groups", "always"],
+        own: &[
+            "groups",
+            "costs",
+            "rule",
+            "budget",
+            "max_groups",
+            "always",
+            "shared",
+            "needs",
+            "one_of",
+            "limits",
+        ],
         kind: Kind::Rows(&stored::SEQUENCE_GLM),
     },
 ];
@@ -143,6 +163,7 @@ impl Request {
                 ridge: given.number("ridge")?.unwrap_or(default.ridge),
                 scale: given.truth("scale")?.unwrap_or(default.scale),
                 always: given.names("always")?.unwrap_or_default(),
+                told: conditions(&given)?,
                 ..default
             },
             tol: share("tol", TOL)?,

@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{
-    Array, ArrayRef, Float64Array, LargeListArray, StringViewArray, StructArray, UInt32Array,
+    Array, ArrayRef, BooleanArray, Float64Array, LargeListArray, StringViewArray, StructArray,
+    UInt32Array,
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Fields};
 
-use crate::arrived::predictor::Predictor;
-use crate::arrived::rows::{Arrivals, Found};
-use crate::methods::pattern::Pattern;
+use crate::arrived::predictor::{Known, Predictor};
+use crate::arrived::rows::{Arrivals, Found, Told};
+use crate::glm::family::Family;
 use crate::methods::value::Value;
 use crate::record::gram::Record;
 use crate::record::inputs::{Column, Kind, MissingColumns, Rows, Unknown, fields_of};
@@ -24,6 +25,8 @@ pub struct Asked {
     given: Vec<(String, Value)>,
     unknown: Unknown,
     absent: MissingColumns,
+    /// Of the linear predictors that are predicted.
+    family: Option<Family>,
 }
 
 impl Asked {
@@ -46,7 +49,14 @@ impl Asked {
             text("handle_unknown").map_or(Ok(Unknown::default()), |one| Unknown::of(&one));
         let absent = text("missing_columns");
         let absent = absent.map_or(Ok(MissingColumns::default()), |one| MissingColumns::of(&one));
-        Ok(Asked { target, unknown: unknown?, absent: absent?, given })
+        let family = text("family").map(|one| Family::parse(&one)).transpose()?;
+        Ok(Asked { target, unknown: unknown?, absent: absent?, family, given })
+    }
+
+    /// Whether it is asked which rows are accepted.
+    pub fn at_stake(&self) -> bool {
+        let names = ["accept_above", "worth", "payoff"];
+        self.given.iter().any(|(name, _)| names.contains(&&name[..]))
     }
 
     /// What becomes of columns that rows lack.
@@ -56,14 +66,14 @@ impl Asked {
 
     /// The fields that a record's groups read of a row, as the fit met them.
     pub fn fields(&self, record: Record) -> Result<Vec<(String, Kind)>, String> {
-        let found = Predictor::of(record, &self.target, self.given.clone());
+        let found = Predictor::of(record, &self.target, self.given.clone(), self.family);
         let found = found.map_err(String::from)??;
         fields_of(&found.groups().members, found.terms.clone())
     }
 
     /// What predicts rows of some columns by a record; nothing if it cannot be used.
     pub fn plan(&self, record: Record, columns: &[Column]) -> Result<Option<Arrivals>, String> {
-        let found = Predictor::of(record, &self.target, self.given.clone());
+        let found = Predictor::of(record, &self.target, self.given.clone(), self.family);
         let Ok(found) = found.map_err(|error| error.message)? else { return Ok(None) };
         Arrivals::new(found, columns, Case::Sensitive, self.unknown, self.absent).map(Some)
     }
@@ -90,7 +100,9 @@ fn fields() -> Fields {
         ("upper", number.clone()),
         ("next_group", DataType::Utf8View),
         ("next_gain", number.clone()),
-        ("next_cost", number),
+        ("next_cost", number.clone()),
+        ("accept", DataType::Boolean),
+        ("next_value", number),
     ];
     fields.into_iter().map(|(name, of)| Field::new(name, of, true)).collect()
 }
@@ -104,36 +116,42 @@ fn fields_apart() -> Fields {
     let field = |(name, of): (&str, DataType)| {
         Field::new(name, DataType::LargeList(Arc::new(Field::new_list_field(of, true))), true)
     };
-    let of = [("values", DataType::Float64), ("at", DataType::UInt32), ("told", data_type())];
+    let of = [
+        ("values", DataType::Float64),
+        ("at", DataType::UInt32),
+        ("told", data_type()),
+        ("accept", DataType::Boolean),
+        ("next_value", DataType::Float64),
+    ];
     of.into_iter().map(field).collect()
 }
 
 /// What rows of one pattern and one limit have in common.
-struct Told {
+struct InCommon {
     predictor: Arc<Predictor>,
-    pattern: Arc<Pattern>,
+    known: Arc<Known>,
     next: Option<usize>,
 }
 
-impl Told {
+impl InCommon {
     /// How far rows lie from their predictions, if that is asked for.
     fn reach(&self) -> f64 {
-        self.predictor.level.map_or(f64::NAN, |level| self.pattern.reach(level))
+        self.predictor.level.map_or(f64::NAN, |level| self.known.pattern.reach(level))
     }
 }
 
 /// What rows have in common, once each.
 #[derive(Default)]
 struct Shared {
-    told: Vec<Told>,
+    told: Vec<InCommon>,
     /// Where each pattern, by its address, and next group stand in `told`.
     known: HashMap<(usize, Option<usize>), u32>,
 }
 
 impl Shared {
     /// The number of what some rows have in common.
-    fn number_of(&mut self, one: Told) -> u32 {
-        let key = (Arc::as_ptr(&one.pattern) as usize, one.next);
+    fn number_of(&mut self, one: InCommon) -> u32 {
+        let key = (Arc::as_ptr(&one.known) as usize, one.next);
         *self.known.entry(key).or_insert_with(|| {
             self.told.push(one);
             (self.told.len() - 1) as u32
@@ -146,16 +164,20 @@ pub struct Arrived {
     values: Vec<f64>,
     /// What each row has in common with others; `NOBODY` of a row without a prediction.
     told_at: Vec<u32>,
+    stakes: Vec<(bool, f64)>,
     shared: Mutex<Shared>,
 }
 
 /// Of a row without a prediction.
 const NOBODY: u32 = u32::MAX;
+/// Of a row of which nothing is accepted or bought.
+const NO_STAKE: (bool, f64) = (false, f64::NAN);
 
 /// Some rows of predictions, to be written.
 pub struct Slot<'a> {
     values: &'a mut [f64],
     told_at: &'a mut [u32],
+    stakes: &'a mut [(bool, f64)],
     shared: &'a Mutex<Shared>,
 }
 
@@ -173,14 +195,15 @@ impl Slot<'_> {
             (Rows::These(rows), [_, _, ..]) => rows.iter().map(|&row| limits[row]).collect(),
             _ => limits.into(),
         };
-        let (each, at) = found.shared(&predictor.groups().costs, &own);
+        let Told { shared: each, at, stakes } = found.told(predictor, &own);
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let number = |(at, next): (u32, Option<usize>)| {
-            let (predictor, pattern) = (predictor.clone(), found.patterns[at as usize].clone());
-            shared.number_of(Told { predictor, pattern, next })
+            let (predictor, known) = (predictor.clone(), found.patterns[at as usize].clone());
+            shared.number_of(InCommon { predictor, known, next })
         };
         let numbers: Vec<u32> = each.into_iter().map(number).collect();
         drop(shared);
+        (0..).zip(stakes).for_each(|(at, stake)| self.stakes[rows.at(at)] = stake);
         let numbers = at.iter().map(|&at| numbers[at as usize]);
         match rows {
             Rows::All(_) => {
@@ -204,18 +227,29 @@ impl Slot<'_> {
 
 impl Arrived {
     /// So many rows, each of which is written or cleared.
-    pub fn of_rows(rows: usize) -> Arrived {
-        Arrived { values: vec![0.0; rows], told_at: vec![0; rows], shared: Mutex::default() }
+    ///
+    /// `at_stake`: whether it is asked which are accepted.
+    pub fn of_rows(rows: usize, at_stake: bool) -> Arrived {
+        let stakes = vec![NO_STAKE; if at_stake { rows } else { 0 }];
+        Arrived {
+            values: vec![0.0; rows],
+            told_at: vec![0; rows],
+            stakes,
+            shared: Mutex::default(),
+        }
     }
 
     /// The rows in runs of some lengths.
     pub fn slots(&mut self, lengths: impl Iterator<Item = usize>) -> Vec<Mutex<Slot<'_>>> {
         let (mut values, mut told_at) = (&mut self.values[..], &mut self.told_at[..]);
+        let mut stakes = &mut self.stakes[..];
         let shared = &self.shared;
         let slot = |length: usize| {
             let values = values.split_off_mut(..length).expect("as many values as rows");
             let told_at = told_at.split_off_mut(..length).expect("as many places as rows");
-            Mutex::new(Slot { values, told_at, shared })
+            let stakes =
+                stakes.split_off_mut(..length.min(stakes.len())).expect("no more than there are");
+            Mutex::new(Slot { values, told_at, stakes, shared })
         };
         lengths.map(slot).collect()
     }
@@ -228,17 +262,39 @@ impl Arrived {
             let ends = OffsetBuffer::from_lengths([items.len()]);
             Arc::new(LargeListArray::new(Arc::new(item), ends, items, None))
         };
+        let (at_stake, stakes) = (!self.stakes.is_empty(), self.stakes());
         let (values, at) = (without_nan(self.values), UInt32Array::from(self.told_at));
         let told = self.shared.lock().unwrap_or_else(PoisonError::into_inner).told.len();
         let (values_told, each) = (vec![0.0; told], (0..told as u32).collect());
-        let told = Arrived { values: values_told, told_at: each, shared: self.shared };
-        let lists = [values, Arc::new(at), Arc::new(told.finish())].map(list);
+        let told =
+            Arrived { values: values_told, told_at: each, stakes: Vec::new(), shared: self.shared };
+        let [accept, value] = stakes.map(|of| if at_stake { of } else { of.slice(0, 0) });
+        let lists = [values, Arc::new(at), Arc::new(told.finish()), accept, value].map(list);
         StructArray::new(fields_apart(), lists.to_vec(), None)
+    }
+
+    /// Which rows are accepted, and what buying next is worth; NULL where no row is at stake.
+    fn stakes(&self) -> [ArrayRef; 2] {
+        if self.stakes.is_empty() {
+            let rows = self.values.len();
+            return [
+                Arc::new(BooleanArray::new_null(rows)),
+                Arc::new(Float64Array::new_null(rows)),
+            ];
+        }
+        let told = &self.shared.lock().unwrap_or_else(PoisonError::into_inner).told;
+        let is_at_stake =
+            |&at: &u32| told.get(at as usize).is_some_and(|own| own.predictor.stake.is_some());
+        let (accept, value): (Vec<bool>, Vec<f64>) = self.stakes.iter().copied().unzip();
+        let valid = self.told_at.iter().map(is_at_stake).zip(&self.values);
+        let valid: NullBuffer = valid.map(|(own, value)| own && !value.is_nan()).collect();
+        [Arc::new(BooleanArray::new(accept.into(), Some(valid))), without_nan(value)]
     }
 
     /// All as one array.
     pub fn finish(self) -> StructArray {
-        let Arrived { values, told_at, shared } = self;
+        let [accept, next_value] = self.stakes();
+        let Arrived { values, told_at, shared, .. } = self;
         let Shared { told, .. } = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
         let each = Each { told: &told, at: &told_at };
         let bound = |sign: f64| match told.iter().all(|told| told.predictor.level.is_none()) {
@@ -253,7 +309,7 @@ impl Arrived {
         for one in &told {
             let all = &one.predictor.groups().names;
             let start = names.len();
-            names.extend(one.pattern.groups.iter().map(|&group| &all[group][..]));
+            names.extend(one.known.pattern.groups.iter().map(|&group| &all[group][..]));
             places.push(start..names.len());
             names.push(one.next.map_or("", |next| &all[next]));
         }
@@ -272,20 +328,22 @@ impl Arrived {
         let there = each.has(|_| true);
         let item = Arc::new(Field::new_list_field(DataType::Utf8View, true));
         let groups = LargeListArray::new(item, ends, of_views(views, None), there.clone());
-        let of_next = |of: &dyn Fn(&Told, usize) -> f64| {
+        let of_next = |of: &dyn Fn(&InCommon, usize) -> f64| {
             each.number(|told| told.next.map_or(f64::NAN, |next| of(told, next)))
         };
         let arrays: Vec<ArrayRef> = vec![
             without_nan(values.clone()),
             Arc::new(groups),
-            each.number(|told| told.pattern.spent),
-            each.number(|told| told.pattern.r2),
-            each.number(|told| told.pattern.sigma),
+            each.number(|told| told.known.pattern.spent),
+            each.number(|told| told.known.pattern.r2),
+            each.number(|told| told.known.pattern.sigma),
             bound(-1.0),
             bound(1.0),
             of_views(told_at.iter().map(next).collect(), each.has(|told| told.next.is_some())),
-            of_next(&|told, next| told.pattern.gains[next]),
-            of_next(&|told, next| told.predictor.groups().costs[next]),
+            of_next(&|told, next| told.known.pattern.gains[next]),
+            of_next(&|told, next| told.known.pattern.costs[next]),
+            accept,
+            next_value,
         ];
         StructArray::new(fields(), arrays, there)
     }
@@ -293,26 +351,26 @@ impl Arrived {
 
 /// What each row has in common with others, by its number.
 struct Each<'a> {
-    told: &'a [Told],
+    told: &'a [InCommon],
     at: &'a [u32],
 }
 
 impl Each<'_> {
     /// Something of each row; `nothing` where it has no prediction.
-    fn of<T: Copy>(&self, nothing: T, of: impl Fn(&Told) -> T) -> impl Iterator<Item = T> {
+    fn of<T: Copy>(&self, nothing: T, of: impl Fn(&InCommon) -> T) -> impl Iterator<Item = T> {
         let mut each: Vec<T> = self.told.iter().map(of).collect();
         each.push(nothing);
         self.at.iter().map(move |&at| each[(at as usize).min(each.len() - 1)])
     }
 
     /// Which rows have something; nothing if all have.
-    fn has(&self, of: impl Fn(&Told) -> bool) -> Option<NullBuffer> {
+    fn has(&self, of: impl Fn(&InCommon) -> bool) -> Option<NullBuffer> {
         let all = self.told.iter().all(&of) && !self.at.contains(&NOBODY);
         (!all).then(|| self.of(false, of).collect())
     }
 
     /// A number of each row; NaN is NULL.
-    fn number(&self, of: impl Fn(&Told) -> f64) -> ArrayRef {
+    fn number(&self, of: impl Fn(&InCommon) -> f64) -> ArrayRef {
         let valid = self.has(|told| !of(told).is_nan());
         Arc::new(Float64Array::new(self.of(0.0, of).collect(), valid))
     }

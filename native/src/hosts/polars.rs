@@ -424,7 +424,10 @@ fn arrived_of(inputs: &[Input]) -> Result<Arrived, String> {
     let pieces = pieces(inputs)?;
     let tables: Vec<_> = pieces.iter().map(Arriving::of).collect::<Result<_, _>>()?;
     let runs = runs_of(&pieces, ROWS_AT_ONCE);
-    let mut all = Arrived::of_rows(pieces.iter().map(|piece| piece.rows).sum());
+    let mut all = Arrived::of_rows(
+        pieces.iter().map(|piece| piece.rows).sum(),
+        tables.iter().any(|table| table.asked.at_stake()),
+    );
     let slots = all.slots(runs.iter().map(|(_, rows)| rows.len()));
     let of_runs = |some: Range<usize>| {
         let mut plans: Vec<Plans> = tables.iter().map(|_| Vec::new()).collect();

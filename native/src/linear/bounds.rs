@@ -138,6 +138,7 @@ fn knapsack(ranked: &[(f64, f64)], budget: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::linear::groups::groups_of;
+    use crate::linear::prices::Conditions;
     use crate::linear::problem::Gram;
     use crate::record::terms::Terms;
 
@@ -167,7 +168,16 @@ mod tests {
         let costs = ["p", "q", "r"].iter().zip([2.0, 1.0, 1.5]);
         let costs = costs.map(|(name, cost)| (name.to_string(), cost)).collect();
         let terms = Terms::default();
-        let groups = groups_of(&features, Some(&given), Some(&costs), "y", &terms, true).unwrap();
+        let groups = groups_of(
+            &features,
+            Some(&given),
+            Some(&costs),
+            "y",
+            &terms,
+            true,
+            &Conditions::default(),
+        )
+        .unwrap();
         let budgets = [0.5, 1.0, 1.5, 2.5, 3.0, 4.5];
         let bounds = upper_bounds(&problem, &groups.starts, &groups.costs, &[1, 0], &budgets);
         for (budget, bound) in budgets.iter().zip(&bounds) {

@@ -1,5 +1,7 @@
 //! What is said of a linear problem beside its columns.
 
+use crate::linear::prices::Conditions;
+
 /// The fields of a problem, beside target, groups and costs, that a record can answer.
 #[derive(Clone, Debug)]
 pub struct Fields {
@@ -13,10 +15,19 @@ pub struct Fields {
     pub always: Vec<String>,
     /// Of all that is drawn; what is here draws nothing.
     pub seed: i64,
+    /// What is said of prices beside the costs.
+    pub told: Conditions,
 }
 
 impl Default for Fields {
     fn default() -> Self {
-        Fields { intercept: true, ridge: 0.0, scale: true, always: Vec::new(), seed: 0 }
+        Fields {
+            intercept: true,
+            ridge: 0.0,
+            scale: true,
+            always: Vec::new(),
+            seed: 0,
+            told: Conditions::default(),
+        }
     }
 }

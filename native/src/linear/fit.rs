@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 
 use super::columns::{features_of, match_columns, with_indicators};
+use super::constrained::{Active, Constrained, Constraints, signs_of};
 use super::diagnosis::{Partial, condition_number, inflation, partials};
 use super::em::check_rows;
 use super::fields::Fields;
@@ -13,8 +14,10 @@ use super::inference::{Deviations, deviations};
 use super::refine::{Refiner, is_correctable};
 use super::state::{Buffers, CONDITION_LIMIT, State, Trace};
 use crate::kernel::possible::{INDEFINITE, is_possible};
+use crate::linear::algebra::dense::dot;
 use crate::linear::algebra::fisher::FTest;
 use crate::linear::groups::groups_of;
+use crate::linear::prices::Conditions;
 use crate::linear::problem::{Gram, Linear, Raw, Target};
 use crate::record::terms::Terms;
 use crate::words::error::Error;
@@ -47,6 +50,8 @@ pub struct FitRequest {
     pub fields: Fields,
     /// What is asked.
     pub ask: Ask,
+    /// What the coefficients have to meet; of a model.
+    pub constraints: Constraints,
 }
 
 impl FitRequest {
@@ -54,7 +59,8 @@ impl FitRequest {
     pub fn of(target: &str) -> FitRequest {
         let target = target.to_string();
         let fields = Fields::default();
-        FitRequest { target, columns: None, fields, ask: Ask::Model }
+        let constraints = Constraints::default();
+        FitRequest { target, columns: None, fields, ask: Ask::Model, constraints }
     }
 
     /// Match the request to the columns of a record; the error says that they have no such target.
@@ -73,9 +79,27 @@ impl FitRequest {
                 _ => vec![true; members.len()],
             };
             let at = members.iter().filter_map(number).collect();
-            Ok(Members { names: members, at, tested })
+            let signs = signs_of(&self.constraints.signs, &members)?;
+            let apart = self.apart(columns)?.iter().filter_map(number).collect();
+            Ok(Members { names: members, at, tested, signs, apart })
         };
         Ok(FitPlan { members: self.members(columns, terms).and_then(placed), target })
+    }
+
+    /// The columns that have no correlation with the prediction.
+    fn apart(&self, columns: &[String]) -> Result<Vec<String>, Error> {
+        if self.constraints.uncorrelated.is_empty() {
+            return Ok(Vec::new());
+        }
+        let apart = match_columns(&self.constraints.uncorrelated, columns, "uncorrelated")?;
+        if apart.contains(&self.target) {
+            let target = &self.target;
+            return Err(Error::argument(format!(
+                "uncorrelated names the target '{target}'; a prediction without correlation with \
+                 it is a constant"
+            )));
+        }
+        Ok(apart)
     }
 
     /// The columns of the model, those of a field side by side, as groups of fields have them.
@@ -87,13 +111,18 @@ impl FitRequest {
             let used = named.iter().filter(|name| known.contains(name.as_str())).cloned();
             let used = used.collect();
             features = with_indicators(used, &known, &named.into_iter().collect());
+        } else {
+            // They predict only where `columns` names them.
+            let apart = self.apart(columns)?;
+            features.retain(|name| !apart.contains(name));
         }
         if features.is_empty() {
             return Err(Error::column(
                 "columns is empty; at least one column besides the target is needed".to_string(),
             ));
         }
-        Ok(groups_of(&features, None, None, &self.target, terms, false)?.members)
+        Ok(groups_of(&features, None, None, &self.target, terms, false, &Conditions::default())?
+            .members)
     }
 }
 
@@ -109,7 +138,8 @@ impl FitPlan {
     /// Fit all columns, whose names are their numbers, to the target, which comes last.
     pub fn numbered(width: usize) -> FitPlan {
         let names = (0..width).map(|column| column.to_string()).collect();
-        let members = Members { names, at: (0..width).collect(), tested: vec![true; width] };
+        let (at, tested) = ((0..width).collect(), vec![true; width]);
+        let members = Members { names, at, tested, signs: vec![0.0; width], apart: Vec::new() };
         FitPlan { target: Target::at("target", width), members: Ok(members) }
     }
 }
@@ -121,6 +151,10 @@ struct Members {
     at: Vec<usize>,
     /// Whether an F test is about each.
     tested: Vec<bool>,
+    /// The sign of each coefficient, 0 where it has none.
+    signs: Vec<f64>,
+    /// Numbers of the columns that have no correlation with the prediction.
+    apart: Vec<usize>,
 }
 
 /// A linear model on the columns of a plan.
@@ -150,6 +184,17 @@ pub struct Fitted {
     pub deviations: Option<Deviations>,
     /// What else was asked, of least squares without a ridge.
     pub diagnosis: Option<Diagnosis>,
+    /// What constraints cost.
+    pub price: Option<Price>,
+}
+
+/// What constraints cost a model.
+#[derive(Clone, Copy, Debug)]
+pub struct Price {
+    /// 1 - RSS/TSS without them less with them.
+    pub r2: f64,
+    /// How far the optimality conditions are violated, in correlations.
+    pub violation: f64,
 }
 
 /// What a model's columns have to do with each other and with the target.
@@ -187,6 +232,9 @@ impl Fitted {
                  digits",
                 self.condition
             ));
+        }
+        if let Some(price) = &self.price {
+            told.push(format!("the constraints cost {:.4} of r2", price.r2));
         }
         if let Some(trace) = &self.trace {
             told.push(format!(
@@ -252,7 +300,8 @@ impl Fitter {
             Ok(found) => found,
             Err(reason) => return Ok(Err(reason)),
         };
-        let Members { names, at, tested } = plan.members.as_ref().map_err(Clone::clone)?;
+        let Members { names, at, tested, signs, apart } =
+            plan.members.as_ref().map_err(Clone::clone)?;
         if fitted.columns != *names {
             fitted.columns.clone_from(names);
         }
@@ -304,13 +353,81 @@ impl Fitter {
         if let Some(known) = &mut fitted.deviations {
             known.standardize(&rows, target, at, &fitted.aliased);
         }
+        fitted.price = None;
+        if !request.constraints.is_empty() {
+            let equations = match equations(gram, problem, at, apart) {
+                Ok(equations) => equations,
+                Err(reason) => return Ok(Err(reason)),
+            };
+            if let Err(reason) = fitted.constrain(problem, signs, &equations) {
+                return Ok(Err(reason));
+            }
+        }
         (fitted.rows, fitted.skipped) = (gram.rows, gram.skipped);
         *buffers = state.into_buffers();
         Ok(if is_possible { Ok(fitted) } else { Err(INDEFINITE.to_string()) })
     }
 }
 
+/// Correlations of columns with those that have none with the prediction, one of these a row, on
+/// the scale of the problem.
+fn equations(
+    gram: &Gram,
+    problem: &Linear,
+    at: &[usize],
+    apart: &[usize],
+) -> Result<Vec<Vec<f64>>, String> {
+    let row = |&other: &usize| {
+        let total = gram.comoment(other, other);
+        if gram.is_constant(other) || total <= 0.0 {
+            return Err(
+                "a column of uncorrelated is constant, so that nothing is correlated with \
+                        it; leave it out"
+                    .to_string(),
+            );
+        }
+        let scale = (total * gram.weight).sqrt();
+        let of = |(&j, spread): (&usize, &f64)| gram.comoment(j, other) / (scale * spread);
+        Ok(at.iter().zip(&problem.spread).map(of).collect())
+    };
+    apart.iter().map(row).collect()
+}
+
 impl Fitted {
+    /// Replace the model by the one that meets signs and equations.
+    fn constrain(
+        &mut self,
+        problem: &Linear,
+        signs: &[f64],
+        equations: &[Vec<f64>],
+    ) -> Result<(), String> {
+        let width = problem.width();
+        let matrix = problem.covariance(&(0..width).collect::<Vec<_>>());
+        let (target, absolute) = (&problem.target, &vec![0.0; width]);
+        let of = Constrained { matrix: &matrix, target, absolute, signs, equations };
+        let mut active = Active::default();
+        of.minimise(&mut active)?;
+        let (mut linear, mut penalty, mut square) = (0.0, 0.0, 0.0);
+        self.intercept = problem.target_mean;
+        for (j, &w) in active.w.iter().enumerate() {
+            let own = w * (problem.target_spread / problem.spread[j]);
+            self.intercept -= own * problem.mean[j];
+            self.coefficients[j] = own;
+            // A column at 0 by its sign is no less independent.
+            self.aliased[j] &= signs[j] == 0.0 && !active.holds(j);
+            linear += w * target[j];
+            penalty += w * w * problem.ridge[j];
+            square += w * dot(&matrix[j * width..][..width], &active.w);
+        }
+        let free = self.r2;
+        self.explained = (2.0 * linear - square).min(1.0);
+        self.r2 = (2.0 * linear - square + penalty).min(1.0);
+        // Rounding may leave less than nothing.
+        self.price = Some(Price { r2: (free - self.r2).max(0.0), violation: active.violation });
+        self.deviations = None;
+        Ok(())
+    }
+
     /// Write the coefficients of a state, `coef` on unit-variance columns.
     fn write(&mut self, state: &State, coef: &[f64]) {
         let problem = state.problem;

@@ -3,9 +3,11 @@
 //! The twin of `dbselect/record/groups.py`.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::kernel::gaps::SUFFIX;
 use crate::linear::columns::{fields_of, match_columns, with_indicators};
+use crate::linear::prices::{Conditions, Prices, Rules, rules_of};
 use crate::record::terms::Terms;
 use crate::words::error::{Error, listed, shown};
 use crate::words::nearest::unknown;
@@ -14,13 +16,16 @@ use crate::words::nearest::unknown;
 const WHO_SHARES: &str =
     "only anytime_sequence, greedy, top_k and random_k of one Gram take groups that share columns";
 
+/// Why groups may not be held.
+const APART: &str = "one_of or limits do not allow them together, with what they need";
+
 /// Name of each group and its columns or globs, in order.
 pub type GroupColumns = Vec<(String, Vec<String>)>;
 /// Name of each group and its cost.
 pub type Costs = Vec<(String, f64)>;
 
-/// J groups of some columns, each with a cost > 0; a column may lie in several.
-#[derive(Clone, Debug)]
+/// J groups of some columns, each with a cost; a column may lie in several.
+#[derive(Clone, Debug, Default)]
 pub struct Groups {
     /// Names, in the order given; ties go to the first.
     pub names: Vec<String>,
@@ -28,11 +33,24 @@ pub struct Groups {
     pub members: Vec<String>,
     /// Where the columns of each group begin in `members`, and where the last ends.
     pub starts: Vec<usize>,
-    /// Cost of each group, in the caller's unit.
+    /// Cost of each group on its own, in the caller's unit.
     pub costs: Vec<f64>,
+    /// The conditions on sets of them, if there are any.
+    pub rules: Option<Arc<Rules>>,
 }
 
 impl Groups {
+    /// What sets of the groups cost, and which may be bought.
+    pub fn prices(&self) -> Prices<'_> {
+        Prices::new(&self.costs, self.rules.as_deref())
+    }
+
+    /// The groups under conditions.
+    pub fn under(self, told: &Conditions) -> Result<Groups, Error> {
+        let rules = rules_of(&self.names, &self.costs, told)?;
+        Ok(Groups { rules, ..self })
+    }
+
     /// Numbers of the groups of some columns, in their order.
     pub fn of_columns(&self, columns: &[usize]) -> Vec<usize> {
         let has = |group: &usize| {
@@ -60,19 +78,27 @@ impl Groups {
         let mut seen: HashSet<usize> = first.iter().copied().collect();
         let numbers = names.iter().map(|name| self.number(name, option));
         let numbers: Vec<usize> = numbers.collect::<Result<_, _>>()?;
-        Ok(numbers.into_iter().filter(|&group| seen.insert(group)).collect())
+        let others: Vec<usize> = numbers.into_iter().filter(|&group| seen.insert(group)).collect();
+        if self.prices().may_hold(&self.prices().closed(&[first, &others].concat())) {
+            return Ok(others);
+        }
+        let names = listed(names.iter().map(String::as_str));
+        Err(Error::group(format!("{option} is {names}; {APART}")))
     }
 
-    /// Numbers of the groups to take first.
+    /// Numbers of the groups to take first, each behind those that it needs.
     pub fn numbers(&self, always: &[String]) -> Result<Vec<usize>, Error> {
         let number = |name: &String| self.number(name, "always");
         let first: Vec<usize> = always.iter().map(number).collect::<Result<_, _>>()?;
         let mut seen = HashSet::new();
-        if first.iter().all(|group| seen.insert(group)) {
+        let is_once = first.iter().all(|group| seen.insert(group));
+        let first = self.prices().closed(&first);
+        if is_once && self.prices().may_hold(&first) {
             return Ok(first);
         }
         let always = listed(always.iter().map(String::as_str));
-        Err(Error::group(format!("always is {always}; it names a group twice")))
+        let words = if is_once { APART } else { "it names a group twice" };
+        Err(Error::group(format!("always is {always}; {words}")))
     }
 }
 
@@ -81,7 +107,8 @@ impl Groups {
 /// `features` are the columns other than the target; without `groups` every top-level field
 /// is a group, without `costs` every cost is 1. Indicators `x.missing` follow their columns
 /// unless a group names these. `terms` describe how the columns of the table became the
-/// features; `sharing` is whether a column may lie in several groups.
+/// features; `sharing` is whether a column may lie in several groups; `told` are conditions on sets
+/// of groups.
 pub fn groups_of(
     features: &[String],
     groups: Option<&GroupColumns>,
@@ -89,6 +116,7 @@ pub fn groups_of(
     target: &str,
     terms: &Terms,
     sharing: bool,
+    told: &Conditions,
 ) -> Result<Groups, Error> {
     let columns = match groups {
         None => fields(features, terms),
@@ -103,13 +131,13 @@ pub fn groups_of(
         check_partition(&columns)?;
     }
     let names: Vec<String> = columns.iter().map(|(name, _)| name.clone()).collect();
-    let costs = costs_of(&names, costs)?;
+    let costs = costs_of(&names, costs, told)?;
     let (mut members, mut starts) = (Vec::new(), vec![0]);
     for (_, mut columns) in columns {
         members.append(&mut columns);
         starts.push(members.len());
     }
-    Ok(Groups { names, members, starts, costs })
+    Groups { names, members, starts, costs, rules: None }.under(told)
 }
 
 /// Every top-level field as a group.
@@ -173,7 +201,7 @@ fn check_partition(columns: &GroupColumns) -> Result<(), Error> {
 }
 
 /// The cost of each group, in the order of the names; 1 each if none is given.
-fn costs_of(names: &[String], costs: Option<&Costs>) -> Result<Vec<f64>, Error> {
+fn costs_of(names: &[String], costs: Option<&Costs>, told: &Conditions) -> Result<Vec<f64>, Error> {
     let Some(costs) = costs else {
         return Ok(vec![1.0; names.len()]);
     };
@@ -187,6 +215,7 @@ fn costs_of(names: &[String], costs: Option<&Costs>) -> Result<Vec<f64>, Error> 
             Err(Error::group(format!("group '{name}' has no cost; costs must name every group")))
         }
         Some(&cost) if cost > 0.0 && cost.is_finite() => Ok(cost),
+        Some(&cost) if cost == 0.0 && told.has_set_up(name) => Ok(cost),
         Some(&cost) => Err(Error::group(format!(
             "group '{name}' has cost {}; costs must be > 0 and finite",
             shown(cost)
@@ -213,7 +242,9 @@ mod tests {
     #[test]
     fn every_top_level_field_is_a_group() {
         let features = texts(&["demo.age", "x", "emb[1]", "demo.job", "emb[2]"]);
-        let groups = groups_of(&features, None, None, "y", &Terms::default(), false).unwrap();
+        let groups =
+            groups_of(&features, None, None, "y", &Terms::default(), false, &Conditions::default())
+                .unwrap();
         assert_eq!(groups.names, ["demo", "x", "emb"]);
         assert_eq!(groups.members, ["demo.age", "demo.job", "x", "emb[1]", "emb[2]"]);
         assert_eq!(groups.starts, [0, 2, 3, 5]);
@@ -224,8 +255,16 @@ mod tests {
     fn indicators_follow_their_columns_unless_they_are_named() {
         let features = texts(&["a", "a.missing", "b", "b.missing"]);
         let asked = given(&[("g", &["a"]), ("h", &["b"]), ("i", &["b.missing"])]);
-        let groups =
-            groups_of(&features, Some(&asked), None, "y", &Terms::default(), false).unwrap();
+        let groups = groups_of(
+            &features,
+            Some(&asked),
+            None,
+            "y",
+            &Terms::default(),
+            false,
+            &Conditions::default(),
+        )
+        .unwrap();
         assert_eq!(groups.members, ["a", "a.missing", "b", "b.missing"]);
         assert_eq!(groups.starts, [0, 2, 3, 4]);
     }
@@ -235,7 +274,9 @@ mod tests {
         let features = texts(&["a", "b", "c"]);
         let asked = given(&[("g", &["b", "a"]), ("h", &["a", "c"])]);
         let none = Terms::default();
-        let groups = groups_of(&features, Some(&asked), None, "y", &none, true).unwrap();
+        let groups =
+            groups_of(&features, Some(&asked), None, "y", &none, true, &Conditions::default())
+                .unwrap();
         assert_eq!(groups.members, ["b", "a", "a", "c"]);
         assert_eq!(groups.starts, [0, 2, 4]);
     }
@@ -251,8 +292,16 @@ mod tests {
             (&[("g", &["c*"])], "group 'g' names unknown column 'c*'"),
         ];
         for (asked, message) in cases {
-            let error =
-                groups_of(&features, Some(&given(asked)), None, "y", &none, false).unwrap_err();
+            let error = groups_of(
+                &features,
+                Some(&given(asked)),
+                None,
+                "y",
+                &none,
+                false,
+                &Conditions::default(),
+            )
+            .unwrap_err();
             assert!(error.message.contains(message), "{error}");
         }
         let costs: [(&[(&str, f64)], &str); 4] = [
@@ -263,7 +312,9 @@ mod tests {
         ];
         for (costs, message) in costs {
             let costs = costs.iter().map(|(name, cost)| (name.to_string(), *cost)).collect();
-            let error = groups_of(&features, None, Some(&costs), "y", &none, false).unwrap_err();
+            let error =
+                groups_of(&features, None, Some(&costs), "y", &none, false, &Conditions::default())
+                    .unwrap_err();
             assert!(error.message.contains(message), "{error}");
         }
     }

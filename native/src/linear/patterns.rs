@@ -12,6 +12,7 @@ use crate::kernel::gaps::Policy;
 use crate::record::gram::{Names, Record};
 use crate::record::rows::{Group, Item, Rows, Shape};
 use crate::record::terms::{Terms, heads, sources};
+use crate::record::texts::Met;
 
 /// Patterns that are kept, unless another limit is given.
 pub const MAX_PATTERNS: usize = 200;
@@ -160,8 +161,10 @@ fn part_of(shape: &Shape, has: impl Fn(&usize) -> bool) -> Shape {
     let mut base = Terms::clone(&shape.base);
     base.dates.retain(|name, _| is_left(name));
     base.flat.retain(is_left);
+    let policies = vec![Policy::Skip; names.len()];
     Shape {
-        policies: vec![Policy::Skip; names.len()],
+        met: Met::of(texts_left.len(), &policies),
+        policies,
         order: shape.order.iter().filter_map(place).collect(),
         base: Arc::new(base),
         limit: shape.limit,

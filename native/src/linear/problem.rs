@@ -99,7 +99,7 @@ impl Gram<'_> {
     /// Whether a column is constant but for rounding. Large integers and timestamps may vary by less
     /// than the rounding of their mean: where a record knows what that took, its sums are
     /// around both.
-    fn is_constant(&self, column: usize) -> bool {
+    pub fn is_constant(&self, column: usize) -> bool {
         let mean = self.mean[column].abs();
         let low = self.mean_low.get(column).copied().unwrap_or_default().abs();
         let least = match mean < LARGE {

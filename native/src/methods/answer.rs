@@ -119,6 +119,17 @@ macro_rules! model {
 pub static MODEL: Type = model!();
 /// The same with what no other can exceed.
 pub static PROOF: Type = model!("bound": Type::Number, "gap": Type::Number, "proven": Type::Truth);
+/// Sets of groups, the best first; `complete`, `cut` and `bound` are about all of them.
+pub static NEAR: Type = Type::List(&Type::Struct(&[
+    ("groups", Type::List(&Type::Text)),
+    ("spent", Type::Number),
+    ("explained", Type::Number),
+    ("r2", Type::Number),
+    ("correlations", Type::Coefficients),
+    ("complete", Type::Truth),
+    ("cut", Type::Whole),
+    ("bound", Type::Number),
+]));
 /// The same at a penalty.
 pub static PENALISED: Type = model!(
     "penalty": Type::Number, "df": Type::Number, "gap": Type::Number, "violation": Type::Number
@@ -212,6 +223,20 @@ pub static ARRIVED: Type = Type::Struct(&[
     ("next_group", Type::Text),
     ("next_gain", Type::Number),
     ("next_cost", Type::Number),
+    ("accept", Type::Truth),
+    ("next_value", Type::Number),
 ]);
+/// The error of a model on other rows.
+pub static JUDGED: Type =
+    Type::Struct(&[("r2", Type::Number), ("mse", Type::Number), ("rmse", Type::Number)]);
+/// The same of each step of a sequence.
+pub static JUDGED_STEPS: Type = Type::List(&Type::Struct(&[
+    ("step", Type::Whole),
+    ("group", Type::Text),
+    ("spent", Type::Number),
+    ("r2", Type::Number),
+    ("mse", Type::Number),
+    ("rmse", Type::Number),
+]));
 /// One number.
 pub static NUMBER: Type = Type::Number;

@@ -17,13 +17,13 @@ use crate::search::sets::exchange::{GoesOn, Limits, improve};
 use crate::search::sets::groupwise::Groupwise;
 use crate::search::walks::criteria::Criterion;
 use crate::search::walks::criteria::Rule;
-use crate::search::walks::greedy::{self, Prices, greedy_search};
+use crate::search::walks::greedy::{self, greedy_search};
 use crate::words::error::Error;
 
 /// Share of the time limit for leaps and bounds: what they do not prove in it they hardly ever do.
-const LEAPS_SHARE: f64 = 0.25;
+pub(super) const LEAPS_SHARE: f64 = 0.25;
 /// Most seconds for them.
-const LEAPS_SECONDS: f64 = 2.0;
+pub(super) const LEAPS_SECONDS: f64 = 2.0;
 
 /// The options of `best_within`.
 #[derive(Clone, Copy, Debug)]
@@ -67,17 +67,13 @@ impl Choice for BestWithinOptions {
         memory: Buffers,
         goes_on: &mut GoesOn,
     ) -> Result<(Found<'a>, Vec<f64>), String> {
-        let begin = Instant::now();
-        let time = Duration::try_from_secs_f64(self.time_limit).unwrap_or(Duration::MAX);
-        // Every look at the clock is a turn.
-        let mut goes_on =
-            |change: Option<f64>| change.is_some() || (goes_on(None) && begin.elapsed() < time);
+        let mut goes_on = timed(self.time_limit, goes_on);
         let (plan, problem) = (asked.plan, asked.problem);
         let empty = State::new(problem, &plan.groups.starts, memory);
         let is_sure = certain(&empty, plan, self.budget)?;
         let task = Task {
             empty: &empty,
-            problem: &Groupwise::new(problem, &plan.groups.starts, &plan.groups.costs),
+            problem: &Groupwise::new(problem, &plan.groups.starts, plan.groups.prices()),
             budget: self.budget,
             always: &plan.first,
             leaps: Duration::from_secs_f64((LEAPS_SHARE * self.time_limit).min(LEAPS_SECONDS)),
@@ -101,15 +97,26 @@ impl Choice for BestWithinOptions {
     }
 }
 
+/// Whether to go on, for a time: every look at the clock is a turn.
+pub(super) fn timed<'g>(
+    seconds: f64,
+    goes_on: &'g mut GoesOn,
+) -> impl FnMut(Option<f64>) -> bool + 'g {
+    let begin = Instant::now();
+    let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    move |change| change.is_some() || (goes_on(None) && begin.elapsed() < time)
+}
+
 /// Whether doubles tell what the sets within a budget explain; the error says that no rows have
 /// such columns.
-fn certain(empty: &State, plan: &Plan, budget: f64) -> Result<bool, String> {
-    let costs = &plan.groups.costs;
-    let left = budget - plan.first.iter().map(|&group| costs[group]).sum::<f64>();
+pub(super) fn certain(empty: &State, plan: &Plan, budget: f64) -> Result<bool, String> {
+    let prices = plan.groups.prices();
+    let left = budget - prices.spent(plan.first.iter().copied());
     let mut whole = empty.clone();
     plan.first.iter().for_each(|&group| _ = whole.add(group));
-    for group in (0..costs.len()).filter(|group| !plan.first.contains(group)) {
-        if fits(costs[group], Some(left)) {
+    let offers = prices.offers(whole.waiting());
+    for group in (0..prices.costs.len()).filter(|group| !plan.first.contains(group)) {
+        if fits(offers.costs[group], Some(left)) && offers.is_open(group) {
             whole.add(group);
         }
     }
@@ -120,9 +127,14 @@ fn certain(empty: &State, plan: &Plan, budget: f64) -> Result<bool, String> {
 }
 
 /// The better of two sets: the greedy one, and that around the best single group.
-fn start<'p>(empty: &State<'p>, plan: &Plan, budget: f64, goes_on: &mut GoesOn) -> State<'p> {
-    let (costs, always) = (&plan.groups.costs, &plan.first[..]);
-    let limits = Limits { costs, budget: Some(budget), most: None, always };
+pub(super) fn start<'p>(
+    empty: &State<'p>,
+    plan: &Plan,
+    budget: f64,
+    goes_on: &mut GoesOn,
+) -> State<'p> {
+    let (prices, always) = (plan.groups.prices(), &plan.first[..]);
+    let limits = Limits { prices, budget: Some(budget), most: None, always };
     let (mut greedy, mut single) = (empty.clone(), empty.clone());
     let mut criterion = Criterion::default();
     criterion.set_up(Rule::Fr, empty.problem, &plan.groups.starts);
@@ -130,14 +142,8 @@ fn start<'p>(empty: &State<'p>, plan: &Plan, budget: f64, goes_on: &mut GoesOn) 
     let bounds = greedy::Limits { budget, max_groups: None, first_cost: None, always };
     let mut scores = Vec::new();
     // Nobody follows it.
-    let _ = greedy_search(
-        &mut greedy,
-        Prices::of(costs),
-        &mut criterion,
-        bounds,
-        &mut scores,
-        &mut |_, _| Ok(()),
-    );
+    let _ =
+        greedy_search(&mut greedy, prices, &mut criterion, bounds, &mut scores, &mut |_, _| Ok(()));
     always.iter().for_each(|&group| _ = single.add(group));
     improve(&mut greedy, &limits, goes_on);
     improve(&mut single, &limits, goes_on);

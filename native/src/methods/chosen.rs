@@ -77,7 +77,7 @@ impl Chosen {
             Cell::Map(self.columns.iter().zip(&own).map(entry).collect()),
             Cell::Number(self.explained),
             Cell::Number(self.r2),
-            Cell::Number(self.groups.iter().fold(0.0, |sum, &group| sum + groups.costs[group])),
+            Cell::Number(groups.prices().spent(self.groups.iter().copied())),
         ];
         fields.extend(more);
         Found {

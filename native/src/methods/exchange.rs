@@ -57,9 +57,10 @@ impl Limited for ExchangeOptions {
                 "start and always name {count} groups; k allows {k}"
             )));
         }
-        let mut spent: f64 = first.iter().map(|&group| groups.costs[group]).sum();
+        let mut all = first.to_vec();
         for &group in &start {
-            spent += groups.costs[group];
+            all.push(group);
+            let spent = groups.prices().spent(all.iter().copied());
             if let Some(budget) = self.budget.filter(|_| !fits(spent, self.budget)) {
                 return Err(Error::argument(format!(
                     "start has '{}', which the budget {budget} does not buy beside those before it",
@@ -81,7 +82,7 @@ impl Choice for ExchangeOptions {
     ) -> Result<(Found<'a>, Vec<f64>), String> {
         let plan = asked.plan;
         let limits = Limits {
-            costs: &plan.groups.costs,
+            prices: plan.groups.prices(),
             budget: self.budget,
             most: usize::try_from(self.k).ok(),
             always: &plan.first,

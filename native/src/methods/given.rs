@@ -5,12 +5,14 @@
 
 use std::sync::Arc;
 
+use super::conditions::conditions;
 use super::options::{
-    AnytimeOptions, BackwardOptions, FloatingOptions, FobaOptions, OF_PYTHON, REFUSED, StepOptions,
-    refused, refused_by,
+    AnytimeOptions, BackwardOptions, CONDITIONS, FloatingOptions, FobaOptions, NO_SETS, OF_PYTHON,
+    REFUSED, StepOptions, refused, refused_by,
 };
 use super::setup::{self, Request};
 use super::value::Value;
+use crate::linear::constrained::Constraints;
 use crate::linear::fields::Fields;
 use crate::linear::fit::{Ask, FitRequest};
 use crate::linear::groups::{Costs, GroupColumns};
@@ -19,6 +21,7 @@ use crate::methods::dash::DashOptions;
 use crate::methods::exchange::ExchangeOptions;
 use crate::methods::knockoffs::KnockoffOptions;
 use crate::methods::lasso::{LassoOptions, Penalised};
+use crate::methods::near_best::{NearBestOptions, WorstWithinOptions};
 use crate::methods::pattern::Available;
 use crate::methods::penalty_path::PathOptions;
 use crate::methods::question::Choice;
@@ -87,7 +90,9 @@ pub fn read_fit(
         other => return Err(no_method(other)),
     };
     let (columns, fields) = (given.names("columns")?, given.fields()?);
-    Ok(FitRequest { target: target.to_string(), columns, fields, ask })
+    let uncorrelated = given.names("uncorrelated")?.unwrap_or_default();
+    let constraints = Constraints { signs: given.signs()?, uncorrelated };
+    Ok(FitRequest { target: target.to_string(), columns, fields, ask, constraints })
 }
 
 /// What a choice of groups is by.
@@ -106,11 +111,25 @@ fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
             start: given.names("start")?.unwrap_or_default(),
             budget: given.number("budget")?,
         }),
-        "best_within" => Arc::new(BestWithinOptions {
-            budget: given.needed("budget", Given::limit)?,
-            time_limit: given.number("time_limit")?.unwrap_or(BestWithinOptions::TIME_LIMIT),
+        "best_within" => Arc::new(within_budget(given)?),
+        "near_best" => Arc::new(NearBestOptions {
+            within_budget: within_budget(given)?,
+            within: given.number("within")?.unwrap_or(NearBestOptions::WITHIN),
+            limit: given.count("limit")?.unwrap_or(NearBestOptions::LIMIT),
+            watch: given.names("watch")?.unwrap_or_default(),
+        }),
+        "worst_within" => Arc::new(WorstWithinOptions {
+            within_budget: within_budget(given)?,
+            records: given.needed("records", Given::count)?,
         }),
         other => return Err(no_method(other)),
+    })
+}
+
+fn within_budget(given: &Given) -> Result<BestWithinOptions, Error> {
+    Ok(BestWithinOptions {
+        budget: given.needed("budget", Given::limit)?,
+        time_limit: given.number("time_limit")?.unwrap_or(BestWithinOptions::TIME_LIMIT),
     })
 }
 
@@ -315,6 +334,22 @@ impl<'g> Given<'g> {
         }
     }
 
+    /// Signs of coefficients by name, 1 or -1; none by default.
+    pub fn signs(&self) -> Result<Vec<(String, f64)>, Error> {
+        let sign = |(name, value): &(String, Value)| match value {
+            Value::Text(text) if text == "+" => Ok((name.clone(), 1.0)),
+            Value::Text(text) if text == "-" => Ok((name.clone(), -1.0)),
+            _ => {
+                Err(Error::argument(format!("signs of '{name}' is {value}; it must be '+' or '-'")))
+            }
+        };
+        match self.get("signs") {
+            None => Ok(Vec::new()),
+            Some(Value::Map(entries)) => entries.iter().map(sign).collect(),
+            Some(other) => Err(refused("signs", other)),
+        }
+    }
+
     fn fields(&self) -> Result<Fields, Error> {
         let default = Fields::default();
         let fields = Fields {
@@ -323,11 +358,21 @@ impl<'g> Given<'g> {
             scale: self.truth("scale")?.unwrap_or(default.scale),
             always: self.names("always")?.unwrap_or_default(),
             seed: self.count("seed")?.unwrap_or(default.seed),
+            told: conditions(self)?,
         };
         fields.check()?;
         for (_, field, reason) in REFUSED.iter().filter(|(name, ..)| *name == self.method.name) {
             if let Some(value) = self.get(field).filter(|value| is_asked(value)) {
                 return Err(Error::argument(format!("{field} is {value}; {reason}")));
+            }
+        }
+        let method = self.method.name;
+        for field in CONDITIONS.iter().filter(|_| NO_SETS.contains(&method)) {
+            if let Some(value) = self.get(field).filter(|value| is_asked(value)) {
+                return Err(Error::argument(format!(
+                    "{field} is {value}; {method} weighs groups one by one and prices no sets: \
+                     anytime_sequence, exchange and best_within do"
+                )));
             }
         }
         Ok(fields)
@@ -411,6 +456,7 @@ fn is_there(value: &Value) -> bool {
 fn is_asked(value: &Value) -> bool {
     match value {
         Value::List(items) => !items.is_empty(),
+        Value::Map(entries) => !entries.is_empty(),
         Value::Truth(truth) => !truth,
         _ => value.number().is_some_and(|number| number != 0.0),
     }

@@ -17,7 +17,7 @@ use crate::search::draws::Draws;
 use crate::search::knockoffs::selection::{Selection, bound_of_each, select};
 use crate::search::knockoffs::{Assumed, Made};
 use crate::search::penalised::descent::Effort;
-use crate::search::penalised::path::{Grid, Path};
+use crate::search::penalised::path::{Grid, Minimiser, Path};
 use crate::search::penalised::quadratic::{Penalty, Quadratic};
 use crate::search::sets::exchange::GoesOn;
 use crate::search::steps::to_the_end;
@@ -111,7 +111,7 @@ impl KnockoffOptions {
         let at = groups.members.iter().filter_map(number).collect();
         let target = Target::of("y", &columns, &Terms::default()).map_err(|e| e.message)?;
         let (first, start) = (Vec::new(), Vec::new());
-        let plan = Plan { target, groups, at, first, start };
+        let plan = Plan { target, groups, at, first, start, watched: Vec::new() };
         let scale = asked.fields.scale;
         let order = self.order(&plan, &gram, Fields { scale, ..Fields::default() })?;
         let size = plan.groups.costs.len();
@@ -166,7 +166,8 @@ fn entries(plan: &Plan, gram: &Gram, fields: &Fields) -> Result<Vec<usize>, Stri
         square: vec![0.0; plan.groups.costs.len()],
     };
     let grid = Grid::Geometric(PENALTIES.0, PENALTIES.1);
-    Ok(Path::of(&quadratic, &weights, &grid, Effort::default(), &mut |_| true).entered)
+    Ok(Path::of(&quadratic, &weights, &grid, Minimiser::of(Effort::default(), None), &mut |_| true)
+        .entered)
 }
 
 impl Limited for KnockoffOptions {

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use crate::kernel::possible::INDEFINITE;
+use crate::linear::constrained::signs_of;
 use crate::linear::groups::Groups;
 use crate::linear::problem::Linear;
 use crate::linear::state::{Buffers, State};
@@ -18,7 +19,7 @@ use crate::search::penalised::criterion::{Criterion, Trials};
 use crate::search::penalised::curvature::degrees;
 use crate::search::penalised::descent::Effort;
 use crate::search::penalised::factors::{Factors, Pilot};
-use crate::search::penalised::path::{Grid, Path};
+use crate::search::penalised::path::{Grid, Minimiser, Path};
 use crate::search::penalised::quadratic::{Penalty, Quadratic};
 use crate::search::sets::exchange::GoesOn;
 use crate::words::error::Error;
@@ -52,6 +53,8 @@ pub struct LassoOptions {
     pub penalty_factors: Vec<(String, f64)>,
     /// Power of the adaptive lasso.
     pub adaptive: Option<f64>,
+    /// Signs of coefficients, 1 or -1, by column or glob; of columns only.
+    pub signs: Vec<(String, f64)>,
 }
 
 /// The minimum at each of some penalties.
@@ -83,6 +86,7 @@ struct Shrunk {
 impl LassoOptions {
     /// Options by the names that users give.
     pub const NAMES: &[&str] = &[
+        "signs",
         "lambda_min_ratio",
         "penalty_factors",
         "adaptive",
@@ -91,6 +95,9 @@ impl LassoOptions {
         "n_lambda",
         "l1_ratio",
     ];
+
+    /// Those of groups.
+    pub const OF_GROUPS: &[&str] = Self::NAMES.split_at(1).1;
 
     /// The defaults of a method.
     pub fn of(of: Penalised) -> LassoOptions {
@@ -103,6 +110,7 @@ impl LassoOptions {
             lambda_min_ratio: 1e-3,
             penalty_factors: Vec::new(),
             adaptive: None,
+            signs: Vec::new(),
         }
     }
 
@@ -119,6 +127,7 @@ impl LassoOptions {
             lambda_min_ratio: given.number("lambda_min_ratio")?.unwrap_or(default.lambda_min_ratio),
             penalty_factors: given.factors("penalty_factors")?,
             adaptive: given.number("adaptive")?,
+            signs: given.signs()?,
             ..default
         })
     }
@@ -238,7 +247,15 @@ impl LassoOptions {
             return Err(INDEFINITE.to_string());
         }
         let mut turn = |_| goes_on(None);
-        let path = Path::of(&quadratic, &weights, grid, Effort::default(), &mut turn);
+        let signs = match self.signs.is_empty() {
+            true => None,
+            false => {
+                let members = &plan.groups.members;
+                Some(signs_of(&self.signs, members).map_err(|error| error.message)?)
+            }
+        };
+        let minimiser = Minimiser::of(Effort::default(), signs.as_deref());
+        let path = Path::of(&quadratic, &weights, grid, minimiser, &mut turn);
         if path.r2.len() < path.penalties.len() {
             return Err("interrupted".to_string());
         }
@@ -322,6 +339,7 @@ impl Limited for LassoOptions {
     }
 
     fn check_plan(&self, plan: &Plan) -> Result<(), Error> {
+        signs_of(&self.signs, &plan.groups.members)?;
         self.factors(plan).map(|_| ())
     }
 }

@@ -11,6 +11,7 @@
 //! | `question` | a method as it is asked of records |
 //! | `answer` | what a method returns, and its type |
 //! | `told` | fits as answers |
+//! | `near_best` | every set near the best, and the best of several records |
 //! | `best_within`, `dash`, `exchange`, `sght` | sets of groups, asked and answered |
 //! | `lasso`, `knockoffs`, `pattern` | a penalty, copies, groups that are there: the same |
 //! | `design` | which rows to observe, as it is asked |
@@ -21,6 +22,7 @@
 pub mod answer;
 pub mod best_within;
 pub mod chosen;
+pub mod conditions;
 pub mod dash;
 mod design;
 pub mod em;
@@ -28,6 +30,7 @@ pub mod exchange;
 pub mod given;
 pub mod knockoffs;
 pub mod lasso;
+pub mod near_best;
 pub mod options;
 pub mod pattern;
 pub mod penalty_path;
@@ -44,6 +47,7 @@ use self::dash::DashOptions;
 use self::exchange::ExchangeOptions;
 use self::knockoffs::KnockoffOptions;
 use self::lasso::LassoOptions;
+use self::near_best::NearBestOptions;
 use self::options::{AnytimeOptions, BackwardOptions, FloatingOptions, FobaOptions, StepOptions};
 use self::penalty_path::PathOptions;
 use self::sght::SghtOptions;
@@ -97,7 +101,7 @@ impl Method {
     pub fn of(name: &str) -> Option<&'static Method> {
         METHODS
             .iter()
-            .chain([&PATTERNS, &LASSO_PATH, &GROUP_LASSO_PATH])
+            .chain([&PATTERNS, &LASSO_PATH, &GROUP_LASSO_PATH, &WORST_WITHIN])
             .find(|method| method.name == name)
     }
 
@@ -125,6 +129,15 @@ pub static PATTERNS: Method = Method {
     kind: Kind::Groups(&answer::PATTERNS),
 };
 
+/// The groups that explain most of the record of several of which they explain least.
+pub static WORST_WITHIN: Method = Method {
+    name: "worst_within",
+    about: "The groups whose least share over several records is largest",
+    places: &["budget"],
+    own: &["records", "time_limit"],
+    kind: Kind::Groups(&answer::NEAR),
+};
+
 /// The lasso or the elastic net at falling penalties.
 pub static LASSO_PATH: Method = Method {
     name: "lasso_path",
@@ -139,7 +152,7 @@ pub static GROUP_LASSO_PATH: Method = Method {
     name: "group_lasso_path",
     about: "The group lasso or the sparse group lasso at falling penalties",
     places: &[],
-    own: PathOptions::NAMES,
+    own: PathOptions::NAMES.split_at(1).1,
     kind: Kind::Groups(&answer::PATH),
 };
 
@@ -149,12 +162,20 @@ pub static PREDICT_AVAILABLE: Method = Method {
     about: "The prediction of a row from whatever groups it has, and which to buy next: \
             dbselect.predict_available(g, 'y', {'a': 1.5}, costs := {'a': 1, 'b': 5})",
     places: &[],
-    own: &["budget", "level", "handle_unknown", "missing_columns"],
+    own: &[
+        "budget",
+        "level",
+        "handle_unknown",
+        "missing_columns",
+        "accept_above",
+        "worth",
+        "payoff",
+    ],
     kind: Kind::Groups(&answer::ARRIVED),
 };
 
 /// All methods, in the order of the documentation.
-pub static METHODS: [Method; 18] = [
+pub static METHODS: [Method; 19] = [
     Method {
         name: "anytime_sequence",
         about: "Groups of columns in the order in which they buy prediction, from a Gram record: \
@@ -212,6 +233,14 @@ pub static METHODS: [Method; 18] = [
         kind: Kind::Groups(&answer::PROOF),
     },
     Method {
+        name: "near_best",
+        about: "Every set of groups within a budget that explains nearly as much as the best: \
+                dbselect.near_best(g, 'y', 5, within := 0.01)",
+        places: &["budget"],
+        own: NearBestOptions::NAMES,
+        kind: Kind::Groups(&answer::NEAR),
+    },
+    Method {
         name: "dash",
         about: "k groups in few adaptive rounds, random sets of good ones at a time: \
                 dbselect.dash(g, 'y', 3, seed := 1)",
@@ -240,7 +269,7 @@ pub static METHODS: [Method; 18] = [
         about: "The sparse group lasso at a penalty, or where a criterion prefers it: \
                 dbselect.sparse_group_lasso(g, 'y', penalty := 0.1)",
         places: &[],
-        own: LassoOptions::NAMES,
+        own: LassoOptions::OF_GROUPS,
         kind: Kind::Groups(&answer::PENALISED),
     },
     Method {
@@ -256,7 +285,7 @@ pub static METHODS: [Method; 18] = [
         about: "Least squares on some columns of a Gram record: coefficients, r2, and what is \
                 dependent: dbselect.fit(g, 'y', ['a', 'b'])",
         places: &["columns"],
-        own: &[],
+        own: &["signs", "uncorrelated"],
         kind: Kind::Columns(&answer::FIT),
     },
     Method {

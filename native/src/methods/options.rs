@@ -12,10 +12,22 @@ use crate::search::walks::step::{Direction, Information};
 use crate::words::error::{Error, listed};
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 48] = [
+const ALLOWED: [(&str, &str); 60] = [
+    ("shared", "map names to (cost, groups)"),
+    ("needs", "map groups to the groups that must be bought with them"),
+    ("one_of", "be a list of lists of group names"),
+    ("limits", "map units to (costs by group, limit, 'sum' or 'max')"),
     ("tested", "be a list of column names and globs"),
     ("columns", "be a list of column names and globs"),
+    ("within", "be a number from 0 to 1"),
+    ("limit", "be a whole number >= 1"),
+    ("watch", "be a list of column names and globs"),
+    ("signs", "map columns and globs to '+' or '-'"),
+    ("uncorrelated", "be a list of column names and globs"),
     ("available", "list the groups of each pattern"),
+    ("accept_above", "be a finite number"),
+    ("worth", "be a finite number other than 0"),
+    ("payoff", "be two numbers: what a row earns if its target is 1, and loses if it is 0"),
     ("level", "lie between 0 and 1, both excluded"),
     ("ridge", "be a number >= 0"),
     ("scale", "be True or False"),
@@ -65,7 +77,7 @@ const ALLOWED: [(&str, &str); 48] = [
 
 /// Fields of a problem that a method refuses, and why; those of `dbselect/options/refusals.py`
 /// that a record can answer.
-pub const REFUSED: [(&str, &str, &str); 7] = [
+pub const REFUSED: [(&str, &str, &str); 8] = [
     (
         "step",
         "ridge",
@@ -84,10 +96,21 @@ pub const REFUSED: [(&str, &str, &str); 7] = [
         "sght keeps the largest coefficients and cannot force a group: best_within and exchange \
          can",
     ),
+    (
+        "near_best",
+        "intercept",
+        "correlations are about means, which models through the origin do not have: best_within \
+         takes it",
+    ),
     ("knockoffs", "always", "a group that is forced cannot come before its copy"),
     ("knockoffs", "intercept", "copies have the correlations of centred columns"),
     ("knockoffs", "ridge", "the statistics of knockoffs are those of least squares"),
 ];
+
+/// Methods that weigh groups one by one, and take no conditions on sets of them.
+pub const NO_SETS: [&str; 5] = ["lasso", "sparse_group_lasso", "sght", "dash", "knockoffs"];
+/// The conditions that these refuse.
+pub const CONDITIONS: [&str; 4] = ["shared", "needs", "one_of", "limits"];
 
 /// Methods and options of theirs that Python offers, and no engine.
 pub const OF_PYTHON: [(&str, &str); 3] =
@@ -173,7 +196,8 @@ pub fn choice<T: Clone>(option: &str, name: &Value, names: &[(&str, T)]) -> Resu
 
 impl Fields {
     /// Fields by the names that users give.
-    pub const NAMES: &[&str] = &["intercept", "ridge", "scale", "always", "seed"];
+    pub const NAMES: &[&str] =
+        &["intercept", "ridge", "scale", "always", "seed", "shared", "needs", "one_of", "limits"];
     /// Those that least squares on named columns depend on.
     pub const OF_LEAST_SQUARES: &[&str] = &["intercept"];
     /// Those that only a table can answer.

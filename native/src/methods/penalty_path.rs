@@ -21,6 +21,7 @@ pub struct PathOptions {
 impl PathOptions {
     /// Options by the names that users give.
     pub const NAMES: &[&str] = &[
+        "signs",
         "penalties",
         "lambda_min_ratio",
         "penalty_factors",

@@ -134,7 +134,11 @@ impl Asker {
         match (question, planned) {
             (Question::Columns(request), Planned::Columns(plan)) => {
                 let fitted = self.fitter.fit(request, plan, gram)?;
-                Ok(fitted.map(|fitted| (fitted.answer(request, &mut self.tests), Vec::new())))
+                Ok(fitted.map(|fitted| {
+                    let price =
+                        fitted.price.map_or(Vec::new(), |price| vec![price.r2, price.violation]);
+                    (fitted.answer(request, &mut self.tests), price)
+                }))
             }
             (Question::Groups(request), Planned::Groups(fit)) => {
                 Ok(fit.plan(gram)?.and_then(|plan| self.choose(request, plan, gram, goes_on)))

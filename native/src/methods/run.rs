@@ -13,7 +13,7 @@ use crate::search::walks::backward::{self, backward_search};
 use crate::search::walks::criteria::{Criterion, Rule};
 use crate::search::walks::floating::floating;
 use crate::search::walks::foba::{self, foba};
-use crate::search::walks::greedy::{self, Prices, greedy_search};
+use crate::search::walks::greedy::{self, greedy_search};
 use crate::search::walks::removal::Usefulness;
 use crate::search::walks::step::{self, Judge, step};
 use crate::words::error::listed;
@@ -55,7 +55,7 @@ impl Workspace {
         let buffers = std::mem::take(&mut self.buffers);
         let Workspace { problem, criterion, refiner, scores, coef, sequence, .. } = self;
         let mut state = State::new(problem, &plan.groups.starts, buffers);
-        let costs = &plan.groups.costs[..];
+        let prices = plan.groups.prices();
         let searched = match &request.method {
             Method::Anytime(options) => {
                 criterion.set_up(options.rule, problem, &plan.groups.starts);
@@ -75,26 +75,32 @@ impl Workspace {
                 criterion.set_up(options.rule, problem, &plan.groups.starts);
                 let mut record = recorder(sequence, turn);
                 let limits = of_foba(options, &plan.first);
-                Ok((foba(&mut state, costs, criterion, limits, options.nu, &mut record), None))
+                Ok((foba(&mut state, prices, criterion, limits, options.nu, &mut record), None))
             }
             Method::Floating(options) => {
                 criterion.set_up(options.rule, problem, &plan.groups.starts);
                 let mut record = recorder(sequence, turn);
                 let limits = of_floating(options, &plan.first);
-                Ok((floating(&mut state, costs, criterion, limits, &mut record), None))
+                Ok((floating(&mut state, prices, criterion, limits, &mut record), None))
             }
             Method::Step(options) => {
                 let (criterion, penalty) = (options.criterion, options.penalty);
                 let judge = Judge::new(criterion, penalty, gram, target, intercept);
+                let all = [&plan.first[..], &plan.start].concat();
+                // All groups, where they may not be held together.
+                let begun = match prices.may_hold(&all) {
+                    true => all,
+                    false => backward::begin(&state, prices, &plan.first),
+                };
                 let limits = step::Limits {
                     direction: options.direction,
                     budget: options.budget,
                     max_steps: most(options.max_steps),
                     always: &plan.first,
-                    start: &plan.start,
+                    start: &begun[plan.first.len()..],
                 };
                 let mut record = recorder(sequence, turn);
-                Ok((step(&mut state, costs, limits, judge, &mut record), None))
+                Ok((step(&mut state, prices, limits, judge, &mut record), None))
             }
             Method::Backward(options) => {
                 let mut begun = 1.0;
@@ -173,8 +179,8 @@ fn anytime(
     scores: &mut Vec<f64>,
     record: &mut Record,
 ) -> Stop {
-    let costs = &plan.groups.costs;
-    let cheapest = || costs.iter().copied().fold(f64::INFINITY, f64::min);
+    let offers = plan.groups.prices().offers(state.waiting());
+    let cheapest = || offers.costs.iter().copied().fold(f64::INFINITY, f64::min);
     let limits = greedy::Limits {
         budget: options.budget,
         max_groups: most(options.max_groups),
@@ -182,7 +188,7 @@ fn anytime(
             .then(|| options.c_min.unwrap_or_else(cheapest)),
         always: &plan.first,
     };
-    let stop = greedy_search(state, Prices::of(costs), criterion, limits, scores, record);
+    let stop = greedy_search(state, plan.groups.prices(), criterion, limits, scores, record);
     stop.unwrap_or(Stop::Interrupted)
 }
 
@@ -228,12 +234,11 @@ fn backward(
     begun: &mut f64,
     record: &mut Record,
 ) -> Result<(Stop, Option<Trace>), String> {
-    let costs = &plan.groups.costs;
-    let rest = (0..costs.len()).filter(|group| !plan.first.contains(group));
-    let order: Vec<usize> = plan.first.iter().copied().chain(rest).collect();
-    for group in order {
+    let prices = plan.groups.prices();
+    for group in backward::begin(state, prices, &plan.first) {
+        let cost = prices.offers(state.waiting()).counted[group];
         let gain = state.add(group);
-        let (score, explained) = (gain / costs[group], state.explained());
+        let (score, explained) = (gain / cost, state.explained());
         let choice = Choice::Forced;
         let step = Step { action: Action::Add, group, score, gain, explained, choice };
         if record(step, state) == Err(Interrupted) {
@@ -264,7 +269,7 @@ fn backward(
         usefulness: options.backward,
         always: &plan.first,
     };
-    let stop = backward_search(state, costs, limits, record);
+    let stop = backward_search(state, prices, limits, record);
     Ok((stop.unwrap_or(Stop::Interrupted), trace))
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::options::{AnytimeOptions, BackwardOptions, FloatingOptions, FobaOptions, StepOptions};
-use crate::linear::columns::features_of;
+use crate::linear::columns::{features_of, match_columns};
 use crate::linear::em::check_rows;
 use crate::linear::fields::Fields;
 use crate::linear::groups::{Costs, GroupColumns, Groups, groups_of};
@@ -40,6 +40,10 @@ pub trait Limited {
     /// Numbers of other groups than those to take first that it begins with.
     fn start(&self, _groups: &Groups, _first: &[usize]) -> Result<Vec<usize>, Error> {
         Ok(Vec::new())
+    }
+    /// Names and globs of columns to which predictions are compared, if any.
+    fn watch(&self) -> Option<&[String]> {
+        None
     }
     /// Whether a column may lie in several groups.
     fn takes_shared(&self) -> bool {
@@ -111,6 +115,10 @@ impl<M: Limited + ?Sized> Limited for Arc<M> {
         (**self).start(groups, first)
     }
 
+    fn watch(&self) -> Option<&[String]> {
+        (**self).watch()
+    }
+
     fn takes_shared(&self) -> bool {
         (**self).takes_shared()
     }
@@ -152,6 +160,8 @@ pub struct Plan {
     pub first: Vec<usize>,
     /// Numbers of other groups to begin with.
     pub start: Vec<usize>,
+    /// Columns to which a prediction is compared, and their numbers in the record.
+    pub watched: Vec<(String, usize)>,
 }
 
 /// A request beside some columns, whose groups may not fit them.
@@ -198,22 +208,33 @@ impl<M: Limited> Request<M> {
         }
         let features = features_of(columns, &self.target, terms)?;
         let (groups, costs) = (self.groups.as_ref(), self.costs.as_ref());
-        let sharing = self.method.takes_shared();
-        let groups = groups_of(&features, groups, costs, &self.target, terms, sharing)?;
+        let (sharing, told) = (self.method.takes_shared(), &self.fields.told);
+        let groups = groups_of(&features, groups, costs, &self.target, terms, sharing, told)?;
         let numbers: HashMap<&str, usize> =
             columns.iter().enumerate().map(|(j, name)| (name.as_str(), j)).collect();
         let at = groups.members.iter().filter_map(|name| numbers.get(name.as_str()).copied());
         let at = at.collect();
-        self.plan_of(target, groups, at)
+        let mut plan = self.plan_of(target, groups, at)?;
+        if let Some(patterns) = self.method.watch() {
+            let named = match_columns(patterns, columns, "watch")?;
+            plan.watched = named
+                .into_iter()
+                .filter_map(|name| numbers.get(name.as_str()).map(|&at| (name.clone(), at)))
+                .collect();
+        }
+        Ok(plan)
     }
 
     /// The plan for groups, whose members have the numbers `at` in a record.
     pub fn plan_of(&self, target: Target, groups: Groups, at: Vec<usize>) -> Result<Plan, Error> {
         let (budget, max_groups) = self.method.limits();
+        let groups = groups.under(&self.fields.told)?;
         let first = groups.numbers(&self.fields.always)?;
         let start = self.method.start(&groups, &first)?;
+        let all = groups.prices().closed(&[&first[..], &start].concat());
+        let start = all[first.len()..].to_vec();
         check_first(&groups, &[&first[..], &start].concat(), budget, max_groups)?;
-        let plan = Plan { target, groups, at, first, start };
+        let plan = Plan { target, groups, at, first, start, watched: Vec::new() };
         self.method.check_plan(&plan)?;
         Ok(plan)
     }
@@ -226,7 +247,7 @@ pub fn check_first(
     budget: Option<f64>,
     max_groups: Option<i64>,
 ) -> Result<(), Error> {
-    let cost: f64 = first.iter().map(|&group| groups.costs[group]).sum();
+    let cost = groups.prices().spent(first.iter().copied());
     if let Some(budget) = budget.filter(|_| !fits(cost, budget)) {
         return Err(Error::argument(format!(
             "always costs {} in all; that is over the budget of {}",

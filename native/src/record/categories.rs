@@ -29,6 +29,9 @@ const ROWS_AHEAD: usize = 8;
 /// Rows to look ahead for cells of cross tables: one takes less time than a row of numbers.
 const CELLS_AHEAD: usize = 32;
 
+/// Sums of a group that are worth asking for before it is known which of them a row goes to.
+const EXPECTED: usize = 128;
+
 /// A column of which each level becomes a column of 0 and 1.
 pub struct Category {
     /// Name of the column.
@@ -171,17 +174,35 @@ struct Count {
 
 /// The rows of a block that are used.
 #[derive(Clone, Debug, Default)]
-struct Scratch {
+pub(crate) struct Scratch {
     /// Their numbers side by side, then w (x - center).
     values: Vec<f64>,
     weight: Vec<f64>,
     groups: Vec<usize>,
     /// Their numbers in the chunk.
-    used: Vec<usize>,
+    pub(crate) used: Vec<usize>,
     /// Their slot in each category.
     slots: Vec<Vec<usize>>,
     /// Where they are added.
     places: Vec<usize>,
+}
+
+impl Scratch {
+    /// Take the numbers and weights of a block that begins at a row of a chunk.
+    pub(crate) fn turn(&mut self, layout: &Layout, start: usize, rows: &Screened) {
+        let gaps: Vec<_> = layout.gaps.iter().map(|&column| rows.indicator(column)).collect();
+        let columns: Vec<&[f64]> =
+            rows.columns.iter().chain(&gaps).map(|column| &column[..]).collect();
+        turn(&columns, 0..rows.rows, layout.stride, &mut self.values);
+        let all = start..start + rows.rows + rows.skipped;
+        self.used.clear();
+        self.used.extend(all.filter(|row| !rows.missing.contains(row - start)));
+        self.weight.clear();
+        match &rows.weight {
+            Some(weight) => self.weight.extend_from_slice(weight),
+            None => self.weight.resize(rows.rows, 1.0),
+        }
+    }
 }
 
 state!(LevelSums { groups, sums, cross, centers }..LevelSums::default());
@@ -215,27 +236,14 @@ impl LevelSums {
             return;
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let gaps: Vec<_> = layout.gaps.iter().map(|&column| rows.indicator(column)).collect();
-        let columns: Vec<&[f64]> =
-            rows.columns.iter().chain(&gaps).map(|column| &column[..]).collect();
-        turn(&columns, 0..rows.rows, layout.stride, &mut scratch.values);
+        scratch.turn(layout, start, rows);
         let all = start..start + rows.rows + rows.skipped;
-        scratch.used.clear();
-        if rows.skipped == 0 {
-            scratch.used.extend(all.clone());
-        } else {
-            let skips = |row: &usize| rows.missing.contains(row - start);
-            scratch.used.extend(all.clone().filter(|row| !skips(row)));
-            let skipped = all.clone().filter(skips);
+        if rows.skipped > 0 {
+            let skipped = all.clone().filter(|row| rows.missing.contains(row - start));
             skipped.for_each(|row| self.groups[group_of(row)].skipped += 1);
         }
         scratch.groups.clear();
         scratch.groups.extend(scratch.used.iter().map(|&row| group_of(row)));
-        scratch.weight.clear();
-        match &rows.weight {
-            Some(weight) => scratch.weight.extend_from_slice(weight),
-            None => scratch.weight.resize(rows.rows, 1.0),
-        }
         scratch.slots.resize(codes.len(), Vec::new());
         for (c, (into, codes)) in scratch.slots.iter_mut().zip(codes).enumerate() {
             prefetch(&codes[all.end..codes.len().min(all.end + BLOCK_ROWS)]);
@@ -273,6 +281,58 @@ impl LevelSums {
             }
         }
         self.scratch = scratch;
+    }
+
+    /// Ask for the memory of the first group.
+    pub(crate) fn expect(&self) {
+        prefetch(&self.groups);
+        prefetch(&self.centers);
+        prefetch(&self.sums[..self.sums.len().min(EXPECTED)]);
+    }
+
+    /// Leave a row of the first group out.
+    pub(crate) fn skip_row(&mut self) {
+        self.groups[0].skipped += 1;
+    }
+
+    /// Add row `at` of the used ones of a block to the first group, whose slots are
+    /// `slots`: as `add`, without what only many rows are worth.
+    pub(crate) fn add_row(
+        &mut self,
+        layout: &Layout,
+        rows: &Screened,
+        block: &mut Scratch,
+        at: usize,
+        codes: &[u32],
+    ) {
+        let stride = layout.stride;
+        let (row, weight) = (&mut block.values[at * stride..][..stride], block.weight[at]);
+        let count = &mut self.groups[0];
+        if count.rows == 0 {
+            let numbers = self.centers.iter_mut().zip(&row[..layout.policies.len()]);
+            numbers.for_each(|(center, &x)| *center = if x.is_nan() { 0.0 } else { x });
+        } else if count.rows >= count.recentre_at {
+            count.recentre_at = 2 * count.rows;
+            let mean = self.mean(layout, 0);
+            self.recentre(layout, 0, &mean);
+        }
+        self.groups[0].rows += 1;
+        center_rows(row, &[weight], &[0], &self.centers, stride, layout.weight());
+        for units in &rows.units {
+            let value = &mut row[units.column];
+            if !value.is_nan() {
+                *value = weight * units.less(self.centers[units.column])(at);
+            }
+        }
+        if !rows.holes.is_empty() {
+            row.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = 0.0);
+        }
+        let slot = |c: usize| layout.starts[c] + (layout.slots[c] - 1).min(codes[c] as usize);
+        for a in 0..codes.len() {
+            add_rows(&mut self.sums, &[slot(a)], row, stride);
+            let cells = layout.cells(a, slot(a) - layout.starts[a]);
+            (0..a).for_each(|b| self.cross[cells + slot(b)] += weight);
+        }
     }
 
     /// Count the rows of a block and centre their numbers. The center of a group follows

@@ -90,7 +90,8 @@ impl<'c> Column<'c> {
         Column::new(String::new(), kind, numbers, Vec::new, texts)
     }
 
-    fn number(&self, row: usize) -> Option<f64> {
+    /// The number of a row, if it has one.
+    pub fn number(&self, row: usize) -> Option<f64> {
         let (values, missing) = &*self.numbers;
         (!missing.contains(row)).then(|| values[row])
     }
@@ -533,6 +534,17 @@ impl Inputs {
         }
     }
 
+    /// The column and the unit of each coefficient of a model of numbers, none of which is filled
+    /// where it is missing; nothing for other models.
+    pub(super) fn factors(&self, model: &Model) -> Option<Vec<(usize, f64)>> {
+        let factor = |(at, part): (usize, &Part)| {
+            let input = &self.inputs[part.input];
+            let is_plain = matches!(input.source, Source::Number(_)) && part.missing.is_none();
+            (is_plain && part.input == at).then_some((input.column?, input.unit))
+        };
+        model.parts.iter().enumerate().map(factor).collect()
+    }
+
     /// Refuse a category without the shares of its levels, of which there is no mean effect.
     pub fn check_shares(&self) -> Result<(), String> {
         let lacks = |input: &Input| match &input.source {
@@ -598,6 +610,13 @@ impl Inputs {
             Some(mean * coefficients.get(&name[..])?)
         };
         names.iter().filter_map(product).fold(None, |sum, x| Some(sum.unwrap_or(0.0) + x))
+    }
+
+    /// The names of columns that nothing is read of.
+    pub fn unread(&self, columns: &[Column]) -> Vec<String> {
+        let is_read = |at: usize| self.inputs.iter().any(|input| input.column == Some(at));
+        let others = columns.iter().enumerate().filter(|(at, _)| !is_read(*at));
+        others.map(|(_, column)| column.name.clone()).collect()
     }
 
     /// Those of some rows that lack a field of a model: it is missing, or has a level that counts

@@ -98,6 +98,15 @@ impl Plan {
         Ok(Plan { models, inputs, order, lacking_from, steps, unknown })
     }
 
+    /// The column and the unit of each coefficient of a plan of one model, whose prediction is the
+    /// sum of their products; nothing where it is more than that.
+    pub fn factors(&self) -> Option<Vec<(usize, f64)>> {
+        match &self.models[..] {
+            [Ok(model)] => self.inputs.factors(model),
+            _ => None,
+        }
+    }
+
     /// Refuse a budget that can buy a prefix for which the table lacks a field.
     fn check_columns(&self, columns: &[Column], budget: f64) -> Result<(), String> {
         if !self.lacking_from.is_some_and(|spent| fits(spent, Some(budget))) {
@@ -105,7 +114,8 @@ impl Plan {
         }
         let can = |k: &usize| fits(self.steps[*k].spent, Some(budget)) && self.order.contains(k);
         let within = (0..self.steps.len()).filter(can);
-        refused_columns(within.filter_map(|k| self.models[k].as_ref().err()), columns)
+        let lacking = within.filter_map(|k| self.models[k].as_ref().err());
+        refused_columns(lacking, &self.inputs.unread(columns))
     }
 
     /// The number of the step that serves each row, and what it predicts; nothing where none does.
@@ -218,10 +228,11 @@ pub fn placing(columns: &[Column], case: Case) -> impl Fn(&str) -> Option<usize>
     move |name| places.get(name).or_else(|| others.get(&named(name))).copied()
 }
 
-/// Refuse columns that lack fields, if there are such.
+/// Refuse columns that lack fields, if there are such; `others` are those of the rows that nothing
+/// reads, which may be misspelt.
 pub fn refused_columns<'f>(
     fields: impl Iterator<Item = &'f Vec<String>>,
-    columns: &[Column],
+    others: &[String],
 ) -> Result<(), String> {
     let mut lacking: Vec<&str> = Vec::new();
     for name in fields.flatten() {
@@ -232,9 +243,8 @@ pub fn refused_columns<'f>(
     if lacking.is_empty() {
         return Ok(());
     }
-    let there: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     let advice = "missing_columns='unavailable' allows this";
-    Err(format!("{}; {advice}", nearest::lacking(&lacking, &there)))
+    Err(format!("{}; {advice}", nearest::lacking(&lacking, others)))
 }
 
 /// The step whose model serves rows that are complete within a budget.

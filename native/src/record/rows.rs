@@ -1,20 +1,22 @@
 //! Rows of numbers and texts in, one record a group of rows out.
 
-use std::collections::{HashMap, HashSet};
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::slice;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::kernel::accumulator::{Accumulator, scatter};
-use crate::kernel::block::prefetch;
-use crate::kernel::chunk::{Chunk, Labels, Missing};
+use crate::kernel::accumulator::{Accumulator, scatter, scatter_and};
+use crate::kernel::block::{ROWS_AHEAD, prefetch};
+use crate::kernel::chunk::{Chunk, Labels, Missing, Screened};
 use crate::kernel::gaps::{self, Filled, Place, Policy};
 use crate::kernel::moments::Moments;
 use crate::kernel::units::Units;
+use crate::record::categories::{Layout, Scratch};
 use crate::record::gram::{Names, Record, Recorded, check_overflow};
 use crate::record::terms::{self, Terms};
-use crate::record::texts::{Found, Limit, TextSums, Texts};
+use crate::record::texts::{Found, Limit, Met, TextSums, Texts};
 
 /// What the fields of a row are, in their order.
 #[derive(Debug, PartialEq)]
@@ -31,6 +33,8 @@ pub struct Shape {
     pub base: Arc<Terms>,
     /// How many levels a text may have.
     pub limit: Limit,
+    /// The levels that its groups have met.
+    pub met: Met,
 }
 
 /// A column, by its number among those of its kind.
@@ -71,7 +75,8 @@ impl Shape {
             order.push(if column.is_text { Item::Text(at) } else { Item::Number(at) });
             into.push(column.name.to_string());
         }
-        Ok(Shape { numbers: numbers.into(), policies, texts, order, base, limit })
+        let met = Met::of(texts.len(), &policies);
+        Ok(Shape { numbers: numbers.into(), policies, texts, order, base, limit, met })
     }
 
     /// Whether a row with anything missing is left out.
@@ -159,7 +164,7 @@ pub struct Group {
 impl Group {
     /// A group without rows.
     pub fn new(shape: &Arc<Shape>) -> Group {
-        let texts = || TextSums::new(shape.texts.len(), &shape.policies, shape.limit);
+        let texts = || TextSums::new(&shape.met, &shape.policies, shape.limit);
         Group {
             shape: shape.clone(),
             numbers: Accumulator::new(shape.numbers.len()),
@@ -190,7 +195,8 @@ impl Group {
         labels: Labels,
     ) -> Result<(), String> {
         let Some(sums) = &mut self.texts else { return self.numbers.add(chunk, labels) };
-        let codes = sums.codes(&self.shape.texts, texts, at)?;
+        let met = self.shape.met.numbers(texts.iter().copied(), at);
+        let codes = sums.codes(&self.shape.texts, texts, at, &met)?;
         let codes: Vec<&[u32]> = codes.iter().map(|codes| &codes[..]).collect();
         self.numbers.add_and(chunk, labels, |start, rows| sums.add(start, rows, &codes))
     }
@@ -206,7 +212,9 @@ impl Group {
         }
         self.numbers.merge(&other.numbers);
         match (&mut self.texts, &other.texts) {
-            (Some(own), Some(others)) => own.merge(&self.shape.texts, others),
+            (Some(own), Some(others)) => {
+                own.merge(&self.shape.texts, others, [&self.shape.met, &other.shape.met])
+            }
             _ => Ok(()),
         }
     }
@@ -237,7 +245,7 @@ impl Group {
         let (moments, found) = match texts {
             None => (filled.finish(&shape.policies, &places).into_owned(), None),
             Some(texts) => {
-                let found = texts.finish(&shape.texts, filled, &places);
+                let found = texts.finish(&shape.texts, &shape.met, filled, &places);
                 (found.moments.clone(), Some(found))
             }
         };
@@ -324,12 +332,10 @@ impl Recorded for Plain<'_> {
 
 /// Add the rows of a run, each to its own group.
 ///
-/// `group_of` maps a row to its group, `known` does so as in `scatter`, and `key_of` to a number that
-/// no other group has.
+/// `group_of` maps a row to its group, and `known` does so as in `scatter`.
 pub fn add_scattered<'g>(
     rows: &Rows,
     labels: Labels,
-    key_of: impl Fn(usize) -> usize,
     known: impl Fn(usize) -> Option<&'g Group>,
     mut group_of: impl FnMut(usize) -> &'g mut Group,
 ) -> Result<(), String> {
@@ -337,15 +343,47 @@ pub fn add_scattered<'g>(
         let known = |row| known(row).map(|group| &group.numbers);
         return scatter(&rows.numbers, labels, known, |row| &mut group_of(row).numbers);
     }
-    let mut members: HashMap<usize, Vec<usize>> = HashMap::new();
-    for row in 0..rows.numbers.rows {
-        members.entry(key_of(row)).or_default().push(row);
-    }
-    let all: Vec<usize> = (0..rows.numbers.columns.len()).collect();
-    let texts: Vec<&Texts> = rows.texts.iter().collect();
-    members
-        .values()
-        .try_for_each(|at| group_of(at[0]).add_some(&rows.picked(at, &all), &texts, at, labels))
+    // Numbered once for all groups, each row by itself is added to the sums by level of its own.
+    let shape = group_of(0).shape.clone();
+    let all: Vec<usize> = (0..rows.numbers.rows).collect();
+    let met = shape.met.numbers(&rows.texts, &all);
+    let layout = Layout::of(&shape.policies, &vec![0; shape.texts.len()]);
+    let group_of = RefCell::new(group_of);
+    let (mut block, mut codes) = (Scratch::default(), vec![0; shape.texts.len()]);
+    let mut failed = Ok(());
+    let mut add_texts = |start: usize, screened: &Screened| -> Result<(), String> {
+        block.turn(&layout, start, screened);
+        let mut used = block.used.clone().into_iter().enumerate().peekable();
+        for row in start..start + screened.rows + screened.skipped {
+            let sums_of =
+                |at: usize| if at < all.len() { known(at)?.texts.as_deref() } else { None };
+            sums_of(row + ROWS_AHEAD).inspect(|sums| sums.expect());
+            sums_of(row + ROWS_AHEAD / 2).inspect(|sums| sums.expect_sums());
+            let Group { shape: own, texts: Some(sums), .. } = (group_of.borrow_mut())(row) else {
+                continue;
+            };
+            for (c, code) in codes.iter_mut().enumerate() {
+                let is_there = !rows.texts[c].missing.contains(row);
+                let number = || own.met.of_other(&shape.met, c, met[c][row]);
+                *code = sums.code(c, is_there.then(number));
+            }
+            let at = used.next_if(|&(_, own)| own == row).map(|(at, _)| (at, &mut block));
+            sums.add_row(&own.texts, screened, at, &codes)?;
+        }
+        Ok(())
+    };
+    scatter_and(
+        &rows.numbers,
+        labels,
+        |row| known(row).map(|group| &group.numbers),
+        |row| &mut (group_of.borrow_mut())(row).numbers,
+        |start, screened| {
+            if failed.is_ok() {
+                failed = add_texts(start, screened);
+            }
+        },
+    )?;
+    failed
 }
 
 impl Shape {

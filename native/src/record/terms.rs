@@ -271,7 +271,7 @@ impl Terms {
     }
 
     /// Columns that are 0 in every row of a record of these terms if it lacks them.
-    fn zeros(&self, joint: &Terms) -> HashSet<String> {
+    pub fn zeros(&self, joint: &Terms) -> HashSet<String> {
         let seen: HashSet<String> = self.categories.iter().flat_map(Category::names).collect();
         let made = joint.categories.iter().flat_map(|one| [one.names(), vec![one.missing()]]);
         let marks = joint.indicators.iter().map(|name| format!("{name}{SUFFIX}"));

@@ -5,14 +5,17 @@
 //! in ascending order, and levels of no row that was used are none.
 
 use std::borrow::Cow;
+use std::slice;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
+use crate::kernel::block::prefetch;
 use crate::kernel::chunk::{Missing, Screened};
 use crate::kernel::gaps::{Filled, Place, Policy};
 use crate::kernel::moments::Moments;
-use crate::record::categories::{Layout, LevelSums};
-use crate::record::levels::Dictionary;
+use crate::record::categories::{Layout, LevelSums, Scratch};
+use crate::record::levels::{Dictionary, Map};
 use crate::record::terms::{Category, SKIP};
 
 /// Default limit on the levels of a column: more are an error.
@@ -110,15 +113,99 @@ impl Levels {
     }
 }
 
+/// The levels that the groups of one shape have met, by column: each text is kept once, and
+/// looked up once a row, however many groups have it.
+#[derive(Debug)]
+pub struct Met {
+    columns: Vec<Mutex<Levels>>,
+    /// Where the sums of few levels lie, which most groups share.
+    few: Arc<Layout>,
+}
+
+/// What shapes have met is no part of what they are.
+impl PartialEq for Met {
+    fn eq(&self, _: &Met) -> bool {
+        true
+    }
+}
+
+impl Met {
+    /// None of some columns, beside numbers of some policies.
+    pub fn of(columns: usize, policies: &[Policy]) -> Met {
+        Met {
+            columns: (0..columns).map(|_| Mutex::default()).collect(),
+            few: Arc::new(Layout::of(policies, &vec![FEW_LEVELS; columns])),
+        }
+    }
+
+    fn column(&self, at: usize) -> MutexGuard<'_, Levels> {
+        self.columns[at].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number here of each text of some rows of a chunk; 0 where it is missing.
+    pub fn numbers<'t>(
+        &self,
+        texts: impl IntoIterator<Item = &'t Texts<'t>>,
+        rows: &[usize],
+    ) -> Vec<Vec<u32>> {
+        let of = |(at, texts)| self.column(at).number_all(texts, rows);
+        texts.into_iter().enumerate().map(of).collect()
+    }
+
+    fn text(&self, column: usize, number: u32) -> Box<[u8]> {
+        self.column(column).texts[number as usize].clone()
+    }
+
+    /// The number here of a text that has a number elsewhere.
+    pub fn of_other(&self, other: &Met, column: usize, number: u32) -> u32 {
+        if std::ptr::eq(self, other) {
+            return number;
+        }
+        // One lock at a time: two threads may merge two groups with each other's.
+        let text = other.text(column, number);
+        self.column(column).number(&text)
+    }
+}
+
+/// The levels of a column of a group: their numbers in `Met`, in the order in which they came.
+#[derive(Clone, Debug, Default)]
+struct Own {
+    met: Vec<u32>,
+    /// Their places, of more than are looked at one by one.
+    places: Map<u32>,
+}
+
+/// Most levels of a group that are looked at one by one.
+const FEW_SEARCHED: usize = 32;
+
+impl Own {
+    /// The place of a level.
+    fn place(&mut self, number: u32) -> u32 {
+        let known = match self.places.is_empty() {
+            true => self.met.iter().position(|&own| own == number).map(|at| at as u32),
+            false => self.places.get(&number).copied(),
+        };
+        known.unwrap_or_else(|| {
+            self.met.push(number);
+            if self.met.len() > FEW_SEARCHED {
+                let from = if self.places.is_empty() { 0 } else { self.met.len() - 1 };
+                self.places
+                    .extend((from as u32..).zip(&self.met[from..]).map(|(at, &own)| (own, at)));
+            }
+            self.met.len() as u32 - 1
+        })
+    }
+}
+
 /// The sums by level of one group of rows.
 #[derive(Clone, Debug)]
 pub struct TextSums {
-    columns: Vec<Levels>,
+    columns: Vec<Own>,
     limit: Limit,
     /// Rows in which each column is missing, also those left out.
     absent: Vec<u64>,
     policies: Vec<Policy>,
-    layout: Layout,
+    layout: Arc<Layout>,
     sums: LevelSums,
 }
 
@@ -134,32 +221,83 @@ pub struct Found {
 
 impl TextSums {
     /// No rows of some text columns beside numbers of some policies.
-    pub fn new(n_columns: usize, policies: &[Policy], limit: Limit) -> TextSums {
+    pub fn new(met: &Met, policies: &[Policy], limit: Limit) -> TextSums {
+        let n_columns = met.columns.len();
         TextSums {
-            columns: vec![Levels::default(); n_columns],
+            columns: vec![Own::default(); n_columns],
             limit,
             absent: vec![0; n_columns],
             policies: policies.to_vec(),
-            layout: Layout::of(policies, &vec![FEW_LEVELS; n_columns]),
+            layout: met.few.clone(),
             sums: LevelSums::default(),
         }
     }
 
-    /// Number the texts of some rows of a chunk, making room for new ones, and count what is
-    /// missing there.
+    /// The codes of some rows of a chunk, of which `met` has the numbers; makes room for new ones,
+    /// and counts what is missing there.
     pub fn codes(
         &mut self,
         names: &[String],
         texts: &[&Texts],
         rows: &[usize],
+        met: &[Vec<u32>],
     ) -> Result<Vec<Vec<u32>>, String> {
-        for (absent, texts) in self.absent.iter_mut().zip(texts) {
-            *absent += rows.iter().filter(|&&row| texts.missing.contains(row)).count() as u64;
+        let mut codes = Vec::with_capacity(texts.len());
+        for (c, (texts, met)) in texts.iter().zip(met).enumerate() {
+            let absent = |row: &&usize| texts.missing.contains(**row);
+            self.absent[c] += rows.iter().filter(absent).count() as u64;
+            let own = &mut self.columns[c];
+            let code = |(&row, &number): (&usize, &u32)| match texts.missing.contains(row) {
+                true => 0,
+                false => own.place(number),
+            };
+            codes.push(rows.iter().zip(met).map(code).collect());
         }
-        let numbered = self.columns.iter_mut().zip(texts);
-        let codes = numbered.map(|(levels, texts)| levels.number_all(texts, rows)).collect();
         self.make_room(names)?;
         Ok(codes)
+    }
+
+    /// The code of a level with a number in what the group's shape has met; nothing where the text
+    /// is missing, which is counted.
+    pub fn code(&mut self, column: usize, number: Option<u32>) -> u32 {
+        match number {
+            Some(number) => self.columns[column].place(number),
+            None => {
+                self.absent[column] += 1;
+                0
+            }
+        }
+    }
+
+    /// Add row `at` of a block, whose row is one of the chunk's, or leave it out.
+    pub(crate) fn add_row(
+        &mut self,
+        names: &[String],
+        rows: &Screened,
+        used: Option<(usize, &mut Scratch)>,
+        codes: &[u32],
+    ) -> Result<(), String> {
+        let room = |(c, own): (usize, &Own)| own.met.len() <= self.layout.columns_of(c);
+        if !self.columns.iter().enumerate().all(room) {
+            self.make_room(names)?;
+        }
+        self.sums.grow(&self.layout, 1);
+        match used {
+            Some((at, block)) => self.sums.add_row(&self.layout, rows, block, at, codes),
+            None => self.sums.skip_row(),
+        }
+        Ok(())
+    }
+
+    /// Ask for its memory.
+    pub(crate) fn expect(&self) {
+        prefetch(slice::from_ref(self));
+    }
+
+    /// Ask for that of its sums, once its own is there.
+    pub(crate) fn expect_sums(&self) {
+        self.sums.expect();
+        prefetch(&self.columns);
     }
 
     /// Add the rows of a block that begins at a row of what was numbered.
@@ -169,11 +307,21 @@ impl TextSums {
     }
 
     /// Add the rows of others of the same columns.
-    pub fn merge(&mut self, names: &[String], other: &TextSums) -> Result<(), String> {
-        let both = self.columns.iter_mut().zip(&other.columns);
+    ///
+    /// `met` is what the shapes of both have met.
+    pub fn merge(
+        &mut self,
+        names: &[String],
+        other: &TextSums,
+        met: [&Met; 2],
+    ) -> Result<(), String> {
+        let [own_met, other_met] = met;
+        let both = self.columns.iter_mut().zip(&other.columns).enumerate();
         let codes: Vec<Vec<usize>> = both
-            .map(|(levels, others)| {
-                others.texts.iter().map(|text| levels.number(text) as usize).collect()
+            .map(|(c, (own, others))| {
+                let numbers = others.met.iter();
+                let place = |&number| own.place(own_met.of_other(other_met, c, number)) as usize;
+                numbers.map(place).collect()
             })
             .collect();
         self.make_room(names)?;
@@ -187,7 +335,7 @@ impl TextSums {
     fn make_room(&mut self, names: &[String]) -> Result<(), String> {
         let Limit { levels: most, rest } = self.limit;
         for (name, levels) in names.iter().zip(&self.columns) {
-            let found = levels.texts.len();
+            let found = levels.met.len();
             if !rest && found > most {
                 return Err(format!(
                     "column '{name}' has {found} levels or more, above {most}; leave it out, or \
@@ -200,8 +348,8 @@ impl TextSums {
                 ));
             }
         }
-        let room = |(c, levels): (usize, &Levels)| {
-            let (mut room, needed) = (self.layout.columns_of(c), levels.texts.len());
+        let room = |(c, levels): (usize, &Own)| {
+            let (mut room, needed) = (self.layout.columns_of(c), levels.met.len());
             while room < needed {
                 room *= 2;
             }
@@ -213,7 +361,7 @@ impl TextSums {
         }
         let layout = Layout::of(&self.policies, &rooms);
         if layout.doubles() > MOST_DOUBLES {
-            let counts = self.columns.iter().map(|levels| levels.texts.len());
+            let counts = self.columns.iter().map(|levels| levels.met.len());
             let counts: Vec<String> =
                 names.iter().zip(counts).map(|(name, n)| format!("'{name}' {n}")).collect();
             return Err(format!(
@@ -222,27 +370,31 @@ impl TextSums {
                 counts.join(", ")
             ));
         }
-        let same = |levels: &Levels| (0..levels.texts.len()).collect();
+        let same = |levels: &Own| (0..levels.met.len()).collect();
         let codes: Vec<Vec<usize>> = self.columns.iter().map(same).collect();
         self.sums = self.sums.settled(&self.layout, &layout, &codes);
-        self.layout = layout;
+        self.layout = Arc::new(layout);
         Ok(())
     }
 
     /// The levels in ascending order and the moments: those of the numbers, then the levels'.
-    pub fn finish(&self, names: &[String], filled: &Filled, places: &[Place]) -> Found {
+    pub fn finish(&self, names: &[String], met: &Met, filled: &Filled, places: &[Place]) -> Found {
         let mut codes = Vec::new();
         let mut categories = Vec::new();
-        for (c, (name, levels)) in names.iter().zip(&self.columns).enumerate() {
+        for (c, (name, own)) in names.iter().zip(&self.columns).enumerate() {
             let weights = self.sums.weights(&self.layout, c);
-            let (kept, rest) = self.kept(levels, &weights);
+            let texts: Vec<Box<[u8]>> = {
+                let levels = met.column(c);
+                own.met.iter().map(|&number| levels.texts[number as usize].clone()).collect()
+            };
+            let (kept, rest) = self.kept(&texts, &weights);
             // Beyond the kept levels lies the rest, if there is one, or no level.
-            let mut code_of: Vec<usize> = vec![kept.len(); levels.texts.len()];
+            let mut code_of: Vec<usize> = vec![kept.len(); texts.len()];
             for (place, &code) in kept.iter().enumerate() {
                 code_of[code] = place;
             }
             codes.push(code_of);
-            let text = |&code: &usize| String::from_utf8_lossy(&levels.texts[code]).into_owned();
+            let text = |&code: &usize| String::from_utf8_lossy(&texts[code]).into_owned();
             categories.push(Category {
                 column: name.clone(),
                 levels: kept.iter().map(|code| Value::String(text(code))).collect(),
@@ -265,16 +417,15 @@ impl TextSums {
 
     /// The codes of the levels that have a column each, in ascending order of their texts,
     /// and whether one more column is that of all others.
-    fn kept(&self, levels: &Levels, weights: &[f64]) -> (Vec<usize>, bool) {
-        let mut kept: Vec<usize> =
-            (0..levels.texts.len()).filter(|&code| weights[code] > 0.0).collect();
-        kept.sort_by(|&a, &b| levels.texts[a].cmp(&levels.texts[b]));
+    fn kept(&self, texts: &[Box<[u8]>], weights: &[f64]) -> (Vec<usize>, bool) {
+        let mut kept: Vec<usize> = (0..texts.len()).filter(|&code| weights[code] > 0.0).collect();
+        kept.sort_by(|&a, &b| texts[a].cmp(&texts[b]));
         let rest = self.limit.rest && kept.len() > self.limit.levels;
         if rest {
             // The sort is stable: of equally frequent levels the first are kept.
             kept.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
             kept.truncate(self.limit.levels);
-            kept.sort_by(|&a, &b| levels.texts[a].cmp(&levels.texts[b]));
+            kept.sort_by(|&a, &b| texts[a].cmp(&texts[b]));
         }
         (kept, rest)
     }

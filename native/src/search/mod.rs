@@ -10,8 +10,10 @@
 //! | `penalised` | the lasso, the group lasso and their paths |
 //! | `sets` | sets of groups, chosen all at once |
 //! | `design` | which rows to observe, instead of which columns |
+//! | `allocation` | one budget for the sequences of many segments |
 //! | `knockoffs`, `draws` | groups preferred to copies of them; random numbers |
 
+pub mod allocation;
 pub mod design;
 pub mod draws;
 pub mod knockoffs;

@@ -17,6 +17,8 @@ pub struct Sequence {
     pub steps: Vec<Step>,
     /// Summed cost of the groups held, from step 0 on.
     pub spent: Vec<f64>,
+    /// What each step paid or gave back.
+    pub paid: Vec<f64>,
     /// 1 - RSS/TSS of each model on the rows of the record.
     pub r2: Vec<f64>,
     /// Constant term of each model.
@@ -45,6 +47,7 @@ impl Sequence {
     /// Forget the last search, and begin with the model without columns.
     pub fn begin(&mut self, problem: &Linear) {
         self.steps.clear();
+        self.paid.clear();
         self.columns.clear();
         self.coefficients.clear();
         for values in [&mut self.spent, &mut self.r2] {
@@ -116,17 +119,24 @@ impl Sequence {
 
     /// Fill in what groups cost, once all steps are there.
     pub fn price(&mut self, groups: &Groups) {
-        let mut held = vec![false; if self.only_adds() { 0 } else { groups.costs.len() }];
+        let (costs, prices) = (&groups.costs, groups.prices());
+        let are_added = prices.are_sums() && self.only_adds();
+        let mut held = vec![false; if are_added { 0 } else { costs.len() }];
         let mut spent = 0.0;
         for step in &self.steps {
-            if held.is_empty() {
-                spent += groups.costs[step.group];
+            self.paid.push(costs[step.group]);
+            if are_added {
+                spent += costs[step.group];
             } else {
                 // Differences of sums would leave rounding where nothing is held.
                 held[step.group] = step.action == Action::Add;
-                let costs = groups.costs.iter().zip(&held).filter(|(_, held)| **held);
-                // `sum` of nothing is -0.0.
-                spent = costs.fold(0.0, |sum, (cost, _)| sum + cost);
+                let before = std::mem::replace(
+                    &mut spent,
+                    prices.spent((0..held.len()).filter(|&group| held[group])),
+                );
+                if let Some(paid) = self.paid.last_mut().filter(|_| !prices.are_sums()) {
+                    *paid = (spent - before).abs();
+                }
             }
             self.spent.push(spent);
         }

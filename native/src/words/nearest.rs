@@ -23,7 +23,7 @@ pub fn unknown(kind: &str, name: &str, names: &[String]) -> String {
     format!("unknown {kind} '{name}'; there is {}{more}", quoted(&shown))
 }
 
-/// Describe columns that a table lacks, with names of it that are near.
+/// Describe columns that a table lacks, with near ones of some names.
 ///
 /// `lacking` in `dbselect/record/columns.py` says the same.
 pub fn lacking(columns: &[&str], names: &[String]) -> String {

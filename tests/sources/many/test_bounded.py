@@ -1,5 +1,8 @@
 """Groups within a limit of memory: in parts of the keys, to a file, or with an error."""
 
+import subprocess
+import sys
+
 import duckdb
 import numpy as np
 import polars as pl
@@ -117,3 +120,25 @@ def test_a_query_beyond_the_limit_of_its_groups_ends_with_an_error(function):
             con.execute("SELECT dbselect.memory_limit(?)", [before])
         with pytest.raises(duckdb.Error, match="limit is 'much'; it must be bytes"):
             con.execute("SELECT dbselect.memory_limit('much')")
+
+
+UNDER_ULIMIT = """
+import resource
+import numpy as np, polars as pl
+resource.setrlimit(resource.RLIMIT_AS, (2_000_000_000,) * 2)
+import dbselect as ds
+keys = np.random.default_rng(0).permutation(200_000) % 100_000
+frame = pl.DataFrame(np.ones((200_000, 10)), [f"x{j}" for j in range(10)])
+found = ds.gram_by(frame.with_columns(k=pl.Series(keys)), by="k", memory_limit="500MB")
+assert found.height == 100_000 and found["gram"].struct.field("rows").sum() == 200_000
+"""
+
+
+@pytest.mark.system
+@pytest.mark.skipif(sys.platform != "linux", reason="ulimit -v limits nothing elsewhere")
+def test_two_gigabytes_of_addresses_suffice_for_a_limit_of_half_a_gigabyte():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", UNDER_ULIMIT],
+        check=False, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::slice;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::aggregate_guard;
 use super::api::{self, Handle, State, type_id};
@@ -80,11 +80,11 @@ impl Gathering for Group {
     fn scatter<'g>(
         rows: &Rows,
         labels: Labels,
-        key_of: impl Fn(usize) -> usize,
+        _: impl Fn(usize) -> usize,
         known: impl Fn(usize) -> Option<&'g Group>,
         group_of: impl FnMut(usize) -> &'g mut Group,
     ) -> Result<(), String> {
-        add_scattered(rows, labels, key_of, known, group_of)
+        add_scattered(rows, labels, known, group_of)
     }
 }
 
@@ -120,7 +120,8 @@ enum Policies {
 struct Known {
     columns: Vec<(String, bool, bool, Option<&'static str>)>,
     told: Told,
-    shape: Arc<Shape>,
+    /// Freed with the last of its groups, and the levels that they have met.
+    shape: Weak<Shape>,
 }
 
 thread_local! {
@@ -359,7 +360,7 @@ fn shape_of(leaves: &[Leaf], told: Told) -> Result<Arc<Shape>, String> {
             && known.columns.iter().zip(columns()).all(|(known, column)| as_column(known, &column))
     };
     let shared = KNOWN.with_borrow(|known| {
-        known.as_ref().filter(|known| same(known)).map(|known| known.shape.clone())
+        known.as_ref().filter(|known| same(known)).and_then(|known| known.shape.upgrade())
     });
     if let Some(shape) = shared {
         return Ok(shape);
@@ -385,7 +386,7 @@ fn shape_of(leaves: &[Leaf], told: Told) -> Result<Arc<Shape>, String> {
     let shape = Arc::new(Shape::of(&fields, policies, told.limit, base)?);
     let own = |c: &Column| (c.name.to_string(), c.is_field, c.is_text, c.unit);
     let columns = fields.iter().map(own).collect();
-    KNOWN.set(Some(Known { columns, told, shape: shape.clone() }));
+    KNOWN.set(Some(Known { columns, told, shape: Arc::downgrade(&shape) }));
     Ok(shape)
 }
 

@@ -1,6 +1,6 @@
 //! Generalised linear models as aggregates, which keep the rows that they are given.
 //!
-//! `fit_glm(row, target, family [, options])`, `summary_glm` and `anytime_sequence_glm`; a connection
+//! `fit_glm(row, target, family [, options])`, `summary_glm`, `glm_check` and `anytime_sequence_glm`; a connection
 //! of the extension's own would keep the user's database open, and would not see temporary tables.
 
 use std::cell::RefCell;
@@ -15,14 +15,13 @@ use super::table::{Leaf, leaves};
 use super::values::Values;
 use super::vectors::{Vector, bytes, text};
 use super::{aggregate_guard, scalar_guard};
-use crate::glm::answer::answer;
+use crate::glm::answer::{answer, answer_of_nothing};
 use crate::glm::family::Family;
 use crate::glm::intake::Intake;
 use crate::glm::request::Request;
 use crate::kernel::chunk::Missing;
 use crate::kernel::threads::cores;
 use crate::methods::Method;
-use crate::methods::answer::Cell;
 use crate::methods::value::Value;
 use crate::record::kept::{self, Kept};
 use crate::record::rows::Column;
@@ -240,7 +239,7 @@ pub unsafe extern "C" fn combine(info: Handle, sources: *mut State, targets: *mu
     });
 }
 
-/// Write the answer of each state, NULL for no rows.
+/// Write the answer of each state.
 pub unsafe extern "C" fn finalize(
     info: Handle,
     states: *mut State,
@@ -257,7 +256,7 @@ pub unsafe extern "C" fn finalize(
             // SAFETY: `n` initialised states.
             let rows = unsafe { Slot::<Rows>::of(*states.add(i)).get() };
             let found = match rows {
-                None => Cell::Null,
+                None => answer_of_nothing(method),
                 Some(Rows { intake, kept }) => answer(&intake.intake, kept, cores)?,
             };
             // SAFETY: an output of the type with room for `n` from `offset` on.

@@ -9,7 +9,7 @@
 //! | `gram_patterns(row [, weight] [, options])` | aggregate: a list of records, one a pattern of what is missing |
 //! | `gram_merge(record)`, of such lists too | aggregate |
 //! | `gram_em(patterns [, options])` | scalar: one record of all patterns, by EM |
-//! | `fit_glm(row, target, family [, options])` | aggregate that keeps its rows; so are `summary_glm` and `anytime_sequence_glm` |
+//! | `fit_glm(row, target, family [, options])` | aggregate that keeps its rows; so are `summary_glm`, `glm_check` and `anytime_sequence_glm` |
 //! | `glm_mean(family, predictor)` | scalar: the mean of a linear predictor |
 //! | `gram_remove(a, b)`, of lists too | scalar |
 //! | `dbselect_memory_limit(limit [, share])` | scalar behind `dbselect.memory_limit` |
@@ -19,21 +19,25 @@
 //! | `gram_impute(record)` | scalar: missing values are the mean, without indicators |
 //! | `anytime_sequence(record, target [, options])` | scalar; so are all of `search::methods` |
 //! | `dbselect_a_optimal(candidates, k, beta2, sigma2, scale_rows)` | scalar: which rows to observe, behind `dbselect.a_optimal` |
+//! | `dbselect_allocate(segments, budget)` | scalar: a prefix for each of many sequences, behind `dbselect.allocate` |
 //! | `gram_check(record, target)` | scalar: why a record cannot be searched |
 //! | `anytime_predict(sequence, row [, budget] [, options])` | scalar; `row` is any STRUCT |
 //! | `predict(model or sequence, row [, options])`, `glm_predict` | scalar; a model is a STRUCT with intercept and coefficients |
+//! | `evaluate(model or sequence, record [, target])` | scalar: the error on the rows of a record |
 //! | `predict_available(record, target, row [, options])` | scalar: the prediction from the groups that the row has |
 //! | `model_sql(model or sequence [, options])` | scalar: the prediction as an SQL expression |
 //!
 //! `names` gives them named arguments, as `dbselect.anytime_sequence(g, 'y', budget := 5)`.
 
 mod aggregates;
+mod allocations;
 mod answers;
 mod api;
 mod asked;
 mod designs;
 mod glm;
 mod grams;
+mod judged;
 mod lookups;
 mod names;
 mod patterns;
@@ -63,7 +67,8 @@ use vectors::Vector;
 use crate::kernel::fold;
 use crate::linear::patterns::PatternSums;
 use crate::linear::select::select;
-use crate::methods::answer::ARRIVED;
+use crate::memory;
+use crate::methods::answer::{ARRIVED, JUDGED, JUDGED_STEPS};
 use crate::methods::options;
 use crate::methods::{METHODS, Method};
 use crate::record::fills::impute;
@@ -203,6 +208,10 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let places = types::of_answer(&designs::PLACES);
         let name = c"dbselect_a_optimal";
         register_scalar(connection, name, &[&design], &places, designs::a_optimal)?;
+        let gathered = types::of_answer(&allocations::GATHERED);
+        let (name, chosen) = (c"dbselect_allocate", types::of_answer(&allocations::CHOSEN));
+        let call = allocations::allocate_budget;
+        register_scalar(connection, name, &[&[gathered, plain(type_id::ANY)]], &chosen, call)?;
         let prediction = types::prediction();
         let kinds: [&dyn Fn() -> LogicalType; 4] =
             [&types::sequence, &types::sequence_of_entries, &types::nothing_listed, &null];
@@ -236,11 +245,44 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
             &returns,
             predictions::arrived::predict_available,
         )?;
+        register_evaluate(connection, &of_records)?;
         let models: Vec<_> =
             kinds.iter().flat_map(|of| (0..2).map(|n| arguments(&[*of], n))).collect();
         let models: Vec<&[LogicalType]> = models.iter().map(Vec::as_slice).collect();
         register_scalar(connection, c"model_sql", &models, &text(), written::model_sql)
     }
+}
+
+/// Of sequences a list comes, of models one STRUCT.
+///
+/// # Safety
+/// `connection` is live.
+unsafe fn register_evaluate(
+    connection: Handle,
+    of_records: &[&dyn Fn() -> LogicalType],
+) -> Result<(), String> {
+    let (any, null) = (|| plain(type_id::ANY), || plain(type_id::SQLNULL));
+    let kinds: [(&dyn Fn() -> LogicalType, _); 5] = [
+        (&types::sequence, &JUDGED_STEPS),
+        (&types::sequence_of_entries, &JUDGED_STEPS),
+        (&types::nothing_listed, &JUDGED_STEPS),
+        (&null, &JUDGED),
+        (&any, &JUDGED),
+    ];
+    let mut overloads = Vec::new();
+    for (model, returns) in kinds {
+        for of in of_records {
+            let returns = || types::of_answer(returns);
+            overloads.extend((0..2).map(|n| (arguments(&[model, *of], n), returns())));
+        }
+    }
+    let each: Vec<_> =
+        overloads.iter().map(|(parameters, returns)| ([&parameters[..]], returns)).collect();
+    let call: api::ScalarCall = judged::evaluate;
+    let functions: Vec<Overloaded<api::ScalarCall>> =
+        each.iter().map(|(parameters, returns)| (&parameters[..], *returns, call)).collect();
+    // SAFETY: see the caller's promise; the call writes what each overload returns.
+    unsafe { register_method(connection, c"evaluate", &functions, None) }
 }
 
 /// Some types, and then so many of any.
@@ -540,7 +582,7 @@ fn guard(
     failed: impl FnOnce(Handle, *const c_char),
     work: impl FnOnce() -> Result<(), String>,
 ) -> bool {
-    let message = match catch_unwind(AssertUnwindSafe(work)) {
+    let message = match catch_unwind(AssertUnwindSafe(work)).map(memory::in_room) {
         Ok(Ok(())) => return true,
         Ok(Err(message)) => message,
         Err(_) => "internal error: panic in the native library".to_string(),

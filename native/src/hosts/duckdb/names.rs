@@ -35,6 +35,25 @@ const A_OPTIMAL: (&str, &str, &str) = (
     "The keys of the k rows to observe so that a linear model is known best: \
          dbselect.a_optimal(id, {'a': a, 'b': b}, 10)",
 );
+/// A prefix for each sequence of a table; a NULL is NaN, which the function refuses by its row.
+const ALLOCATE: &str = "CREATE OR REPLACE MACRO dbselect.main.allocate(\
+        sequences, budget := NULL, \"rows\" := 'rows', worth := NULL) AS TABLE \
+    WITH numbered AS MATERIALIZED ( \
+        SELECT row_number() OVER () AS n, s FROM query_table(sequences) AS s), \
+    gathered AS (SELECT list({ \
+            'n': n, \
+            'rows': coalesce(struct_extract(s, \"rows\")::DOUBLE, 'nan'), \
+            'worth': if(worth IS NULL, 1, \
+                coalesce(struct_extract(s, coalesce(worth, \"rows\"))::DOUBLE, 'nan')), \
+            'spent': coalesce([coalesce(x.spent::DOUBLE, 'nan') for x in s.sequence], []), \
+            'explained': coalesce([coalesce(x.explained::DOUBLE, 'nan') for x in s.sequence], []) \
+        } ORDER BY n) AS segments FROM numbered), \
+    chosen AS (SELECT unnest(system.main.dbselect_allocate(segments, budget)) AS own FROM gathered) \
+    SELECT unnest(s), own.step, own.spent, own.explained \
+    FROM numbered JOIN chosen ON numbered.n = own.n";
+const ALLOCATE_DOES: &str = "For each sequence of a table the step at which rows cost a budget on \
+    average and explain most: FROM dbselect.allocate(''sequences'', budget := 8, \
+    worth := ''target_variance'')";
 /// Parameters of the aggregates of rows, and what is passed on of them.
 const GRAM: (&str, &str) =
     ("\"row\", weight := NULL, max_levels := NULL", "\"row\", weight, {'max_levels': max_levels}");
@@ -48,8 +67,10 @@ const PREDICT: (&str, &str) = (
 const MEMORY_LIMIT: &str = "CREATE OR REPLACE MACRO dbselect.main.memory_limit() AS \
     system.main.dbselect_memory_limit(NULL::VARCHAR), (bytes) AS \
     system.main.dbselect_memory_limit(bytes::VARCHAR)";
+/// The table of all functions, `FROM dbselect.functions()`, which release/functions.py writes.
+const FUNCTIONS: &str = include_str!("functions.sql");
 /// Parameters, what is passed on of them, and what comes of it.
-const OTHERS: [(&str, &str, &str, &str); 13] = [
+const OTHERS: [(&str, &str, &str, &str); 14] = [
     (
         "gram",
         GRAM.0,
@@ -125,13 +146,24 @@ const OTHERS: [(&str, &str, &str, &str); 13] = [
         "The same of a model or a sequence of a family: dbselect.glm_predict(s, {'a': 1.5})",
     ),
     (
+        "evaluate",
+        "model, record, target := NULL",
+        "model, record, target",
+        "The error of a model, or of each step of a sequence, on the rows of a record: \
+         dbselect.evaluate(m, g)",
+    ),
+    (
         "predict_available",
         "record, target, \"row\", options := NULL, groups := NULL, costs := NULL, \
-         budget := NULL, level := NULL, handle_unknown := NULL, missing_columns := NULL, intercept := NULL, ridge := NULL, \
-         scale := NULL, always := NULL",
+         budget := NULL, level := NULL, handle_unknown := NULL, missing_columns := NULL, \
+         accept_above := NULL, worth := NULL, payoff := NULL, intercept := NULL, ridge := NULL, \
+         scale := NULL, always := NULL, shared := NULL, needs := NULL, one_of := NULL, \
+         limits := NULL",
         "record, target, \"row\", options, {'groups': groups, 'costs': costs, 'budget': budget, \
          'level': level, 'handle_unknown': handle_unknown, 'missing_columns': missing_columns, \
-         'intercept': intercept, 'ridge': ridge, 'scale': scale, 'always': always}",
+         'accept_above': accept_above, 'worth': worth, 'payoff': payoff, \
+         'intercept': intercept, 'ridge': ridge, 'scale': scale, 'always': always, 'shared': shared, 'needs': needs, \
+         'one_of': one_of, 'limits': limits}",
         PREDICT_AVAILABLE.about,
     ),
     (
@@ -167,6 +199,9 @@ pub unsafe fn attach(connection: Handle) -> Result<(), String> {
     run(KEY_SUMS)?;
     create(A_OPTIMAL.0, A_OPTIMAL.1, A_OPTIMAL.2, run)?;
     run(MEMORY_LIMIT)?;
+    run(FUNCTIONS)?;
+    run(ALLOCATE)?;
+    run(&format!("COMMENT ON MACRO TABLE dbselect.main.allocate IS '{ALLOCATE_DOES}'"))?;
     OF_ROWS
         .iter()
         .try_for_each(|method| define(method.name, &[body_of_rows(method)], method.about, run))?;
@@ -184,11 +219,14 @@ fn bodies(method: &Method, takes_places: bool) -> Vec<(String, String)> {
     let places: Vec<&str> = method.places.iter().copied().chain(["options"]).collect();
     let named = |from: usize| names.iter().skip(from).copied().collect::<Vec<&str>>();
     let body = |given: usize, optional: &[&str], named: &[&str]| {
-        let optional = optional.iter().chain(named).map(|name| format!("{name} := NULL"));
+        // `limit` is a word of SQL.
+        let own = |name: &str| if name == "limit" { "\"limit\"" } else { name }.to_string();
+        let optional = optional.iter().chain(named).map(|name| format!("{} := NULL", own(name)));
         let first =
             ["record", "target"].iter().chain(&places[..given]).map(|name| name.to_string());
         let parameters: Vec<String> = first.clone().chain(optional).collect();
-        let fields: Vec<String> = named.iter().map(|name| format!("'{name}': {name}")).collect();
+        let fields: Vec<String> =
+            named.iter().map(|name| format!("'{name}': {}", own(name))).collect();
         let passed: Vec<String> = match given {
             0 if takes_places => {
                 ["record", "target"].iter().chain(&places).map(|name| name.to_string()).collect()

@@ -11,11 +11,18 @@ use std::rc::Rc;
 use super::sequences::{Fields, Stored};
 use super::vectors::ListEntry;
 use crate::record::inputs::{Column, Kind, Unknown};
-use crate::record::prefix::{Case, Plan};
+use crate::record::prefix::{Case, Plan, Step};
 use crate::record::terms;
 
-/// Plans that are kept of rows of one shape.
-const MOST_PLANS: usize = 256;
+/// Bytes of the plans that a thread keeps of rows of one shape, about.
+const MOST_BYTES: usize = 1 << 26;
+/// Bytes that a coefficient and a step take in a plan and beside it, about.
+const OF_COEFFICIENT: usize = 256;
+const OF_STEP: usize = 512;
+/// How many times as much may be planned without being kept before all is forgotten.
+const MOST_MISSES: usize = 4;
+/// Forms of models that are kept of rows of one shape.
+const MOST_FORMS: usize = 16;
 /// Shapes of rows of which plans are kept.
 const MOST_SHAPES: usize = 4;
 
@@ -33,7 +40,41 @@ pub struct Plans {
     shape: Shape,
     /// By the hash of the sequence; unequal ones may share it.
     known: HashMap<(u64, Unknown), Vec<Known>>,
-    count: usize,
+    /// What those that are kept take, and those that were not, as there was no room.
+    kept: usize,
+    missed: usize,
+    /// The form that was asked for last stands first.
+    forms: Vec<Form>,
+}
+
+/// What models have in common that differ by their numbers: the names of columns of numbers.
+/// Their predictions need no plan, however many models there are.
+pub struct Form {
+    names: Vec<Box<[u8]>>,
+    json: Option<String>,
+    /// The column and the unit of each coefficient.
+    factors: Vec<(usize, f64)>,
+}
+
+impl Form {
+    /// How many coefficients its models have.
+    pub fn width(&self) -> usize {
+        self.factors.len()
+    }
+
+    /// What a model of this form predicts of a row; nothing if something is missing.
+    pub fn value(
+        &self,
+        columns: &[Column],
+        row: usize,
+        intercept: f64,
+        coefficients: &[f64],
+    ) -> Option<f64> {
+        let mut terms = self.factors.iter().zip(coefficients);
+        terms.try_fold(intercept, |sum, (&(at, unit), coefficient)| {
+            Some(sum + columns[at].number(row)? * (unit * coefficient))
+        })
+    }
 }
 
 thread_local! {
@@ -49,7 +90,13 @@ impl Plans {
             let at = kept.iter().position(|one| one.shape == shape);
             at.map(|at| kept.remove(at))
         });
-        kept.unwrap_or_else(|| Plans { shape, known: HashMap::new(), count: 0 })
+        kept.unwrap_or_else(|| Plans {
+            shape,
+            known: HashMap::new(),
+            kept: 0,
+            missed: 0,
+            forms: Vec::new(),
+        })
     }
 
     /// Keep the plans for the next chunk.
@@ -86,13 +133,55 @@ impl Plans {
                 .map_err(|error| format!("sequence has {error}"))?;
             let plan = Plan::new(&sequence.steps, terms, columns, Case::Insensitive, unknown)?;
             let plan = Rc::new(plan);
-            if self.count == MOST_PLANS {
+            let of = |one: &Step| OF_STEP + one.coefficients.len() * OF_COEFFICIENT;
+            let bytes: usize = sequence.steps.iter().map(of).sum();
+            // Where there are more than can be kept, the first of them stay: of rows in any order
+            // as many are known as the share that is kept.
+            if self.kept + bytes > MOST_BYTES {
+                self.missed += bytes;
+                if self.missed <= MOST_MISSES * MOST_BYTES {
+                    return Ok(plan);
+                }
                 self.known.clear();
-                self.count = 0;
+                (self.kept, self.missed) = (0, 0);
             }
-            self.count += 1;
+            self.kept += bytes;
             self.known.entry(key).or_default().push(Known { sequence, plan: plan.clone() });
             Ok(plan)
+        }
+    }
+
+    /// The form of the model at an entry, if it has one.
+    ///
+    /// # Safety
+    /// As `of`.
+    pub unsafe fn form(
+        &mut self,
+        models: &Fields,
+        entry: ListEntry,
+        columns: &[Column],
+    ) -> Result<Option<&Form>, String> {
+        // SAFETY: see the caller's promise.
+        unsafe {
+            let is = |one: &Form| models.has_names(entry, &one.names, one.json.as_deref());
+            if let Some(at) = self.forms.iter().position(is) {
+                self.forms[..=at].rotate_right(1);
+                return Ok(Some(&self.forms[0]));
+            }
+            let model = models.read(entry)?;
+            let terms = terms::read(model.json.as_deref())
+                .map_err(|error| format!("sequence has {error}"))?;
+            let case = Case::Insensitive;
+            let plan = Plan::new(&model.steps, terms, columns, case, Unknown::default())?;
+            let [Step { coefficients, .. }] = &model.steps[..] else { return Ok(None) };
+            let names: Vec<Box<[u8]>> =
+                coefficients.iter().map(|(name, _)| name.as_bytes().into()).collect();
+            // A name that stands twice is one part.
+            let factors = plan.factors().filter(|factors| factors.len() == names.len());
+            let Some(factors) = factors else { return Ok(None) };
+            self.forms.truncate(MOST_FORMS - 1);
+            self.forms.insert(0, Form { names, json: model.json, factors });
+            Ok(Some(&self.forms[0]))
         }
     }
 }

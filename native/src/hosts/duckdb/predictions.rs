@@ -245,11 +245,27 @@ unsafe fn predict_rows(chunk: Handle, out: Handle, told: &Told) -> Result<(), St
         let is_one = fields.are_one(rows) && told.are_one(rows);
         let is_one = is_one && budgets.iter().all(|budget| *budget == budgets[0]);
         let asked = if is_one { &budgets[..budgets.len().min(1)] } else { &budgets };
+        let (mut coefficients, mut direct) = (Vec::new(), (Vec::new(), Vec::new()));
+        let is_direct = fields.are_models() && !is_one && leaves.is_some();
         for (row, &budget) in asked.iter().enumerate() {
             let Some((key, entry)) = keys(row) else {
                 out.write(row, None);
                 continue;
             };
+            if is_direct && let Some(form) = plans.form(&fields, entry, &columns)? {
+                let intercept = fields.numbers(entry, &mut coefficients);
+                if coefficients.len() == form.width() {
+                    treat(row)?;
+                    match form.value(&columns, row, intercept, &coefficients) {
+                        Some(value) => {
+                            direct.0.push(row);
+                            direct.1.push(value);
+                        }
+                        None => out.write(row, None),
+                    }
+                    continue;
+                }
+            }
             let (unknown, mut absent) = treat(row)?;
             // A row without a type is NULL, as are all its fields.
             if leaves.is_none() {
@@ -272,6 +288,8 @@ unsafe fn predict_rows(chunk: Handle, out: Handle, told: &Told) -> Result<(), St
         if let (true, [one]) = (is_one, &mut all[..]) {
             one.rows = (0..rows).collect();
         }
+        let none = Prediction { value: f64::NAN, step: 0, spent: 0.0, next_group: None };
+        out.write_all(&Rows::These(&direct.0), &direct.1, &none);
         for alike in &all {
             predict_alike(alike, &columns, &budgets, &out)?;
         }

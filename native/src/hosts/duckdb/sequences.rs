@@ -241,6 +241,44 @@ impl Fields {
         Ok(Stored { steps, json, is_model: self.are_models() })
     }
 
+    /// Whether a model has these names, in this order, and these terms.
+    ///
+    /// # Safety
+    /// As `read`.
+    pub unsafe fn has_names(
+        &self,
+        entry: ListEntry,
+        names: &[Box<[u8]>],
+        json: Option<&str>,
+    ) -> bool {
+        let row = entry.offset as usize;
+        if self.intercept.is_null(row) || self.coefficients.is_null(row) {
+            return false;
+        }
+        // SAFETY: the fields have these types and are not NULL.
+        unsafe {
+            let range = self.coefficients.get::<ListEntry>(row).range();
+            range.len() == names.len()
+                && range.zip(names).all(|(i, name)| self.names.bytes_at(i) == Some(&name[..]))
+                && self.is_json(entry.range(), json)
+        }
+    }
+
+    /// The intercept of a model, and its coefficients; NaN is no coefficient.
+    ///
+    /// # Safety
+    /// As `read`, of a model of which `has_names` is true.
+    pub unsafe fn numbers(&self, entry: ListEntry, into: &mut Vec<f64>) -> f64 {
+        let row = entry.offset as usize;
+        // SAFETY: see the caller's promise.
+        unsafe {
+            let range = self.coefficients.get::<ListEntry>(row).range();
+            into.clear();
+            into.extend(range.map_while(|i| self.values.at(i)));
+            self.intercept.get(row)
+        }
+    }
+
     /// Whether a row is a step, field by field.
     ///
     /// # Safety
@@ -411,8 +449,8 @@ pub unsafe fn write_sequence(
             coefficients.data::<ListEntry>().add(at).write(model);
             start = end;
             let taken = step.checked_sub(1).map(|before| &sequence.steps[before]);
-            let numbers = taken
-                .map_or([0.0; 3], |taken| [groups.costs[taken.group], taken.gain, taken.explained]);
+            let paid = step.checked_sub(1).map_or(0.0, |before| sequence.paid[before]);
+            let numbers = taken.map_or([0.0; 3], |taken| [paid, taken.gain, taken.explained]);
             for (field, value) in [cost, gain, explained].into_iter().zip(numbers) {
                 field.data::<f64>().add(at).write(value);
             }

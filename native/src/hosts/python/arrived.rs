@@ -179,7 +179,9 @@ impl RowPredictor {
             fields.iter().filter(|field| !names.contains(field)).cloned().collect();
         if self.absent == MissingColumns::Error && !lacks.is_empty() {
             let lacks: Vec<&str> = lacks.iter().map(String::as_str).collect();
-            return Err(format!("ColumnError: {}", nearest::lacking(&lacks, names)));
+            let others: Vec<String> =
+                names.iter().filter(|name| !fields.contains(name)).cloned().collect();
+            return Err(format!("ColumnError: {}", nearest::lacking(&lacks, &others)));
         }
         for name in names.iter().filter(|name| !fields.contains(name)) {
             if let Some(near) = nearest::alike(name, &lacks, MISTYPED).first() {
@@ -200,7 +202,7 @@ impl RowPredictor {
 /// The prediction of a row as JSON.
 fn written(arrivals: &Arrivals, found: &Found, budget: f64) -> String {
     let all = arrivals.predictor.groups();
-    let pattern = &found.patterns[0];
+    let pattern = &found.patterns[0].pattern;
     let text = |group: usize| Value::from(&all.names[group][..]).to_string();
     let number = |x: f64| if x.is_finite() { format!("{x:?}") } else { "null".to_string() };
     let value = found.values[0];
@@ -220,10 +222,15 @@ fn written(arrivals: &Arrivals, found: &Found, budget: f64) -> String {
         put("lower", &number(value - reach));
         put("upper", &number(value + reach));
     }
-    let next = pattern.next(&all.costs, budget);
+    let told = found.told(&arrivals.predictor, &[budget]);
+    let next = told.shared[0].1;
     put("next_group", &next.map_or("null".to_string(), text));
     put("next_gain", &number(next.map_or(f64::NAN, |next| pattern.gains[next])));
-    put("next_cost", &number(next.map_or(f64::NAN, |next| all.costs[next])));
+    put("next_cost", &number(next.map_or(f64::NAN, |next| pattern.costs[next])));
+    if let Some((accept, value)) = told.stakes.first() {
+        put("accept", if *accept { "true" } else { "false" });
+        put("next_value", &number(*value));
+    }
     out.push('}');
     out
 }

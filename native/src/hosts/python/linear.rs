@@ -13,12 +13,16 @@ use super::guard;
 use super::turns::{OnTurn, calling};
 use crate::linear::bounds::upper_bounds;
 use crate::linear::prefixes::{degrees, prefix_coefficients, response_gains};
+use crate::linear::prices::{Prices, Rules};
 use crate::linear::problem::{Linear, Rows, first_of_same};
 use crate::linear::state::{Buffers, State};
+use crate::methods::Method;
+use crate::methods::conditions::conditions;
+use crate::methods::given;
 use crate::methods::value::Value;
 use crate::search::steps::{Interrupted, Step, Stop};
 use crate::search::walks::criteria::{Criterion, Rule};
-use crate::search::walks::greedy::{Limits, Prices, greedy_search};
+use crate::search::walks::greedy::{Limits, greedy_search};
 
 /// Why a call ends that reads rows which Python does not bring.
 const UNREAD: &str = "rows of the Gram were not read";
@@ -687,6 +691,8 @@ pub struct Greedy {
     n_prices: usize,
     parts: *const usize,
     ends: *const usize,
+    /// Conditions on sets of groups, by name of the field, as JSON; groups are named by numbers.
+    told: *const c_char,
     /// Groups to take first.
     always: *const usize,
     n_always: usize,
@@ -694,6 +700,34 @@ pub struct Greedy {
     budget: f64,
     first_cost: f64,
     max_groups: usize,
+}
+
+/// The rules of a greedy search, if it has any.
+///
+/// # Safety
+/// As in `dbselect_linear_greedy`.
+unsafe fn rules(greedy: &Greedy, costs: &[f64]) -> Result<Option<Rules>, String> {
+    // SAFETY: see the caller's promise.
+    let told = unsafe { CStr::from_ptr(greedy.told) }.to_string_lossy();
+    let told: serde_json::Value =
+        serde_json::from_str(&told).map_err(|error| format!("conditions: {error}"))?;
+    let Value::Map(values) = told.into() else { return Err("conditions have no names".into()) };
+    let method = Method::of("anytime_sequence").ok_or("there is no such method")?;
+    let told = conditions(&given::Given { method, values: &values })?;
+    let names: Vec<String> = (0..costs.len()).map(|group| group.to_string()).collect();
+    if greedy.prices.is_null() {
+        let rules = (!told.is_empty()).then(|| Rules::new(&names, costs, &told));
+        return Ok(rules.transpose()?);
+    }
+    // SAFETY: as above.
+    let (prices, parts, ends) = unsafe {
+        let ends = numbers(greedy.ends, costs.len());
+        let count = ends.last().copied().unwrap_or_default();
+        (numbers(greedy.prices, greedy.n_prices), numbers(greedy.parts, count), ends)
+    };
+    let starts = [0].iter().chain(ends);
+    let parts = starts.zip(ends).map(|(&start, &end)| parts[start..end].to_vec());
+    Ok(Some(Rules::of_parts(&names, prices.to_vec(), parts.collect(), &told)?))
 }
 
 /// Select groups one by one, each the best for its cost; `on_turn` is called after every step. Five
@@ -723,17 +757,9 @@ pub unsafe extern "C" fn dbselect_linear_greedy(
             let costs = numbers(given.costs, *groups);
             (CStr::from_ptr(given.rule), costs, numbers(given.always, given.n_always))
         };
-        let prices = if given.prices.is_null() {
-            Prices::of(costs)
-        } else {
-            // SAFETY: as above.
-            let (prices, parts, ends) = unsafe {
-                let ends = numbers(given.ends, *groups);
-                let count = ends.last().copied().unwrap_or_default();
-                (numbers(given.prices, given.n_prices), numbers(given.parts, count), ends)
-            };
-            Prices::of_parts(costs, prices.to_vec(), parts.to_vec(), ends.to_vec())
-        };
+        // SAFETY: as above.
+        let rules = unsafe { rules(&given, costs)? };
+        let prices = Prices::new(costs, rules.as_ref());
         let some = |limit: f64| (!limit.is_nan()).then_some(limit);
         let limits = Limits {
             budget: some(given.budget),

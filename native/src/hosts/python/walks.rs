@@ -108,6 +108,7 @@ unsafe fn walk(grouped: &Grouped, request: &Request, turn: &mut Turn) -> Result<
         members: columns.iter().map(name).collect(),
         starts: starts.to_vec(),
         costs: costs.to_vec(),
+        rules: None,
     };
     let target = Target::at(&request.target, n_members);
     request.check()?;

@@ -109,8 +109,7 @@ impl Made {
     /// The groups that have columns, each followed by its copy.
     pub fn groups(&self, costs: &[f64], columns: &[String]) -> Groups {
         let width = self.kept.len();
-        let mut groups =
-            Groups { names: Vec::new(), members: Vec::new(), starts: vec![0], costs: Vec::new() };
+        let mut groups = Groups { starts: vec![0], ..Groups::default() };
         for (bounds, cost) in self.starts.windows(2).zip(costs) {
             for first in [0, width] {
                 if bounds[0] < bounds[1] {

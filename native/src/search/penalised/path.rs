@@ -28,6 +28,7 @@
 use super::curvature::condition;
 use super::descent::{Descent, Effort};
 use super::quadratic::{Penalty, Quadratic, Violations, shrunk};
+use crate::linear::constrained::{Active, Constrained};
 use crate::linear::state::CONDITION_LIMIT;
 use crate::search::walks::ties::first_of_the_best;
 
@@ -66,6 +67,49 @@ pub struct Path {
     pub entered_at: Vec<usize>,
 }
 
+/// What finds minima, each from the one before.
+#[derive(Debug)]
+pub struct Minimiser<'s> {
+    descent: Descent,
+    /// The sign of each column, or 0, where groups are single columns.
+    signs: Option<&'s [f64]>,
+    active: Active,
+}
+
+impl<'s> Minimiser<'s> {
+    /// Minima by a descent, under signs of columns by an active set.
+    pub fn of(effort: Effort, signs: Option<&'s [f64]>) -> Minimiser<'s> {
+        Minimiser { descent: Descent::of(effort), signs, active: Active::default() }
+    }
+
+    /// Bring w to the minimum of the quadratic and a penalty.
+    fn minimise(&mut self, quadratic: &Quadratic, penalty: &Penalty, w: &mut [f64]) {
+        let Some(signs) = self.signs else {
+            return self.descent.minimise(quadratic, penalty, w);
+        };
+        let mut matrix = quadratic.products.to_vec();
+        let diagonal = matrix.iter_mut().step_by(w.len() + 1);
+        diagonal.zip(&penalty.square).for_each(|(entry, square)| *entry += square);
+        let both = penalty.norm.iter().zip(&penalty.absolute);
+        let absolute: Vec<f64> = both.map(|(norm, absolute)| norm + absolute).collect();
+        let (matrix, absolute, target) = (&matrix, &absolute, &quadratic.target);
+        let of = Constrained { matrix, target, absolute, signs, equations: &[] };
+        // What has no end is told by its violation.
+        let _ = of.minimise(&mut self.active);
+        w.copy_from_slice(&self.active.w);
+    }
+
+    /// Write `b = c - Gw - square w`, and nothing where a sign keeps a column at 0.
+    fn residual(&self, quadratic: &Quadratic, w: &[f64], penalty: &Penalty, b: &mut Vec<f64>) {
+        quadratic.residual(w, penalty, b);
+        for ((b, w), sign) in b.iter_mut().zip(w).zip(self.signs.unwrap_or_default()) {
+            if *w == 0.0 && sign * *b < 0.0 {
+                *b = 0.0;
+            }
+        }
+    }
+}
+
 impl Path {
     /// The minimum at each penalty, for as long as `turn`, called after each, returns true.
     ///
@@ -74,13 +118,12 @@ impl Path {
         quadratic: &Quadratic,
         weights: &Penalty,
         grid: &Grid,
-        effort: Effort,
+        mut minimiser: Minimiser,
         turn: &mut dyn FnMut(usize) -> bool,
     ) -> Path {
-        let mut descent = Descent::of(effort);
-        let mut w = unpenalised(quadratic, weights, &mut descent);
+        let mut w = unpenalised(quadratic, weights, &mut minimiser);
         let (mut b, mut reaches) = (Vec::new(), Vec::new());
-        quadratic.residual(&w, &weights.times(0.0), &mut b);
+        minimiser.residual(quadratic, &w, &weights.times(0.0), &mut b);
         reach(quadratic, &b, weights, &mut reaches);
         let first = reaches.iter().copied().fold(0.0, f64::max);
         let mut found = Path { penalties: grid.penalties(first), ..Path::default() };
@@ -88,9 +131,9 @@ impl Path {
         for (number, penalty) in found.penalties.clone().into_iter().enumerate() {
             let own = weights.times(penalty);
             if penalty < first {
-                descent.minimise(quadratic, &own, &mut w);
+                minimiser.minimise(quadratic, &own, &mut w);
             }
-            quadratic.residual(&w, &own, &mut b);
+            minimiser.residual(quadratic, &w, &own, &mut b);
             reach(quadratic, &b, weights, &mut reaches);
             found.measure(quadratic, weights, &own, &w, &b, &reaches);
             let before = if number == 0 { &reaches } else { &nearness };
@@ -230,7 +273,7 @@ fn reach(quadratic: &Quadratic, b: &[f64], weights: &Penalty, reaches: &mut Vec<
 }
 
 /// The least squares of the columns that are not penalised, the others 0.
-fn unpenalised(quadratic: &Quadratic, weights: &Penalty, descent: &mut Descent) -> Vec<f64> {
+fn unpenalised(quadratic: &Quadratic, weights: &Penalty, minimiser: &mut Minimiser) -> Vec<f64> {
     let mut w = vec![0.0; quadratic.width()];
     let is_free = |j: usize| weights.norm[quadratic.owner[j]] == 0.0 && weights.absolute[j] == 0.0;
     if (0..w.len()).any(is_free) {
@@ -239,7 +282,7 @@ fn unpenalised(quadratic: &Quadratic, weights: &Penalty, descent: &mut Descent) 
         let nothing = vec![0.0; quadratic.size()];
         let penalty =
             Penalty { absolute: absolute.collect(), norm: nothing.clone(), square: nothing };
-        descent.minimise(quadratic, &penalty, &mut w);
+        minimiser.minimise(quadratic, &penalty, &mut w);
     }
     w
 }
@@ -295,7 +338,13 @@ mod tests {
     }
 
     fn path(quadratic: &Quadratic, weights: &Penalty, effort: Effort) -> Path {
-        Path::of(quadratic, weights, &Grid::Geometric(12, 1e-3), effort, &mut |_| true)
+        Path::of(
+            quadratic,
+            weights,
+            &Grid::Geometric(12, 1e-3),
+            Minimiser::of(effort, None),
+            &mut |_| true,
+        )
     }
 
     #[test]
@@ -337,8 +386,9 @@ mod tests {
         let quadratic = Quadratic::new(&products, target, STARTS.to_vec());
         let weights = &all_weights()[0];
         let grid = Grid::Given(vec![0.5, 0.1, 0.01]);
-        let whole = Path::of(&quadratic, weights, &grid, Effort::default(), &mut |_| true);
-        let ended = Path::of(&quadratic, weights, &grid, Effort::default(), &mut |i| i < 1);
+        let all = || Minimiser::of(Effort::default(), None);
+        let whole = Path::of(&quadratic, weights, &grid, all(), &mut |_| true);
+        let ended = Path::of(&quadratic, weights, &grid, all(), &mut |i| i < 1);
         assert_eq!((whole.r2.len(), &whole.r2[..2]), (3, &ended.r2[..]));
     }
 
@@ -349,7 +399,13 @@ mod tests {
         let quadratic = Quadratic::new(&products, target, (0..=4).collect());
         let weights = Penalty { norm: vec![0.5; 4], absolute: vec![0.0; 4], square: vec![0.5; 4] };
         let grid = Grid::Given(vec![0.2]);
-        let found = Path::of(&quadratic, &weights, &grid, Effort::default(), &mut |_| true);
+        let found = Path::of(
+            &quadratic,
+            &weights,
+            &grid,
+            Minimiser::of(Effort::default(), None),
+            &mut |_| true,
+        );
         let expected = [0.4 / 1.1, -0.3 / 1.1, 0.1 / 1.1, 0.0];
         assert!(found.w.iter().zip(expected).all(|(w, x)| (w - x).abs() < 1e-12));
         assert_eq!((found.entered, found.entered_at), (vec![0, 1, 2], vec![0; 3]));

@@ -17,6 +17,10 @@
 //! out if the bound rules out the other decision. The largest bound of the questions that are open
 //! is one for every set within the budget, at any time.
 //!
+//! Where costs are no sums, they are bounded from below by sums: each item that is not paid yet is
+//! shared out to the undecided groups that pay it. What rivals, limits and needs exclude is left out
+//! of a question; limits are further budgets.
+//!
 //! Of sets that explain the same, the cheapest is searched for in the same way, with less than its
 //! cost for a budget; of those that cost the same, exchanges prefer the groups named first.
 //!
@@ -32,10 +36,11 @@ use crate::linear::state::State;
 use crate::record::prefix::BUDGET_SLACK;
 use crate::search::sets::groupwise::Groupwise;
 use crate::search::sets::relaxation::{Tangent, Undecided};
+use crate::search::walks::moves::held;
 
 /// Sets nearer than this share of the target's variance are ties: what they explain is known to
 /// some 1e-13 of columns that are not nearly dependent.
-const TIE: f64 = 1e-10;
+pub const TIE: f64 = 1e-10;
 /// Tangents of a question: more lower its bound by little, and each costs a factorisation.
 const TANGENTS: usize = 12;
 /// Share of the way from the best set to a bound within which the relaxed value lies once more
@@ -78,8 +83,7 @@ pub struct Task<'t, 'p> {
 /// `goes_on` is asked after the first question; where it answers false, time is up. O(D^3) a
 /// question, as many as it takes: 2^J at worst.
 pub fn branch_and_bound(task: &Task, start: &State, goes_on: &mut GoesOn) -> BestSet {
-    let costs = task.problem.costs;
-    let cost = |groups: &[usize]| groups.iter().map(|&group| costs[group]).sum::<f64>();
+    let cost = |groups: &[usize]| task.problem.prices.spent(groups.iter().copied());
     let mut best = Best { value: start.explained(), groups: Some(held(start)) };
     let mut tree = Tree { task, budget: task.budget, nodes: 0 };
     let bound = tree.run(&mut best, goes_on);
@@ -111,17 +115,13 @@ pub fn branch_and_bound(task: &Task, start: &State, goes_on: &mut GoesOn) -> Bes
 fn settled(task: &Task, groups: &[usize], goes_on: &mut GoesOn) -> Vec<usize> {
     let mut state = with(task.empty, groups);
     let limits =
-        Limits { costs: task.problem.costs, budget: None, most: None, always: task.always };
+        Limits { prices: task.problem.prices, budget: None, most: None, always: task.always };
     prefer_cheaper(&mut state, &limits, TIE, goes_on);
     held(&state)
 }
 
-fn held(state: &State) -> Vec<usize> {
-    state.held().iter().map(|held| held.group).collect()
-}
-
 /// A state with some groups selected.
-fn with<'p>(empty: &State<'p>, groups: &[usize]) -> State<'p> {
+pub fn with<'p>(empty: &State<'p>, groups: &[usize]) -> State<'p> {
     let mut state = empty.clone();
     groups.iter().for_each(|&group| _ = state.add(group));
     state
@@ -139,16 +139,25 @@ struct Question {
     groups: Vec<usize>,
     /// Of the relaxed choice of the question that this one is part of, one a group.
     shares: Vec<f64>,
+    /// Groups that are left out, and with them those that need them; unless costs are sums.
+    out: Vec<usize>,
 }
 
 impl Question {
     /// The question with some of its groups held and others left out.
     fn decided(&self, inside: &[bool], outside: &[bool]) -> Question {
-        let mut next = Question { held: self.held.clone(), groups: Vec::new(), shares: Vec::new() };
+        let mut next = Question {
+            held: self.held.clone(),
+            groups: Vec::new(),
+            shares: Vec::new(),
+            out: self.out.clone(),
+        };
         for (at, &group) in self.groups.iter().enumerate() {
             if inside[at] {
                 next.held.push(group);
-            } else if !outside[at] {
+            } else if outside[at] {
+                next.out.push(group);
+            } else {
                 next.groups.push(group);
                 next.shares.push(self.shares[at]);
             }
@@ -200,7 +209,7 @@ impl Tree<'_, '_> {
 
     /// What the budget leaves beside some groups.
     fn left(&self, groups: &[usize]) -> f64 {
-        self.limit() - groups.iter().map(|&group| self.task.problem.costs[group]).sum::<f64>()
+        self.limit() - self.task.problem.prices.spent(groups.iter().copied())
     }
 
     /// Improve the best set, and return a bound for all.
@@ -208,7 +217,8 @@ impl Tree<'_, '_> {
         let (always, size) = (self.task.always, self.task.empty.size());
         let rest: Vec<usize> = (0..size).filter(|group| !always.contains(group)).collect();
         let shares = vec![0.5; rest.len()];
-        let question = Question { held: always.to_vec(), groups: rest.clone(), shares };
+        let (held, groups, out) = (always.to_vec(), rest.clone(), Vec::new());
+        let question = Question { held, groups, shares, out };
         let mut heap = BinaryHeap::from([Open { bound: f64::INFINITY, number: 0, question }]);
         let (mut count, mut asked) = (1, 0);
         while let Some(above) = heap.peek().map(|open| open.bound)
@@ -236,8 +246,9 @@ impl Tree<'_, '_> {
     fn leap(&mut self, groups: &[usize], best: &mut Best, goes_on: &mut GoesOn) -> bool {
         let Task { problem, always, leaps, .. } = self.task;
         let left = self.left(always);
-        let fitting: Vec<usize> =
-            groups.iter().copied().filter(|&group| problem.costs[group] <= left).collect();
+        let offers = problem.prices.offers(&self.waiting(always));
+        let may_come = |group: &usize| offers.costs[*group] <= left && offers.is_open(*group);
+        let fitting: Vec<usize> = groups.iter().copied().filter(may_come).collect();
         if fitting.is_empty() {
             return false;
         }
@@ -257,18 +268,25 @@ impl Tree<'_, '_> {
         best: &mut Best,
         goes_on: &mut GoesOn,
     ) -> (f64, Vec<Question>) {
-        let costs = self.task.problem.costs;
+        let prices = self.task.problem.prices;
         loop {
+            question.held = prices.closed(&question.held);
+            question.groups.retain(|group| !question.held.contains(group));
             let left = self.left(&question.held);
-            if left < 0.0 {
+            let is_possible = question.held.iter().all(|group| !question.out.contains(group))
+                && prices.may_hold(&question.held);
+            if left < 0.0 || !is_possible {
                 return (f64::NEG_INFINITY, Vec::new());
             }
-            let rest = self.affordable(&mut question, left);
+            let mut rest = self.affordable(&mut question, left);
             if rest.value <= best.value + TIE {
                 return (rest.value, Vec::new());
             }
-            if rest.costs.iter().sum::<f64>() <= left {
-                self.offer(&[&question.held[..], &rest.groups].concat(), best, goes_on);
+            let (costs, slack) = prices.from_below(&question.held, &rest.groups);
+            let every = prices.closed(&[&question.held[..], &rest.groups].concat());
+            let fits = costs.iter().sum::<f64>() <= left + slack;
+            if fits && prices.may_hold(&every) && self.left(&every) >= 0.0 {
+                self.offer(&every, best, goes_on);
                 return (rest.value, Vec::new());
             }
             let none = vec![false; rest.groups.len()];
@@ -278,34 +296,42 @@ impl Tree<'_, '_> {
                 question = question.decided(&needed, &none);
                 continue;
             }
+            let mut budgets = prices.of_limits(&question.held, &rest.groups);
+            budgets.insert(0, (costs, left + slack));
             let Relaxed { bound, last, inside, outside } =
-                relaxed(&rest, left, &question.shares, best.value + TIE);
+                relaxed(&mut rest, budgets, &question.shares, best.value + TIE);
             if bound <= best.value + TIE {
                 return (bound, Vec::new());
             }
-            let chosen = rounded(&question, costs, self.limit(), &last);
+            let chosen = self.rounded(&question, &last);
             self.offer(&chosen, best, goes_on);
             if inside.contains(&true) || outside.contains(&true) {
                 question = question.decided(&inside, &outside);
                 continue;
             }
             let mut one = none.clone();
-            one[most_open(&rest, &last)] = true;
+            one[most_open(&rest, &last, &prices.rivals(&every))] = true;
             question.shares = last.shares;
             let parts = vec![question.decided(&one, &none), question.decided(&none, &one)];
             return (bound, parts);
         }
     }
 
+    /// Whether each group is none of some.
+    fn waiting(&self, groups: &[usize]) -> Vec<bool> {
+        let mut waiting = vec![true; self.task.empty.size()];
+        groups.iter().for_each(|&group| waiting[group] = false);
+        waiting
+    }
+
     /// Leave out of a question what does not fit and what adds nothing.
     fn affordable(&self, question: &mut Question, left: f64) -> Undecided {
-        let problem = self.task.problem;
-        let fits = |(&group, &share): (&usize, &f64)| {
-            (problem.costs[group] <= left).then_some((group, share))
-        };
+        let Groupwise { prices, .. } = self.task.problem;
+        let comes = prices.comers(&question.held, &question.groups, left, &mut question.out);
+        let each = question.groups.iter().zip(&question.shares).zip(comes);
         let (groups, shares): (Vec<usize>, Vec<f64>) =
-            question.groups.iter().zip(&question.shares).filter_map(fits).unzip();
-        let rest = problem.undecided(&question.held, &groups);
+            each.filter_map(|((&group, &share), comes)| comes.then_some((group, share))).unzip();
+        let rest = self.task.problem.undecided(&question.held, &groups);
         // They are in the same order.
         let mut each = groups.into_iter().zip(shares);
         let kept = rest.groups.iter().filter_map(|group| each.find(|(other, _)| other == group));
@@ -314,13 +340,37 @@ impl Tree<'_, '_> {
         rest
     }
 
+    /// The groups of the largest shares that fit.
+    fn rounded(&self, question: &Question, tangent: &Tangent) -> Vec<usize> {
+        let prices = self.task.problem.prices;
+        let mut held = question.held.clone();
+        let mut spent = prices.spent(held.iter().copied());
+        let mut order: Vec<usize> = (0..question.groups.len()).collect();
+        let Tangent { shares, slope, .. } = tangent;
+        order.sort_by(|&a, &b| shares[b].total_cmp(&shares[a]).then(slope[b].total_cmp(&slope[a])));
+        let mut offers = prices.offers(&self.waiting(&held));
+        for group in order.into_iter().map(|at| question.groups[at]) {
+            if held.contains(&group) || !offers.is_open(group) {
+                continue;
+            }
+            if spent + offers.costs[group] <= self.limit() {
+                spent += offers.costs[group];
+                held.extend(prices.with_needs(group, &self.waiting(&held)));
+                if !prices.are_sums() {
+                    offers = prices.offers(&self.waiting(&held));
+                }
+            }
+        }
+        held
+    }
+
     /// Take a set, and what exchanges make of it, if it is better than the best.
     fn offer(&self, groups: &[usize], best: &mut Best, goes_on: &mut GoesOn) {
         let Task { empty, problem, always, .. } = self.task;
         let mut state = with(empty, groups);
         if state.explained() > best.value {
             let budget = Some(self.budget);
-            let limits = Limits { costs: problem.costs, budget, most: None, always };
+            let limits = Limits { prices: problem.prices, budget, most: None, always };
             improve(&mut state, &limits, goes_on);
             (best.value, best.groups) = (state.explained(), Some(held(&state)));
         }
@@ -335,7 +385,13 @@ struct Relaxed {
     outside: Vec<bool>,
 }
 
-fn relaxed(rest: &Undecided, budget: f64, shares: &[f64], target: f64) -> Relaxed {
+/// `budgets` are costs of the groups with what they may come to; those that all keep to say nothing.
+fn relaxed(
+    rest: &mut Undecided,
+    budgets: Vec<(Vec<f64>, f64)>,
+    shares: &[f64],
+    target: f64,
+) -> Relaxed {
     let size = rest.groups.len();
     let last = Tangent {
         shares: shares.to_vec(),
@@ -346,53 +402,53 @@ fn relaxed(rest: &Undecided, budget: f64, shares: &[f64], target: f64) -> Relaxe
     };
     let nobody = || vec![false; size];
     let mut found = Relaxed { bound: rest.value, last, inside: nobody(), outside: nobody() };
-    for tangent in rest.tangents(budget, shares).take(TANGENTS) {
-        found.bound = found.bound.min(tangent.bound);
-        for (at, excess) in tangent.excess.iter().enumerate() {
-            let is_sure = tangent.bound - excess.abs() <= target;
-            found.inside[at] |= is_sure && *excess > 0.0;
-            found.outside[at] |= is_sure && *excess < 0.0;
+    let mut is_unguided = true;
+    for (costs, budget) in budgets {
+        if costs.iter().sum::<f64>() <= budget || found.bound <= target {
+            continue;
         }
-        let is_settled = tangent.bound - tangent.value < SETTLED_SHARE * (tangent.bound - target);
-        found.last = tangent;
-        let is_decided = found.inside.contains(&true) || found.outside.contains(&true);
-        if found.bound <= target || (is_settled && !is_decided) {
-            break;
+        rest.costs = costs;
+        let is_first = std::mem::take(&mut is_unguided);
+        for tangent in rest.tangents(budget, shares).take(TANGENTS) {
+            for (at, excess) in tangent.excess.iter().enumerate() {
+                let is_sure = tangent.bound - excess.abs() <= target;
+                found.inside[at] |= is_sure && *excess > 0.0;
+                found.outside[at] |= is_sure && *excess < 0.0;
+            }
+            let is_settled =
+                tangent.bound - tangent.value < SETTLED_SHARE * (tangent.bound - target);
+            // Of several budgets, the one that says most guides the search.
+            let is_guide = is_first || tangent.bound <= found.bound;
+            found.bound = found.bound.min(tangent.bound);
+            if is_guide {
+                found.last = tangent;
+            }
+            let is_decided = found.inside.contains(&true) || found.outside.contains(&true);
+            if found.bound <= target || (is_settled && !is_decided) {
+                break;
+            }
         }
     }
     found
 }
 
-/// The groups of the largest shares that fit.
-fn rounded(question: &Question, costs: &[f64], limit: f64, tangent: &Tangent) -> Vec<usize> {
-    let mut held = question.held.clone();
-    let mut spent: f64 = held.iter().map(|&group| costs[group]).sum();
-    let mut order: Vec<usize> = (0..question.groups.len()).collect();
-    let Tangent { shares, slope, .. } = tangent;
-    order.sort_by(|&a, &b| shares[b].total_cmp(&shares[a]).then(slope[b].total_cmp(&slope[a])));
-    for group in order.into_iter().map(|at| question.groups[at]) {
-        if spent + costs[group] <= limit {
-            held.push(group);
-            spent += costs[group];
-        }
-    }
-    held
-}
-
 /// The place of the group whose decision is likely to lower the bounds most.
 ///
-/// Groups that take part in a dependence have no bound of their own, so they come first.
-fn most_open(rest: &Undecided, tangent: &Tangent) -> usize {
+/// Groups that take part in a dependence have no bound of their own, so they come first; where no
+/// budget binds, rivals do.
+fn most_open(rest: &Undecided, tangent: &Tangent, rivals: &[usize]) -> usize {
     let open = |share: f64, slope: f64| share.min(1.0 - share) * slope;
-    let worth: Vec<f64> = match rest.entangled.contains(&true) {
-        true => {
-            let parts = rest.parts().into_iter().zip(&rest.entangled);
-            parts.map(|(part, is)| if *is { part.abs() } else { -1.0 }).collect()
-        }
-        false => {
-            let both = tangent.shares.iter().zip(&tangent.slope);
-            both.map(|(share, slope)| open(*share, *slope)).collect()
-        }
+    let of_parts = |is: &dyn Fn(usize) -> bool| -> Vec<f64> {
+        let parts = rest.parts().into_iter().enumerate();
+        parts.map(|(at, part)| if is(at) { part.abs() } else { -1.0 }).collect()
+    };
+    let worth: Vec<f64> = if rest.entangled.contains(&true) {
+        of_parts(&|at| rest.entangled[at])
+    } else if tangent.slope.iter().all(|slope| *slope == 0.0) {
+        of_parts(&|at| rivals.is_empty() || rivals.contains(&rest.groups[at]))
+    } else {
+        let both = tangent.shares.iter().zip(&tangent.slope);
+        both.map(|(share, slope)| open(*share, *slope)).collect()
     };
     // The first of those that tie.
     let most = |best: usize, at: usize| if worth[at] > worth[best] { at } else { best };

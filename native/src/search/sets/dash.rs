@@ -10,12 +10,13 @@
 //! ```
 //!
 //! Expectations are means over m sampled sets, asked side by side for all guesses of OPT and alpha:
-//! one adaptive round. `dbselect/selection/dash.py` has it for families, lazy rows and other
-//! objectives, and says where and why it departs from its source, unless it is literal: Qian, Singer
-//! (2019), Algorithm 1; Balkanski, Singer (2018). What is drawn is drawn by `draws`, so that a seed
-//! has one answer in every engine.
+//! one adaptive round. A set that is taken without having been asked is one of the next round.
+//! `dbselect/selection/dash.py` has it for families, lazy rows and other objectives, and says where
+//! and why it departs from its source, unless it is literal: Qian, Singer (2019), Algorithm 1;
+//! Balkanski, Singer (2018). What is drawn is drawn by `draws`, so that a seed has one answer in
+//! every engine.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::exchange::GoesOn;
 use crate::linear::state::State;
@@ -44,7 +45,7 @@ pub struct Ask {
     /// Of what is drawn.
     pub seed: i64,
     /// Whether to do as the source does, and no more: X goes on from set to set, the first set that
-    /// is drawn is taken, and nothing fills a set.
+    /// is drawn is taken, nothing fills a set, and the guesses are those that it prints.
     pub literal: bool,
 }
 
@@ -53,12 +54,15 @@ impl Ask {
     fn alphas(&self, n: usize) -> Vec<f64> {
         match self.alpha {
             Some(alpha) => vec![alpha],
-            None if self.literal => {
-                let last = -((n.max(2) as f64).ln() / self.epsilon);
-                powers(1.0, (1.0 + self.epsilon).powf(last), self.epsilon)
-            }
+            None if self.literal => self.printed(n).map(|power| 1.0 / power).collect(),
             None => ALPHAS.to_vec(),
         }
+    }
+
+    /// The powers of 1 + epsilon of the paper's grids, for i from 0 to ln(n) / epsilon.
+    fn printed(&self, n: usize) -> impl Iterator<Item = f64> {
+        let ratio = 1.0 + self.epsilon;
+        (0..=((n as f64).ln() / self.epsilon + 1e-9) as i32).map(move |i| ratio.powi(i))
     }
 
     /// Filter steps of a set after which a literal run never ends, by Lemma 20.
@@ -88,11 +92,14 @@ pub struct Run<'p> {
     pub bound: f64,
 }
 
-/// Random sets of some groups, and the set that is best by the last means; none at all for one.
+/// Random sets of some groups, and the set that is best by the last means; an empty set for one, and
+/// none at the end.
 #[derive(Clone)]
 struct Question {
     sets: Vec<Vec<usize>>,
     first: Vec<usize>,
+    /// Whether the groups held are asked, too.
+    is_new: bool,
     key: Key,
 }
 
@@ -102,6 +109,36 @@ struct Look<'p> {
     gain: f64,
     marginal: Vec<f64>,
     taken: State<'p>,
+}
+
+/// A sorted set and how many groups may be more or less, so that the value is known.
+type Known = (Vec<usize>, usize);
+
+impl Question {
+    /// The sets whose value the answer has.
+    fn known(&self, held: &[usize]) -> Vec<Known> {
+        let around = self.sets.iter().map(|set| (joined(held, set), 1));
+        around.chain([(joined(held, &self.first), 0)]).collect()
+    }
+
+    /// Whether earlier answers have all values.
+    fn is_known(&self, held: &[usize], known: &HashSet<Known>) -> bool {
+        let is_near = |set: &[usize]| {
+            known.iter().any(|(near, most)| {
+                let common = set.iter().filter(|group| near.binary_search(group).is_ok()).count();
+                set.len() + near.len() - 2 * common <= *most
+            })
+        };
+        self.sets.iter().all(|set| known.contains(&(joined(held, set), 1)))
+            && (self.first.is_empty() || is_near(&joined(held, &self.first)))
+            && (!self.is_new || is_near(held))
+    }
+}
+
+fn joined(held: &[usize], set: &[usize]) -> Vec<usize> {
+    let mut all = [held, set].concat();
+    all.sort_unstable();
+    all
 }
 
 /// Groups held, those left, the set by the means, how many a set has, and the stream.
@@ -128,8 +165,9 @@ impl<'p> Look<'p> {
             }
         }
         let gain = gains[..sets.len()].iter().sum::<f64>() / sets.len() as f64;
-        let best = first_of_the_best(&gains, &vec![!literal; gains.len()]);
-        Look { gain, marginal, taken: trials.swap_remove(best.unwrap_or(0)) }
+        let best = first_of_the_best(&gains, &vec![!literal; gains.len()]).unwrap_or(0);
+        let taken = trials.into_iter().nth(best).unwrap_or_else(|| state.clone());
+        Look { gain, marginal, taken }
     }
 }
 
@@ -147,6 +185,8 @@ struct Guess<'p> {
     asked: usize,
     /// Filter steps of this set.
     filters: usize,
+    /// Whether the groups held were taken without having been asked.
+    is_new: bool,
     question: Option<Question>,
 }
 
@@ -171,6 +211,7 @@ impl<'p> Guess<'p> {
             done: 0,
             asked: usize::from(alone.is_some()),
             filters: 0,
+            is_new: false,
             question: None,
         };
         guess.begin_set(ask);
@@ -187,9 +228,8 @@ impl<'p> Guess<'p> {
 
     /// Ask about the next set, if there is one; a set of one needs no answer where gains are known.
     fn begin_set(&mut self, ask: &Ask) {
-        self.question = None;
         if self.done == self.rounds(ask) || self.size(ask) == 0 {
-            return;
+            return self.end();
         }
         self.filters = 0;
         if ask.literal && self.done > 0 {
@@ -211,8 +251,8 @@ impl<'p> Guess<'p> {
             self.left.iter().for_each(|&group| {
                 self.run.state.add(group);
             });
-            self.question = None;
-            return;
+            self.is_new = !self.left.is_empty();
+            return self.end();
         }
         let is_one = size == 1 && !ask.literal;
         let first = match &self.means {
@@ -223,9 +263,27 @@ impl<'p> Guess<'p> {
             true => vec![Vec::new()],
             false => (0..ask.samples).map(|_| self.draws.some_of(&self.left, size)).collect(),
         };
-        let held = self.run.state.held().iter().map(|held| held.group).collect();
+        self.ask(sets, first, size);
+    }
+
+    fn ask(&mut self, sets: Vec<Vec<usize>>, first: Vec<usize>, size: usize) {
+        let held = self.held();
         let key = (held, self.left.clone(), first.clone(), size, self.draws.clone());
-        self.question = Some(Question { sets, first, key });
+        let is_new = std::mem::take(&mut self.is_new);
+        self.question = Some(Question { sets, first, is_new, key });
+    }
+
+    fn held(&self) -> Vec<usize> {
+        self.run.state.held().iter().map(|held| held.group).collect()
+    }
+
+    /// Ask about the groups held, if nothing did.
+    fn end(&mut self) {
+        self.question = None;
+        self.left.clear();
+        if self.is_new {
+            self.ask(Vec::new(), Vec::new(), 0);
+        }
     }
 
     fn take_one(&mut self, ask: &Ask) {
@@ -244,7 +302,10 @@ impl<'p> Guess<'p> {
     }
 
     /// Take an answer: go on with a set, or filter and ask again.
-    fn hear(&mut self, ask: &Ask, look: &Look<'p>) {
+    fn hear(&mut self, ask: &Ask, question: &Question, look: &Look<'p>) {
+        if question.sets.is_empty() {
+            return self.end();
+        }
         let (size, rounds) = (self.size(ask), self.rounds(ask));
         let t = (1.0 - ask.epsilon) * (self.run.opt - self.run.state.explained());
         let alpha = self.run.alpha;
@@ -264,8 +325,7 @@ impl<'p> Guess<'p> {
         self.filters += 1;
         if ask.literal {
             if self.filters == ask.most_filters(self.run.state.size()) {
-                self.question = None;
-                return;
+                return self.end();
             }
             self.left = kept;
             return self.wonder(ask);
@@ -275,11 +335,15 @@ impl<'p> Guess<'p> {
             self.run.state = look.taken.clone();
             return self.next_set(ask);
         }
-        let is_late = ask.rounds.is_none() && self.asked + rounds - self.done > ask.k;
+        // A last set of several that is completed is asked on its own.
+        let to_go = rounds - self.done;
+        let last = usize::from((ask.k - self.run.state.held().len()) / to_go > 1);
+        let is_late = ask.rounds.is_none() && self.asked + to_go + last > ask.k;
         if kept.len() < size || is_late {
             for group in best_of(&look.marginal, &waiting(&self.run.state), size) {
                 self.run.state.add(group);
             }
+            self.is_new = true;
             self.run.completed += size;
             return self.next_set(ask);
         }
@@ -291,9 +355,10 @@ impl<'p> Guess<'p> {
 /// Run under all guesses of OPT and alpha side by side, and return the best run; none if it does
 /// not go on.
 ///
-/// OPT is `(1 + eps)^i max_a f(a)`, at most f(all), alpha one of `ALPHAS`: all pairs. A guess of
+/// OPT is `f(all) (1 + eps)^-i`, at least `max_a f(a)`, alpha one of `ALPHAS`: all pairs. A guess of
 /// OPT that anything asked has reached is too low and is left out; of runs that tie, the first
-/// wins; the groups that are best alone are one more answer. What is given is not guessed.
+/// wins; the groups that are best alone are one more answer. What is given is not guessed. Literally
+/// OPT is `(1 + eps)^i max_a f(a)` and alpha `(1 + eps)^-i`, and all are followed to their ends.
 pub fn best_guess<'p>(start: &State<'p>, ask: &Ask, goes_on: &mut GoesOn) -> Option<Run<'p>> {
     let alphas = ask.alphas(start.size());
     let (mut bound, mut opts) = (f64::NAN, ask.opt.into_iter().collect::<Vec<_>>());
@@ -307,14 +372,19 @@ pub fn best_guess<'p>(start: &State<'p>, ask: &Ask, goes_on: &mut GoesOn) -> Opt
         state
     };
     if opts.is_empty() {
-        bound = with(waiting(start)).explained();
         let mut gains = Vec::new();
         start.clone().gains(&mut gains);
         let largest = gains.iter().copied().fold(0.0, f64::max);
-        opts = powers(bound, largest, ask.epsilon);
-        queries = start.size() + 1;
-        history.push(largest);
-        if !goes_on(Some(largest)) {
+        queries = start.size();
+        if ask.literal {
+            opts = ask.printed(start.size()).map(|power| largest * power).collect();
+        } else {
+            bound = with(waiting(start)).explained();
+            opts = powers(bound, largest, ask.epsilon);
+            queries += 1;
+        }
+        history.push(start.explained() + largest);
+        if !goes_on(history.last().copied()) {
             return None;
         }
         if !ask.literal {
@@ -331,12 +401,20 @@ pub fn best_guess<'p>(start: &State<'p>, ask: &Ask, goes_on: &mut GoesOn) -> Opt
     let is_open = |guess: &Guess| guess.question.is_some();
     queries += usize::from(top.is_some() && guesses.iter().any(is_open));
     let mut looks: HashMap<Key, Look> = HashMap::new();
+    let mut known = HashSet::new();
+    if ask.opt.is_none() {
+        let held: Vec<usize> = start.held().iter().map(|held| held.group).collect();
+        known.insert((joined(&held, &[]), 1));
+    }
     loop {
         let open: Vec<usize> = (0..guesses.len())
             .filter(|&at| !dropped[at] && guesses[at].question.is_some())
             .collect();
         if open.is_empty() {
             break;
+        }
+        for guess in open.iter().map(|&at| &guesses[at]) {
+            known.extend(guess.question.iter().flat_map(|question| question.known(&guess.held())));
         }
         for &at in &open {
             let guess = &mut guesses[at];
@@ -346,12 +424,26 @@ pub fn best_guess<'p>(start: &State<'p>, ask: &Ask, goes_on: &mut GoesOn) -> Opt
                 let sets = question.sets.iter().chain([&question.first]);
                 queries += question.sets.len() * (state.size() - state.held().len());
                 queries += sets.filter(|set| !set.is_empty()).count();
+                queries += usize::from(question.is_new);
                 Look::of(state, &question, ask.literal)
             });
-            guess.hear(ask, look);
-            reached = f64::max(reached, guess.run.state.explained());
+            guess.hear(ask, &question, look);
+            while let Some(question) = guess.question.take() {
+                if !question.is_known(&guess.held(), &known) {
+                    guess.question = Some(question);
+                    break;
+                }
+                let look = Look::of(&guess.run.state, &question, ask.literal);
+                guess.hear(ask, &question, &look);
+            }
+            if guess.question.as_ref().is_none_or(|question| !question.is_new) {
+                reached = f64::max(reached, guess.run.state.explained());
+            }
         }
         let is_low = |guess: &Guess| {
+            if ask.literal {
+                return false;
+            }
             let known = if bound.is_nan() || bound == 0.0 { guess.run.opt } else { bound };
             reaches(reached, f64::min(guess.run.opt, known))
         };

@@ -12,19 +12,25 @@
 //!
 //! Source: Miller (2002), Subset Selection in Regression, section 3.3; Fedorov (1972) for designs.
 
+use crate::linear::prices::Prices;
 use crate::linear::state::State;
 use crate::record::prefix::fits;
-use crate::search::walks::removal::held_cost;
+use crate::search::steps::Action;
+use crate::search::walks::backward::begin;
+use crate::search::walks::moves::{give, held, spent, take, together};
 use crate::search::walks::ties::{LEAST_RISE, first_of_the_best};
 
 /// Columns up to which a choice also starts from backward elimination: it takes a second there.
 const MOST_FROM_ABOVE: usize = 300;
 
+/// Share of a cost below which another is the same.
+const SAME_COST: f64 = 1e-12;
+
 /// What a set of groups may be.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits<'l> {
-    /// Cost of each group.
-    pub costs: &'l [f64],
+    /// What sets of groups cost, and which may be bought.
+    pub prices: Prices<'l>,
     /// Limit on the summed cost.
     pub budget: Option<f64>,
     /// Most groups.
@@ -34,18 +40,34 @@ pub struct Limits<'l> {
 }
 
 impl Limits<'_> {
-    /// Which groups may be added to those that a state holds.
+    /// Which groups may be added, with those that they need, to those that a state holds.
     fn fitting(&self, state: &State) -> Vec<bool> {
-        let is_room = self.most.is_none_or(|most| state.held().len() < most);
-        let spent = held_cost(state, self.costs);
-        let waiting = state.waiting().iter().zip(self.costs);
-        waiting.map(|(waits, cost)| is_room && *waits && fits(spent + cost, self.budget)).collect()
+        let (held, waiting) = (state.held().len(), state.waiting());
+        let (spent, offers) = (spent(state, self.prices), self.prices.offers(waiting));
+        let is_room = |group: usize| match self.most {
+            None => true,
+            Some(most) if self.prices.are_sums() => held < most,
+            Some(most) => held + self.prices.with_needs(group, waiting).len() <= most,
+        };
+        let fits = |group: usize| {
+            waiting[group]
+                && offers.is_open(group)
+                && fits(spent + offers.costs[group], self.budget)
+                && is_room(group)
+        };
+        (0..waiting.len()).map(fits).collect()
     }
 
     /// Whether a set is one of those allowed.
     fn allows(&self, state: &State) -> bool {
         self.most.is_none_or(|most| state.held().len() <= most)
-            && fits(held_cost(state, self.costs), self.budget)
+            && fits(spent(state, self.prices), self.budget)
+            && self.prices.allows(&held(state))
+    }
+
+    /// What each group gains with those that it needs.
+    fn gains(&self, state: &mut State, gains: &mut Vec<f64>) {
+        together(state, self.prices, Action::Add, &mut |state, all| state.gains(all), gains);
     }
 }
 
@@ -64,11 +86,11 @@ pub fn improve(state: &mut State, limits: &Limits, goes_on: &mut GoesOn) {
 }
 
 fn add(state: &mut State, limits: &Limits, gains: &mut Vec<f64>) -> bool {
-    state.gains(gains);
+    limits.gains(state, gains);
     let mut fitting = limits.fitting(state);
     fitting.iter_mut().zip(&*gains).for_each(|(fits, gain)| *fits = *fits && *gain > LEAST_RISE);
     let Some(group) = first_of_the_best(gains, &fitting) else { return false };
-    state.add(group);
+    take(state, limits.prices, group);
     true
 }
 
@@ -79,16 +101,21 @@ fn exchange(
     goes_on: &mut GoesOn,
 ) -> bool {
     let (mut best, mut pair) = (0.0, None);
-    let held: Vec<usize> = state.held().iter().map(|held| held.group).collect();
-    for &out in held.iter().filter(|out| !limits.always.contains(out)) {
+    for out in held(state).into_iter().filter(|out| !limits.always.contains(out)) {
         if !goes_on(None) {
             return false;
         }
         let mut without = state.clone();
-        let loss = without.remove(out);
-        without.gains(gains);
+        let going = limits.prices.with_dependents(out, state.waiting());
+        let loss = give(&mut without, limits.prices, out);
+        limits.gains(&mut without, gains);
         let mut fitting = limits.fitting(&without);
-        fitting[out] = false;
+        // What comes back with another group that needs it has its turn elsewhere.
+        for group in 0..fitting.len() {
+            fitting[group] = fitting[group]
+                && !limits.prices.with_needs(group, without.waiting()).contains(&out)
+                && !going.contains(&group);
+        }
         gains.iter_mut().for_each(|gain| *gain -= loss);
         if let Some(into) = first_rise(gains, &fitting, best) {
             (best, pair) = (gains[into], Some((out, into)));
@@ -96,8 +123,8 @@ fn exchange(
     }
     let Some((out, into)) = pair else { return false };
     let before = state.explained();
-    state.remove(out);
-    state.add(into);
+    give(state, limits.prices, out);
+    take(state, limits.prices, into);
     // Of nearly dependent columns rounding alone may promise a rise, again and again.
     state.explained() > before
 }
@@ -120,38 +147,63 @@ pub fn prefer_cheaper(state: &mut State, limits: &Limits, tie: f64, goes_on: &mu
 }
 
 fn cheapen(state: &mut State, limits: &Limits, least: f64, goes_on: &mut GoesOn) -> bool {
-    let costs = limits.costs;
-    let mut held: Vec<usize> = state.held().iter().map(|held| held.group).collect();
+    let Limits { prices, always, .. } = *limits;
+    let back = prices.given_back(state.waiting()).into_owned();
+    let mut groups = held(state);
     // The dearest first, and of these the last named.
-    held.sort_by(|&a, &b| costs[b].total_cmp(&costs[a]).then(b.cmp(&a)));
-    for out in held.into_iter().filter(|out| !limits.always.contains(out)) {
+    groups.sort_by(|&a, &b| back[b].total_cmp(&back[a]).then(b.cmp(&a)));
+    for out in groups.into_iter().filter(|out| !always.contains(out)) {
         if !goes_on(None) {
             return false;
         }
         let mut without = state.clone();
-        without.remove(out);
+        give(&mut without, prices, out);
         let is_spare = without.explained() >= least;
-        let into = if is_spare { None } else { replacement(&mut without, costs, out, least) };
+        // A company for another could come back, and so on, at the same cost.
+        let is_alone = prices.with_dependents(out, state.waiting()).len() == 1;
+        let before = if is_alone { out } else { 0 };
+        let into = match is_spare {
+            true => None,
+            false => replacement(&mut without, limits, (back[out], before), least),
+        };
         if is_spare || into.is_some() {
-            state.remove(out);
-            into.into_iter().for_each(|group| _ = state.add(group));
+            give(state, prices, out);
+            into.into_iter().for_each(|group| _ = take(state, prices, group));
             return true;
         }
     }
     false
 }
 
-/// The cheapest group that makes up for one, of those that are cheaper or named before it.
-fn replacement(without: &mut State, costs: &[f64], out: usize, least: f64) -> Option<usize> {
+/// The cheapest group that makes up for one with its cost and number, of those that are cheaper or
+/// named before it.
+fn replacement(
+    without: &mut State,
+    limits: &Limits,
+    out: (f64, usize),
+    least: f64,
+) -> Option<usize> {
     let mut gains = Vec::new();
-    without.gains(&mut gains);
+    limits.gains(without, &mut gains);
     let explained = without.explained();
+    let (offers, waiting) = (limits.prices.offers(without.waiting()), without.waiting());
+    // Sums of items round: what costs the same but for that is no cheaper.
+    let slack = if limits.prices.are_sums() { 0.0 } else { SAME_COST * out.0 };
+    let is_cheaper = |group: usize| {
+        let cost = offers.counted[group];
+        cost < out.0 - slack
+            || (cost <= out.0 + slack
+                && group < out.1
+                && limits.prices.with_needs(group, waiting).len() == 1)
+    };
     let is_before = |&group: &usize| {
-        without.waiting()[group]
-            && (costs[group], group) < (costs[out], out)
+        waiting[group]
+            && offers.is_open(group)
+            && is_cheaper(group)
             && explained + gains[group] >= least
     };
-    (0..costs.len()).filter(is_before).min_by(|&a, &b| costs[a].total_cmp(&costs[b]))
+    let cost = |group: usize| offers.costs[group];
+    (0..waiting.len()).filter(is_before).min_by(|&a, &b| cost(a).total_cmp(&cost(b)))
 }
 
 /// How groups were chosen.
@@ -208,9 +260,9 @@ fn greedily(state: &mut State, limits: &Limits, history: &mut History, goes_on: 
     let mut gains = Vec::new();
     loop {
         let fitting = limits.fitting(state);
-        state.gains(&mut gains);
+        limits.gains(state, &mut gains);
         let Some(group) = first_of_the_best(&gains, &fitting) else { return };
-        state.add(group);
+        take(state, limits.prices, group);
         history.queries += fitting.iter().filter(|fits| **fits).count();
         if !noted(Some(state.explained()), &mut history.explained, goes_on) {
             return;
@@ -220,19 +272,18 @@ fn greedily(state: &mut State, limits: &Limits, history: &mut History, goes_on: 
 
 /// Take all groups, and give up the least useful ones until a set is left that is allowed.
 fn from_above(state: &mut State, limits: &Limits) {
+    let Limits { prices, always, .. } = *limits;
     let mut losses = Vec::new();
-    limits.always.iter().for_each(|&group| _ = state.add(group));
-    for group in (0..state.size()).filter(|group| !limits.always.contains(group)) {
-        state.add(group);
-    }
+    begin(state, prices, always).into_iter().for_each(|group| _ = state.add(group));
     while !limits.allows(state) {
         let mut may_go: Vec<bool> = state.waiting().iter().map(|waits| !waits).collect();
-        limits.always.iter().for_each(|&group| may_go[group] = false);
-        state.losses(&mut losses);
+        always.iter().for_each(|&group| may_go[group] = false);
+        together(state, prices, Action::Remove, &mut |state, all| state.losses(all), &mut losses);
+        let back = prices.given_back(state.waiting());
         let price = |cost: &f64| if limits.budget.is_some() { *cost } else { 1.0 };
-        losses.iter_mut().zip(limits.costs).for_each(|(loss, cost)| *loss = -*loss / price(cost));
+        losses.iter_mut().zip(&*back).for_each(|(loss, cost)| *loss = -*loss / price(cost));
         let Some(group) = first_of_the_best(&losses, &may_go) else { return };
-        state.remove(group);
+        give(state, prices, group);
     }
 }
 
@@ -257,7 +308,7 @@ mod tests {
         problem
     }
 
-    fn held(state: &State) -> Vec<usize> {
+    fn named(state: &State) -> Vec<usize> {
         let mut groups: Vec<usize> = state.held().iter().map(|held| held.group).collect();
         groups.sort_unstable();
         groups
@@ -266,7 +317,7 @@ mod tests {
     #[test]
     fn what_greedy_search_misses_is_found_and_what_stays_stays() {
         let (problem, starts, costs) = (problem(), [0, 1, 2, 3], [1.0; 3]);
-        let free = Limits { costs: &costs, budget: None, most: Some(2), always: &[] };
+        let free = Limits { prices: Prices::of(&costs), budget: None, most: Some(2), always: &[] };
         for (limits, expected) in [
             (free, vec![0, 1]),
             (Limits { always: &[2], ..free }, vec![1, 2]),
@@ -275,7 +326,7 @@ mod tests {
         ] {
             let mut state = State::new(&problem, &starts, Buffers::default());
             let history = choose(&mut state, limits.always, &limits, &mut |_| true);
-            assert_eq!(held(&state), expected);
+            assert_eq!(named(&state), expected);
             assert!(history.explained.windows(2).all(|two| two[0] < two[1]));
         }
     }
@@ -283,7 +334,8 @@ mod tests {
     #[test]
     fn a_search_ends_where_it_does_not_go_on() {
         let (problem, starts, costs) = (problem(), [0, 1, 2, 3], [1.0; 3]);
-        let limits = Limits { costs: &costs, budget: None, most: Some(2), always: &[] };
+        let limits =
+            Limits { prices: Prices::of(&costs), budget: None, most: Some(2), always: &[] };
         let mut state = State::new(&problem, &starts, Buffers::default());
         state.add(2);
         improve(&mut state, &limits, &mut |_| false);
@@ -295,11 +347,11 @@ mod tests {
     fn what_costs_less_is_preferred_where_nothing_is_lost() {
         let (problem, starts) = (problem(), [0, 1, 2, 3]);
         let costs = [1.0, 3.0, 2.0];
-        let limits = Limits { costs: &costs, budget: None, most: None, always: &[] };
+        let limits = Limits { prices: Prices::of(&costs), budget: None, most: None, always: &[] };
         let mut state = State::new(&problem, &starts, Buffers::default());
         [1, 2].into_iter().for_each(|group| _ = state.add(group));
         // a and b, a and c, and c and b explain the same but for the little.
         prefer_cheaper(&mut state, &limits, 0.01, &mut |_| true);
-        assert_eq!(held(&state), [2]);
+        assert_eq!(named(&state), [2]);
     }
 }

@@ -7,6 +7,7 @@ use crate::linear::algebra::cholesky::{cholesky, independent, inverse, solve};
 use crate::linear::algebra::dense::{dot, subtract_combination};
 use crate::linear::algebra::extremes::extremes;
 use crate::linear::algebra::panels::subtract_products;
+use crate::linear::prices::Prices;
 use crate::linear::problem::Linear;
 use crate::linear::state::RANK_SHARE;
 use crate::search::sets::leaps::{Leaps, Set};
@@ -25,13 +26,13 @@ pub struct Groupwise<'c> {
     matrix: Vec<f64>,
     target: Vec<f64>,
     members: Vec<Vec<usize>>,
-    /// Cost of each group.
-    pub costs: &'c [f64],
+    /// What sets of groups cost, and which may be bought.
+    pub prices: Prices<'c>,
 }
 
 impl<'c> Groupwise<'c> {
     /// The problem whose group g has the columns from `starts[g]` on.
-    pub fn new(problem: &Linear, starts: &[usize], costs: &'c [f64]) -> Groupwise<'c> {
+    pub fn new(problem: &Linear, starts: &[usize], prices: Prices<'c>) -> Groupwise<'c> {
         let width = problem.width();
         let unit: Vec<f64> = (0..width).map(|j| 1.0 / problem.deviation(j)).collect();
         let mut matrix = Vec::with_capacity(width * width);
@@ -44,7 +45,31 @@ impl<'c> Groupwise<'c> {
         let members = starts
             .windows(2)
             .map(|ends| (ends[0]..ends[1]).filter(|&j| !problem.constant[j]).collect());
-        Groupwise { width, matrix, target, members: members.collect(), costs }
+        Groupwise { width, matrix, target, members: members.collect(), prices }
+    }
+
+    /// The problems that one is made of, side by side: of each group, each has as many columns, and
+    /// explains its own share of the target, here as a share of its own variance.
+    pub fn parts(&self, problem: &Linear, starts: &[usize], count: usize) -> Vec<Groupwise<'c>> {
+        let root = (count as f64).sqrt();
+        let part = |number: usize| {
+            let (mut columns, mut members) = (Vec::new(), Vec::new());
+            for ends in starts.windows(2) {
+                let (size, from) = ((ends[1] - ends[0]) / count, columns.len());
+                let own = ends[0] + number * size..ends[0] + (number + 1) * size;
+                columns.extend(own.filter(|&j| !problem.constant[j]));
+                members.push((from..columns.len()).collect());
+            }
+            let matrix = self.block(&columns);
+            let target = columns.iter().map(|&j| self.target[j] * root).collect();
+            Groupwise { width: columns.len(), matrix, target, members, prices: self.prices }
+        };
+        (0..count).map(part).collect()
+    }
+
+    /// What some groups explain.
+    pub fn value(&self, held: &[usize]) -> f64 {
+        self.undecided(held, &[]).held_value
     }
 
     /// Search for a set that explains more than a value, by leaps and bounds, where no column
@@ -89,8 +114,7 @@ impl<'c> Groupwise<'c> {
             coef,
             kept: held.len(),
         };
-        let costs: Vec<f64> = order.iter().map(|&group| self.costs[group]).collect();
-        let mut leaps = Leaps::new(&costs, budget, value, time);
+        let mut leaps = Leaps::new(self.prices, &order, budget, value, time);
         let is_all = leaps.search(&set);
         let better = leaps.best.iter().flatten().map(|&at| order[at]).collect();
         (better, leaps.nodes, is_all)
@@ -151,7 +175,7 @@ impl<'c> Groupwise<'c> {
         let columns_of = |&at: &usize| (0..rank).filter(|&k| owner[kept[k]] == at).collect();
         Undecided {
             groups: present.iter().map(|&at| groups[at]).collect(),
-            costs: present.iter().map(|&at| self.costs[groups[at]]).collect(),
+            costs: present.iter().map(|&at| self.prices.costs[groups[at]]).collect(),
             members: present.iter().map(columns_of).collect(),
             q: kept.iter().flat_map(|&i| kept.iter().map(move |&j| entry(i, j))).collect(),
             b,
@@ -250,7 +274,7 @@ mod tests {
     fn every_tangent_bounds_every_set() {
         for seed in 0..12 {
             let problem = problem(seed, seed % 2 == 1);
-            let groupwise = Groupwise::new(&problem, &STARTS, &COSTS);
+            let groupwise = Groupwise::new(&problem, &STARTS, Prices::of(&COSTS));
             let every: Vec<(f64, f64)> = (0..64).map(|set| explained(&problem, set)).collect();
             for held in [vec![], vec![3], vec![1, 5]] {
                 let has = |set: usize| held.iter().all(|group| set >> group & 1 == 1);
@@ -287,7 +311,7 @@ mod tests {
     fn leaps_find_the_best_of_all_sets_and_refuse_dependent_columns() {
         for seed in 0..8 {
             let problem = problem(seed, false);
-            let groupwise = Groupwise::new(&problem, &STARTS, &COSTS);
+            let groupwise = Groupwise::new(&problem, &STARTS, Prices::of(&COSTS));
             let time = Duration::from_secs(60);
             let (found, _, is_all) = groupwise.leaps(&[2], &[0, 1, 3, 4, 5], (4.0, 0.0), time);
             assert!(is_all);
@@ -299,7 +323,7 @@ mod tests {
             assert!(within(&of(&found)));
         }
         let problem = problem(1, true);
-        let groupwise = Groupwise::new(&problem, &STARTS, &COSTS);
+        let groupwise = Groupwise::new(&problem, &STARTS, Prices::of(&COSTS));
         let found = groupwise.leaps(&[], &[0, 1, 4], (4.0, 0.0), Duration::from_secs(60));
         assert_eq!(found, (Vec::new(), 0, false));
     }

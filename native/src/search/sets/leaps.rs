@@ -9,13 +9,17 @@
 
 use std::time::{Duration, Instant};
 
+use crate::linear::prices::Prices;
+
 /// Nodes between two looks at the clock.
 const NODES_A_LOOK: u64 = 256;
 
 /// A search that is under way.
 pub struct Leaps<'c> {
-    /// Cost of each group.
-    pub costs: &'c [f64],
+    /// What sets of groups cost, and which may be bought.
+    prices: Prices<'c>,
+    /// The group of each number in a set.
+    order: &'c [usize],
     /// Most that the groups of a set may cost.
     pub budget: f64,
     /// What a set has to explain more of than.
@@ -53,9 +57,34 @@ struct Loss {
 
 impl<'c> Leaps<'c> {
     /// A search that ends after some time.
-    pub fn new(costs: &'c [f64], budget: f64, value: f64, time: Duration) -> Leaps<'c> {
+    pub fn new(
+        prices: Prices<'c>,
+        order: &'c [usize],
+        budget: f64,
+        value: f64,
+        time: Duration,
+    ) -> Leaps<'c> {
         let deadline = Instant::now() + time;
-        Leaps { costs, budget, value, best: None, nodes: 0, deadline, is_late: false }
+        Leaps { prices, order, budget, value, best: None, nodes: 0, deadline, is_late: false }
+    }
+
+    /// What some groups cost; infinite where they, and all that hold them, may not be bought.
+    fn cost(&self, groups: &[usize]) -> f64 {
+        if self.prices.are_sums() {
+            return groups.iter().map(|&group| self.prices.costs[self.order[group]]).sum();
+        }
+        let groups: Vec<usize> = groups.iter().map(|&group| self.order[group]).collect();
+        let may = self.prices.may_hold(&groups);
+        if may { self.prices.spent(groups) } else { f64::INFINITY }
+    }
+
+    /// Whether some groups hold all that they need.
+    fn is_closed(&self, groups: &[usize]) -> bool {
+        let own = |groups: &[usize]| groups.iter().map(|&group| self.order[group]).collect();
+        self.prices.are_sums() || {
+            let groups: Vec<usize> = own(groups);
+            self.prices.closed(&groups).len() == groups.len()
+        }
     }
 
     /// Look at all subsets that may be better; false comes back if time, or the digits of the
@@ -68,8 +97,7 @@ impl<'c> Leaps<'c> {
         if self.is_late {
             return false;
         }
-        let cost = |groups: &[usize]| groups.iter().map(|&g| self.costs[g]).sum::<f64>();
-        if cost(&set.groups) <= self.budget {
+        if self.cost(&set.groups) <= self.budget && self.is_closed(&set.groups) {
             if set.explained > self.value {
                 (self.value, self.best) = (set.explained, Some(set.groups.clone()));
             }
@@ -79,13 +107,13 @@ impl<'c> Leaps<'c> {
             (set.kept..set.groups.len()).map(|at| set.loss(at)).collect();
         let Some(mut losses) = losses else { return false };
         losses.sort_by(|a, b| b.explained.total_cmp(&a.explained));
-        let mut spent = cost(&set.groups[..set.kept]);
+        let mut kept = set.groups[..set.kept].to_vec();
         let mut branches = 0;
         for loss in &losses {
-            if spent > self.budget {
+            if self.cost(&kept) > self.budget {
                 break;
             }
-            spent += self.costs[set.groups[loss.at]];
+            kept.push(set.groups[loss.at]);
             branches += 1;
         }
         // The smallest loss first: it gives the best set soonest.
@@ -203,14 +231,14 @@ mod tests {
             explained: gains.iter().sum(),
             kept: 0,
         };
-        let costs = [5.5, 2.0, 3.0, 1.0];
-        let mut leaps = Leaps::new(&costs, 5.0, 0.0, Duration::from_secs(9));
+        let (costs, order) = ([5.5, 2.0, 3.0, 1.0], [0, 1, 2, 3]);
+        let mut leaps = Leaps::new(Prices::of(&costs), &order, 5.0, 0.0, Duration::from_secs(9));
         assert!(leaps.search(&set));
         let mut best = leaps.best.unwrap();
         best.sort_unstable();
         assert_eq!(best, [1, 2]);
         assert!((leaps.value - 8.5).abs() < 1e-12);
-        let mut late = Leaps::new(&costs, 5.0, 0.0, Duration::ZERO);
+        let mut late = Leaps::new(Prices::of(&costs), &order, 5.0, 0.0, Duration::ZERO);
         late.nodes = NODES_A_LOOK - 1;
         assert!(!late.search(&set));
     }

@@ -7,6 +7,7 @@
 //! | `exchange` | k groups, of which no one can be exchanged for a better one |
 //! | `branch_and_bound` | the best set of groups within a budget, with proof |
 //! | `groupwise`, `relaxation` | what groups within a budget can explain at most |
+//! | `near` | every set within a budget that explains nearly as much as the best |
 //! | `leaps` | the best set of groups within a budget |
 //! | `exchange`, `dash` | k groups, improved one by one, or taken some at a time |
 //! | `thresholding`, `polish`, `sght` | few columns in few groups, by hard thresholding |
@@ -17,6 +18,7 @@ pub mod dash;
 pub mod exchange;
 pub mod groupwise;
 pub mod leaps;
+pub mod near;
 pub mod polish;
 pub mod projection;
 pub mod relaxation;

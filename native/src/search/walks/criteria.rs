@@ -63,8 +63,8 @@ impl Criterion {
         }
     }
 
-    /// Write the score of each group that waits, per unit of cost; 0 for the others.
-    pub fn scores(&mut self, state: &mut State, costs: &[f64], scores: &mut Vec<f64>) {
+    /// Write what each group that waits is worth, before its cost; 0 for the others.
+    pub fn worth(&mut self, state: &mut State, scores: &mut Vec<f64>) {
         match self.rule {
             Rule::Fr | Rule::Score | Rule::Doubling => {
                 state.gains(scores);
@@ -74,7 +74,6 @@ impl Criterion {
             Rule::OmpUnwhitened => of_gradient(state, scores, |sum, square| sum + square),
             Rule::OmpSingle => of_gradient(state, scores, f64::max),
         }
-        scores.iter_mut().zip(costs).for_each(|(score, cost)| *score /= cost);
     }
 
     fn whitened(&mut self, state: &State, scores: &mut Vec<f64>) {

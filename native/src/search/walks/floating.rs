@@ -17,26 +17,26 @@ use std::collections::HashMap;
 use super::criteria::Criterion;
 use super::foba::{Allowance, Limits, foba_search};
 use super::ties::LEAST_RISE;
+use crate::linear::prices::Prices;
 use crate::linear::state::State;
 use crate::record::prefix::fits;
 use crate::search::steps::{Record, Stop};
 
 /// What every set seen so far cost and explained.
 struct Beaten<'c> {
-    costs: &'c [f64],
+    prices: Prices<'c>,
     /// Which groups a set leaves out -> what it costs and explains.
     seen: HashMap<Vec<bool>, (f64, f64)>,
 }
 
 impl<'c> Beaten<'c> {
     /// Nothing costs and explains nothing.
-    fn new(costs: &'c [f64]) -> Beaten<'c> {
-        Beaten { costs, seen: HashMap::from([(vec![true; costs.len()], (0.0, 0.0))]) }
+    fn new(prices: Prices<'c>) -> Beaten<'c> {
+        Beaten { prices, seen: HashMap::from([(vec![true; prices.costs.len()], (0.0, 0.0))]) }
     }
 
     fn cost(&self, left_out: &[bool]) -> f64 {
-        let held = left_out.iter().zip(self.costs).filter(|(is_out, _)| !**is_out);
-        held.map(|(_, cost)| cost).sum()
+        self.prices.spent((0..left_out.len()).filter(|&group| !left_out[group]))
     }
 
     fn note(&mut self, state: &State) {
@@ -55,9 +55,10 @@ impl Allowance for Beaten<'_> {
         self.note(state);
     }
 
-    fn most(&self, state: &State, group: usize) -> Option<f64> {
+    fn most(&self, state: &State, prices: Prices, group: usize) -> Option<f64> {
         let mut left_out = state.waiting().to_vec();
-        left_out[group] = true;
+        let going = prices.with_dependents(group, state.waiting());
+        going.into_iter().for_each(|group| left_out[group] = true);
         if self.seen.contains_key(&left_out) {
             return None;
         }
@@ -71,12 +72,12 @@ impl Allowance for Beaten<'_> {
 /// Add groups greedily, and go back to fewer where these explain more than ever for the cost.
 pub fn floating(
     state: &mut State,
-    costs: &[f64],
+    prices: Prices,
     criterion: &mut Criterion,
     limits: Limits,
     record: &mut Record,
 ) -> Stop {
-    let mut allowance = Beaten::new(costs);
-    let stop = foba_search(state, costs, criterion, limits, &mut allowance, record);
+    let mut allowance = Beaten::new(prices);
+    let stop = foba_search(state, prices, criterion, limits, &mut allowance, record);
     stop.unwrap_or(Stop::Interrupted)
 }

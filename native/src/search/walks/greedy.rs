@@ -5,14 +5,18 @@
 //!     take the fitting group with the largest criterion(g | S) / cost(g)
 //! ```
 //!
-//! Ties go to the group named first. With a cost limit (rule `doubling`) only groups within
+//! Ties go to the group named first. A group comes with those that it needs and that are missing:
+//! the criterion is that of all of them, in turn, and the cost what they cost together now. With a
+//! cost limit (rule `doubling`) only groups within
 //! the limit at that point are candidates; where none is, the cheapest of the others is taken.
 //!
 //! Source: Hu, Grubb, Bagnell, Hebert (2016), Algorithm 1 (CS-G-OMP and CS-G-FR) and Algorithm 2
 //! (Doubling).
 
 use super::criteria::Criterion;
+use super::moves::together;
 use super::ties::first_of_the_best;
+use crate::linear::prices::Prices;
 use crate::linear::state::State;
 use crate::record::prefix::fits;
 use crate::search::steps::{Action, Choice, Interrupted, Record, Step, Stop};
@@ -31,92 +35,12 @@ pub struct Limits<'l> {
     pub always: &'l [usize],
 }
 
-/// A group that costs nothing more is scored by this share of the least cost, so that it comes first.
-const FREE: f64 = 1e-9;
-
-/// What groups cost beside those that are taken.
-#[derive(Clone, Debug)]
-pub struct Prices<'c> {
-    costs: &'c [f64],
-    shared: Option<Shared>,
-}
-
-/// Groups that are made of parts, of which each is bought once.
-#[derive(Clone, Debug)]
-struct Shared {
-    /// What each part costs; 0 once it is bought.
-    prices: Vec<f64>,
-    /// The parts of each group, one group after the other, and where those of each end.
-    parts: Vec<usize>,
-    ends: Vec<usize>,
-    left: Vec<f64>,
-    counted: Vec<f64>,
-}
-
-impl<'c> Prices<'c> {
-    /// Groups that cost what they cost, whatever is taken.
-    pub fn of(costs: &'c [f64]) -> Prices<'c> {
-        Prices { costs, shared: None }
-    }
-
-    /// Groups of parts, of which some are in several: those of group g up to `ends[g]`.
-    pub fn of_parts(
-        costs: &'c [f64],
-        prices: Vec<f64>,
-        parts: Vec<usize>,
-        ends: Vec<usize>,
-    ) -> Prices<'c> {
-        let (left, counted) = (Vec::new(), Vec::new());
-        let mut shared = Shared { prices, parts, ends, left, counted };
-        shared.add_up(costs);
-        Prices { costs, shared: Some(shared) }
-    }
-
-    /// What each group costs now: what is bought costs nothing.
-    fn left(&self) -> &[f64] {
-        self.shared.as_ref().map_or(self.costs, |shared| &shared.left)
-    }
-
-    /// The same, with little in the place of nothing.
-    fn counted(&self) -> &[f64] {
-        self.shared.as_ref().map_or(self.costs, |shared| &shared.counted)
-    }
-
-    /// Take a group; what it costs comes back.
-    fn take(&mut self, group: usize) -> f64 {
-        let cost = self.left()[group];
-        if let Some(shared) = &mut self.shared {
-            let first = if group == 0 { 0 } else { shared.ends[group - 1] };
-            let own = &shared.parts[first..shared.ends[group]];
-            own.iter().for_each(|&part| shared.prices[part] = 0.0);
-            shared.add_up(self.costs);
-        }
-        cost
-    }
-}
-
-impl Shared {
-    fn add_up(&mut self, costs: &[f64]) {
-        let least = FREE * costs.iter().copied().fold(f64::INFINITY, f64::min);
-        let mut parts = self.parts.iter();
-        let mut first = 0;
-        self.left.clear();
-        self.left.extend(self.ends.iter().map(|&end| {
-            let own = parts.by_ref().take(end - first);
-            first = end;
-            own.fold(0.0, |sum, &part| sum + self.prices[part])
-        }));
-        self.counted.clear();
-        self.counted.extend(self.left.iter().map(|cost| cost.max(least)));
-    }
-}
-
 /// Select groups until nothing fits; `state` ends with all of them selected.
 ///
 /// `record` takes one step for each group, in order; `scores` is overwritten.
 pub fn greedy_search(
     state: &mut State,
-    mut prices: Prices,
+    prices: Prices,
     criterion: &mut Criterion,
     limits: Limits,
     scores: &mut Vec<f64>,
@@ -124,40 +48,71 @@ pub fn greedy_search(
 ) -> Result<Stop, Interrupted> {
     let size = prices.costs.len();
     let mut candidates = Vec::with_capacity(size);
-    let (mut spent, mut forced) = (0.0, limits.always.iter());
+    let mut forced = limits.always.iter();
+    let mut spent = 0.0;
     while state.held().len() < size {
         if limits.max_groups.is_some_and(|limit| state.held().len() >= limit) {
             return Ok(Stop::Steps);
         }
-        let costs = prices.left();
-        let waiting = state.waiting().iter().zip(costs);
+        let offers = prices.offers(&state.waiting()[..size]);
+        let waiting = &state.waiting()[..size];
+        let open: Vec<bool> =
+            (0..size).map(|group| waiting[group] && offers.is_open(group)).collect();
         candidates.clear();
-        candidates.extend(waiting.map(|(waits, cost)| *waits && fits(spent + cost, limits.budget)));
-        if !candidates.contains(&true) {
-            return Ok(Stop::Budget);
+        let affordable = open.iter().zip(&*offers.costs);
+        candidates
+            .extend(affordable.map(|(open, cost)| *open && fits(spent + cost, limits.budget)));
+        let fit = candidates.contains(&true);
+        if let Some(most) = limits.max_groups.filter(|_| !prices.are_sums()) {
+            let room = most - state.held().len();
+            let comes = |group: usize| prices.with_needs(group, waiting).len() <= room;
+            (0..size).for_each(|group| candidates[group] = candidates[group] && comes(group));
         }
-        criterion.scores(state, prices.counted(), scores);
+        if !candidates.contains(&true) {
+            return Ok(match open.contains(&true) {
+                _ if fit => Stop::Steps,
+                true => Stop::Budget,
+                false => ended(waiting, prices),
+            });
+        }
+        let mut worth = |state: &mut State, all: &mut Vec<f64>| criterion.worth(state, all);
+        together(state, prices, Action::Add, &mut worth, scores);
+        scores.iter_mut().zip(&*offers.counted).for_each(|(score, cost)| *score /= cost);
         let (group, choice) = match forced.next() {
             Some(&group) => (group, Choice::Forced),
             None => {
                 let limit = limits.first_cost.map(|first| if spent > 0.0 { spent } else { first });
-                let choice = narrow(&mut candidates, &state.waiting()[..size], costs, limit);
+                let choice = narrow(&mut candidates, &open, &offers.costs, limit);
                 match first_of_the_best(scores, &candidates) {
                     Some(group) => (group, choice),
                     None => return Ok(Stop::Budget),
                 }
             }
         };
-        let (score, gain) = (scores[group], state.add(group));
-        spent += prices.take(group);
-        let explained = state.explained();
-        record(Step { action: Action::Add, group, score, gain, explained, choice }, state)?;
+        spent += offers.costs[group];
+        for next in prices.with_needs(group, state.waiting()) {
+            let (score, gain) = (scores[group], state.add(next));
+            let explained = state.explained();
+            let step = Step { action: Action::Add, group: next, score, gain, explained, choice };
+            record(step, state)?;
+        }
     }
     Ok(Stop::Exhausted)
 }
 
+/// Why a search ends that has room in its budget: groups are left that limits keep out, or only such
+/// as their rivals do.
+pub fn ended(waiting: &[bool], prices: Prices) -> Stop {
+    let held = || (0..prices.costs.len()).filter(|&group| !waiting[group]);
+    let is_kept_out = |group: usize| {
+        let with: Vec<usize> = held().chain(prices.with_needs(group, waiting)).collect();
+        waiting[group] && prices.rivals(&with).is_empty()
+    };
+    if (0..prices.costs.len()).any(is_kept_out) { Stop::Budget } else { Stop::Exhausted }
+}
+
 /// Leave the candidates within a cost limit; where none is, the cheapest.
-fn narrow(candidates: &mut [bool], waiting: &[bool], costs: &[f64], limit: Option<f64>) -> Choice {
+fn narrow(candidates: &mut [bool], open: &[bool], costs: &[f64], limit: Option<f64>) -> Choice {
     let keep = |candidates: &mut [bool], keeps: &dyn Fn(f64) -> bool| {
         candidates.iter_mut().zip(costs).for_each(|(is, cost)| *is = *is && keeps(*cost));
     };
@@ -171,5 +126,5 @@ fn narrow(candidates: &mut [bool], waiting: &[bool], costs: &[f64], limit: Optio
         }
         keep(candidates, &|cost| fits(cost, limit));
     }
-    if candidates == waiting { Choice::Free } else { Choice::Limited }
+    if candidates == open { Choice::Free } else { Choice::Limited }
 }

@@ -4,6 +4,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | `moves` | groups that come or go together |
 //! | `criteria`, `ties`, `removal` | what a group is worth, and which is the best or least |
 //! | `greedy`, `foba`, `floating`, `step`, `backward` | the searches |
 
@@ -12,6 +13,7 @@ pub mod criteria;
 pub mod floating;
 pub mod foba;
 pub mod greedy;
+pub mod moves;
 pub mod removal;
 pub mod step;
 pub mod ties;

@@ -1,8 +1,10 @@
 //! Which selected group is the least useful, per unit of cost.
 
+use super::moves::together;
 use super::ties::first_of_the_best;
+use crate::linear::prices::Prices;
 use crate::linear::state::State;
-use crate::search::steps::{Action, Choice, Step};
+use crate::search::steps::{Action, Choice, Interrupted, Record, Step};
 
 /// Losses below this share of the target's variance are rounding, so that they tie.
 const ROUNDING_LOSS: f64 = 1e-14;
@@ -17,21 +19,23 @@ pub enum Usefulness {
     Coefficient,
 }
 
-/// The selected group that is worth least per cost, and what it is worth; nothing if all are
-/// in `kept`.
+/// The selected group that is worth least, with those that need it, per what they give back, and
+/// what it is worth; nothing if all are in `kept`.
 ///
 /// Of groups that are worth nothing it is the dearest: a copy may stand in for it.
 pub fn least_useful(
     state: &mut State,
-    costs: &[f64],
+    prices: Prices,
     usefulness: Usefulness,
     kept: &[usize],
 ) -> Option<(usize, f64)> {
     let mut worth = Vec::new();
-    match usefulness {
-        Usefulness::Loss => by_loss(state, &mut worth),
-        Usefulness::Coefficient => by_coefficient(state, &mut worth),
-    }
+    let by: fn(&mut State, &mut Vec<f64>) = match usefulness {
+        Usefulness::Loss => by_loss,
+        Usefulness::Coefficient => by_coefficient,
+    };
+    together(state, prices, Action::Remove, &mut |state, all| by(state, all), &mut worth);
+    let costs = &*prices.given_back(state.waiting());
     // What is least is the best of the negatives.
     worth.iter_mut().zip(costs).for_each(|(worth, cost)| *worth = -*worth / cost);
     let mut candidates: Vec<bool> = state.waiting().iter().map(|waits| !waits).collect();
@@ -63,14 +67,21 @@ fn by_coefficient(state: &mut State, lengths: &mut Vec<f64>) {
     }
 }
 
-/// Remove a group and return the step.
-pub fn removal(state: &mut State, group: usize, worth: f64) -> Step {
-    let (gain, choice) = (-state.remove(group), Choice::Free);
-    let explained = state.explained();
-    Step { action: Action::Remove, group, score: -worth, gain, explained, choice }
-}
-
-/// Summed cost of the groups held.
-pub fn held_cost(state: &State, costs: &[f64]) -> f64 {
-    state.held().iter().map(|held| costs[held.group]).sum()
+/// Remove a group after those that need it, and return how many they are.
+pub fn removals(
+    state: &mut State,
+    prices: Prices,
+    group: usize,
+    worth: f64,
+    record: &mut Record,
+) -> Result<usize, Interrupted> {
+    let groups = prices.with_dependents(group, state.waiting());
+    let count = groups.len();
+    for group in groups {
+        let (gain, choice) = (-state.remove(group), Choice::Free);
+        let explained = state.explained();
+        let step = Step { action: Action::Remove, group, score: -worth, gain, explained, choice };
+        record(step, state)?;
+    }
+    Ok(count)
 }

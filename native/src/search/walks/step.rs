@@ -10,11 +10,14 @@
 //! last level of a category is no new one. What a move can reach at best is known from gains and
 //! losses; moves are tried in that order, and only as long as one may still be the best.
 //!
+//! A group comes with those that it needs, and goes with those that need it: they are one move.
+//!
 //! Source: Venables, Ripley (2002), Modern Applied Statistics with S, section 6.8; R's `step`.
 
 use std::f64::consts::PI;
 
-use super::removal::held_cost;
+use super::moves::{company, moved, spent, together};
+use crate::linear::prices::Prices;
 use crate::linear::problem::Gram;
 use crate::linear::state::State;
 use crate::record::prefix::fits;
@@ -123,17 +126,17 @@ struct Move {
 /// Add or remove the group that lowers the criterion most, until none does.
 pub fn step(
     state: &mut State,
-    costs: &[f64],
+    prices: Prices,
     limits: Limits,
     judge: Judge,
     record: &mut Record,
 ) -> Stop {
-    step_search(state, costs, limits, judge, record).unwrap_or(Stop::Interrupted)
+    step_search(state, prices, limits, judge, record).unwrap_or(Stop::Interrupted)
 }
 
 fn step_search(
     state: &mut State,
-    costs: &[f64],
+    prices: Prices,
     limits: Limits,
     judge: Judge,
     record: &mut Record,
@@ -147,24 +150,29 @@ fn step_search(
     while max_steps.is_none_or(|limit| steps < limit) {
         let mut moves = Vec::new();
         if direction != Direction::Forward {
-            removals(state, judge, always, &mut moves);
+            removals(state, prices, judge, always, &mut moves);
         }
         let mut is_beyond = false;
         if direction != Direction::Backward {
-            let spent = held_cost(state, costs);
-            for one in additions(state, judge) {
-                if fits(spent + costs[one.group], budget) {
+            let (held, offers) = (spent(state, prices), prices.offers(state.waiting()));
+            for one in additions(state, prices, judge) {
+                if !offers.is_open(one.group) {
+                    continue;
+                }
+                if fits(held + offers.costs[one.group], budget) {
                     moves.push(one);
                 } else {
                     is_beyond |= one.bound < now - LEAST_FALL;
                 }
             }
         }
-        let Some(best) = best_of(state, judge, moves, now - LEAST_FALL) else {
+        let Some(best) = best_of(state, prices, judge, moves, now - LEAST_FALL) else {
             return Ok(if is_beyond { Stop::Budget } else { Stop::Threshold });
         };
-        now = take(state, judge, (best.action, best.group), Choice::Free, now, record)?;
-        steps += 1;
+        for group in company(prices, best.action, best.group, state.waiting()) {
+            now = take(state, judge, (best.action, group), Choice::Free, now, record)?;
+            steps += 1;
+        }
     }
     Ok(Stop::Rounds)
 }
@@ -185,18 +193,10 @@ fn take(
     Ok(now)
 }
 
-/// Make a move and return by how much more is explained.
-fn moved(state: &mut State, action: Action, group: usize) -> f64 {
-    match action {
-        Action::Add => state.add(group),
-        Action::Remove => -state.remove(group),
-    }
-}
-
 /// The groups that may come; a gain takes one parameter at least.
-fn additions(state: &mut State, judge: Judge) -> Vec<Move> {
+fn additions(state: &mut State, prices: Prices, judge: Judge) -> Vec<Move> {
     let mut gains = Vec::new();
-    state.gains(&mut gains);
+    together(state, prices, Action::Add, &mut |state, all| state.gains(all), &mut gains);
     let (parameters, explained) = (judge.parameters(state), state.explained());
     let waiting = state.waiting().iter().zip(gains).enumerate();
     let gaining = waiting.filter(|(_, (waits, gain))| **waits && *gain > ROUNDING_GAIN);
@@ -208,14 +208,23 @@ fn additions(state: &mut State, judge: Judge) -> Vec<Move> {
     gaining.map(addition).collect()
 }
 
-/// Append the groups that may go; none frees more parameters than it has columns.
-fn removals(state: &mut State, judge: Judge, always: &[usize], moves: &mut Vec<Move>) {
+/// Append the groups that may go; none frees more parameters than it has columns, with those that
+/// need it.
+fn removals(
+    state: &mut State,
+    prices: Prices,
+    judge: Judge,
+    always: &[usize],
+    moves: &mut Vec<Move>,
+) {
     let mut losses = Vec::new();
-    state.losses(&mut losses);
+    together(state, prices, Action::Remove, &mut |state, all| state.losses(all), &mut losses);
     let (parameters, explained) = (judge.parameters(state), state.explained());
     for group in (0..state.size()).filter(|group| !state.waiting()[*group]) {
         if !always.contains(&group) {
-            let left = (parameters - state.columns(group).len() as f64).max(0.0);
+            let going = prices.with_dependents(group, state.waiting());
+            let freed: usize = going.into_iter().map(|group| state.columns(group).len()).sum();
+            let left = (parameters - freed as f64).max(0.0);
             let bound = judge.of(explained - losses[group], left);
             moves.push(Move { bound, action: Action::Remove, group });
         }
@@ -223,7 +232,13 @@ fn removals(state: &mut State, judge: Judge, always: &[usize], moves: &mut Vec<M
 }
 
 /// The move after which the criterion is lowest; nothing if none gets it below a limit.
-fn best_of(state: &State, judge: Judge, mut moves: Vec<Move>, mut below: f64) -> Option<Move> {
+fn best_of(
+    state: &State,
+    prices: Prices,
+    judge: Judge,
+    mut moves: Vec<Move>,
+    mut below: f64,
+) -> Option<Move> {
     // Stable: of moves that promise the same, the one listed first is tried first.
     moves.sort_by(|a, b| a.bound.total_cmp(&b.bound));
     let mut best = None;
@@ -233,7 +248,9 @@ fn best_of(state: &State, judge: Judge, mut moves: Vec<Move>, mut below: f64) ->
             break;
         }
         let mut trial = state.clone();
-        moved(&mut trial, one.action, one.group);
+        for group in company(prices, one.action, one.group, state.waiting()) {
+            moved(&mut trial, one.action, group);
+        }
         let reached = judge.judge(&trial);
         if reached.is_finite() && reached < below {
             (best, below) = (Some(one), reached);

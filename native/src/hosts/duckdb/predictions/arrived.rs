@@ -12,7 +12,7 @@ use super::super::values::Values;
 use super::super::vectors::{ListEntry, Vector, bytes, text, write_text, write_texts};
 use super::{OPTIONS, Told, Treatment};
 use crate::arrived::predictor::Predictor;
-use crate::arrived::rows::{Arrivals, Found};
+use crate::arrived::rows::{self, Arrivals, Found};
 use crate::methods::PREDICT_AVAILABLE;
 use crate::methods::pattern::Pattern;
 use crate::record::inputs::{Column, Kind, MissingColumns, Rows};
@@ -107,7 +107,7 @@ unsafe fn predict_rows(chunk: Handle, out: Handle) -> Result<(), String> {
                 continue;
             };
             let options = given.iter().map(|(name, values)| (name.clone(), values.at(*first)));
-            let found = Predictor::of(record, &text(targets, *first), options.collect());
+            let found = Predictor::of(record, &text(targets, *first), options.collect(), None);
             match found.map_err(|error| error.message)? {
                 Ok(predictor) => {
                     let mut arrivals = take(predictor, &columns, *treatment)?;
@@ -153,7 +153,7 @@ fn keep(arrivals: (For, Arrivals)) {
 /// Predictions to write, of the type `search::methods::answer::ARRIVED`.
 struct Out {
     all: Vector,
-    fields: [Vector; 10],
+    fields: [Vector; 12],
 }
 
 impl Out {
@@ -175,14 +175,15 @@ impl Out {
     /// # Safety
     /// As above.
     unsafe fn write(&self, predictor: &Predictor, found: &Found, rows: &Rows, limits: &[f64]) {
-        let [value, groups, spent, r2, sigma, lower, upper, next, gain, cost] = self.fields;
+        let [value, groups, spent, r2, sigma, lower, upper, next, gain, cost, accept, net] =
+            self.fields;
         let all = predictor.groups();
         let limits: Vec<f64> = (0..rows.count()).map(|at| limits[rows.at(at)]).collect();
         let limits =
             if limits.iter().all(|one| *one == limits[0]) { &limits[..1] } else { &limits };
-        let (shared, shared_at) = found.shared(&all.costs, limits);
+        let rows::Told { shared, at: shared_at, stakes } = found.told(predictor, limits);
         let patterns: Vec<&Pattern> =
-            shared.iter().map(|(at, _)| &*found.patterns[*at as usize]).collect();
+            shared.iter().map(|(at, _)| &found.patterns[*at as usize].pattern).collect();
         // SAFETY: see the caller's promise; the fields have these types.
         unsafe {
             let number = |of: Vector, shared: Vec<f64>, and: &dyn Fn(usize, f64) -> f64| {
@@ -209,7 +210,18 @@ impl Out {
                 both.map(|(one, (_, next))| next.map_or(f64::NAN, |next| of(one, next))).collect()
             };
             number(gain, of_next(&|one, next| one.gains[next]), &same);
-            number(cost, of_next(&|_, next| all.costs[next]), &same);
+            number(cost, of_next(&|one, next| one.costs[next]), &same);
+            match stakes.is_empty() {
+                true => [accept, net]
+                    .iter()
+                    .for_each(|of| of.set_nulls((0..rows.count()).map(|at| rows.at(at)))),
+                false => {
+                    write_each(accept, rows, |at| stakes[at].0);
+                    let missing = (0..rows.count()).filter(|&at| found.values[at].is_nan());
+                    accept.set_nulls(missing.map(|at| rows.at(at)));
+                    number(net, vec![0.0; shared.len()], &|at, _| stakes[at].1);
+                }
+            }
             // Rows of a pattern share one list.
             let mut entries = Vec::with_capacity(patterns.len());
             for pattern in &patterns {

@@ -1,0 +1,78 @@
+"""Groups that come or go together: with those that they need, or without those that need them."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dbselect.objectives.contract import Objective
+from dbselect.record.gram import Vector
+from dbselect.record.prices import Prices
+
+
+def together(state: Any, prices: Prices, action: str, worth: Callable[[Any], Vector]) -> Vector:
+    """Return what each group is worth that comes with those it needs, or goes with those need it.
+
+    It is the sum of what each is worth, by `worth`, when its turn comes: a copy of the state for
+    each such company.
+    """
+    values = worth(state)
+    companies = defaultdict(list)
+    # Some states gain in companies by themselves, in fewer evaluations.
+    if not prices.are_sums and not getattr(state, "in_companies", False):
+        held = set(state.held)
+        for group in range(len(values)):
+            *others, _ = company(prices, action, group, state.held)
+            if others and (group in held) == (action == "remove"):
+                companies[tuple(others)].append(group)
+    if companies:
+        values = np.array(values)
+    for others, groups in companies.items():
+        trial, total = state.copy(), 0.0
+        for other in others:
+            total += worth(trial)[other]
+            moved(trial, action, other)
+        values[groups] = total + worth(trial)[groups]
+    return values
+
+
+def company(prices: Prices, action: str, group: int, held: list[int]) -> list[int]:
+    """Return a group behind those that move with it."""
+    return (prices.with_needs if action == "add" else prices.with_dependents)(group, held)
+
+
+def moved(state: Objective, action: str, group: int) -> float:
+    """Make a move and return the change of the value."""
+    return state.add(group) if action == "add" else -state.remove(group)
+
+
+def take(state: Objective, prices: Prices, group: int) -> float:
+    """Take a group after those that it needs, and return what they gain."""
+    return sum(state.add(member) for member in prices.with_needs(group, state.held))
+
+
+def give(state: Objective, prices: Prices, group: int) -> float:
+    """Give a group back after those that need it, and return what they lose."""
+    return sum(state.remove(member) for member in prices.with_dependents(group, state.held))
+
+
+def beginning(state: Any, prices: Prices, always: list[int]) -> list[int]:
+    """Return the groups to take for an elimination: all, behind those that stay.
+
+    Of rivals, and beyond limits, the least useful are left out, as an elimination would.
+    """
+    order = prices.closed([*always, *(g for g in range(len(prices.costs)) if g not in always)])
+    if prices.may_hold(order):
+        return order
+    everything = state.copy()
+    for group in order:
+        everything.add(group)
+    while not prices.may_hold(everything.held):
+        held = list(everything.held)
+        among = [group for group in prices.rivals(held) or held if group not in always]
+        losses = together(everything, prices, "remove", lambda state: state.losses())
+        worth = (losses / prices.given_back(held))[among]
+        for group in prices.with_dependents(among[int(worth.argmin())], held):
+            everything.remove(group)
+    return [group for group in order if group in everything.held]

@@ -1,0 +1,145 @@
+"""Prices that are no sums, by enumeration of all sets and a second search that knows them."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from problems import Problem, in_passes, random_problem
+from reference import Terms, subsets
+
+import dbselect as ds
+
+#: What sets may differ by and still be ties, and what the reference rounds by.
+TIE = 2e-10
+#: Gains that are nearer than this may be ordered either way.
+NEAR = 1e-9
+
+
+def random_terms(rng: np.random.Generator, problem: Problem) -> Terms:
+    """Draw conditions that leave every group a set that holds it."""
+    names = list(problem.groups)
+
+    def some(least: int, most: int) -> list[str]:
+        return rng.choice(names, rng.integers(least, most + 1), replace=False).tolist()
+
+    costs = dict(problem.costs)
+    shared = {f"s{n}": (float(rng.integers(1, 7)) / 2, some(2, 4)) for n in range(rng.integers(3))}
+    for _, who in shared.values():
+        costs |= {name: 0.0 for name in who if rng.random() < 0.3}
+    order = rng.permutation(names).tolist()
+    needs = {}
+    for at, name in enumerate(order):
+        if at and rng.random() < 0.3:
+            needs[name] = rng.choice(
+                order[:at], min(at, rng.integers(1, 3)), replace=False
+            ).tolist()
+    terms = Terms(costs, shared, needs, (), {})
+    companies = {name: terms.company(name, []) for name in names}
+    rivals = [some(2, 3) for _ in range(rng.integers(3))]
+    one_of = [who for who in rivals if all(len({*who} & {*c}) < 2 for c in companies.values())]
+    limits = {}
+    for unit in ["ms", "calls"][: rng.integers(3)]:
+        use = {name: float(rng.integers(0, 9)) for name in names if rng.random() < 0.8}
+        how = "max" if rng.random() < 0.3 else "sum"
+        alone = [[use.get(name, 0.0) for name in company] for company in companies.values()]
+        least = max(max(used) if how == "max" else sum(used) for used in alone)
+        limits[unit] = (use, least + float(rng.integers(0, 9)), how)
+    return replace(terms, one_of=one_of, limits=limits)
+
+
+def fields(terms: Terms) -> dict:
+    return {name: value for name, value in vars(terms).items() if value}
+
+
+@pytest.mark.sample(25)
+@pytest.mark.parametrize("seed", range(500))
+def test_the_best_set_is_that_of_all_sets(seed):
+    rng = np.random.default_rng(seed)
+    sizes = (1,) * int(rng.integers(4, 9)) + (2, 3)
+    ridge = float(rng.choice([0.0, 0.1]))
+    problem = random_problem(rng, sizes=sizes, ridge=ridge)
+    names, terms = list(problem.groups), random_terms(rng, problem)
+    every = subsets(problem.table, problem.groups, terms.costs)
+    sets = [[name for name, has in zip(names, held, strict=True) if has] for held in every.held]
+    price = np.array([terms.price(held) for held in sets])
+    allowed = np.array([terms.allow(held) for held in sets])
+    always = terms.company(str(rng.choice(names)), []) if rng.random() < 0.3 else []
+    budget = terms.price(always) + rng.uniform(0, 0.8) * price.max()
+    allowed &= [set(always) <= set(held) for held in sets]
+    allowed &= price <= budget * (1 + 1e-12)
+    most = every.explained[allowed].max()
+    found = ds.best_within(
+        problem.gram, "y", budget, problem.names, always=always[-1:], ridge=ridge,
+        **fields(terms),
+    )  # fmt: skip
+    assert found.how.proven
+    assert found.explained == pytest.approx(most, abs=TIE + every.error)
+    assert terms.allow(found.groups)
+    assert set(always) <= set(found.groups)
+    assert found.spent == pytest.approx(terms.price(found.groups))
+    tied = allowed & (every.explained >= most - TIE)
+    assert found.spent == pytest.approx(price[tied].min(), abs=1e-6)
+
+
+@pytest.mark.sample(20)
+@pytest.mark.parametrize("rule", ["fr", "omp", "omp-unwhitened", "omp-single"])
+@pytest.mark.parametrize("seed", range(40))
+def test_each_step_takes_the_company_that_gains_most_for_what_it_costs_now(seed, rule):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, sizes=(1, 3, 2, 1, 2, 1))
+    terms = random_terms(rng, problem)
+    budget = rng.uniform(0.3, 1) * terms.price(list(problem.groups))
+    expected = terms.greedy(problem.table, problem.groups, rule, budget)
+    found = ds.anytime_sequence(
+        problem.gram, "y", problem.names, rule=rule, budget=budget, **fields(terms)
+    )
+    assert found.steps["group"].to_list()[1:] == [name for name, _ in expected]
+    assert found.steps["cost"].to_list()[1:] == pytest.approx([cost for _, cost in expected])
+    assert found.spent[-1] == pytest.approx(sum(cost for _, cost in expected))
+
+
+def test_passes_over_the_rows_take_the_same_steps():
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        problem = random_problem(rng, sizes=(1, 3, 2, 1, 2, 1))
+        terms = random_terms(rng, problem)
+        asked = (problem.table.frame.drop("w"), "y", problem.names)
+        found = in_passes(*asked, family="gaussian", **fields(terms)).steps
+        expected = ds.anytime_sequence(*asked, **fields(terms)).steps
+        for name in ("group", "cost", "spent"):
+            assert found[name].to_list() == pytest.approx(expected[name].to_list()), name
+
+
+@pytest.mark.parametrize("method", ["foba", "backward", "floating", "step", "anytime_sequence"])
+@pytest.mark.parametrize("seed", range(12))
+def test_every_walk_holds_only_what_may_be_bought_and_pays_for_it_once(seed, method):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, sizes=(1, 3, 2, 1, 2, 1))
+    terms = random_terms(rng, problem)
+    found = getattr(ds, method)(problem.gram, "y", problem.names, **fields(terms))
+    held: list[str] = []
+    for step in found.steps.iter_rows(named=True):
+        before = terms.price(held)
+        if step["action"] == "add":
+            held.append(step["group"])
+        elif step["action"] == "remove":
+            held.remove(step["group"])
+        assert terms.allow(held)
+        assert step["spent"] == pytest.approx(terms.price(held))
+        assert step["cost"] == pytest.approx(abs(terms.price(held) - before))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_choice_of_k_groups_may_be_bought(seed):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, sizes=(1, 3, 2, 1, 2, 1))
+    terms = random_terms(rng, problem)
+    for k, budget in itertools.product((1, 3, 6), (None, 6.0)):
+        for method in ("exchange", "greedy"):
+            call = getattr(ds, method)
+            found = call(problem.gram, "y", problem.names, k=k, budget=budget, **fields(terms))
+            assert terms.allow(found.groups)
+            assert len(found.groups) <= k
+            assert budget is None or terms.price(found.groups) <= budget + TIE
+            assert found.spent == pytest.approx(terms.price(found.groups))
