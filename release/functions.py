@@ -31,7 +31,8 @@ NO_GROUPS = ("fit",)
 NAMED = {"offset_column": "offset"}
 #: Function -> how many parameters are passed by their place, where these are not record and target.
 PLACES = {"gram": 1, "gram_missing": 1, "gram_mean": 1, "model_sql": 1, "a_optimal": 3,
-          "gram_extend": 3, "predict_available": 3}  # fmt: skip
+          "gram_extend": 3, "predict_available": 3, "allocate": 1, "gram_em": 1,
+          "gram_patterns": 1}  # fmt: skip
 #: Parameters that are no option of a method: type, default, text.
 OTHERS = {
     "options": ("STRUCT", None, "the options by name, instead of named arguments"),
@@ -56,6 +57,17 @@ OTHERS = {
                   "'error'"),
     "columns": ("VARCHAR[]", None, "names and globs; default: all"),
     "seed": ("BIGINT", "0", "decides the draws"),
+    "max_patterns": ("BIGINT", "200", "most patterns of what is missing"),
+    "max_iterations": ("BIGINT", "500", "most iterations of EM"),
+    "tolerance": ("DOUBLE", "1e-9", "largest move of a mean, in deviations, or a correlation "
+                  "in the last step"),
+    "prior": ("DOUBLE", None, "rows without correlations of columns that are added"),
+    "rows": ("VARCHAR", "rows", "column of the rows of a segment"),
+    "worth": ("DOUBLE or VARCHAR", None, "what a unit is worth in the unit of cost; for allocate a "
+              "column of it"),
+    "accept_above": ("DOUBLE", None, "a row is accepted where worth times (prediction - this) is "
+                     "above 0"),
+    "payoff": ("DOUBLE[]", None, "[gain, loss] of an accepted row whose target is 1, and 0"),
     "target": ("VARCHAR", None, "column to predict; default: that of the model"),
     "null_policy": ("VARCHAR", "skip", "rows with a NULL; only 'skip'"),
 }  # fmt: skip
@@ -92,6 +104,12 @@ ABOUT = {
     "glm_predict": "What a model or a sequence of a family predicts",
 }
 EXAMPLES = {
+    "allocate": "WITH of_segments AS (SELECT a, anytime_sequence(gram({'b': b, 'y': y}), 'y') AS "
+    f"sequence, count(*) AS rows FROM {ROWS} GROUP BY a) "
+    "FROM dbselect.allocate('of_segments', budget := 0.5)",
+    "gram_patterns": f"SELECT dbselect.gram_patterns({{'a': a, 'y': y}}) FROM {ROWS}",
+    "gram_em": "SELECT dbselect.gram_em(p) FROM (SELECT dbselect.gram_patterns({'a': nullif(a, 2), "
+    f"'y': y}}) AS p FROM {ROWS})",
     "evaluate": "SELECT dbselect.evaluate(m, g, target := 'y') FROM (SELECT fit(gram(t), 'y') AS "
     f"m, gram(t) AS g FROM {ROWS})",
     "a_optimal": f"SELECT dbselect.a_optimal(a + 3 * b, {{'a': a, 'b': b}}, 2) FROM {ROWS}",
@@ -134,6 +152,8 @@ def functions() -> Iterator[tuple[str, str, list[tuple[str, str, str | None, str
         example = EXAMPLES.get(
             name, f"SELECT dbselect.{name}({call}) FROM {ROWS if by_rows else GRAM}"
         )
+        if method is None:
+            known = {one: option for one, option in known.items() if one not in OTHERS}
         options = [_described(one, known) for one in parameters if one not in places]
         arguments = ", ".join([*places, *(f"{one} :=" for one, *_ in options)])
         yield name, arguments, options, f"{ABOUT.get(name, about)}.", example

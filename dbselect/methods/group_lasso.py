@@ -154,7 +154,7 @@ def group_lasso(problem: Spec, **options: Unpack[GroupLassoOptions]) -> AnySeque
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
     >>> gram = ds.gram(table)
     >>> ds.reference.group_lasso(gram, "y")
-    Sequence(y ~ a, b; r2 1.0000, spent 2; 4 rows; every group is in the sequence)
+    Sequence(y ~ a, b; r2 1.0000, spent 2; 4 rows; every group that may be bought is in the sequence)
     >>> ds.reference.group_lasso(gram, "y", lambda_min_ratio=0.5)
     Sequence(y ~ a; r2 0.9524, spent 1; 4 rows; no other group enters the path)
     """
