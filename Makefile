@@ -1,5 +1,6 @@
 # Every command sets up what it needs. `make help` lists them.
 VENV := .venv
+PEERS := .peers
 ifeq ($(OS),Windows_NT)
 PYTHON ?= python
 BIN := $(VENV)/Scripts
@@ -151,8 +152,14 @@ demo: ## which examinations predict heart disease, and which look-ups flight del
 	$(BIN)/python examples/heart.py
 	$(BIN)/python examples/flights.py
 
-bench: setup ## measure, on an idle machine, for half an hour; writes bench/RESULTS.md
-	$(BIN)/python bench/run.py
+bench: setup $(PEERS)/.ready ## measure, on an idle machine, for half an hour; writes bench/RESULTS.md
+	DBSELECT_PEERS=$(PEERS)/$(notdir $(BIN))/python $(BIN)/python bench/run.py
+
+# Libraries to measure beside, apart from the tools: some need other versions of these.
+$(PEERS)/.ready: bench/peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/$(notdir $(BIN))/pip install -qq --requirement bench/peers.txt
+	@touch $@
 
 # Package data, which the repository has, so that the reports of a clone answer edits.
 wasm: $(VENV)/.begun ## the search as WebAssembly, for reports and, in dist/npm, for `npm pack`

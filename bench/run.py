@@ -4,7 +4,8 @@
 is idle. With names of parts or subjects, as in ``python bench/run.py compiled proofs``, those
 are printed alone. The floor is a plain ``sum()`` over the same columns of the same file in the
 same engine and run. What needs a system or a library that is not there is skipped by name;
-``DBSELECT_PEERS`` is the Python of an environment with polars and polars_ds.
+``DBSELECT_PEERS`` is the Python of an environment with what bench/peers.txt lists, which ``make
+bench`` makes: what is not installed here is imported from there.
 """
 
 import sys

@@ -1,6 +1,5 @@
 """Many small problems in one pass: grams, sequences and plain regressions by segment."""
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +8,7 @@ from statistics import median
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from measure import Apart, apart, seconds
+from measure import PEERS, Apart, apart, seconds
 from rows import Row, skipped
 from tables import FOLDER, columns, table
 
@@ -147,7 +146,7 @@ def rows_of(segments: int) -> Path:
 
 def regressions() -> Iterator[Row]:
     """Fit every segment in SQL, from frames and by polars_ds, in turns."""
-    names, peers = columns(FEATURES), os.environ.get("DBSELECT_PEERS")
+    names, peers = columns(FEATURES), PEERS
     for segments in (100_000, 1_000_000):
         filled = {
             "path": rows_of(segments),

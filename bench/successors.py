@@ -187,7 +187,7 @@ def thresholds() -> Iterator[dict[str, Any]]:
             parts = ds.gram_by(frame.with_row_index("row"), columns=[*data.names, "y"], fold=5,
                                key="row")  # fmt: skip
             grid = [{"max_columns": s1, "max_groups": s2} for s1, s2 in limits]
-            judged = ds.cross_validate(parts, "y", data.groups, "sght", grid)
+            judged = ds.cross_validate(parts, "y", "sght", grid, groups=data.groups)
             chosen = judged.model()
             coef = np.array([chosen.coefficients.get(name, 0.0) for name in data.names])
             ends["sght, cross_validate"] = coef, chosen.intercept

@@ -9,9 +9,12 @@ from dbselect import (
     _addresses,
     _forked,  # noqa: F401 - registers handlers of forks
 )
+from dbselect._held import held as _held
 from dbselect._lazy import give as _give
 from dbselect._lazy import public as _public
-from dbselect.doors import namespaces as _namespaces  # noqa: F401 - registers them with Polars
+
+with _held():
+    from dbselect.doors import namespaces as _namespaces  # noqa: F401 - registers them with Polars
 
 _addresses.save()
 
@@ -37,5 +40,6 @@ def __getattr__(name: str) -> Any:
     if name in _BY_NAME:
         from importlib import import_module
 
-        return import_module(f"dbselect.{name}")
+        with _held():
+            return import_module(f"dbselect.{name}")
     return _getattr(name)

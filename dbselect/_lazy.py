@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from dbselect._held import held
+
 
 def load(module: str, name: str) -> Any:
     """Import a module of the package and return a name of it."""
@@ -42,12 +44,11 @@ def public(
     names = sorted([*homes, *modules])
 
     def getattribute(name: str) -> Any:
-        if name in homes:
-            value = getattr(importlib.import_module(homes[name]), name)
-        elif name in modules:
-            value = importlib.import_module(f"{package}.{name}")
-        else:
+        if name not in homes and name not in modules:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
+        with held():
+            value = importlib.import_module(homes.get(name, f"{package}.{name}"))
+        value = getattr(value, name) if name in homes else value
         space[name] = value
         return value
 

@@ -156,7 +156,7 @@ _VECTOR = (_POINTER, _SIZE, _POINTER, _POINTER, _SIZE, _SIZE, _SIZE)
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "reader_new": (_POINTER, *_TEXTS, _TEXT, *_TEXTS, _TEXT, _TEXT),
     "reader_category": (_FLAG, _POINTER, _TEXT, *_TEXTS, *_TEXTS, _TEXT),
-    "reader_add": (_POINTER, _POINTER, _POINTER, *_ARRAY),
+    "reader_add": (_POINTER, _POINTER, _POINTER, ctypes.c_int64, *_ARRAY),
     "reader_order": (_FLAG, _POINTER, *_SIZES),
     "reader_settle": (_POINTER, _POINTER, *_ARRAY),
     "reader_finish": (_POINTER, _POINTER, _POINTER, _SIZE, *_ARRAY),
@@ -269,9 +269,12 @@ class Reader:
         _call("reader_free", self._handle)
         self._handle = None
 
-    def add(self, batch: Any) -> _Index:
-        """Add rows without the GIL; return set of sums, its keys before, and rows of new keys."""
-        return _numbers("reader_add", self._handle, _Stream(batch))
+    def add(self, batch: Any, block: int = -1) -> _Index:
+        """Add rows without the GIL; return set of sums, its keys before, and rows of new keys.
+
+        Numbered blocks, of rows without keys, are merged in the order of their numbers, from 0.
+        """
+        return _numbers("reader_add", self._handle, _Stream(batch), block)
 
     def settle(self) -> _Index:
         """Merge all sets of sums; return each group's number among the keys of all sets."""
@@ -618,7 +621,8 @@ class Selection:
         costs_at, prices_at, parts_at, ends_at, always_at = (a.ctypes.data for a in arrays)
         setup = _Greedy(
             rule.encode(), costs_at, prices_at if parts else None, len(prices), parts_at, ends_at,
-            json.dumps(dict(told or {})).encode(), always_at, len(always), none if budget is None else budget,
+            json.dumps(dict(told or {})).encode(), always_at, len(always),
+            none if budget is None else budget,
             none if first_cost is None else first_cost,
             np.iinfo(np.uintp).max if max_groups is None else max_groups,
         )  # fmt: skip

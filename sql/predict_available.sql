@@ -1,7 +1,8 @@
 -- predict_available(record, target, row, options := NULL, groups := NULL, costs := NULL,
 --                   budget := NULL, level := NULL, handle_unknown := 'unavailable',
 --                   missing_columns := 'error', accept_above := NULL, worth := NULL,
---                   payoff := NULL, intercept := NULL, ridge := NULL, scale := NULL)
+--                   payoff := NULL, intercept := NULL, ridge := NULL, scale := NULL,
+--                   shared := NULL, needs := NULL, one_of := NULL, limits := NULL)
 --
 -- The prediction of a row from whichever groups are available in it, and the group to buy next.
 -- Each set of groups has the least-squares model on its columns, solved once from the record.
@@ -24,7 +25,7 @@
 --                    amount in the unit of cost, and choose next_group by what it is worth; NULL:
 --                    no row is accepted; if one of them is given, 0 and 1
 --   payoff           instead: [gain, loss] of an accepted row whose target is 1, and 0
---   intercept, ridge, scale  as in anytime_sequence
+--   intercept, ridge, scale, shared, needs, one_of, limits  as in anytime_sequence
 --
 -- Returns STRUCT(prediction DOUBLE, groups VARCHAR[], spent DOUBLE, r2 DOUBLE, sigma DOUBLE,
 -- lower DOUBLE, upper DOUBLE, next_group VARCHAR, next_gain DOUBLE, next_cost DOUBLE,
@@ -36,10 +37,12 @@
 CREATE OR REPLACE TEMP MACRO predict_available(
     record, target, "row", options := NULL, groups := NULL, costs := NULL, budget := NULL,
     level := NULL, handle_unknown := NULL, missing_columns := NULL, accept_above := NULL,
-    worth := NULL, payoff := NULL, intercept := NULL, ridge := NULL, scale := NULL
+    worth := NULL, payoff := NULL, intercept := NULL, ridge := NULL, scale := NULL,
+    shared := NULL, needs := NULL, one_of := NULL, limits := NULL
 ) AS system.main.predict_available(record, target, "row", options, {
     'groups': groups, 'costs': costs, 'budget': budget, 'level': level,
     'handle_unknown': handle_unknown, 'missing_columns': missing_columns,
     'accept_above': accept_above, 'worth': worth, 'payoff': payoff, 'intercept': intercept,
-    'ridge': ridge, 'scale': scale
+    'ridge': ridge, 'scale': scale, 'shared': shared, 'needs': needs, 'one_of': one_of,
+    'limits': limits
 });

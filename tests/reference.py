@@ -295,6 +295,43 @@ class Terms:
             if not rates:
                 return steps
             best = max(rates.values())
-            for move in self.company(next(n for n, r in rates.items() if r >= best - TIE * abs(best)), held):
+            for move in self.company(
+                next(n for n, r in rates.items() if r >= best - TIE * abs(best)), held
+            ):
                 steps.append((move, self.price([*held, move]) - self.price(held)))
                 held.append(move)
+
+
+def em_of_rows(
+    X: np.ndarray, weight: np.ndarray | None = None, steps: int = 20_000, settled: float = 1e-12
+) -> tuple[np.ndarray, np.ndarray, list[float]]:
+    """Mean and covariance of rows with NaN by plain EM, row by row, and the likelihood of each step.
+
+    Little and Rubin (2002), section 11.2.
+    """
+    share = np.ones(len(X)) if weight is None else weight
+    present = ~np.isnan(X)
+    spread = np.nanstd(X, axis=0)
+    mean, covariance = np.nanmean(X, axis=0), np.diag(spread**2)
+    likelihoods = []
+    for _ in range(steps):
+        filled, rest, likelihood = np.zeros_like(X), np.zeros_like(covariance), 0.0
+        for row, has, w in zip(range(len(X)), present, share, strict=True):
+            a, b = np.flatnonzero(has), np.flatnonzero(~has)
+            inner, distance = covariance[np.ix_(a, a)], X[row, a] - mean[a]
+            slope = np.linalg.solve(inner, covariance[np.ix_(a, b)])
+            filled[row, a], filled[row, b] = X[row, a], mean[b] + distance @ slope
+            rest[np.ix_(b, b)] += w * (
+                covariance[np.ix_(b, b)] - covariance[np.ix_(b, a)] @ slope
+            )
+            quadratic = distance @ np.linalg.solve(inner, distance)
+            likelihood -= 0.5 * w * (np.linalg.slogdet(inner)[1] + quadratic)
+        likelihoods.append(likelihood)
+        before = mean, covariance
+        mean = share @ filled / share.sum()
+        apart = filled - mean
+        covariance = (apart.T @ (share[:, None] * apart) + rest) / share.sum()
+        moved = np.abs(covariance - before[1]) / np.outer(spread, spread)
+        if max(moved.max(), (np.abs(mean - before[0]) / spread).max()) < settled:
+            break
+    return mean, covariance, likelihoods

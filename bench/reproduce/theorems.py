@@ -186,7 +186,7 @@ def ratios(work: Problem, seeds: range, *, is_broken: bool = False) -> dict[str,
     found: dict[str, list[float]] = {}
     for seed in seeds:
         for name, reached, promised in work(np.random.default_rng(seed), is_broken):
-            found.setdefault(name, []).append((reached + ROUNDING) / (promised + ROUNDING))
+            found.setdefault(name, []).append(reached * (1.0 + ROUNDING) / promised)
     return found
 
 
@@ -223,8 +223,8 @@ def margins(study: Study) -> Iterator[str]:
         Zhang's error and number of iterations (4 to 10 times what happens), his approximate target
         (an O without its constant), Xiang's Theorem 1, Qian and Singer's Lemma 21 (129 rounds where
         3 happen) and sample size (m = (OPT / epsilon)^2 log(2 / delta) / 2 is 150 for errors of .1;
-        they take 5). Their appendices A and J, worst cases, are in `tests/sets/test_dash.py` and
-        not repeated. Of generalised linear models nothing is promised: the least curvature of
+        they take 5). Their appendix A, worst cases, is in `tests/sets/test_dash.py`; appendix J, that
+        the worst case is pessimistic, has no figure. Of generalised linear models nothing is promised: the least curvature of
         logistic and Poisson losses is 0.
         """
     )
@@ -234,7 +234,7 @@ def margins(study: Study) -> Iterator[str]:
         squares row by row, Algorithm 3 of the published paper squares the summed gradient, as
         dbselect does; SGHT's stop by the gradient, whose threshold is not printed, as the descent
         stops by the change of f; SGHT with a logistic loss, which has a sentence and no data there
-        (`sght(family="binomial")` is compared with all supports in the tests); Qian and Singer's
+        (`sght(family="binomial")` is tested in `tests/glm/test_glm_sght.py`); Qian and Singer's
         Figure 1, an illustration of one feature.
         """
     )

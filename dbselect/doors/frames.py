@@ -1,6 +1,7 @@
 """Polars namespaces: ``lf.dbselect``, ``df.dbselect`` and ``pl.col(...).dbselect``."""
 
 import inspect
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from dbselect.record.inputs import (
     check_missing_columns,
     check_unknown,
 )
+from dbselect.record.patterns import MAX_PATTERNS
 from dbselect.record.policies import policies_of, refuse_em
 from dbselect.record.steps import SEQUENCE_DTYPE
 from dbselect.record.terms import Terms
@@ -85,9 +87,9 @@ class LazyFrameNamespace:
         table = LazyTable(self._frame)
         names = list(columns) or None
         request, texts = prepared(
-            table, names, weight, null_policy, categories, basis, max_levels, terms
+            table, names, weight, null_policy, categories, basis, max_levels, terms, gaps=True
         )
-        if not request.is_plain:
+        if request.gaps or not request.is_plain:
             # Fill values differ between batches, and the set of indicators is complete only
             # at the end, so that one reader must read all batches.
             return pl.defer(
@@ -249,6 +251,50 @@ class ExprNamespace(Searching):
         weights = [] if weight is None else [_number(weight)]
         settings = pl.lit(f"{null_policy[0]}{max_levels or ''}")
         return _plugin("gram", [self._expr, settings, *weights], returns_scalar=True)
+
+    def patterns(
+        self,
+        weight: str | pl.Expr | float | None = None,
+        max_patterns: int = MAX_PATTERNS,
+        max_levels: int | None = None,
+    ) -> pl.Expr:
+        """Return the records of a struct with gaps, a list of one a pattern; NULL without rows.
+
+        Parameters
+        ----------
+        weight, max_levels : as in ``gram``
+        max_patterns : as in `dbselect.patterns`
+
+        Examples
+        --------
+        >>> import dbselect, polars as pl
+        >>> df = pl.DataFrame({"a": [1.0, 2.0, 3.0, 5.0], "y": [1.0, 3.0, 4.0, None]})
+        >>> patterns = df.select(p=pl.struct("a", "y").dbselect.patterns())
+        >>> patterns.select(pl.col("p").dbselect.em().struct.field("rows"))["rows"].to_list()
+        [4]
+        """
+        COUNT.check("max_patterns", max_patterns)
+        if max_levels is not None:
+            check_max_levels(max_levels)
+        weights = [] if weight is None else [_number(weight)]
+        settings = pl.lit(f"{max_patterns} {max_levels or ''}")
+        return _plugin("patterns", [self._expr, settings, *weights], returns_scalar=True)
+
+    def merge_patterns(self) -> pl.Expr:
+        """Return the patterns of all rows of several lists; NULL if there are none."""
+        lists = self._expr.cast(pl.List(RECORD_DTYPE))
+        return _plugin("merge_patterns", [lists], returns_scalar=True)
+
+    def em(
+        self,
+        max_iterations: int | None = None,
+        tolerance: float | None = None,
+        prior: float | None = None,
+    ) -> pl.Expr:
+        """Return one record for each list of patterns, as `Patterns.em` does."""
+        options = {"max_iterations": max_iterations, "tolerance": tolerance, "prior": prior}
+        lists = self._expr.cast(pl.List(RECORD_DTYPE))
+        return _plugin("em", [lists, pl.lit(json.dumps(options))], is_elementwise=True)
 
     def impute_mean(self) -> pl.Expr:
         """Impute the mean for missing values in each record, and drop the indicators.

@@ -173,9 +173,7 @@ class PassState:
         fits, explained = best_of(
             fittings, self._read, lambda n, reached: (reached - before) / costs[companies[n][-1]]
         )
-        self._tried = {
-            companies[n][0]: fit for n, fit in fits.items() if len(companies[n]) == 1
-        }
+        self._tried = {companies[n][0]: fit for n, fit in fits.items() if len(companies[n]) == 1}
         return explained - before
 
     def add(self, group: int) -> float:

@@ -53,7 +53,8 @@ class FittedRows:
     )
 
     def check_least_squares(self) -> None:
-        """Raise FieldError for a model with a ridge or constraints."""
+        """Raise FieldError for a model with a ridge or constraints, or of rows that EM completed."""
+        check_rows(self.gram)
         if self.ridge:
             raise FieldError(
                 f"ridge is {self.ridge:g}; standard errors are those of least squares, at ridge 0"
@@ -82,8 +83,9 @@ class FittedRows:
     def fitted(self, target: str, columns: Sequence[str], *, has_factor: bool) -> LeastSquares:
         """Return least squares on the columns of a model, none of which may depend on others.
 
-        FieldError without a Gram, DataError if they depend.
+        FieldError without a Gram, or with one that EM completed; DataError if they depend.
         """
+        check_rows(self.gram)
         fit = self.on(target, columns, has_factor=has_factor)
         if fit.is_aliased.any():
             raise DataError(
@@ -91,6 +93,15 @@ class FittedRows:
                 "fit them on the table with exact=True"
             )
         return fit
+
+
+def check_rows(gram: Gram | None, what: str = "standard errors, tests and criteria") -> None:
+    """Raise FieldError for a Gram that EM completed; `what` needs the rows as they were read."""
+    if gram is not None and gram.terms.em is not None:
+        raise FieldError(
+            f"the Gram is completed by EM: {what} of its {gram.rows} rows would count what is filled "
+            "in as read; fit the rows that have all columns of the model, with null_policy 'skip'"
+        )
 
 
 def through_origin(gram: Gram) -> Gram:

@@ -53,6 +53,10 @@ def check_share(source: Any, share: str | None) -> None:
 
 def _searches(problem: Spec, grams: list[Gram], method: str) -> list[GramSearch]:
     """Open the search of each record; refuse records with other groups than the first."""
+    if problem.ridge and not problem.scale:
+        raise ArgumentError(
+            "scale is False; the columns of several records have variance 1 in each for a ridge"
+        )
     searches: list[GramSearch] = []
     for at, gram in enumerate(grams):
         own = problem.on_gram(gram)
@@ -109,6 +113,7 @@ def best_across(problem: Spec, grams: list[Gram], budget: float, options: Any) -
         "costs": {str(g): cost for g, cost in enumerate(groups.costs.tolist())},
         "always": [str(group) for group in first] or None,
         "budget": budget, "time_limit": options["time_limit"], "ridge": problem.ridge,
+        **groups.told.renamed(lambda name: str(groups.names.index(name))),
     }  # fmt: skip
     if share == "worst":
         request["records"] = len(grams)
@@ -145,6 +150,10 @@ def order_across(problem: Spec, grams: list[Gram], options: Any) -> OrderAcross:
     share, budget, most = options["share"] or "worst", options["budget"], options["max_groups"]
     searches = _searches(problem, grams, "anytime_sequence")
     groups, first = searches[0].groups, list(searches[0].first)
+    if told := groups.told.renamed(str):
+        raise ArgumentError(
+            f"{next(iter(told))} is given; an order for several records adds up the costs of groups"
+        )
     check_first(groups, first, budget, most)
     costs, spent = groups.costs, 0.0
     held: list[int] = []

@@ -2,15 +2,16 @@
 
 import warnings
 from collections.abc import Collection
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
-import polars as pl
+from polars import DataFrame, Float64, String
 
 from dbselect.errors import ConvergenceWarning, warn_caller
 from dbselect.methods.best_within import best_within, check_budget
 from dbselect.options.option import checked_options, shows
 from dbselect.record.groups import groups_of
 from dbselect.record.missing import features_of
+from dbselect.results.selected import Proof
 from dbselect.selection.ties import TIE_SHARE
 from dbselect.spec.combination import require_single_target
 from dbselect.spec.options import BreakEvenOptions
@@ -24,9 +25,7 @@ DECIMALS = 6
 
 
 @shows(BreakEvenOptions)
-def break_even(
-    problem: Spec, budget: float, **options: Unpack[BreakEvenOptions]
-) -> pl.DataFrame:
+def break_even(problem: Spec, budget: float, **options: Unpack[BreakEvenOptions]) -> DataFrame:
     """Return the highest price at which each group is still bought within a budget.
 
     A group is bought if the best set within the budget has it, at the costs of the others.
@@ -48,8 +47,8 @@ def break_even(
     Notes
     -----
     The best set with the group is no better at a higher price, so that bisection finds it: exactly
-    for costs of at most six decimals, else to 1e-9 of the budget. About log2(budget / unit) calls of
-    `best_within` per group, at most thirty, where costs are whole multiples of unit.
+    for costs of at most six decimals, else to 1e-9 of the budget. About log2(budget / unit) calls
+    of `best_within` per group, at most thirty, where costs are whole multiples of unit.
 
     Examples
     --------
@@ -75,7 +74,7 @@ def break_even(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = best_within(asked, budget, **options)
-        unproven.extend([] if found.how.proven else [name])
+        unproven.extend([] if cast(Proof, found.how).proven else [name])
         return found.explained, found.spent
 
     def price(name: str) -> float:
@@ -112,8 +111,8 @@ def break_even(
             "the best within the time limit; set time_limit higher",
             ConvergenceWarning,
         )
-    schema: Any = {"group": pl.String, "price": pl.Float64}
-    return pl.DataFrame(found, schema, orient="row")
+    schema: Any = {"group": String, "price": Float64}
+    return DataFrame(found, schema, orient="row")
 
 
 def _unit(costs: Collection[float]) -> float:

@@ -107,7 +107,8 @@ def limits_within(options: Any) -> LimitsOf:
 def _check_nameless(problem: Spec, options: Any) -> None:
     """Refuse options that need names, for an objective whose candidates are numbers."""
     needs_names = {
-        "costs": problem.costs, **problem.told.renamed(str), "always": problem.always or None, "budget": options.get("budget"),
+        "costs": problem.costs, **problem.told.renamed(str), "always": problem.always or None,
+        "budget": options.get("budget"),
         "start": options.get("start") or None,
     }  # fmt: skip
     for name, value in needs_names.items():

@@ -28,7 +28,7 @@ from dbselect.record.groups import (
     groups_of,
     patterns_by_name,
 )
-from dbselect.record.prices import Conditions
+from dbselect.record.prices import NONE, Conditions
 from dbselect.record.steps import Ended, fits, within
 
 
@@ -262,14 +262,19 @@ class Score(SetFunction):
             held for columns, held in self._sets.items()
             if columns in self.answers.known and len(held) <= most and set(first).issubset(held)
             and fits(self.about.spent(held), budget)
-            and self.about.prices.may_hold(held) and len(self.about.prices.closed(held)) == len(held)
+            and self.about.prices.allows(held)
         ]  # fmt: skip
         best.held = list(max(sets, key=self.value_of, default=[]))
         return best
 
     def searched(
-        self, costs: Costs | None, first: Sequence[int], limits: Mapping[str, Any],
-        lead: Any = None, seed: int = 0, told: Conditions = Conditions(),  # noqa: B008 - frozen
+        self,
+        costs: Costs | None,
+        first: Sequence[int],
+        limits: Mapping[str, Any],
+        lead: Any = None,
+        seed: int = 0,
+        told: Conditions = NONE,
     ) -> Self:
         """Return a score without selected groups for one search.
 

@@ -121,10 +121,12 @@ AT_LEAST_ZERO = _number("be a number >= 0", lambda v: v >= 0)
 BUDGET = AT_LEAST_ZERO.or_none(", or None for no limit")
 PAYOFF = Kind(
     "be two numbers: what a row earns if its target is 1, and loses if it is 0",
-    lambda value: isinstance(value, list | tuple)
-    and len(value) == 2
-    and all(FINITE.allows(amount) for amount in value)
-    and any(value),
+    lambda value: (
+        isinstance(value, list | tuple)
+        and len(value) == 2
+        and all(FINITE.allows(amount) for amount in value)
+        and any(value)
+    ),
     None,
     float,
     several=True,

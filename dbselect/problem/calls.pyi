@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
-from dbselect.methods.break_even import pl
+from polars import DataFrame
+
 from dbselect.objectives.diversity import Coverage
 from dbselect.record.groups import Costs, GroupColumns
 from dbselect.results.glm.model import GlmModel
@@ -151,7 +152,7 @@ def break_even(
     groups: GroupColumns | None = None,
     costs: Costs | None = None,
     **options: Unpack[BreakEvenCall],
-) -> pl.DataFrame: ...
+) -> DataFrame: ...
 
 class NearBestCall(options.NearBestOptions, ProblemOptions): ...
 

@@ -16,7 +16,7 @@ from dbselect.errors import GroupError, shown, unknown
 from dbselect.options.kinds import POSITIVE
 from dbselect.record.columns import match, with_indicators
 from dbselect.record.foreign import is_of, native
-from dbselect.record.prices import APART, Conditions, Prices
+from dbselect.record.prices import APART, NONE, Conditions, Prices
 from dbselect.record.terms import Terms
 
 #: Name of a group -> its columns or globs.
@@ -53,7 +53,7 @@ class Groups:
 
     # group without its own cost -> the groups that it includes, with their costs
     brings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    told: Conditions = Conditions()  # on sets of groups
+    told: Conditions = NONE  # on sets of groups
 
     @cached_property
     def names(self) -> list[str]:
@@ -118,7 +118,7 @@ def groups_of(
     terms: Terms | None = None,
     sharing: bool = False,
     nested: bool = False,
-    told: Conditions = Conditions(),  # noqa: B008 - frozen
+    told: Conditions = NONE,
 ) -> Groups:
     """Match groups and costs to a table's features; GroupError, ColumnError if they do not fit.
 
@@ -244,7 +244,9 @@ def numbers_of(always: Iterable[str], groups: Groups) -> list[int]:
 
 
 def costs_of(
-    names: list[str], costs: Costs | None, told: Conditions = Conditions()  # noqa: B008 - frozen
+    names: list[str],
+    costs: Costs | None,
+    told: Conditions = NONE,
 ) -> npt.NDArray[np.float64]:
     """Return the cost of each group, in the order of the names; 1 each if None.
 

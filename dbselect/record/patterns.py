@@ -145,10 +145,11 @@ class Patterns(InNotebooks, files.Stored):
         ----------
         max_iterations : limit on the steps; default: 500
         tolerance : how little the last step moves a mean, in deviations, or a correlation;
-            default: 1e-9
+            default: 1e-8
         prior : rows in which the columns of different patterns are uncorrelated, added to those
             read; default: 0, or the number of columns and one where some pair of columns was seen
-            together in fewer rows than twice that
+            together in no more rows than there are columns, or where columns of different patterns
+            depend on each other; `terms.em` has it
 
         Returns
         -------
@@ -329,6 +330,8 @@ def completed(parts: Sequence[Patterns], options: Mapping[str, Any] | None = Non
     numbers = [at for at, part in enumerate(parts) for _ in part]
     found = _native.em(_records(grams), numbers, options or {})
     records = [Gram.from_struct(record) for record in found]
+    if not records:
+        raise RecordError("the patterns have no row with a value")
     _warn(records[0].terms.em)
     return records
 

@@ -66,7 +66,9 @@ class Conditions:
                 name: [cost, list(map(name_of, groups))]
                 for name, (cost, groups) in self.shared.items()
             },
-            "needs": {name_of(name): list(map(name_of, needs)) for name, needs in self.needs.items()},
+            "needs": {
+                name_of(name): list(map(name_of, needs)) for name, needs in self.needs.items()
+            },
             "one_of": [list(map(name_of, names)) for names in self.one_of],
             "limits": {
                 unit: [{name_of(name): cost for name, cost in costs.items()}, limit, how]
@@ -115,6 +117,10 @@ class Conditions:
                     raise GroupError(f"{what} names {unknown('group', name, list(names))}")
 
 
+#: No conditions: costs are summed, and every set may be bought.
+NONE = Conditions()
+
+
 def checked(field_name: str, value: Any) -> Any:
     """Return a condition as `Conditions` has it; ArgumentError or GroupError if it is none."""
     return _READ[field_name](value) or None
@@ -139,9 +145,11 @@ def _parts(value: Any, *keys: str) -> list[Any]:
     if isinstance(value, Mapping):
         return [value.get(key) for key in keys] if set(value) <= {*keys} else [None] * len(keys)
     listed = list(value) if isinstance(value, list | tuple) else []
-    return [*listed, *[None] * (len(keys) - len(listed))] if len(listed) <= len(keys) else [
-        None
-    ] * len(keys)
+    return (
+        [*listed, *[None] * (len(keys) - len(listed))]
+        if len(listed) <= len(keys)
+        else [None] * len(keys)
+    )
 
 
 def _shared(value: Mapping[str, Any]) -> Shared:
@@ -339,11 +347,37 @@ class Prices:
             for costs, limit, how, _ in self._limits
         )
 
+    def allows(self, groups: Sequence[int]) -> bool:
+        """Whether some groups may be bought: they hold what they need, too."""
+        return self.may_hold(groups) and len(self.closed(groups)) == len(set(groups))
+
     def rivals(self, groups: Iterable[int]) -> list[int]:
         """Return the groups of lists of which more than one is held."""
         held = list(groups)
-        clashes = [] if self.are_sums else [r for r in self._rivals if len(r.intersection(held)) > 1]
+        clashes = (
+            [] if self.are_sums else [r for r in self._rivals if len(r.intersection(held)) > 1]
+        )
         return [group for group in held if any(group in rivals for rivals in clashes)]
+
+    def why_not(self, names: Sequence[str], group: int, held: Sequence[int]) -> str | None:
+        """Return why conditions keep a group out beside those held; None if they do not."""
+        if self.are_sums:
+            return None
+        moves = self.with_needs(group, held)
+        for rivals in self._rivals:
+            for member in moves:
+                others = [names[other] for other in held if other in rivals]
+                if member in rivals and others:
+                    needs = "" if member == group else f"needs '{names[member]}', which "
+                    both = [name for at, name in enumerate(names) if at in rivals]
+                    return f"{needs}is excluded by '{others[0]}': one_of allows one of {both}"
+        for costs, limit, how, unit in self._limits:
+            used = _used(costs, held, how)
+            new = _used(costs, [*held, *moves], how)
+            if new > limit * (1.0 + BUDGET_SLACK):
+                also = f" with {[names[m] for m in moves[:-1]]}, which it needs" * (len(moves) > 1)
+                return f"would take '{unit}'{also} from {used:g} to {new:g}; its limit is {limit:g}"
+        return None
 
     def offers(self, held: Sequence[int]) -> Offers:
         """Return what each group costs now, and which may come; those held cost nothing more."""
@@ -391,11 +425,13 @@ class Prices:
         return self._counted(np.add.reduceat(shares[parts], ends[:-1]))
 
     def _counted(self, costs: Vector) -> Vector:
-        return np.asarray(np.maximum(costs, FREE * self._items[self._items > 0].min(initial=np.inf)))
+        return np.asarray(
+            np.maximum(costs, FREE * self._items[self._items > 0].min(initial=np.inf))
+        )
 
 
 #: Prices of candidates whose costs are summed, and count for nothing here.
-SUMS = Prices((), np.ones(0), None, Conditions())
+SUMS = Prices((), np.ones(0), None, NONE)
 
 
 def _used(costs: Vector, groups: Sequence[int], how: str) -> float:

@@ -88,6 +88,11 @@ class Terms(files.Stored):
         return f"Terms({self.formula or listed(self.made)})"
 
     @property
+    def completed(self) -> str:
+        """What a result says of rows that EM completed."""
+        return "" if self.em is None else ", completed by EM"
+
+    @property
     def made(self) -> list[str]:
         """Names of the fields and terms that become columns."""
         return [*self.columns, *dict.fromkeys(term.group for term in self.computed)]

@@ -109,11 +109,13 @@ def allocate(
         raise ArgumentError(
             f"sequences has a column '{clashes[0]}'; rename it, as the result has one"
         )
-    ends, points = _points(frame)
-    steps, value, spent, bound = _native.allocate(ends, *points, of_rows, of_worth, float(budget))
+    ends, costs, shares = _points(frame)
+    steps, value, spent, bound = _native.allocate(
+        ends, costs, shares, of_rows, of_worth, float(budget)
+    )
     at = np.where(steps < 0, 0, ends[:-1] + steps)
     chosen = {name: np.zeros(count) for name in CHOSEN[1:]}
-    for own, of in zip(chosen.values(), points, strict=True):
+    for own, of in zip(chosen.values(), (costs, shares), strict=True):
         own[steps >= 0] = of[at[steps >= 0]]
     step = pl.Series("step", steps).set(pl.Series(steps < 0), None)
     table = frame.with_columns(step, **{name: pl.Series(own) for name, own in chosen.items()})
@@ -135,7 +137,7 @@ def _numbers(frame: pl.DataFrame, column: Any, argument: str) -> _Numbers:
     return frame[column].cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
-def _points(frame: pl.DataFrame) -> tuple[npt.NDArray[np.intp], list[_Numbers]]:
+def _points(frame: pl.DataFrame) -> tuple[npt.NDArray[np.intp], _Numbers, _Numbers]:
     """Return where the steps of each sequence end, and what all of them cost and explain."""
     if "sequence" not in frame.columns:
         raise ArgumentError(
@@ -146,12 +148,15 @@ def _points(frame: pl.DataFrame) -> tuple[npt.NDArray[np.intp], list[_Numbers]]:
     names = [field.name for field in inner.fields] if isinstance(inner, pl.Struct) else []
     if not {"spent", "explained"} <= {*names}:
         raise ArgumentError(
-            f"sequences has a column 'sequence' of {shown(str(dtype))}; it must have lists of steps "
-            "with spent and explained, as of anytime_sequence_by"
+            f"sequences has a column 'sequence' of {shown(str(dtype))}; it must have lists of "
+            "steps with spent and explained, as of anytime_sequence_by"
         )
     lists = frame["sequence"].to_arrow(compat_level=pl.CompatLevel.newest())
     lengths = pc.list_value_length(lists).fill_null(0).cast(pa.int64())
     steps = lists.flatten()
-    values = [pc.struct_field(steps, name).cast(pa.float64()) for name in CHOSEN[1:]]
+    costs, shares = (
+        to_numpy(pc.struct_field(steps, name).cast(pa.float64()).fill_null(float("nan")))
+        for name in CHOSEN[1:]
+    )
     ends = np.concatenate([[0], np.cumsum(to_numpy(lengths))]).astype(np.intp)
-    return ends, [to_numpy(values.fill_null(float("nan"))) for values in values]
+    return ends, costs, shares

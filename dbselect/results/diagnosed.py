@@ -353,7 +353,7 @@ class Diagnosed(FittedModel):
         fit = self._fit_rows
         facts: dict[str, Any] = {"target": self.target, "rows": self.rows, "r2": self.r2}
         facts |= {"formula": self.terms.formula}
-        if fit.gram is None:
+        if fit.gram is None or fit.gram.terms.em is not None:
             return facts
         test = self._f_row(self.columns)
         return facts | {

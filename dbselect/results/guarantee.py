@@ -36,6 +36,7 @@ class Guarantee:
         within B / 4 (Theorem 4.3; the ratio of equation 9 is computed by trying all sets);
         None for other rules, for more than ten groups, if a step had no group within the
         cost limit, or if not all groups were free to be taken
+    reason : why nothing is promised, where factors are null; else None
 
     Examples
     --------
@@ -52,6 +53,14 @@ class Guarantee:
     gamma: float
     steps: pl.DataFrame
     doubling: float | None
+    reason: str | None = None
+
+
+#: Why a rule promises nothing where prices are no sums.
+NO_SUMS = (
+    "prices are no sums: the theorems compare gains per cost that a group has whatever is held, "
+    "and let every group be taken; certificate bounds what any allowed set explains"
+)
 
 
 def guaranteed(
@@ -68,6 +77,10 @@ def guaranteed(
     POSITIVE.or_none().check("cost", cost)
     greedy_rule = RULES[rule]
     gamma = greedy_rule.gamma(problem, groups.positions)
+    if not groups.prices.are_sums:
+        frame = pl.DataFrame({"step": np.arange(len(spent)), "spent": spent})
+        steps = frame.with_columns(factor=pl.lit(None, pl.Float64))
+        return Guarantee(gamma, steps, None, NO_SUMS)
     free = [step.choice is Choice.FREE for step in records]
     earned = np.concatenate([[0.0], np.cumsum(np.diff(spent) * free)])
     rivals = np.maximum(spent, groups.costs.min()) if cost is None else cost
@@ -103,7 +116,7 @@ def certified(
             raise ArgumentError("budgets has None; each must be a number >= 0")
     order = list(dict.fromkeys(step.group for step in records if step.action == "add"))
     state = LinearState(problem, groups.positions)
-    bounds = state.upper_bounds(order, groups.costs, np.array(limits, dtype=float))
+    bounds = state.upper_bounds(order, groups.prices.from_below(), np.array(limits, dtype=float))
     step = [longest_within(spent, budget) for budget in limits]
     # Rounding may put the bound below the explained share.
     bounds = np.maximum(bounds, explained[step])

@@ -79,6 +79,7 @@ class Model(Diagnosed, StoredFields, Predicting):
 
     def __repr__(self) -> str:
         rows = row_counts(self.rows, self.skipped) if self.rows else "rows unknown"
+        rows += self.terms.completed
         return (
             f"Model({self.target} ~ {listed(self.groups)}; r2 {self.r2:.4f}, "
             f"spent {self.spent:g}; {rows})"

@@ -210,10 +210,13 @@ def _parts(record: Mapping[str, Any], gram: Gram, apart: str | None = None) -> d
 def search_parts(record: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Read the fields of the search; the first step is the model without columns."""
     names = [group["name"] for group in record["groups"]]
+    call = Call.from_json(record["problem"])
+    told = call.problem.told.only(names)
     groups = Groups(
         {group["name"]: _texts(group["columns"]) for group in record["groups"]},
-        costs_of(names, {group["name"]: group["cost"] for group in record["groups"]}),
+        costs_of(names, {group["name"]: group["cost"] for group in record["groups"]}, told),
         tuple(_texts(record["unused"])),
+        told=told,
     )
     records = [
         _step(step, Choice[choice], groups)
@@ -223,7 +226,7 @@ def search_parts(record: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) 
     return {
         "groups": groups,
         "rule": str(record["rule"]),
-        "call": Call.from_json(record["problem"]),
+        "call": call,
         "records": records,
         **{name: finite(step[name] for step in steps) for name in ("spent", "explained")},
         "aliased": tuple(_texts(record["aliased"])),

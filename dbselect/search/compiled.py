@@ -86,7 +86,7 @@ def _greedy(
     if RULES[rule].doubling and first is None:
         first = groups.prices.offers([]).costs.min()
     steps, stop, raised = search.state.greedy(
-        rule, groups.costs, turned, parts=groups.prices.arrays, told=_told(search, shared=not groups.prices.are_sums),
+        rule, groups.costs, turned, parts=groups.prices.arrays, told=_told(search, paid=True),
         always=search.first, first_cost=first, budget=options.get("budget"),
         max_groups=options.get("max_groups"),
     )  # fmt: skip
@@ -231,11 +231,11 @@ def _arguments(search: Any) -> tuple[pa.StructArray, str, str, dict[str, Any]]:
     return numbered(search.gram, groups.members, *targets), call.method, TARGET, request
 
 
-def _told(search: Any, *, shared: bool = False) -> dict[str, Any]:
-    """Return conditions on groups by number; `shared`: set-ups are among the items already."""
+def _told(search: Any, *, paid: bool = False) -> dict[str, Any]:
+    """Return conditions on groups by number; `paid`: set-ups are among the items already."""
     groups = search.groups
     told: dict[str, Any] = groups.told.renamed(lambda name: str(groups.names.index(name)))
-    if shared:
+    if paid:
         told.pop("shared", None)
     return told
 

@@ -108,7 +108,11 @@ def _check_target(problem: Spec, leaf: Leaf) -> None:
 def groups_in(problem: Spec, passes: Passes) -> Groups:
     """Match the groups of a problem to the columns that are read in passes."""
     groups = groups_of(
-        passes.names, problem.groups, problem.costs, problem.targets[0], passes.terms,
+        passes.names,
+        problem.groups,
+        problem.costs,
+        problem.targets[0],
+        passes.terms,
         told=problem.told,
     )
     return replace(groups, unused=(*groups.unused, *passes.unread))

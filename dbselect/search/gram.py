@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.linear.condition import check_held, warn_of_leak
-from dbselect.linear.inference import FittedRows, through_origin
+from dbselect.linear.inference import FittedRows, check_rows, through_origin
 from dbselect.linear.least_squares import least_squares, refined
 from dbselect.linear.problem import Index, Linear, check_filled, check_usable, linear
 from dbselect.linear.state import LinearState
@@ -193,6 +193,8 @@ def gram_search(
     targets = problem.targets
     for name in targets:
         gram.position(name, "target")
+    if call.method in ("step", "knockoffs"):
+        check_rows(gram, call.method)
     if not problem.intercept:
         check_filled(gram, targets)
         gram = through_origin(gram)
@@ -200,7 +202,14 @@ def gram_search(
     check_usable(gram, targets)
     features = features_of(gram.columns, targets, gram.terms)
     groups = groups_of(
-        features, problem.groups, problem.costs, targets, gram.terms, sharing, adds_only, problem.told
+        features,
+        problem.groups,
+        problem.costs,
+        targets,
+        gram.terms,
+        sharing,
+        adds_only,
+        problem.told,
     )
     if unread:
         groups = replace(groups, unused=(*groups.unused, *unread))

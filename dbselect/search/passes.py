@@ -13,7 +13,7 @@ from dbselect.glm.state import PassState
 from dbselect.linear.blas import SMALL_SQUARE
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, numbers_of
-from dbselect.record.steps import Step, Stop, fits
+from dbselect.record.steps import Step, Stop, within
 from dbselect.results.call import Call
 from dbselect.results.glm.build import aliased_of, model_of, prefix_of, sequence_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel
@@ -86,7 +86,9 @@ class PassSearch(FamilySearch):
             offers = groups.prices.offers(state.held)
             waiting = np.ones(len(groups.costs), dtype=bool)
             waiting[state.held] = False
-            fitting = offers.among(waiting) & within(groups.spent(state.held) + offers.costs, budget)
+            fitting = offers.among(waiting) & within(
+                groups.spent(state.held) + offers.costs, budget
+            )
             candidates = np.flatnonzero(fitting).tolist()
             gains = np.zeros(len(waiting))
             companies = [groups.prices.with_needs(group, state.held) for group in candidates]

@@ -212,7 +212,10 @@ def objective_of(problem: Spec, call: Call) -> GlmObjective:
     checked = passes_of(
         problem, open_table(empty_table(table.schema), None), columns, Columns(problem.terms)
     )
-    groups_in(problem, checked)
+    groups_of(
+        checked.taken, problem.groups, problem.costs, problem.targets[0], checked.terms,
+        told=problem.told,
+    )  # fmt: skip
     drawn = _drawn(problem, table, checked)
     whole, made = None, None
     if len(drawn.table) < drawn.of:

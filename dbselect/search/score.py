@@ -144,9 +144,7 @@ class ScoreSearch(Search):
     def usefulness(self, backward: str) -> Usefulness:
         """Return the loss, which is negative for a group that lowers the score."""
         one_of(("loss",)).check("backward", backward)
-        return lambda state: _harm_counts(
-            state.losses(), self.groups.prices.given_back(state.held)
-        )
+        return lambda state: _harm_counts(state.losses(), self.groups.prices.given_back(state.held))
 
     def kept(self) -> Any:
         """Return the score of the selected groups on each fold, and the queries so far."""

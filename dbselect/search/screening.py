@@ -73,5 +73,7 @@ def _by_promise(search: LazySearch) -> Sequence[int]:
     np.divide(totals.products[:-1] ** 2, squares, out=shares, where=squares > 0)
     ends = np.cumsum([0, *map(len, search.members[:-1])])
     largest = np.maximum.reduceat(shares[np.concatenate(search.members)], ends)
-    order: list[int] = np.argsort(-largest / search.groups.prices.offers([]).counted, kind="stable").tolist()
+    order: list[int] = np.argsort(
+        -largest / search.groups.prices.offers([]).counted, kind="stable"
+    ).tolist()
     return order

@@ -120,7 +120,11 @@ class WideTable:
         return self.gram([self.target], self.totals.squares[-1:, None])
 
     def matched(
-        self, groups: GroupColumns | None, costs: Costs | None, sharing: bool, nested: bool,
+        self,
+        groups: GroupColumns | None,
+        costs: Costs | None,
+        sharing: bool,
+        nested: bool,
         told: Conditions,
     ) -> tuple[Groups, list[Index], int | None]:
         """Match groups; return them, positions of their columns, and the group summed by level."""

@@ -55,9 +55,7 @@ def climbed(
         give(state, prices, int(losses.argmin()))
 
 
-def _add(
-    state: Objective, open_to: OpenTo, prices: Prices, costs: Vector | float = 1.0
-) -> bool:
+def _add(state: Objective, open_to: OpenTo, prices: Prices, costs: Vector | float = 1.0) -> bool:
     gains = _gains(state, prices)
     fitting = (gains > LEAST_RISE) & open_to(state.held)
     if not fitting.any():
@@ -70,9 +68,7 @@ def _gains(state: Objective, prices: Prices) -> Vector:
     return together(state, prices, "add", lambda state: state.gains())
 
 
-def _exchange(
-    state: Objective, open_to: OpenTo, always: Sequence[int], prices: Prices
-) -> bool:
+def _exchange(state: Objective, open_to: OpenTo, always: Sequence[int], prices: Prices) -> bool:
     best, pair = 0.0, None
     removable = [a for a in state.held if a not in always]
     if hasattr(state, "ask"):

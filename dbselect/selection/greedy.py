@@ -4,7 +4,8 @@
         take the fitting group with the largest criterion(g | S) / cost(g)
 
 Ties go to the group named first. A group comes with those that it needs and that are missing: the
-criterion is the sum over them, each in its turn, and the cost what they cost together now. Steps whose gain is at rounding level are flagged as not useful.
+criterion is the sum over them, each in its turn, and the cost what they cost together now.
+Steps whose gain is at rounding level are flagged as not useful.
 If no group is within the cost limit (`doubling`), a case that the source leaves open, the cheapest
 group that fits is taken and the step records it.
 

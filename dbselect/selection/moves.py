@@ -11,9 +11,7 @@ from dbselect.record.gram import Vector
 from dbselect.record.prices import Prices
 
 
-def together(
-    state: Any, prices: Prices, action: str, worth: Callable[[Any], Vector]
-) -> Vector:
+def together(state: Any, prices: Prices, action: str, worth: Callable[[Any], Vector]) -> Vector:
     """Return what each group is worth that comes with those it needs, or goes with those need it.
 
     It is the sum of what each is worth, by `worth`, when its turn comes: a copy of the state for

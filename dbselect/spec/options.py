@@ -541,8 +541,8 @@ class CrossValidateOptions(TypedDict, total=False):
     ]  # fmt: skip
     payoff: Annotated[
         tuple[float, float] | None,
-        Option(None, PAYOFF, "what a row that is accepted earns if its target is 1, and loses if it "
-               "is 0: a metric beside the others, as in `evaluate`", in_engines=False),
+        Option(None, PAYOFF, "what a row that is accepted earns if its target is 1, and loses if "
+               "it is 0: a metric beside the others, as in `evaluate`", in_engines=False),
     ]  # fmt: skip
     cv: Annotated[
         Any,

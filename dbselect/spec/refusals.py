@@ -20,7 +20,13 @@ _NO_SETS = (
     "best_within do"
 )
 _CONDITIONS = dict.fromkeys(CONDITIONS, _NO_SETS)
-_LASSO = {**_CONDITIONS, "family": _QUADRATIC, "ridge": _PENALISED, "gram": _WHOLE, "target": ONE_TARGET}
+_LASSO = {
+    **_CONDITIONS,
+    "family": _QUADRATIC,
+    "ridge": _PENALISED,
+    "gram": _WHOLE,
+    "target": ONE_TARGET,
+}
 _SET = {"target": ONE_TARGET, "gram": _WHOLE}
 _PROVEN = {
     **_SET,

@@ -47,7 +47,9 @@ class Earnings(InNotebooks):
     rows: int
 
     def __repr__(self) -> str:
-        net = ", ".join(f"{rule} {net:.4g}" for rule, net in self.table.select("rule", "net").rows())
+        net = ", ".join(
+            f"{rule} {net:.4g}" for rule, net in self.table.select("rule", "net").rows()
+        )
         return f"Earnings({self.rows} rows; net a row: {net})"
 
     def plot(self) -> Any:
@@ -80,7 +82,9 @@ def earnings_of(market: Market, budget: float, stake: Mapping[str, Any]) -> Earn
     """Buy by what groups are worth, and compare with fixed sets."""
     pay = _Pay(market, stake)
     valued, asked, brought = pay.by_value(budget)
-    sets = [found for found in pay.sets() if market.costs[found].sum() <= budget * (1 + BUDGET_SLACK)]
+    sets = [
+        found for found in pay.sets() if market.costs[found].sum() <= budget * (1 + BUDGET_SLACK)
+    ]
     tried = [pay.fixed(found) for found in sets]
     best = max(range(len(sets)), key=lambda at: float(tried[at]["net"]))
     everything = [*range(len(market.names))]
@@ -105,7 +109,9 @@ def earnings_of(market: Market, budget: float, stake: Mapping[str, Any]) -> Earn
         "brought": np.divide(brought, counts, out=np.full(len(counts), np.nan), where=counts > 0),
     })  # fmt: skip
     names = [market.names[group] for group in sets[best]]
-    return Earnings(table, of_groups.with_columns(pl.col("brought").fill_nan(None)), names, len(asked))
+    return Earnings(
+        table, of_groups.with_columns(pl.col("brought").fill_nan(None)), names, len(asked)
+    )
 
 
 class _Pay:
@@ -161,7 +167,7 @@ class _Pay:
             found = market.predicted(arrived[rows], rows, budget=limits, **self.stake)
             accepted = found["accept"].to_numpy()
             if promised is None:
-                worth = found["next_value"].fill_null(0.0).mean()
+                worth = found["next_value"].fill_null(0.0).to_numpy().mean()
                 promised = float(worth) + max(self.empty, 0.0)
             change = self.money[rows] * (accepted.astype(float) - accept[rows])
             bought = last[rows] >= 0

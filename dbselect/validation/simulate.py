@@ -135,8 +135,8 @@ def simulate(
 
     Warns
     -----
-    PromiseWarning : ``"value"`` earns less than normal residuals promise, by more than three standard
-        errors
+    PromiseWarning : ``"value"`` earns less than normal residuals promise, by more than three
+        standard errors
 
     Notes
     -----

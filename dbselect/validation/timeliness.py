@@ -115,8 +115,8 @@ def compare(
 
     Comparison, whose ``table`` has one row per sequence: name; timeliness; stopping_cost and
     stopping_explained, the cost at which the sequence reaches the fraction on the rows of its
-    search, and its height there; explained at the end; fraction; and the metrics. ``plot()`` draws
-    all curves
+    search, and its height there; explained at the end; fraction; and the metrics. ``plot()``
+    draws all curves
 
     Raises
     ------

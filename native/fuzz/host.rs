@@ -103,7 +103,7 @@ impl Reader {
     ) -> Result<(), String> {
         // SAFETY: the reader is alive, and so is the stream; the structures are empty.
         let met = array(|array, schema| unsafe {
-            native::dbselect_reader_add(self.handle, stream, array, schema)
+            native::dbselect_reader_add(self.handle, stream, -1, array, schema)
         })?;
         let keys: Vec<i32> = batches.iter().flat_map(|batch| self.keys_of(batch)).collect();
         self.meet(&met, &keys);

@@ -228,3 +228,38 @@ def test_a_struct_of_options_is_named_arguments(catalog, call, options, named):
         )
     assert found == other
     assert found[0] != (None,)
+
+
+def test_each_row_has_the_model_of_its_segment_in_any_order():
+    """Hundreds of models, of the same columns and of others, with text or gaps in some rows."""
+    rng = np.random.default_rng(5)
+    rows, segments = 3000, 400
+    X = rng.normal(size=(rows, 3))
+    X[rng.random(X.shape) < 0.02] = np.nan
+    k = rng.integers(segments, size=rows)
+    frame = pl.DataFrame({"k": k, "a": X[:, 0], "b": X[:, 1], "c": X[:, 2]}).fill_nan(None)
+    B = rng.normal(size=(segments, 4))
+    orders = [[0, 1, 2], [2, 0, 1], [1], []]
+    kept = [orders[s % 4] for s in range(segments)]
+    models = pl.DataFrame(
+        {
+            "k": range(segments),
+            "intercept": B[:, 3],
+            "names": [["abc"[j] for j in own] for own in kept],
+            "values": [[B[s, j] for j in own] for s, own in enumerate(kept)],
+        }
+    )
+    with opened() as con:
+        con.register("t", frame.to_arrow())
+        con.register("m", models.to_arrow())
+        found = con.execute("""
+            SELECT predict(model, {'a': a, 'b': b, 'c': c}).prediction FROM t JOIN (
+                SELECT k, {'intercept': intercept, 'coefficients': map(names, values),
+                           'terms': NULL::VARCHAR} AS model FROM m) USING (k)
+            ORDER BY k, a, b, c""").fetchall()
+    wanted = []
+    order = frame.with_row_index("at").sort("k", "a", "b", "c", nulls_last=True)["at"]
+    for row in order:
+        own = kept[k[row]]
+        wanted.append(B[k[row], 3] + X[row, own] @ B[k[row], own])
+    np.testing.assert_allclose(numbers(found), wanted, rtol=1e-13, atol=1e-13)

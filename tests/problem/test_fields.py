@@ -48,6 +48,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     **{name: {"k": 2} for name in ("exchange", "dash", "greedy", "top_k", "random_k")},
     "sght": {"max_columns": 2, "max_groups": 2},
     "best_within": {"budget": 3.0},
+    "near_best": {"budget": 3.0},
     "break_even": {"budget": 3.0},
     "cross_validate": {"folds": 3},
     "stopped_sequence": {"folds": 3},

@@ -95,6 +95,7 @@ MUST = {
     "time_limit": "be a number of seconds > 0",
     **dict.fromkeys(["ridge", "foba.epsilon", "step.penalty", "sght.tol"], "be a number >= 0"),
     "best_within.budget": "be a number >= 0",
+    "near_best.budget": "be a number >= 0",
     "break_even.budget": "be a number >= 0",
     "budget": "be a number >= 0, or None for no limit",
     **dict.fromkeys(["c_min", "penalty", "adaptive", "opt"], "be a number > 0"),
@@ -196,7 +197,8 @@ def test_help_shows_every_parameter_with_its_default(name):
     text = getattr(ds, name).__doc__
     for option, one in {**METHODS[name].known, **FIELDS}.items():
         # After a target, which a score has none of, a budget has to be checked by the method.
-        late = [None] if name in ("best_within", "break_even") and option == "budget" else []
+        proving = ("best_within", "near_best", "break_even")
+        late = [None] if name in proving and option == "budget" else []
         assert shown[option].default in [one.default, *late]
         assert re.search(rf"^ *{option} : \S", text, re.MULTILINE), option
     own = inspect.signature(getattr(ds.Problem, name)).parameters
@@ -232,7 +234,9 @@ def sql_call(name: str, **options: str) -> str:
         "'y'",
         *(given.pop(one, "NULL") for one in places_of(OF_RECORDS[name])),
     ]
-    return f"SELECT {name}({', '.join([*values, *(f'{k} := {v}' for k, v in given.items())])})"
+    # An option may be a word of SQL.
+    by_name = [f'"{name}" := {value}' for name, value in given.items()]
+    return f"SELECT {name}({', '.join([*values, *by_name])})"
 
 
 def still_answers(connection: duckdb.DuckDBPyConnection) -> bool:

@@ -21,6 +21,7 @@ from sklearn.model_selection import (
 )
 
 import dbselect as ds
+from dbselect._held import held
 from dbselect.doors.cli import main
 from dbselect.sklearn import AnytimeClassifier, AnytimeRegressor, AnytimeSelector
 
@@ -105,7 +106,9 @@ def test_a_category_of_pandas_is_a_category_in_every_door(kind):
     dummies = pd.get_dummies(frame[["zip", "a"]], columns=["zip"]).astype(float)
     right = LinearRegression().fit(dummies, frame["y"]).score(dummies, frame["y"])
     assert ds.anytime_sequence(frame, "y").r2[-1] == pytest.approx(right)
-    assert ds.fit(pa.Table.from_pandas(frame), "y").r2 == pytest.approx(right)
+    parts = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
+    for table in (pa.Table.from_pandas(frame), parts):
+        assert ds.fit(table, "y").r2 == pytest.approx(right)
     np.testing.assert_allclose(ds.fit(frame, "y").predict(frame), frame["y"])
     X = frame[["zip", "a"]]
     assert AnytimeRegressor().fit(X, frame["y"]).score(X, frame["y"]) == pytest.approx(right)
@@ -424,6 +427,20 @@ def test_a_column_that_is_read_is_near_no_other():
             predict(row)
         with pytest.raises(ds.errors.ColumnError, match="reads; there is 'clarty'; missing"):
             predict(row.with_columns(clarty=0.0))
+
+
+def test_an_interrupt_waits_for_the_end_of_an_import():
+    reached = []
+
+    def interrupted():
+        with held():
+            signal.raise_signal(signal.SIGINT)
+            reached.append("the end")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert reached == ["the end"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_sequence_is_its_steps():

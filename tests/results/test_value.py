@@ -169,18 +169,21 @@ def test_a_probability_is_worth_what_normal_predictors_make_of_it(frame):
     has, both = predictor.patterns([["a"], ["a", "b", "c"]])
     linear = predictor.gram.select([predictor.target]).covariance().item()
     eta = has["intercept"] + has["coefficients"]["a"] * part["a"].to_numpy()
-    drawn = np.random.default_rng(0).normal(size=40_000) * (linear * (both["r2"] - has["r2"])) ** 0.5
+    drawn = (
+        np.random.default_rng(0).normal(size=40_000) * (linear * (both["r2"] - has["r2"])) ** 0.5
+    )
     money = 8.0 / (1.0 + np.exp(-(eta[:, None] + drawn))) - 5.0
     gains = np.maximum(money, 0).mean(axis=1) - np.maximum(money.mean(axis=1), 0)
     worth = found["next_value"].fill_null(0.0).to_numpy()
-    assert (worth >= gains - 0.02 - 0.02).all() and (worth <= gains + 0.02).all()
+    assert (worth >= gains - 0.02 - 0.02).all()
+    assert (worth <= gains + 0.02).all()
     assert found["accept"].to_list() == (found["prediction"] > 0.625).to_list()
     one = predictor.predict({"a": part["a"][0]}, payoff=(3.0, -5.0))
     assert one["next_value"] == pytest.approx(found["next_value"][0])
     rows = problem.simulate(frame[:1000], rule="value", payoff=(3.0, -5.0))
     assert rows.table["promised"].null_count() == 4
+    poisson = ds.Problem(frame, "y", family="poisson").predictor(approximate=True)
     with pytest.raises(ds.errors.ArgumentError, match="worth is given for family 'poisson"):
-        poisson = ds.Problem(frame, "y", family="poisson").predictor(approximate=True)
         poisson.predict(part, worth=1.0)
 
 
@@ -200,7 +203,8 @@ def test_doors_agree(frame, problem, tmp_path, capsys):
     problem.predictor().write_parquet(tmp_path / "p.parquet")
     rows.write_parquet(tmp_path / "rows.parquet")
     call = ["predict", str(tmp_path / "p.parquet"), str(tmp_path / "rows.parquet"), "--available",
-            "--accept-above", "1", "--worth", "2", "--keep", "a", "--out", str(tmp_path / "o.parquet")]  # fmt: skip
+            "--accept-above", "1", "--worth", "2", "--keep", "a",
+            "--out", str(tmp_path / "o.parquet")]  # fmt: skip
     assert main(call) == 0
     line = pl.read_parquet(tmp_path / "o.parquet").drop("a")
     for found in (sql, of_polars, single, line):

@@ -20,8 +20,8 @@ def segments(rng, count):
             for cost, share in zip(spent, explained, strict=True)
         ]
         table.append((k, int(rng.integers(0, 4)), float(rng.integers(0, 3)), steps))
-    schema = {"k": pl.Int64, "rows": pl.Int64, "worth": pl.Float64,
-              "sequence": pl.List(pl.Struct({"spent": pl.Float64, "explained": pl.Float64}))}  # fmt: skip
+    steps = pl.Struct({"spent": pl.Float64, "explained": pl.Float64})
+    schema = {"k": pl.Int64, "rows": pl.Int64, "worth": pl.Float64, "sequence": pl.List(steps)}
     return pl.DataFrame(table, schema, orient="row")
 
 
@@ -52,7 +52,9 @@ def test_the_value_lies_between_the_optimum_and_one_step_less(seed):
         assert found.value <= optimum + 1e-9 <= found.bound + 2e-9
         assert found.value >= found.bound - step / frame["rows"].sum() - 1e-9
         table = found.table
-        assert found.spent == pytest.approx((table["rows"] * table["spent"]).sum() / table["rows"].sum())
+        assert found.spent == pytest.approx(
+            (table["rows"] * table["spent"]).sum() / table["rows"].sum()
+        )
         of = table["rows"] * table["worth"] * table["explained"]
         assert found.value == pytest.approx(of.sum() / table["rows"].sum())
     assert found.value == pytest.approx(found.bound)

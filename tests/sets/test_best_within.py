@@ -498,15 +498,15 @@ def test_break_even_of_a_sequence_is_what_its_best_prefix_pays():
     names = list("abcd")
     y = X @ [1.0, 0.6, 0.3, 0.0] + rng.normal(size=60)
     frame = pl.DataFrame({**dict(zip(names, X.T, strict=True)), "y": y})
-    sequence = ds.anytime_sequence(frame, "y", costs={"a": 1, "b": 2, "c": 3, "d": 4})
+    costs = {"a": 1, "b": 2, "c": 3, "d": 4}
+    sequence = ds.anytime_sequence(frame, "y", costs=costs)
     order = sequence.steps["group"].to_list()[1:]
 
     def r2(kept):
         return ds.fit(frame, "y", list(kept)).r2 if kept else 0.0
 
     def net(kept, name, worth):
-        return worth(r2(kept)) - sum(sequence.with_costs({"a": 1, "b": 2, "c": 3, "d": 4}).groups.costs[
-            sequence.groups.names.index(one)] for one in kept if one != name)  # fmt: skip
+        return worth(r2(kept)) - sum(costs[one] for one in kept if one != name)
 
     for per, worth in (("explained", lambda r2: 30 * r2),
                        ("rmse", lambda r2: 30 * y.std() * (1 - (1 - r2) ** 0.5))):  # fmt: skip
@@ -517,5 +517,7 @@ def test_break_even_of_a_sequence_is_what_its_best_prefix_pays():
             expected = best - max(net(kept, name, worth) for kept in prefixes)
             assert price == pytest.approx(expected)
     for options in ({"worth": 0}, {"worth": 1, "per": "mae"}):
-        with pytest.raises(ds.errors.ArgumentError, match=r"worth is 0; it must|per is 'mae'; it must"):
+        with pytest.raises(
+            ds.errors.ArgumentError, match=r"worth is 0; it must|per is 'mae'; it must"
+        ):
             sequence.break_even(**options)

@@ -1,11 +1,9 @@
-"""Prices that are no sums: enumeration says what the best set is, a second search what comes next."""
+"""Prices that are no sums, by enumeration of all sets and a second search that knows them."""
 
 import itertools
 from dataclasses import replace
 
-import duckdb
 import numpy as np
-import polars as pl
 import pytest
 from problems import Problem, in_passes, random_problem
 from reference import Terms, subsets
@@ -33,7 +31,9 @@ def random_terms(rng: np.random.Generator, problem: Problem) -> Terms:
     needs = {}
     for at, name in enumerate(order):
         if at and rng.random() < 0.3:
-            needs[name] = rng.choice(order[:at], min(at, rng.integers(1, 3)), replace=False).tolist()
+            needs[name] = rng.choice(
+                order[:at], min(at, rng.integers(1, 3)), replace=False
+            ).tolist()
     terms = Terms(costs, shared, needs, (), {})
     companies = {name: terms.company(name, []) for name in names}
     rivals = [some(2, 3) for _ in range(rng.integers(3))]

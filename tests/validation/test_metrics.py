@@ -23,7 +23,8 @@ NAMES = {
     "linear": ["mse", "rmse", "mae", "r2", "auc", "gini", "ks", "payoff", "accuracy", "ndcg",
                "ndcg@3"],
     "poisson": ["mse", "rmse", "mae", "r2", "ndcg@5", "exponential_ndcg@5"],
-    "binomial": ["mae", "r2", "brier", "log_loss", "auc", "gini", "ks", "payoff", "accuracy", "ndcg@2"],
+    "binomial": ["mae", "r2", "brier", "log_loss", "auc", "gini", "ks", "payoff", "accuracy",
+                 "ndcg@2"],
     "multinomial": ["brier", "log_loss", "auc", "gini", "accuracy"],
 }  # fmt: skip
 PAYOFF = (3.0, -5.0)
@@ -60,25 +61,33 @@ def expected(name: str, seq, step: int, frame: pl.DataFrame, weights) -> float:
     if kind == "accuracy":
         label = np.array(classes)[guess.argmax(axis=1)] if classes else (guess > 0.5).astype(int)
         return truth.accuracy_score(y if classes else y.astype(int), label, **by)
-    if kind in ("auc", "gini"):
-        found = truth.roc_auc_score(y, guess, **by, multi_class="ovr")
-        return found if kind == "auc" else 2 * found - 1
-    if kind == "ks":
-        low, high, _ = truth.roc_curve(y, guess, **by, drop_intermediate=False)
-        return np.abs(high - low).max()
-    if kind == "payoff":
-        earned = np.where(guess * PAYOFF[0] + (1 - guess) * PAYOFF[1] > 0, np.where(y, *PAYOFF), 0)
-        return np.average(earned, weights=weights)
+    if kind == "auc":
+        return truth.roc_auc_score(y, guess, **by, multi_class="ovr")
     if kind == "log_loss":
         return truth.log_loss(y, guess, labels=classes or [0, 1], **by)
     if kind == "brier":
         given = {"labels": classes} if classes else {}
         return truth.brier_score_loss(y, guess, **by, **given, scale_by_half=not classes)
     calls = {
+        "gini": _gini, "ks": _ks, "payoff": _payoff,
         "mse": truth.mean_squared_error, "rmse": truth.root_mean_squared_error,
         "mae": truth.mean_absolute_error, "r2": truth.r2_score,
     }  # fmt: skip
     return calls[kind](y, guess, **by)
+
+
+def _gini(y, guess, **by) -> float:
+    return 2 * truth.roc_auc_score(y, guess, **by, multi_class="ovr") - 1
+
+
+def _ks(y, guess, sample_weight) -> float:
+    low, high, _ = truth.roc_curve(y, guess, sample_weight=sample_weight, drop_intermediate=False)
+    return np.abs(high - low).max()
+
+
+def _payoff(y, guess, sample_weight) -> float:
+    is_accepted = guess * PAYOFF[0] + (1 - guess) * PAYOFF[1] > 0
+    return np.average(np.where(is_accepted, np.where(y, *PAYOFF), 0), weights=sample_weight)
 
 
 def _of_query(kind: str, most: str, y, guess, there: pl.Series) -> float:

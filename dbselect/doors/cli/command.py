@@ -22,7 +22,7 @@ from dbselect.doors.cli.out import (
     check_ending,
     coloured,
 )
-from dbselect.errors import ArgumentError
+from dbselect.errors import ArgumentError, shown, unknown
 from dbselect.options.kinds import Kind
 from dbselect.options.option import REQUIRED, Option, options_of
 
@@ -39,6 +39,7 @@ SOURCE = "file, folder or glob of Parquet, CSV, TSV, NDJSON or Arrow, or Delta o
 _JSON = {
     "groups": "name -> list of columns or globs",
     "costs": "name -> cost > 0",
+    "prices": "any of costs, shared, needs, one_of and limits, as fields of a problem",
     "penalty_factors": "column, glob or group -> factor >= 0",
     "signs": 'column or glob -> "+" or "-"',
     "grid": "option -> values to try",
@@ -58,12 +59,28 @@ class Options(argparse.Namespace):
                     values[name] = value
             elif name in self:
                 values[name] = getattr(self, name)
+        if "costs" in names and (prices := self.from_file("prices")) is not None:
+            values |= self._prices(prices, values)
         if "null_policy" in values:
             pairs = [text.rpartition("=") for text in values["null_policy"]]
             policies = {columns if equals else "*": policy for columns, equals, policy in pairs}
             # A stored Gram accepts only a policy for all columns.
             values["null_policy"] = policies["*"] if list(policies) == ["*"] else policies
         return values
+
+    def _prices(self, prices: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Check the content of ``--prices``, which is fields of a problem."""
+        from dbselect.record.prices import CONDITIONS
+
+        if not isinstance(prices, dict):
+            raise ArgumentError(f"--prices holds {shown(prices)}; it must map names to prices")
+        for name in prices:
+            if name not in ("costs", *CONDITIONS):
+                known = ["costs", *CONDITIONS]
+                raise ArgumentError(f"--prices names {unknown('field', name, known)}")
+        if "costs" in prices and "costs" in given:
+            raise ArgumentError("--costs and --prices both give costs; give them once")
+        return prices
 
     def from_file(self, name: str) -> Any:
         """Return the content of an option's JSON file, None if no file was given."""
@@ -189,7 +206,7 @@ class Parser(argparse.ArgumentParser):
             help="column to predict; given twice, two responses that share the groups",
         )
         all_fields = options_of(ProblemOptions)
-        names = ["groups", "costs", *(all_fields if fields is None else fields)]
+        names = ["groups", "costs", "prices", *(all_fields if fields is None else fields)]
         for name in names:
             if name == "null_policy":
                 self.add_null_policy()

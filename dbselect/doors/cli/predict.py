@@ -60,7 +60,9 @@ def _run(options: Options) -> None:
     if options.available:
         answer, why = _by_groups(stored_predictor(options.sequence), options.out), "some groups"
     elif own := next((name for name in OF_AVAILABLE if name in given), None):
-        raise ArgumentError(f"--{own.replace('_', '-')} is for --available, which predicts by groups")
+        raise ArgumentError(
+            f"--{own.replace('_', '-')} is for --available, which predicts by groups"
+        )
     else:
         answer, why = _by_stored(options.sequence, given), "a shorter prefix"
     if options.source == STDOUT == options.sequence:

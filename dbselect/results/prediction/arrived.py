@@ -231,7 +231,8 @@ class AnytimePredictor(files.Stored, InNotebooks):
     def _request(self) -> dict[str, Any]:
         """The options of the compiled library that do not depend on rows."""
         options = {name: getattr(self.problem, name) for name in ("intercept", "ridge", "scale")}
-        return {"groups": self.groups.columns, "costs": self.costs, **options}
+        told = self.groups.told.renamed(str)
+        return {"groups": self.groups.columns, "costs": self.costs, **options, **told}
 
     def predict(
         self,

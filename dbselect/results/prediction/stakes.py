@@ -31,7 +31,7 @@ def stake_of(
 
 @dataclass(frozen=True)
 class Stake:
-    """Rows are accepted if ``worth (prediction - above)`` is above 0, and earn that of the target."""
+    """Rows are accepted if ``worth (prediction - above)`` > 0, and earn that of the target."""
 
     worth: float
     above: float
@@ -55,5 +55,5 @@ class Stake:
         return self.worth * (values - self.above)
 
     def earned(self, prediction: Vector, target: Vector) -> Vector:
-        """Return what rows earn if those are accepted of which the prediction promises more than 0."""
+        """Return what rows earn if those are accepted of which more than 0 is predicted."""
         return np.where(self.of_rows(prediction) > 0, self.of_rows(target), 0.0)

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from dbselect.errors import DbselectError, SourceError
+from dbselect.record.categories import text_schema, with_text_levels
 from dbselect.sources.engines.arrow import Batched
 from dbselect.sources.partial.partial_aggregates import Work, merge_of, merging, partial_of
 
@@ -20,15 +21,16 @@ class DaskTable(Batched):
         self._frame = frame
         try:
             # The types are inferred from Dask's artificial sample rows.
-            self.schema = pa.Schema.from_pandas(frame._meta_nonempty, preserve_index=False)
+            self._own = pa.Schema.from_pandas(frame._meta_nonempty, preserve_index=False)
         except pa.ArrowException as error:
             raise SourceError(f"Dask has a column that Arrow has no type for: {error}") from error
+        self.schema = text_schema(self._own)
 
     def reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
         """Reduce the partitions on Dask's workers; large states are merged there into one."""
         from dask.delayed import delayed
 
-        schema = pa.schema([self.schema.field(field) for field in fields])
+        schema = pa.schema([self._own.field(field) for field in fields])
         partial, merge = delayed(_partial), delayed(merge_of)
         states = [partial(work, part, schema) for part in self._parts(fields)]
         while len(states) > 1 and merging(work.size):
@@ -43,7 +45,7 @@ class DaskTable(Batched):
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Collect the fields in batches, partition by partition, in their order."""
-        schema = pa.schema([self.schema.field(field) for field in fields])
+        schema = pa.schema([self._own.field(field) for field in fields])
         for part in self._parts(fields):
             yield from _in_arrow(self._computed(part), schema).to_batches()
 
@@ -65,6 +67,7 @@ def _partial(work: Work, part: Any, schema: pa.Schema) -> bytes:
 
 def _in_arrow(part: Any, schema: pa.Schema) -> pa.Table:
     try:
-        return pa.Table.from_pandas(part, schema=schema, preserve_index=False)
+        table = pa.Table.from_pandas(part, schema=schema, preserve_index=False)
+        return with_text_levels(table)
     except (pa.ArrowException, KeyError) as error:
         raise SourceError(f"a partition does not fit the table: {error}") from error

@@ -1,6 +1,7 @@
 """Files, LazyFrames and DataFrames, read out of core by the streaming engine of Polars."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -14,6 +15,7 @@ from dbselect.record import formulas
 from dbselect.record.foreign import check_names
 from dbselect.record.formulas import Plan, translate
 from dbselect.record.writing import absolute
+from dbselect.sources.engines.blocks import Blocks, block_rows
 from dbselect.sources.engines.formats import scan_of
 from dbselect.sources.engines.lakes import check_mapping
 from dbselect.sources.objects import in_short
@@ -23,6 +25,8 @@ from dbselect.sources.unchanged import Unchanged, unchanged_at, unchanged_of
 
 #: Errors of Polars; it panics on a damaged file and on data of unsupported types.
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError)
+#: Name of the column of the numbers of rows.
+ROW = "__dbselect_block_row"
 #: 128-bit integers up to 38 digits, in a type that Arrow supports.
 WHOLE = pl.Decimal(38, 0)
 
@@ -31,7 +35,11 @@ class LazyTable:
     """A table that Polars reads; 128-bit integers become decimals, beyond 38 digits an error."""
 
     def __init__(
-        self, frame: pl.LazyFrame, rows: int | None = None, files: Unchanged | None = None
+        self,
+        frame: pl.LazyFrame,
+        rows: int | None = None,
+        files: Unchanged | None = None,
+        held: pl.DataFrame | None = None,
     ) -> None:
         _forked.check_threads()
         try:
@@ -40,7 +48,10 @@ class LazyTable:
             raise SourceError(f"Polars cannot read the table: {in_short(error)}") from error
         check_names(schema)
         plain = {name: plain_dtype(dtype) for name, dtype in schema.items()}
-        self.frame = frame.cast({n: dtype for n, dtype in plain.items() if dtype != schema[n]})
+        changed = {n: dtype for n, dtype in plain.items() if dtype != schema[n]}
+        self.frame = frame.cast(changed)
+        # Read without Polars' engine, unless that has something to do.
+        self._held = None if changed or any(map(_is_decimal, schema.dtypes())) else held
         self._original = frame
         self._files = files or Unchanged()
         self.rows = rows
@@ -60,6 +71,36 @@ class LazyTable:
 
     def scan(self, fields: list[str], consume: Consumer) -> None:
         """Read the fields in batches, on several threads."""
+        self._scanned(self.selected(fields), fields, consume)
+
+    def scan_blocks(self, fields: list[str], consume: Callable[[pl.DataFrame, int], None]) -> None:
+        """Read the fields in blocks of a fixed number of rows, each with its number from 0 on."""
+        blocks = Blocks(block_rows(len(fields)))
+        if self._held is not None:
+            held = self._held[fields]
+            starts = range(0, held.height, blocks.rows)
+
+            def read(number: int) -> None:
+                consume(held.slice(starts[number], blocks.rows).rechunk(), number)
+
+            with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
+                work = [pool.submit(read, number) for number in range(len(starts))]
+                wait(work, return_when=FIRST_EXCEPTION)
+                pool.shutdown(cancel_futures=True)
+            [each.result() for each in work if not each.cancelled()]
+            return
+
+        def take(batch: pl.DataFrame) -> None:
+            if batch.height:
+                at = int(batch[ROW][0])
+                for number, block in blocks.added(at, batch.drop(ROW)):
+                    consume(block, number)
+
+        self._scanned(self.selected(fields).with_row_index(ROW), fields, take)
+        for number, block in blocks.rest():
+            consume(block, number)
+
+    def _scanned(self, rows: pl.LazyFrame, fields: list[str], consume: Consumer) -> None:
         failures: list[DbselectError] = []
         lock = Lock()
         has_decimals = any(_has_decimals(self.schema.field(name).type) for name in fields)
@@ -77,7 +118,7 @@ class LazyTable:
                 raise
             return pl.DataFrame(schema={"done": pl.Boolean})
 
-        plan = self.selected(fields).map_batches(take, schema={"done": pl.Boolean}, streamable=True)
+        plan = rows.map_batches(take, schema={"done": pl.Boolean}, streamable=True)
         try:
             with self._files.checked():
                 plan.collect(engine="streaming")
@@ -119,6 +160,11 @@ def _has_decimals(type_: pa.DataType) -> bool:
     return is_struct and any(
         pa.types.is_decimal(field.type) or _has_decimals(field.type) for field in type_
     )
+
+
+def _is_decimal(dtype: pl.DataType) -> bool:
+    """Whether a type is a decimal, or may have one inside."""
+    return isinstance(dtype, pl.Decimal | pl.Struct | pl.Array)
 
 
 def plain_dtype(dtype: Any) -> Any:
@@ -194,5 +240,5 @@ def _scanned(listing: FileListing) -> pl.LazyFrame:
 def from_frame(frame: Any) -> LazyTable:
     """Open a LazyFrame or a DataFrame."""
     if isinstance(frame, pl.DataFrame):
-        return LazyTable(frame.lazy(), frame.height)
+        return LazyTable(frame.lazy(), frame.height, held=frame)
     return LazyTable(frame)

@@ -68,10 +68,15 @@ class GramSums:
     reader: Reader  # holds the sums
     grouping: Grouping | None  # the groups of the rows; None without groups
 
-    def add(self, batch: Any) -> None:
+    @property
+    def in_blocks(self) -> bool:
+        """Whether `add` takes the number of a block, in whose order sums are merged."""
+        return self.grouping is None
+
+    def add(self, batch: Any, block: int = -1) -> None:
         """Add some rows; may be called from several threads at once."""
         if self.grouping is None:
-            self.reader.add(self.request.terms.expand(batch))
+            self.reader.add(self.request.terms.expand(batch), block)
             return
         batch = self.grouping.prepared(batch)
         self.grouping.meet(self.reader.add(self.request.terms.expand(batch)), batch)

@@ -79,7 +79,11 @@ def merging(size: int) -> list[int]:
 def gather(
     table: Any, fields: list[str], work: Work, gathered: Gathered, title: str | None = None
 ) -> None:
-    """Reduce all rows, in the engine's processes if it has ``reduce``, else here with a bar."""
+    """Reduce all rows, in the engine's processes if it has ``reduce``, else here with a bar.
+
+    A table with ``scan_blocks`` numbers its rows: sums that merge in this order have the same bits
+    run after run, on any number of threads.
+    """
     reduce = getattr(table, "reduce", None)
     if reduce is not None:
         for part in reduce(fields, work):
@@ -88,12 +92,13 @@ def gather(
     lock = Lock()  # batches are added on several threads, which share the bar
     with progress(table.rows, title=title) as bar:
 
-        def add(batch: Any) -> None:
-            gathered.add(batch)
+        def add(batch: Any, *block: int) -> None:
+            gathered.add(batch, *block)
             with lock:
                 bar.update(len(batch))
 
-        table.scan(fields, add)
+        numbers = getattr(gathered, "in_blocks", False) and hasattr(table, "scan_blocks")
+        (table.scan_blocks if numbers else table.scan)(fields, add)
 
 
 @dataclass(frozen=True)

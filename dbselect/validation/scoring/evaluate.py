@@ -142,9 +142,9 @@ def evaluate(
     probabilities), and predictions within 1e-12 of their size are ties. For several classes auc
     is the mean of one-versus-rest AUCs (``multi_class="ovr"``), and the Brier score is the sum
     over classes (``scale_by_half=False``). gini is 2 auc - 1, and ks the largest distance between
-    the distributions of predictions of both classes, as scipy's ``ks_2samp``. Ties count as the mean over their orders.
-    ndcg is the mean over queries, 0 for a query without gain. The weight of a query is that of
-    its rows, which must agree
+    the distributions of predictions of both classes, as scipy's ``ks_2samp``. Ties count as the
+    mean over their orders. ndcg is the mean over queries, 0 for a query without gain. The weight of
+    a query is that of its rows, which must agree
 
     Raises
     ------

@@ -187,8 +187,8 @@ def _amounts(text: str) -> tuple[float, float]:
         PAYOFF.check("payoff", (gain, loss))
     except ValueError as error:
         raise ArgumentError(
-            f"metric is 'payoff{'@' if text else ''}{text}'; it needs what a row earns if its target "
-            "is 1, and loses if it is 0: payoff=(30, -500), or 'payoff@30:-500'"
+            f"metric is 'payoff{'@' if text else ''}{text}'; it needs what a row earns if its "
+            "target is 1, and loses if it is 0: payoff=(30, -500), or 'payoff@30:-500'"
         ) from error
     return gain, loss
 

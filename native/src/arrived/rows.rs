@@ -56,8 +56,7 @@ impl Found {
     ///
     /// `limits` has what the next group of each row may cost, or one for all.
     pub fn told(&self, predictor: &Predictor, limits: &[f64]) -> Told<'_> {
-        let costs = &predictor.groups().costs;
-        let next = |at: u32, limit: f64| self.patterns[at as usize].pattern.next(costs, limit);
+        let next = |at: u32, limit: f64| self.patterns[at as usize].pattern.next(limit);
         if let ([limit], None) = (limits, predictor.stake) {
             let shared = (0..self.patterns.len() as u32).map(|at| (at, next(at, *limit))).collect();
             return Told { shared, at: Cow::Borrowed(&self.at), stakes: Vec::new() };

@@ -13,7 +13,7 @@
 
 use crate::glm::family::Family;
 use crate::glm::normal;
-use crate::linear::groups::Groups;
+use crate::linear::prices::Offers;
 use crate::linear::state::{Buffers, State};
 use crate::methods::given::Given;
 use crate::methods::options::refused;
@@ -21,7 +21,8 @@ use crate::methods::pattern::Pattern;
 use crate::methods::question::Setting;
 use crate::methods::value::Value;
 use crate::record::prefix::fits;
-use crate::search::steps::ROUNDING_GAIN;
+use crate::search::steps::{Action, ROUNDING_GAIN};
+use crate::search::walks::moves::{take, together};
 use crate::words::error::Error;
 
 /// More than the density of the normal distribution anywhere.
@@ -126,7 +127,7 @@ impl Stake {
     /// What a row of a pattern may be given: each group, and after it others by what they explain
     /// for their cost; without what costs more than it can be worth, or than one that moves more.
     pub fn offers(&self, asked: &Setting, pattern: &Pattern) -> Vec<Offer> {
-        let Groups { starts, costs, .. } = &asked.plan.groups;
+        let (starts, prices) = (&asked.plan.groups.starts, asked.plan.groups.prices());
         let unit = (asked.gram.comoment(asked.target, asked.target) / asked.gram.weight).sqrt();
         // A deviate is worth most at the threshold; the mean of a probability has no slope above.
         let steepest = self.family.map_or(1.0, |family| match family.is_binomial() {
@@ -134,27 +135,34 @@ impl Stake {
             false => f64::INFINITY,
         });
         let may = |cost: f64, spread: f64| cost < self.worth.abs() * steepest * DENSEST * spread;
-        let rate = |gains: &[f64], group: usize| gains[group] / costs[group];
-        let best = |gains: &[f64]| {
-            let can = (0..costs.len()).filter(|&group| gains[group] > ROUNDING_GAIN);
-            can.reduce(|a, b| if rate(gains, b) > rate(gains, a) { b } else { a })
+        // What costs nothing more comes first.
+        let rate = |gain: f64, cost: f64| gain / cost.max(f64::MIN_POSITIVE);
+        let best = |gains: &[f64], now: &Offers| {
+            let can = |&group: &usize| gains[group] > ROUNDING_GAIN && now.is_open(group);
+            let own = |group: usize| rate(gains[group], now.costs[group]);
+            let larger = |a: usize, b: usize| if own(b) > own(a) { b } else { a };
+            (0..gains.len()).filter(can).reduce(larger)
         };
-        let mut firsts: Vec<usize> = (0..costs.len()).collect();
-        firsts.retain(|&group| pattern.gains[group] > ROUNDING_GAIN);
-        let by_rate =
-            |a: &usize, b: &usize| rate(&pattern.gains, *b).total_cmp(&rate(&pattern.gains, *a));
-        firsts.sort_by(by_rate);
+        let may_come = |group: &usize| {
+            pattern.gains[*group] > ROUNDING_GAIN && pattern.costs[*group].is_finite()
+        };
+        let mut firsts: Vec<usize> = (0..pattern.gains.len()).filter(may_come).collect();
+        let own = |group: usize| rate(pattern.gains[group], pattern.costs[group]);
+        firsts.sort_by(|&a, &b| own(b).total_cmp(&own(a)));
         let (mut offers, mut gains) = (Vec::new(), Vec::new());
         let mut buffers = Buffers::default();
-        for &first in &firsts {
+        for &group in &firsts {
             let mut state = State::new(asked.problem, starts, std::mem::take(&mut buffers));
             pattern.groups.iter().for_each(|&group| {
                 state.add(group);
             });
-            let (before, mut cost, mut next) = (state.explained(), 0.0, Some(first));
+            // What it needs is bought before it.
+            let first = prices.with_needs(group, state.waiting())[0];
+            let (before, mut cost, mut next) = (state.explained(), 0.0, Some(group));
+            let mut now = prices.offers(state.waiting());
             while let Some(group) = next {
-                state.add(group);
-                cost += costs[group];
+                cost += now.costs[group];
+                take(&mut state, prices, group);
                 let spread = unit * (state.explained() - before).max(0.0).sqrt();
                 if !may(cost, unit * (1.0 - before).max(0.0).sqrt()) {
                     break;
@@ -162,8 +170,10 @@ impl Stake {
                 if may(cost, spread) {
                     offers.push(Offer { first, cost, spread });
                 }
-                state.gains(&mut gains);
-                next = best(&gains);
+                let gain = &mut |state: &mut State, all: &mut Vec<f64>| state.gains(all);
+                together(&mut state, prices, Action::Add, gain, &mut gains);
+                now = prices.offers(state.waiting());
+                next = best(&gains, &now);
             }
             buffers = state.into_buffers();
         }

@@ -104,7 +104,7 @@ fn found(
             &request.target,
             &rows.terms,
             false,
-            &Conditions::default(),
+            &request.fields.told,
         );
         let groups = groups.map_err(wrong)?;
         let always = groups.numbers(&request.fields.always).map_err(wrong)?;

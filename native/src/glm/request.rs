@@ -3,6 +3,7 @@
 use super::family::Family;
 use crate::linear::fields::Fields;
 use crate::linear::groups::{Costs, GroupColumns};
+use crate::methods::conditions::conditions;
 use crate::methods::given::Given;
 use crate::methods::options::{refused, refused_by};
 use crate::methods::value::Value;
@@ -55,7 +56,18 @@ pub static METHODS: [Method; 4] = [
                 dbselect.anytime_sequence_glm({'y': y, 'a': a, 'b': b}, 'y', 'binomial', \
                 costs := {'a': 1, 'b': 5}, budget := 5)",
         places: &[],
-        own: &["groups", "costs", "rule", "budget", "max_groups", "always"],
+        own: &[
+            "groups",
+            "costs",
+            "rule",
+            "budget",
+            "max_groups",
+            "always",
+            "shared",
+            "needs",
+            "one_of",
+            "limits",
+        ],
         kind: Kind::Rows(&stored::SEQUENCE_GLM),
     },
 ];
@@ -151,6 +163,7 @@ impl Request {
                 ridge: given.number("ridge")?.unwrap_or(default.ridge),
                 scale: given.truth("scale")?.unwrap_or(default.scale),
                 always: given.names("always")?.unwrap_or_default(),
+                told: conditions(&given)?,
                 ..default
             },
             tol: share("tol", TOL)?,

@@ -16,6 +16,7 @@ use super::request::Request;
 use crate::linear::groups::Groups;
 use crate::record::prefix::fits;
 use crate::search::steps::{Action, Choice, Step, Stop};
+use crate::search::walks::greedy::ended;
 use crate::search::walks::ties::first_of_the_best;
 
 /// Share of the null deviance below which a gain is what two refits leave.
@@ -60,7 +61,8 @@ pub fn search(
         Prefix { fit, intercept, coefficients, precision }
     };
     let mut prefixes = vec![prefix(start.null.clone())];
-    let (mut steps, mut spent) = (Vec::new(), vec![0.0]);
+    let (mut steps, mut bought, mut spent) = (Vec::<Step>::new(), Vec::new(), vec![0.0]);
+    let prices = groups.prices();
     let mut waiting = vec![true; groups.costs.len()];
     let mut forced = always.iter();
     let mut held = start.null.clone();
@@ -72,11 +74,21 @@ pub fn search(
         if request.max_groups.is_some_and(|most| steps.len() >= most) {
             break Stop::Steps;
         }
-        let fitting = waiting.iter().zip(&groups.costs);
+        let offers = prices.offers(&waiting);
+        let all_of = |group: usize| prices.with_needs(group, &waiting);
+        let open: Vec<bool> =
+            (0..waiting.len()).map(|group| waiting[group] && offers.is_open(group)).collect();
+        let within = |group: usize| open[group] && fits(cost + offers.costs[group], request.budget);
+        let room = |group: usize| {
+            request.max_groups.is_none_or(|most| steps.len() + all_of(group).len() <= most)
+        };
+        if !(0..waiting.len()).any(within) {
+            break if open.contains(&true) { Stop::Budget } else { ended(&waiting, prices) };
+        }
         let fitting: Vec<bool> =
-            fitting.map(|(waits, own)| *waits && fits(cost + own, request.budget)).collect();
+            (0..waiting.len()).map(|group| within(group) && room(group)).collect();
         if !fitting.contains(&true) {
-            break Stop::Budget;
+            break Stop::Steps;
         }
         let all = expand_all(start, &held)?;
         let next = forced.next().copied();
@@ -84,29 +96,39 @@ pub fn search(
         let mut found: Vec<Option<Fit>> = vec![None; waiting.len()];
         let mut scores = vec![0.0; waiting.len()];
         for group in (0..waiting.len()).filter(|&group| tried(group)) {
-            let fit = extended(start, groups, &held, &all, group)?;
-            scores[group] = gain(&fit, &held) / groups.costs[group];
+            let fit = extended(start, groups, &held, &all, &all_of(group))?;
+            scores[group] = gain(&fit, &held) / offers.counted[group];
             found[group] = Some(fit);
         }
         let (group, choice) = match next {
             Some(group) => (group, Choice::Forced),
             None => {
-                let choice = if fitting == waiting { Choice::Free } else { Choice::Limited };
+                let choice = if fitting == open { Choice::Free } else { Choice::Limited };
                 match first_of_the_best(&scores, &fitting) {
                     Some(group) => (group, choice),
                     None => break Stop::Budget,
                 }
             }
         };
-        let Some(fit) = found[group].take() else { break Stop::Budget };
-        let (score, gain) = (scores[group], fit.explained - held.explained);
-        waiting[group] = false;
-        cost += groups.costs[group];
-        let explained = fit.explained;
-        steps.push(Step { action: Action::Add, group, score, gain, explained, choice });
-        spent.push(cost);
-        prefixes.push(prefix(fit.clone()));
-        held = fit;
+        let score = scores[group];
+        for member in all_of(group) {
+            let fit = match found[group].take_if(|_| member == group) {
+                Some(fit) => fit,
+                None => extended(start, groups, &held, &expand_all(start, &held)?, &[member])?,
+            };
+            let gain = fit.explained - held.explained;
+            waiting[member] = false;
+            let explained = fit.explained;
+            steps.push(Step { action: Action::Add, group: member, score, gain, explained, choice });
+            bought.push(member);
+            cost = match prices.are_sums() {
+                true => cost + groups.costs[member],
+                false => prices.spent(bought.iter().copied()),
+            };
+            spent.push(cost);
+            prefixes.push(prefix(fit.clone()));
+            held = fit;
+        }
     };
     let used = prefixes
         .iter()
@@ -134,15 +156,15 @@ fn expand_all(start: &Start, held: &Fit) -> Result<Expansion, String> {
     problem.expand(&every, &Point { intercept: held.point.intercept, coef })
 }
 
-/// The fit with one more group, from where one ended.
+/// The fit with more groups, from where one ended.
 fn extended(
     start: &Start,
     groups: &Groups,
     held: &Fit,
     all: &Expansion,
-    group: usize,
+    more: &[usize],
 ) -> Result<Fit, String> {
-    let own = groups.starts[group]..groups.starts[group + 1];
+    let own = more.iter().flat_map(|&group| groups.starts[group]..groups.starts[group + 1]);
     let columns: Vec<usize> = held.columns.iter().copied().chain(own).collect();
     let mut coef = held.point.coef.clone();
     coef.resize(columns.len(), 0.0);

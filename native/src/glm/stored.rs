@@ -163,7 +163,10 @@ fn step_cells(
         Cell::Whole(number as i64),
         text(if number == 0 { "start" } else { "add" }),
         own(&|group| text(&groups.names[group])),
-        Cell::Number(step.map_or(0.0, |step| groups.costs[step.group])),
+        Cell::Number(step.map_or(0.0, |step| match groups.rules {
+            None => groups.costs[step.group],
+            Some(_) => found.spent[number] - found.spent[number - 1],
+        })),
         Cell::Number(found.spent[number]),
         step.map_or(Cell::Null, |step| Cell::Number(step.score)),
         Cell::Number(step.map_or(0.0, |step| step.gain)),
@@ -201,6 +204,9 @@ fn call_json(request: &Request) -> String {
     put("ridge", (fields.ridge != 0.0).then(|| json!(fields.ridge)));
     put("scale", (!fields.scale).then(|| json!(false)));
     put("always", (!fields.always.is_empty()).then(|| json!(fields.always)));
+    for (name, value) in fields.told.to_json() {
+        put(name, Some(value));
+    }
     let named = |pairs: Vec<(String, Json)>| Json::Object(pairs.into_iter().collect());
     let groups = request.groups.as_ref().map(|groups| {
         named(groups.iter().map(|(name, columns)| (name.clone(), json!(columns))).collect())

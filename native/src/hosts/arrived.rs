@@ -341,7 +341,7 @@ impl Arrived {
             bound(1.0),
             of_views(told_at.iter().map(next).collect(), each.has(|told| told.next.is_some())),
             of_next(&|told, next| told.known.pattern.gains[next]),
-            of_next(&|told, next| told.predictor.groups().costs[next]),
+            of_next(&|told, next| told.known.pattern.costs[next]),
             accept,
             next_value,
         ];

@@ -4,6 +4,8 @@
 //! `version_0.rs`), so no Polars crate is linked. Inputs come in any number of
 //! chunks, cut differently from input to input; a literal has length 1.
 
+mod patterns;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -118,6 +120,19 @@ macro_rules! expression {
 }
 
 expression!(_polars_plugin_gram, _polars_plugin_field_gram, record_type(), gram);
+expression!(
+    _polars_plugin_patterns,
+    _polars_plugin_field_patterns,
+    patterns::data_type(),
+    patterns::of_rows
+);
+expression!(
+    _polars_plugin_merge_patterns,
+    _polars_plugin_field_merge_patterns,
+    patterns::data_type(),
+    patterns::merged
+);
+expression!(_polars_plugin_em, _polars_plugin_field_em, record_type(), patterns::completed);
 expression!(_polars_plugin_impute, _polars_plugin_field_impute, record_type(), impute_mean);
 expression!(_polars_plugin_merge, _polars_plugin_field_merge, record_type(), merge);
 expression!(
@@ -177,7 +192,22 @@ fn gram(inputs: &[Input]) -> Result<StructArray, String> {
 }
 
 fn gram_of(inputs: &[Input], policy: Policy, limit: Limit) -> Result<Option<Record>, String> {
-    let mut state: Option<(Arc<Shape>, Group)> = None;
+    let group = gathered(inputs, policy, limit, Group::new, |group, mut rows, labels| {
+        rows.leave_out();
+        group.add(&rows, labels)
+    })?;
+    group.map(|mut group| group.finish()).transpose()
+}
+
+/// What gathers the rows of a struct; nothing without rows.
+fn gathered<G>(
+    inputs: &[Input],
+    policy: Policy,
+    limit: Limit,
+    begin: impl Fn(&Arc<Shape>) -> G,
+    add: impl Fn(&mut G, Rows, Labels) -> Result<(), String>,
+) -> Result<Option<G>, String> {
+    let mut state: Option<(Arc<Shape>, G)> = None;
     for piece in pieces(inputs)? {
         let leaves = leaves(piece.table(0)?, piece.place(0));
         let (texts, columns): (Vec<&Leaf>, Vec<&Leaf>) =
@@ -187,22 +217,21 @@ fn gram_of(inputs: &[Input], policy: Policy, limit: Limit) -> Result<Option<Reco
             let fields: Vec<Column> = leaves.iter().map(column).collect();
             let policies = vec![policy; columns.len()];
             let shape = Arc::new(Shape::of(&fields, policies, limit, terms_of(&fields))?);
-            let group = Group::new(&shape);
+            let group = begin(&shape);
             state = Some((shape, group));
         }
         let Some((shape, group)) = &mut state else { continue };
         let labels = Labels { columns: &shape.numbers, weight: "weight" };
         for start in (0..piece.rows).step_by(CHUNK_ROWS) {
             let rows = start..(start + CHUNK_ROWS).min(piece.rows);
-            let mut rows = Rows {
+            let rows = Rows {
                 numbers: chunk(&columns, weight.as_ref(), rows.clone(), &shape.policies)?,
                 texts: texts.iter().map(|leaf| leaf.texts(rows.clone())).collect(),
             };
-            rows.leave_out();
-            group.add(&rows, labels)?;
+            add(group, rows, labels)?;
         }
     }
-    state.map(|(_, mut group)| group.finish()).transpose()
+    Ok(state.map(|(_, group)| group))
 }
 
 fn column(leaf: &Leaf) -> Column<'_> {

@@ -16,7 +16,7 @@ pub mod states;
 pub mod turns;
 pub mod walks;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, CString, c_char};
 use std::iter::once;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -76,6 +76,8 @@ pub struct Reader {
     /// The terms of the records, except what the rows decide: means, and which indicators.
     terms: Terms,
     idle: Mutex<Vec<Sums>>,
+    /// Of rows without keys, those of numbered blocks.
+    blocks: Mutex<Blocks>,
     /// How many sets of sums there are.
     sets: AtomicUsize,
 }
@@ -92,6 +94,17 @@ struct Sums {
     levels: LevelSums,
     /// Rows in which each category was missing, group by group.
     absent: Vec<u64>,
+}
+
+/// Sums of blocks of rows, merged in the order of their numbers: so the bits do not depend on which
+/// thread was first.
+#[derive(Default)]
+struct Blocks {
+    total: Sums,
+    /// The first block that is not in the total.
+    next: i64,
+    /// Blocks that came before their turn.
+    waiting: BTreeMap<i64, Sums>,
 }
 
 /// The rows of keys that a set of sums had not met before.
@@ -120,6 +133,29 @@ impl Reader {
     fn give_back(&self, sums: Sums) -> Result<(), String> {
         self.idle.lock().map_err(|_| POISONED)?.push(sums);
         Ok(())
+    }
+
+    /// Merge the sums of a block with those of all blocks before it, once these are there.
+    fn put_block(&self, number: i64, sums: Sums) -> Result<(), String> {
+        let layout = Layout::new(&self.policies, &self.categories);
+        let mut blocks = self.blocks.lock().map_err(|_| POISONED)?;
+        blocks.waiting.insert(number, sums);
+        while let Some(own) = {
+            let next = blocks.next;
+            blocks.waiting.remove(&next)
+        } {
+            self.merge(&mut blocks.total, own, &[0], &layout);
+            blocks.next += 1;
+        }
+        Ok(())
+    }
+
+    /// The sums of all blocks; those that never came leave no gap.
+    fn take_blocks(&self, layout: &Layout) -> Result<Option<Sums>, String> {
+        let blocks = std::mem::take(&mut *self.blocks.lock().map_err(|_| POISONED)?);
+        let Blocks { mut total, waiting, .. } = blocks;
+        waiting.into_values().for_each(|own| self.merge(&mut total, own, &[0], layout));
+        Ok((!total.numbers.is_empty()).then_some(total))
     }
 
     /// Number the groups of some rows.
@@ -243,7 +279,7 @@ impl Reader {
     fn merged(&self, layout: &Layout) -> Result<(Sums, Vec<i64>), String> {
         let mut sets = std::mem::take(&mut *self.idle.lock().map_err(|_| POISONED)?);
         sets.sort_unstable_by_key(|sums| sums.set);
-        let mut sets = sets.into_iter();
+        let mut sets = self.take_blocks(layout)?.into_iter().chain(sets);
         let mut total = sets.next().unwrap_or_default();
         let mut origins: Vec<i64> = (0..total.keys.len() as i64).collect();
         let mut start = origins.len();
@@ -427,7 +463,8 @@ pub unsafe extern "C" fn dbselect_reader_new(
     }
     let columns = columns.into();
     let (categories, order) = (Vec::new(), Vec::new());
-    let (idle, terms) = (Mutex::default(), Terms::clone(&terms));
+    let (idle, blocks) = (Mutex::default(), Mutex::default());
+    let terms = Terms::clone(&terms);
     let sets = AtomicUsize::new(0);
     Box::into_raw(Box::new(Reader {
         columns,
@@ -438,6 +475,7 @@ pub unsafe extern "C" fn dbselect_reader_new(
         order,
         terms,
         idle,
+        blocks,
         sets,
     }))
 }
@@ -500,7 +538,8 @@ pub unsafe extern "C" fn dbselect_reader_order(
     sorted.into_iter().eq(0..reader.columns.len() + reader.categories.len())
 }
 
-/// Add every batch of a stream; may be called from several threads at once. The stream is
+/// Add every batch of a stream; may be called from several threads at once. Where there are no keys
+/// the rows may be the block of a number from 0 on, or of none, -1. The stream is
 /// consumed and released. `array` and `schema` get the rows of keys that were not met before: the
 /// number of the set of sums that met them, the number that the first of them has there, and the
 /// rows. Null comes back, or an error text for `dbselect_text_free`.
@@ -512,6 +551,7 @@ pub unsafe extern "C" fn dbselect_reader_order(
 pub unsafe extern "C" fn dbselect_reader_add(
     reader: *const Reader,
     stream: *mut FFI_ArrowArrayStream,
+    block: i64,
     array: *mut FFI_ArrowArray,
     schema: *mut FFI_ArrowSchema,
 ) -> *mut c_char {
@@ -519,7 +559,8 @@ pub unsafe extern "C" fn dbselect_reader_add(
         // SAFETY: see the caller's promise.
         let (reader, batches) = unsafe { (&*reader, RecordBatchStreamReader::from_raw(stream)) };
         let batches = batches.map_err(|error| error.to_string())?;
-        let mut sums = reader.take()?;
+        let is_block = block >= 0 && reader.by.is_empty();
+        let mut sums = if is_block { Sums::default() } else { reader.take()? };
         let mut met = Met { set: sums.set, first: sums.keys.len(), rows: Vec::new() };
         let mut start = 0;
         for batch in batches {
@@ -527,7 +568,10 @@ pub unsafe extern "C" fn dbselect_reader_add(
             reader.add(&batch, &mut sums, (start, &mut met.rows))?;
             start += batch.len();
         }
-        reader.give_back(sums)?;
+        match is_block {
+            true => reader.put_block(block, sums)?,
+            false => reader.give_back(sums)?,
+        }
         // SAFETY: see the caller's promise.
         unsafe { export(&met.array(), array, schema) }
     })
@@ -967,10 +1011,11 @@ pub unsafe extern "C" fn dbselect_patterns(
         // SAFETY: see the caller's promise.
         let (records, less) = unsafe { (only_batch(records)?, only_batch(less)?) };
         let mut found = Vec::new();
+        let told = |message: String| format!("RecordError: {message}");
         for record in records_of(records.column(0))? {
-            patterns::merge(&mut found, record)?;
+            patterns::merge(&mut found, record).map_err(told)?;
         }
-        patterns::remove(&mut found, &records_of(less.column(0))?)?;
+        patterns::remove(&mut found, &records_of(less.column(0))?).map_err(told)?;
         let mut found: Vec<_> = patterns::reduced(found, most)?.into_iter().map(Some).collect();
         // SAFETY: see the caller's promise.
         unsafe { export(&write_records(&mut found)?, array, schema) }
@@ -1001,7 +1046,9 @@ pub unsafe extern "C" fn dbselect_em(
             groups.resize(groups.len().max(group as usize + 1), Vec::new());
             groups[group as usize].push(record);
         }
-        let found = em(&groups, em_options(&Value::from(options))?)?;
+        let options = em_options(&Value::from(options))
+            .map_err(|message| format!("ArgumentError: {message}"))?;
+        let found = em(&groups, options)?;
         let mut found: Vec<_> = found.into_iter().map(Some).collect();
         // SAFETY: see the caller's promise.
         unsafe { export(&write_records(&mut found)?, array, schema) }

@@ -197,13 +197,10 @@ fn searched(
             order.push(step.group);
         }
     }
-    let mut bounds = upper_bounds(
-        workspace.problem(),
-        &plan.groups.starts,
-        &plan.groups.costs,
-        &order,
-        &budgets,
-    );
+    let every: Vec<usize> = (0..plan.groups.names.len()).collect();
+    let (every_cost, _) = plan.groups.prices().from_below(&[], &every);
+    let mut bounds =
+        upper_bounds(workspace.problem(), &plan.groups.starts, &every_cost, &order, &budgets);
     for (bound, budget) in bounds.iter_mut().zip(&budgets) {
         // Rounding may take the bound below what is reached.
         let step = found.serving(*budget);
@@ -235,7 +232,7 @@ fn told(found: &Sequence, plan: &Plan, step: usize) -> Json {
             Action::Remove => "remove",
         }),
         "group": taken.map(|taken| &plan.groups.names[taken.group]),
-        "cost": taken.map_or(0.0, |taken| plan.groups.costs[taken.group]),
+        "cost": step.checked_sub(1).map_or(0.0, |before| found.paid[before]),
         "spent": found.spent[step],
         "score": taken.map(|taken| taken.score),
         "gain": taken.map_or(0.0, |taken| taken.gain),

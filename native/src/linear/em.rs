@@ -27,11 +27,13 @@ use crate::kernel::moments::{Mean, Moments};
 use crate::kernel::rank_update::triangle;
 use crate::kernel::threads::of_each;
 use crate::record::gram::Record;
+use crate::record::terms::Terms;
+use crate::words::error::Error;
 
 /// Steps, unless another limit is given.
 pub const MAX_ITERATIONS: usize = 500;
 /// How little a step may move a mean, in deviations, or a correlation, to be the last.
-pub const TOLERANCE: f64 = 1e-9;
+pub const TOLERANCE: f64 = 1e-8;
 /// Share of a column's variance below which what others of its pattern leave of it is rounding.
 const DEPENDENT: f64 = 1e-12;
 /// Steps that are mixed.
@@ -96,7 +98,8 @@ struct Said {
 
 /// The record of each group of patterns, completed by the mean and the covariance of all together.
 ///
-/// Where all groups have one pattern alone, its records are returned as they are.
+/// Where all groups have one pattern alone, its records are returned as they are; nothing where no
+/// row has a value. Where columns of different patterns depend on each other, the prior is needed.
 pub fn em(groups: &[Vec<Record>], options: Options) -> Result<Vec<Record>, String> {
     let all: Vec<Record> = groups.iter().flatten().cloned().collect();
     let every = Aligned::of(&all)?;
@@ -105,7 +108,7 @@ pub fn em(groups: &[Vec<Record>], options: Options) -> Result<Vec<Record>, Strin
     };
     let (width, located) = (every.columns.len(), locate(&all));
     if width == 0 || located.iter().all(|(record, _)| record.moments.rows == 0) {
-        return Err("patterns have no row with a value".to_string());
+        return Ok(Vec::new());
     }
     if located.iter().all(|(_, at)| at.len() == width) {
         let merged = |group: &Vec<Record>| {
@@ -120,13 +123,15 @@ pub fn em(groups: &[Vec<Record>], options: Options) -> Result<Vec<Record>, Strin
     let parts = scale.parts(&located);
     let size = scale.kept.len();
     let seen = seen_together(&parts, size);
-    let prior = options.prior.unwrap_or_else(|| {
-        let few = 2.0 * size as f64;
-        let is_few = seen.iter().any(|&rows| rows > 0.0 && rows < few);
-        if is_few { size as f64 + 1.0 } else { 0.0 }
-    });
+    let is_few = seen.iter().any(|&rows| rows > 0.0 && rows <= size as f64);
+    let mut prior = options.prior.unwrap_or(if is_few { size as f64 + 1.0 } else { 0.0 });
     let start = scale.start(&parts);
-    let found = Fixed::find(&parts, start, prior, &options)?;
+    let mut found = Fixed::find(&parts, start.clone(), prior, &options);
+    if found.is_err() && options.prior.is_none() && prior == 0.0 {
+        prior = size as f64 + 1.0;
+        found = Fixed::find(&parts, start, prior, &options);
+    }
+    let found = found?;
     let mut normal = found.normal.clone();
     let unseen: Vec<(usize, usize)> = (0..size)
         .flat_map(|i| (0..i).map(move |j| (j, i)))
@@ -353,6 +358,17 @@ impl Scale {
             }
         }
         Ok(Moments::from_parts(rows, skipped, weight, Mean { high, low }, comoment))
+    }
+}
+
+/// Refuse the terms of a record that EM completed; `what` needs the rows as they were read.
+pub fn check_rows(terms: &Terms, what: &str) -> Result<(), Error> {
+    match terms.em {
+        None => Ok(()),
+        Some(_) => Err(Error::argument(format!(
+            "the record is completed by EM: {what} would count what is filled in as read; take the \
+             record of the rows that have all columns of the model"
+        ))),
     }
 }
 

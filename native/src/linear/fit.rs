@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use super::columns::{features_of, match_columns, with_indicators};
 use super::constrained::{Active, Constrained, Constraints, signs_of};
 use super::diagnosis::{Partial, condition_number, inflation, partials};
+use super::em::check_rows;
 use super::fields::Fields;
 use super::inference::{Deviations, deviations};
 use super::refine::{Refiner, is_correctable};
@@ -65,6 +66,9 @@ impl FitRequest {
     /// Match the request to the columns of a record; the error says that they have no such target.
     pub fn plan(&self, columns: &[String], terms: &Terms) -> Result<FitPlan, Error> {
         let target = Target::of(&self.target, columns, terms)?;
+        if let Ask::Summary(_) | Ask::FTest(_) = &self.ask {
+            check_rows(terms, "standard errors and tests")?;
+        }
         let number = |name: &String| columns.iter().position(|column| column == name);
         let placed = |members: Vec<String>| {
             let tested = match &self.ask {

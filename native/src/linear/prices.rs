@@ -11,6 +11,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use serde_json::{Value as Json, json};
+
 use crate::record::prefix::fits;
 use crate::words::error::{Error, listed, rounded, shown};
 use crate::words::nearest::unknown;
@@ -39,6 +41,30 @@ impl Conditions {
     /// Whether costs are summed and every set may be bought.
     pub fn is_empty(&self) -> bool {
         *self == Conditions::default()
+    }
+
+    /// The conditions that are told, by name, as `Conditions.renamed` in Python writes them.
+    pub fn to_json(&self) -> Vec<(&'static str, Json)> {
+        let costs = |costs: &[(String, f64)]| -> Json {
+            costs.iter().map(|(name, cost)| (name.clone(), json!(cost))).collect()
+        };
+        let shared = self.shared.iter().map(|(name, cost, who)| (name.clone(), json!([cost, who])));
+        let needs = self.needs.iter().map(|(name, needs)| (name.clone(), json!(needs)));
+        let limits = self.limits.iter().map(|(unit, used, most, is_largest)| {
+            let how = if *is_largest { "max" } else { "sum" };
+            (unit.clone(), json!([costs(used), most, how]))
+        });
+        let all = [
+            ("shared", shared.collect::<Json>()),
+            ("needs", needs.collect()),
+            ("one_of", json!(self.one_of)),
+            ("limits", limits.collect()),
+        ];
+        let is_told = |value: &Json| {
+            value.as_object().is_none_or(|all| !all.is_empty())
+                && value.as_array().is_none_or(|all| !all.is_empty())
+        };
+        all.into_iter().filter(|(_, value)| is_told(value)).collect()
     }
 
     /// Whether a group may cost nothing on its own.

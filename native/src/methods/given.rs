@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::conditions::conditions;
 use super::options::{
-    AnytimeOptions, BackwardOptions, FloatingOptions, FobaOptions, OF_PYTHON, REFUSED, StepOptions,
-    refused, refused_by,
+    AnytimeOptions, BackwardOptions, CONDITIONS, FloatingOptions, FobaOptions, NO_SETS, OF_PYTHON,
+    REFUSED, StepOptions, refused, refused_by,
 };
 use super::setup::{self, Request};
 use super::value::Value;
@@ -364,6 +364,15 @@ impl<'g> Given<'g> {
         for (_, field, reason) in REFUSED.iter().filter(|(name, ..)| *name == self.method.name) {
             if let Some(value) = self.get(field).filter(|value| is_asked(value)) {
                 return Err(Error::argument(format!("{field} is {value}; {reason}")));
+            }
+        }
+        let method = self.method.name;
+        for field in CONDITIONS.iter().filter(|_| NO_SETS.contains(&method)) {
+            if let Some(value) = self.get(field).filter(|value| is_asked(value)) {
+                return Err(Error::argument(format!(
+                    "{field} is {value}; {method} weighs groups one by one and prices no sets: \
+                     anytime_sequence, exchange and best_within do"
+                )));
             }
         }
         Ok(fields)

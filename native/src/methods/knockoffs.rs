@@ -171,6 +171,10 @@ fn entries(plan: &Plan, gram: &Gram, fields: &Fields) -> Result<Vec<usize>, Stri
 }
 
 impl Limited for KnockoffOptions {
+    fn of_rows(&self) -> Option<&'static str> {
+        Some("knockoffs")
+    }
+
     fn check(&self) -> Result<(), Error> {
         if self.draws < 1 {
             return Err(refused("draws", &Value::Whole(self.draws)));

@@ -107,6 +107,11 @@ pub const REFUSED: [(&str, &str, &str); 8] = [
     ("knockoffs", "ridge", "the statistics of knockoffs are those of least squares"),
 ];
 
+/// Methods that weigh groups one by one, and take no conditions on sets of them.
+pub const NO_SETS: [&str; 5] = ["lasso", "sparse_group_lasso", "sght", "dash", "knockoffs"];
+/// The conditions that these refuse.
+pub const CONDITIONS: [&str; 4] = ["shared", "needs", "one_of", "limits"];
+
 /// Methods and options of theirs that Python offers, and no engine.
 pub const OF_PYTHON: [(&str, &str); 3] =
     [("dash", "literal"), ("sght", "start"), ("sght", "responses")];

@@ -15,7 +15,8 @@ use crate::methods::question::{Choice, Setting};
 use crate::methods::setup::Limited;
 use crate::record::prefix::fits;
 use crate::search::sets::exchange::GoesOn;
-use crate::search::steps::ROUNDING_GAIN;
+use crate::search::steps::{Action, ROUNDING_GAIN};
+use crate::search::walks::moves::together;
 use crate::words::error::Error;
 
 /// A pattern: groups that are there.
@@ -35,8 +36,13 @@ pub struct Pattern {
     pub sigma: f64,
     /// Rows that are left to estimate it, by the effective number of parameters; may be <= 0.
     pub free: f64,
-    /// What each group would add to the share that is explained; 0 for those that are there.
+    /// What each group would add, with those that it needs, to the share that is explained; 0 for
+    /// those that are there.
     pub gains: Vec<f64>,
+    /// What each group costs now, with those that it needs; infinite where it may not come.
+    pub costs: Vec<f64>,
+    /// The first to buy of each group and those that it needs.
+    firsts: Vec<usize>,
 }
 
 impl Pattern {
@@ -52,8 +58,11 @@ impl Pattern {
         if state.is_indefinite() || !is_possible(state.explained()) {
             return Err(INDEFINITE.to_string());
         }
-        let mut gains = Vec::new();
-        state.gains(&mut gains);
+        let (prices, mut gains) = (all.prices(), Vec::new());
+        together(&mut state, prices, Action::Add, &mut |state, all| state.gains(all), &mut gains);
+        let (offers, waiting) = (prices.offers(state.waiting()), state.waiting().to_vec());
+        let cost = |g: usize| if offers.is_open(g) { offers.costs[g] } else { f64::INFINITY };
+        let first = |group: usize| prices.with_needs(group, &waiting)[0];
         let chosen = Chosen::of_state(asked, &mut state);
         let free = asked.gram.rows as f64
             - f64::from(u8::from(asked.fields.intercept))
@@ -65,7 +74,9 @@ impl Pattern {
         Ok(Pattern {
             intercept: chosen.intercept(asked.problem, &own),
             coefficients: chosen.columns.iter().zip(own).map(named).collect(),
-            spent: all.prices().spent(groups.iter().copied()),
+            spent: prices.spent(groups.iter().copied()),
+            costs: (0..gains.len()).map(cost).collect(),
+            firsts: (0..gains.len()).map(first).collect(),
             r2: chosen.r2,
             groups: groups.to_vec(),
             sigma,
@@ -75,13 +86,18 @@ impl Pattern {
     }
 
     /// The group that gains most for its cost among those that cost no more than a limit; the
-    /// first of equals. Nothing if none gains more than rounding.
-    pub fn next(&self, costs: &[f64], limit: f64) -> Option<usize> {
-        let can =
-            |&group: &usize| self.gains[group] > ROUNDING_GAIN && fits(costs[group], Some(limit));
-        let rate = |group: usize| self.gains[group] / costs[group];
+    /// first of equals, and before it what it needs. Nothing if none gains more than rounding.
+    pub fn next(&self, limit: f64) -> Option<usize> {
+        let costs = &self.costs;
+        let can = |&group: &usize| {
+            self.gains[group] > ROUNDING_GAIN
+                && costs[group].is_finite()
+                && fits(costs[group], Some(limit))
+        };
+        // What costs nothing more comes first.
+        let rate = |group: usize| self.gains[group] / costs[group].max(f64::MIN_POSITIVE);
         let best = |best: usize, group: usize| if rate(group) > rate(best) { group } else { best };
-        (0..costs.len()).filter(can).reduce(best)
+        (0..costs.len()).filter(can).reduce(best).map(|group| self.firsts[group])
     }
 
     /// How far from its prediction a row lies at most, with a probability.
@@ -188,10 +204,9 @@ mod tests {
 
     #[test]
     fn the_next_group_gains_most_for_its_cost_within_the_limit() {
-        let costs = [5.0, 1.0];
-        assert_eq!(solved(&[]).next(&costs, f64::INFINITY), Some(0));
-        assert_eq!(solved(&[]).next(&costs, 4.0), Some(1));
-        assert_eq!(solved(&[]).next(&costs, 0.5), None);
-        assert_eq!(solved(&[0, 1]).next(&costs, f64::INFINITY), None);
+        assert_eq!(solved(&[]).next(f64::INFINITY), Some(0));
+        assert_eq!(solved(&[]).next(4.0), Some(1));
+        assert_eq!(solved(&[]).next(0.5), None);
+        assert_eq!(solved(&[0, 1]).next(f64::INFINITY), None);
     }
 }

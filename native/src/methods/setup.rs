@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::options::{AnytimeOptions, BackwardOptions, FloatingOptions, FobaOptions, StepOptions};
 use crate::linear::columns::{features_of, match_columns};
+use crate::linear::em::check_rows;
 use crate::linear::fields::Fields;
 use crate::linear::groups::{Costs, GroupColumns, Groups, groups_of};
 use crate::linear::problem::{Gram, Target};
@@ -48,6 +49,10 @@ pub trait Limited {
     fn takes_shared(&self) -> bool {
         false
     }
+    /// What it is, if it counts the rows of a record.
+    fn of_rows(&self) -> Option<&'static str> {
+        None
+    }
     /// Refuse what the groups of a record do not have.
     fn check_plan(&self, _: &Plan) -> Result<(), Error> {
         Ok(())
@@ -55,6 +60,10 @@ pub trait Limited {
 }
 
 impl Limited for Method {
+    fn of_rows(&self) -> Option<&'static str> {
+        matches!(self, Method::Step(_)).then_some("criteria of step")
+    }
+
     fn check(&self) -> Result<(), Error> {
         match self {
             Method::Anytime(options) => options.check(),
@@ -112,6 +121,10 @@ impl<M: Limited + ?Sized> Limited for Arc<M> {
 
     fn takes_shared(&self) -> bool {
         (**self).takes_shared()
+    }
+
+    fn of_rows(&self) -> Option<&'static str> {
+        (**self).of_rows()
     }
 
     fn check_plan(&self, plan: &Plan) -> Result<(), Error> {
@@ -190,6 +203,9 @@ impl<M: Limited> Request<M> {
     }
 
     fn plan(&self, target: Target, columns: &[String], terms: &Terms) -> Result<Plan, Error> {
+        if let Some(what) = self.method.of_rows() {
+            check_rows(terms, what)?;
+        }
         let features = features_of(columns, &self.target, terms)?;
         let (groups, costs) = (self.groups.as_ref(), self.costs.as_ref());
         let (sharing, told) = (self.method.takes_shared(), &self.fields.told);

@@ -157,11 +157,13 @@ const OTHERS: [(&str, &str, &str, &str); 14] = [
         "record, target, \"row\", options := NULL, groups := NULL, costs := NULL, \
          budget := NULL, level := NULL, handle_unknown := NULL, missing_columns := NULL, \
          accept_above := NULL, worth := NULL, payoff := NULL, intercept := NULL, ridge := NULL, \
-         scale := NULL, always := NULL",
+         scale := NULL, always := NULL, shared := NULL, needs := NULL, one_of := NULL, \
+         limits := NULL",
         "record, target, \"row\", options, {'groups': groups, 'costs': costs, 'budget': budget, \
          'level': level, 'handle_unknown': handle_unknown, 'missing_columns': missing_columns, \
          'accept_above': accept_above, 'worth': worth, 'payoff': payoff, \
-         'intercept': intercept, 'ridge': ridge, 'scale': scale, 'always': always}",
+         'intercept': intercept, 'ridge': ridge, 'scale': scale, 'always': always, 'shared': shared, 'needs': needs, \
+         'one_of': one_of, 'limits': limits}",
         PREDICT_AVAILABLE.about,
     ),
     (

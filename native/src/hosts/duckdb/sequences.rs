@@ -449,8 +449,8 @@ pub unsafe fn write_sequence(
             coefficients.data::<ListEntry>().add(at).write(model);
             start = end;
             let taken = step.checked_sub(1).map(|before| &sequence.steps[before]);
-            let numbers = taken
-                .map_or([0.0; 3], |taken| [groups.costs[taken.group], taken.gain, taken.explained]);
+            let paid = step.checked_sub(1).map_or(0.0, |before| sequence.paid[before]);
+            let numbers = taken.map_or([0.0; 3], |taken| [paid, taken.gain, taken.explained]);
             for (field, value) in [cost, gain, explained].into_iter().zip(numbers) {
                 field.data::<f64>().add(at).write(value);
             }

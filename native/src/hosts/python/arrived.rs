@@ -226,7 +226,7 @@ fn written(arrivals: &Arrivals, found: &Found, budget: f64) -> String {
     let next = told.shared[0].1;
     put("next_group", &next.map_or("null".to_string(), text));
     put("next_gain", &number(next.map_or(f64::NAN, |next| pattern.gains[next])));
-    put("next_cost", &number(next.map_or(f64::NAN, |next| all.costs[next])));
+    put("next_cost", &number(next.map_or(f64::NAN, |next| pattern.costs[next])));
     if let Some((accept, value)) = told.stakes.first() {
         put("accept", if *accept { "true" } else { "false" });
         put("next_value", &number(*value));

@@ -211,7 +211,7 @@ impl Steps {
             zeros.push(0.0);
         }
         self.useful.push(true);
-        for step in &sequence.steps {
+        for (step, paid) in sequence.steps.iter().zip(&sequence.paid) {
             self.is_start.push(false);
             self.has_terms.push(false);
             self.terms.push("")?;
@@ -220,7 +220,7 @@ impl Steps {
                 Action::Remove => "remove",
             })?;
             self.group.push(&groups.names[step.group])?;
-            self.cost.push(groups.costs[step.group]);
+            self.cost.push(*paid);
             self.score.push(step.score);
             self.gain.push(step.gain);
             self.explained.push(step.explained);

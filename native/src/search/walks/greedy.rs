@@ -14,7 +14,7 @@
 //! (Doubling).
 
 use super::criteria::Criterion;
-use super::moves::{held, together};
+use super::moves::together;
 use super::ties::first_of_the_best;
 use crate::linear::prices::Prices;
 use crate::linear::state::State;
@@ -72,7 +72,7 @@ pub fn greedy_search(
             return Ok(match open.contains(&true) {
                 _ if fit => Stop::Steps,
                 true => Stop::Budget,
-                false => ended(state, prices),
+                false => ended(waiting, prices),
             });
         }
         let mut worth = |state: &mut State, all: &mut Vec<f64>| criterion.worth(state, all);
@@ -102,14 +102,13 @@ pub fn greedy_search(
 
 /// Why a search ends that has room in its budget: groups are left that limits keep out, or only such
 /// as their rivals do.
-pub(crate) fn ended(state: &State, prices: Prices) -> Stop {
-    let groups = held(state);
-    let is_kept_out = |group: &usize| {
-        let with = [&groups[..], &prices.with_needs(*group, state.waiting())].concat();
-        prices.rivals(&with).is_empty()
+pub fn ended(waiting: &[bool], prices: Prices) -> Stop {
+    let held = || (0..prices.costs.len()).filter(|&group| !waiting[group]);
+    let is_kept_out = |group: usize| {
+        let with: Vec<usize> = held().chain(prices.with_needs(group, waiting)).collect();
+        waiting[group] && prices.rivals(&with).is_empty()
     };
-    let waits = (0..prices.costs.len()).filter(|&group| state.waiting()[group]);
-    if waits.into_iter().any(|group| is_kept_out(&group)) { Stop::Budget } else { Stop::Exhausted }
+    if (0..prices.costs.len()).any(is_kept_out) { Stop::Budget } else { Stop::Exhausted }
 }
 
 /// Leave the candidates within a cost limit; where none is, the cheapest.

@@ -210,7 +210,7 @@ impl Out {
                 both.map(|(one, (_, next))| next.map_or(f64::NAN, |next| of(one, next))).collect()
             };
             number(gain, of_next(&|one, next| one.gains[next]), &same);
-            number(cost, of_next(&|_, next| all.costs[next]), &same);
+            number(cost, of_next(&|one, next| one.costs[next]), &same);
             match stakes.is_empty() {
                 true => [accept, net]
                     .iter()
