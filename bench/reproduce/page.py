@@ -125,7 +125,7 @@ def spread(values: Iterable[float]) -> str:
 
 
 def beside(printed: Printed, runs: pl.DataFrame, more: Sequence[str] = ()) -> str:
-    """Return a table of what is published and obtained, a row a measure, of methods that run.
+    """Return a table of published and obtained figures, a row a measure, of methods that run.
 
     Parameters
     ----------
@@ -136,10 +136,11 @@ def beside(printed: Printed, runs: pl.DataFrame, more: Sequence[str] = ()) -> st
     rows = []
     for measure, row in printed.figures.items():
         values = {method: runs.filter(method=method)[measure].drop_nulls() for method in methods}
-        if row:
-            rows.append({"": f"{measure}, published", **{m: f"{row.get(m, '')}" for m in methods}})
-        own = {m: spread(values[m]) if len(values[m]) else "" for m in methods}
-        rows.append({"": "obtained" if row else measure, **own})
+        cells = {
+            m: "; ".join([f"{row[m]}"] * (m in row) + [spread(values[m])] * (len(values[m]) > 0))
+            for m in methods
+        }
+        rows.append({"published; obtained": measure, **cells})
     return table(rows)
 
 
