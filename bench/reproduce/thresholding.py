@@ -72,7 +72,8 @@ def projection(study: Study) -> Iterator[str]:
         lines(frame, "entries", "value", "s2", order=shares, titles=("entries", "seconds"),
               log=(True, True)),
     )  # fmt: skip
-    yield f"Scenario 2: {million:,} entries, by the number of groups, s1 = 5 s2; scenario 4, s1 of 10 and 20 s2, is left out."
+    words = "by the number of groups, s1 = 5 s2; scenario 4, s1 of 10 and 20 s2, is left out"
+    yield f"Scenario 2: {million:,} entries, {words}."
     yield table({"groups": n, **row(million, n)} for n in study.of((10, 100, 200), (10, 50)))
     many = study.of((50, 100, 500, 1000, 5000, 10_000), (50, 500))
     seeds = study.seeds(20)
