@@ -196,9 +196,9 @@ def table_3(study: Study) -> Iterator[str]:
         OMP and gOMP are dbselect's on the Grams of the folds, gOMP of
         at most 6 groups, as 80 rows fit no more; the sparse group lasso is that of skglm. Columns
         are standardised, of which the paper is silent. The two fractional models and DC are not
-        run, which leaves out 251 orders of Tables 3 and 4: their authors published no code, and what is
-        written of them leaves regularisers, starts and stops open. Claims are of the least error
-        of the folds, as published; "1 s.e." takes the simplest within a standard error.
+        run, which leaves out 251 orders of Tables 3 and 4: their authors published no code, and
+        what is written of them leaves regularisers, starts and stops open. Claims are of the least
+        error of the folds, as published; "1 s.e." takes the simplest within a standard error.
         """
     )
     for case, per_group in TRUE_COLUMNS.items():
