@@ -283,8 +283,8 @@ class Prices:
             (np.array([by_name.get(name, 0.0) for name in names]), limit, how, unit)
             for unit, (by_name, limit, how) in told.limits.items()
         ]
-        for group in range(len(names)):
-            self._check(names, group)
+        for at_group in range(len(names)):
+            self._check(names, at_group)
 
     def _check(self, names: Sequence[str], group: int) -> None:
         needs, name = self._needs[group], names[group]
