@@ -179,7 +179,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
                 "step": np.arange(len(self.spent)),
                 "action": ["start"] + [step.action for step in self.records],
                 "group": [None] + [names[step.group] for step in self.records],
-                "cost": paid_by(self.records, self.spent, self.groups),
+                "cost": paid_by(self.records, self.groups),
                 "spent": self.spent,
                 "score": [None] + [step.score for step in self.records],
                 "gain": [0.0] + [step.gain for step in self.records],
@@ -607,7 +607,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         held = held_after(self.records[:last])
         if number in held:
             steps = [at for at, step in enumerate(self.records[:last]) if step.group == number]
-            paid = paid_by(self.records, self.spent, self.groups)[steps[-1] + 1]
+            paid = paid_by(self.records, self.groups)[steps[-1] + 1]
             return f"'{group}' is bought in step {steps[-1] + 1}, for {paid:g}"
         reason = self.groups.prices.why_not(self.groups.names, number, held)
         if reason is not None:
