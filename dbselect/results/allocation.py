@@ -110,7 +110,7 @@ def allocate(
             f"sequences has a column '{clashes[0]}'; rename it, as the result has one"
         )
     ends, costs, shares = _points(frame)
-    steps, value, spent, bound = _native.allocate(
+    steps, value, spent, bound = _native.allocation(
         ends, costs, shares, of_rows, of_worth, float(budget)
     )
     at = np.where(steps < 0, 0, ends[:-1] + steps)
