@@ -32,6 +32,15 @@ class Allocation(InNotebooks):
     value : mean over all rows of their worth times explained
     spent : mean cost of a row
     bound : value that no other choice of prefixes can exceed at the budget
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> steps = [{"spent": 0.0, "explained": 0.0}, {"spent": 2.0, "explained": 0.3}]
+    >>> sequences = pl.DataFrame({"k": ["p", "q"], "rows": [1, 3], "sequence": [steps, steps]})
+    >>> ds.allocate(sequences, budget=1)
+    Allocation(2 segments; 0.5 a row buys 0.075, at most 0.15)
     """
 
     table: pl.DataFrame
