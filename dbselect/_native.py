@@ -361,7 +361,7 @@ class RandomSets:
         return sets.tolist()
 
 
-def allocate(
+def allocation(
     ends: _Index,
     spent: _Vector,
     explained: _Vector,

@@ -43,7 +43,7 @@ from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.heights import explained_at, plateau, stopping_cost, timeliness
 from dbselect.results.prediction.fallback import predictions, served
 from dbselect.results.prediction.predict import Predicting
-from dbselect.results.prices import Per, break_even
+from dbselect.results.prices import Per, prices_of
 from dbselect.results.store import to_table
 from dbselect.spec.spec import answer_of
 
@@ -747,7 +747,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         """
         problem = self._quadratic("break_even")
         order = list(dict.fromkeys(record.group for record in self.records))
-        return break_even(problem, self.positions, self.groups, order, worth, per)
+        return prices_of(problem, self.positions, self.groups, order, worth, per)
 
     @abstractmethod
     def _quadratic(self, what: str) -> Linear:
