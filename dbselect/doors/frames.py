@@ -262,8 +262,9 @@ class ExprNamespace(Searching):
 
         Parameters
         ----------
-        weight, max_levels : as in ``gram``
+        weight : as in ``gram``
         max_patterns : as in `dbselect.patterns`
+        max_levels : as in ``gram``
 
         Examples
         --------

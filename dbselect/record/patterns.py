@@ -14,7 +14,7 @@ from scipy.special import fdtrc
 
 from dbselect import _native
 from dbselect.errors import ArgumentError, ConditionWarning, RecordError, warn_caller
-from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.glance import InNotebooks
 from dbselect.record import files
 from dbselect.record.gram import RECORD_TYPE, Gram, Matrix, is_record
 from dbselect.record.groups import groups_of
@@ -62,10 +62,6 @@ class Patterns(InNotebooks, files.Stored):
     def __iter__(self) -> Any:
         return iter(self.grams)
 
-    @property
-    def _glance(self) -> Glance:
-        return Glance(self.table)
-
     @cached_property
     def columns(self) -> list[str]:
         """The columns of all patterns."""
@@ -83,7 +79,7 @@ class Patterns(InNotebooks, files.Stored):
         return sorted({name for gram in self.grams for name in gram.terms.dropped})
 
     @property
-    def table(self) -> pl.DataFrame:
+    def table(self) -> pl.DataFrame:  # type: ignore[override]
         """A row for each pattern: rows, number of columns, and the missing columns."""
         return pl.DataFrame(
             {
