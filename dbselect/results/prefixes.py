@@ -257,7 +257,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         SIGNS.check("signs", signs)
         return self._signed(step, signs)
 
-    def why(self, group: str, budget: float | None = None) -> pl.DataFrame:
+    def swaps(self, group: str, budget: float | None = None) -> pl.DataFrame:
         """Return what replacing a group by another one, or another one by it, changes.
 
         Parameters
@@ -285,7 +285,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         >>> import dbselect as ds
         >>> import polars as pl
         >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, 2, 3, 5], "y": [3, 4, 6, 9]})
-        >>> ds.anytime_sequence(table, "y").why("b")["says"].to_list()
+        >>> ds.anytime_sequence(table, "y").swaps("b")["says"].to_list()
         ['a replaces b at 0.0395 less explained']
         """
         BUDGET.check("budget", budget)
@@ -579,6 +579,8 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
     def why(self, group: str, budget: float | None = None) -> str:
         """Return in one sentence why the model within a budget has a group or not.
+
+        `swaps` has what replacing it would change.
 
         Parameters
         ----------
