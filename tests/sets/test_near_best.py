@@ -139,7 +139,7 @@ def test_one_order_for_several_records_takes_the_largest_gain_of_the_worst():
     assert ds.anytime_sequence(grams, "y").steps["group"].equals(merged.steps["group"])
 
 
-def test_swaps_are_those_of_refits():
+def test_swaps_of_a_group_are_those_of_refits():
     table = drawn(7).drop("w")
     seq = ds.anytime_sequence(table, "y", GROUPS)
     inside = seq.steps["group"][1:4].to_list()
@@ -155,7 +155,8 @@ def test_swaps_are_those_of_refits():
         word = "more" if row["change"] > 0 else "less"
         assert row["says"].startswith(f"{row['by']} replaces {row['replaced']} at ")
         assert word in row["says"]
-    with pytest.raises(ds.errors.ArgumentError, match="'q'"):
+    assert seq.why(inside[1], budget=3.0).endswith(swaps["says"][0])
+    with pytest.raises(ds.errors.GroupError, match="'q'"):
         seq.swaps("q")
 
 
