@@ -1,11 +1,11 @@
-"""What skip, mean, indicator and EM find where values are missing at random, and where they are not.
+"""What skip, mean, indicator and EM find where values are missing at random, and where not.
 
     python bench/missing.py
 
-Five columns of one factor and noise predict a target. Two thirds of the rows lack columns 3 to 5, by
-chance (MCAR), by column 1, which is always there (MAR), or by column 3 itself (MNAR). The table shows
-r2 on 100,000 other rows: of the model on rows that have all columns, and of what is predicted of
-rows with gaps like those of the fit.
+Five columns of one factor and noise predict a target. Two thirds of the rows lack columns 3 to 5,
+by chance (MCAR), by column 1, which is always there (MAR), or by column 3 itself (MNAR). The table
+shows r2 on 100,000 other rows: of the model on rows that have all columns, and of what is predicted
+of rows with gaps like those of the fit.
 """
 
 import warnings

@@ -212,7 +212,9 @@ def main(page: Path) -> None:
     text = page.read_text()
     before, _, after = text.partition(heading)
     rest = "".join(f"\n## {later}" for later in after.split("\n## ")[1:])
-    page.write_text(f"{before.rstrip()}\n\n{heading}\n{table(rows)}\n\n{table(thresholds())}\n{rest}")
+    page.write_text(
+        f"{before.rstrip()}\n\n{heading}\n{table(rows)}\n\n{table(thresholds())}\n{rest}"
+    )
 
 
 if __name__ == "__main__":

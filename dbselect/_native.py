@@ -361,7 +361,7 @@ class RandomSets:
         return sets.tolist()
 
 
-def allocate(
+def allocation(
     ends: _Index,
     spent: _Vector,
     explained: _Vector,
@@ -814,7 +814,7 @@ def check(records: pa.Array, target: str) -> pa.StringArray:
     return _array("check", _Stream(_batch(records)), target)
 
 
-def patterns(records: pa.Array, less: pa.Array, most: int) -> pa.StructArray:
+def sum_patterns(records: pa.Array, less: pa.Array, most: int) -> pa.StructArray:
     """Add up records of patterns of gaps, take `less` away, and join the rarest beyond `most`."""
     return _array("patterns", _Stream(_batch(records)), _Stream(_batch(less)), min(most, _MOST))
 

@@ -305,7 +305,7 @@ class Terms:
 def em_of_rows(
     X: np.ndarray, weight: np.ndarray | None = None, steps: int = 20_000, settled: float = 1e-12
 ) -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """Mean and covariance of rows with NaN by plain EM, row by row, and the likelihood of each step.
+    """Mean and covariance of rows with NaN by plain EM, and the likelihood of each step.
 
     Little and Rubin (2002), section 11.2.
     """
@@ -321,9 +321,7 @@ def em_of_rows(
             inner, distance = covariance[np.ix_(a, a)], X[row, a] - mean[a]
             slope = np.linalg.solve(inner, covariance[np.ix_(a, b)])
             filled[row, a], filled[row, b] = X[row, a], mean[b] + distance @ slope
-            rest[np.ix_(b, b)] += w * (
-                covariance[np.ix_(b, b)] - covariance[np.ix_(b, a)] @ slope
-            )
+            rest[np.ix_(b, b)] += w * (covariance[np.ix_(b, b)] - covariance[np.ix_(b, a)] @ slope)
             quadratic = distance @ np.linalg.solve(inner, distance)
             likelihood -= 0.5 * w * (np.linalg.slogdet(inner)[1] + quadratic)
         likelihoods.append(likelihood)

@@ -195,10 +195,10 @@ def table_3(study: Study) -> Iterator[str]:
         18. SGHT is the paper's descent on rows (ISTA-L from zero, `sght_on_rows`);
         OMP and gOMP are dbselect's on the Grams of the folds, gOMP of
         at most 6 groups, as 80 rows fit no more; the sparse group lasso is that of skglm. Columns
-        are standardised, of which the paper is silent. The two fractional models and DC are not run,
-        which leaves out 251 orders of Tables 3 and 4: their authors published no code, and what is
-        written of them leaves regularisers, starts and stops open. Claims are of the least error
-        of the folds, as published; "1 s.e." takes the simplest within a standard error.
+        are standardised, of which the paper is silent. The two fractional models and DC are not
+        run, which leaves out 251 orders of Tables 3 and 4: their authors published no code, and
+        what is written of them leaves regularisers, starts and stops open. Claims are of the least
+        error of the folds, as published; "1 s.e." takes the simplest within a standard error.
         """
     )
     for case, per_group in TRUE_COLUMNS.items():

@@ -28,7 +28,7 @@ where the whole 95 % interval of the mean paired difference, over at least 20 da
 published sign, *contradicted* where all of it has the other, and *undecided* else; one violation
 contradicts a theorem. Orders that are definitions (an oracle above what it sorts), and methods that
 are not here, make no claims. Of a hundred claims without any truth some five would be decided by
-chance; claims of one table share runs. Intervals, and the claims by name, are in the file.
+chance; claims of one table share runs. Intervals are in the file.
 "±" is the standard deviation over the data sets. Data are made up unless it says otherwise; seeds
 that chose a design begin at 0, those reported at 1000. Times are of one machine, with one thread of
 BLAS.
@@ -125,7 +125,7 @@ def spread(values: Iterable[float]) -> str:
 
 
 def beside(printed: Printed, runs: pl.DataFrame, more: Sequence[str] = ()) -> str:
-    """Return a table of what is published and obtained, a row a measure, of methods that run.
+    """Return a table of published and obtained figures, a row a measure, of methods that run.
 
     Parameters
     ----------
@@ -136,10 +136,11 @@ def beside(printed: Printed, runs: pl.DataFrame, more: Sequence[str] = ()) -> st
     rows = []
     for measure, row in printed.figures.items():
         values = {method: runs.filter(method=method)[measure].drop_nulls() for method in methods}
-        if row:
-            rows.append({"": f"{measure}, published", **{m: f"{row.get(m, '')}" for m in methods}})
-        own = {m: spread(values[m]) if len(values[m]) else "" for m in methods}
-        rows.append({"": "obtained" if row else measure, **own})
+        cells = {
+            m: "; ".join([f"{row[m]}"] * (m in row) + [spread(values[m])] * (len(values[m]) > 0))
+            for m in methods
+        }
+        rows.append({"published; obtained": measure, **cells})
     return table(rows)
 
 

@@ -50,7 +50,7 @@ HU_2 = _table(
 )
 
 ZHANG = "Zhang (2008)"
-#: Of 50 runs; the slides print deviations, too, which `foba.SPREADS` has.
+#: Of 50 runs.
 ZHANG_1 = _table(
     ZHANG, "simulation", "FoBa, forward, L1",
     {

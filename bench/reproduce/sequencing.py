@@ -244,8 +244,7 @@ def table_2(study: Study) -> Iterator[str]:
         Made-up documents: 500 features at the paper's costs, which sum to 17,020, features of one
         cost in groups of 5, 10, 15 or 20, ridge 1e-5 ([the design](table-2.md), chosen
         as above). {len(seeds)} tables of {ROWS:,} rows to train
-        on and as many to test on; those of different sizes are the same. Whoever has the files
-        makes the paper's table by `svmlight_to_parquet` and `cost_groups`. Figure 3a is the cost of
+        on and as many to test on; those of different sizes are the same. Figure 3a is the cost of
         the last percent; Figure 3b (CS-G-OMP against G-OMP) and 4b (whitening) are orders of the
         table. Timeliness is at {DOCUMENTS:g}.
         """

@@ -223,8 +223,9 @@ def margins(study: Study) -> Iterator[str]:
         Zhang's error and number of iterations (4 to 10 times what happens), his approximate target
         (an O without its constant), Xiang's Theorem 1, Qian and Singer's Lemma 21 (129 rounds where
         3 happen) and sample size (m = (OPT / epsilon)^2 log(2 / delta) / 2 is 150 for errors of .1;
-        they take 5). Their appendix A, worst cases, is in `tests/sets/test_dash.py`; appendix J, that
-        the worst case is pessimistic, has no figure. Of generalised linear models nothing is promised: the least curvature of
+        they take 5). Their appendix A, worst cases, is in `tests/sets/test_dash.py`; appendix J,
+        that the worst case is pessimistic, has no figure. Of generalised linear models nothing is
+        promised: the least curvature of
         logistic and Poisson losses is 0.
         """
     )

@@ -53,8 +53,8 @@ class FittedRows:
     )
 
     def check_least_squares(self) -> None:
-        """Raise FieldError for a model with a ridge or constraints, or of rows that EM completed."""
-        check_rows(self.gram)
+        """Raise FieldError for a model with a ridge or constraints, or that EM completed."""
+        check_read(self.gram)
         if self.ridge:
             raise FieldError(
                 f"ridge is {self.ridge:g}; standard errors are those of least squares, at ridge 0"
@@ -85,7 +85,7 @@ class FittedRows:
 
         FieldError without a Gram, or with one that EM completed; DataError if they depend.
         """
-        check_rows(self.gram)
+        check_read(self.gram)
         fit = self.on(target, columns, has_factor=has_factor)
         if fit.is_aliased.any():
             raise DataError(
@@ -95,12 +95,12 @@ class FittedRows:
         return fit
 
 
-def check_rows(gram: Gram | None, what: str = "standard errors, tests and criteria") -> None:
+def check_read(gram: Gram | None, what: str = "standard errors, tests and criteria") -> None:
     """Raise FieldError for a Gram that EM completed; `what` needs the rows as they were read."""
     if gram is not None and gram.terms.em is not None:
         raise FieldError(
-            f"the Gram is completed by EM: {what} of its {gram.rows} rows would count what is filled "
-            "in as read; fit the rows that have all columns of the model, with null_policy 'skip'"
+            f"the Gram is completed by EM: {what} of its {gram.rows} rows would count what is "
+            "filled in as read; fit the rows that have all columns, with null_policy 'skip'"
         )
 
 

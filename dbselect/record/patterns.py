@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, Self
@@ -64,7 +64,7 @@ class Patterns(InNotebooks, files.Stored):
 
     @property
     def _glance(self) -> Glance:
-        return Glance(self.table())
+        return Glance(self.table)
 
     @cached_property
     def columns(self) -> list[str]:
@@ -82,8 +82,9 @@ class Patterns(InNotebooks, files.Stored):
         """Columns whose values were left out in some rows, as there were too many patterns."""
         return sorted({name for gram in self.grams for name in gram.terms.dropped})
 
+    @property
     def table(self) -> pl.DataFrame:
-        """Return a row for each pattern: rows, number of columns, and the missing columns."""
+        """A row for each pattern: rows, number of columns, and the missing columns."""
         return pl.DataFrame(
             {
                 "rows": [gram.rows for gram in self.grams],
@@ -189,7 +190,9 @@ class Patterns(InNotebooks, files.Stored):
         (4, {'y': 1}, [2.5, 3.417])
         """
         options = {"max_iterations": max_iterations, "tolerance": tolerance, "prior": prior}
-        return completed([self], {n: value for n, value in options.items() if value is not None})[0]
+        return complete_parts(
+            [self], {n: value for n, value in options.items() if value is not None}
+        )[0]
 
     def em_terms(self) -> Any:
         """Return the terms of all columns."""
@@ -294,14 +297,12 @@ def _records(grams: Sequence[Gram]) -> pa.StructArray:
 
 
 def _summed(grams: Sequence[Gram], less: Sequence[Gram], most: int) -> tuple[Gram, ...]:
-    found = _native.patterns(_records(grams), _records(less), most)
+    found = _native.sum_patterns(_records(grams), _records(less), most)
     return tuple(Gram.from_struct(record) for record in found)
 
 
 def _beside(first: Any, second: Any) -> Any:
     """Return the terms of the columns of both, as far as groups need them."""
-    from dataclasses import replace
-
     known = {category.column for category in first.categories}
     more = [category for category in second.categories if category.column not in known]
     return replace(
@@ -319,7 +320,9 @@ def is_patterns(type_: pa.DataType) -> bool:
     return bool(is_list and is_record(type_.value_type))
 
 
-def completed(parts: Sequence[Patterns], options: Mapping[str, Any] | None = None) -> list[Gram]:
+def complete_parts(
+    parts: Sequence[Patterns], options: Mapping[str, Any] | None = None
+) -> list[Gram]:
     """Return a Gram for each of some parts, completed by what all of them say together.
 
     They add up to the Gram of all; options as of `Patterns.em`.

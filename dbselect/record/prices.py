@@ -137,7 +137,8 @@ def _names(value: Any) -> tuple[str, ...] | None:
 def _is_size(value: Any, least_excluded: bool = False) -> bool:
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         return False
-    return math.isfinite(value) and (value > 0 if least_excluded else value >= 0)
+    number = float(value)
+    return math.isfinite(number) and (number > 0 if least_excluded else number >= 0)
 
 
 def _parts(value: Any, *keys: str) -> list[Any]:
@@ -282,11 +283,11 @@ class Prices:
             (np.array([by_name.get(name, 0.0) for name in names]), limit, how, unit)
             for unit, (by_name, limit, how) in told.limits.items()
         ]
-        for group, name in enumerate(names):
-            self._check(names, group, name)
+        for at_group in range(len(names)):
+            self._check(names, at_group)
 
-    def _check(self, names: Sequence[str], group: int, name: str) -> None:
-        needs = self._needs[group]
+    def _check(self, names: Sequence[str], group: int) -> None:
+        needs, name = self._needs[group], names[group]
         whole = [*needs, group]
         with_needs = f" with {[names[n] for n in needs]}, which it needs," if needs else ""
         for rivals in self._rivals:
@@ -315,8 +316,13 @@ class Prices:
         if self.are_sums:
             return float(sum(self.costs[group] for group in held))
         bought = [self._parts[group] for group in held]
-        at = np.unique(np.concatenate(bought)) if bought else []
-        return float(self._items[at].sum()) if bought else 0.0
+        return float(self._items[np.unique(np.concatenate(bought))].sum()) if bought else 0.0
+
+    def own(self, group: int, held: Iterable[int]) -> float:
+        """Return what a group pays that comes to others, by itself."""
+        bought = [self._parts[other] for other in held]
+        paid = np.concatenate(bought) if bought else np.empty(0, np.intp)
+        return float(self._items[np.setdiff1d(self._parts[group], paid)].sum())
 
     def with_needs(self, group: int, held: Iterable[int]) -> list[int]:
         """Return a group behind those that it needs and that are not held."""

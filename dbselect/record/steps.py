@@ -131,11 +131,14 @@ def spent_after(steps: Sequence[Step], groups: Groups) -> Vector:
     return np.asarray(np.cumsum(change, axis=0) @ groups.costs)
 
 
-def paid_by(steps: Sequence[Step], spent: Vector, groups: Groups) -> list[float]:
+def paid_by(steps: Sequence[Step], groups: Groups) -> list[float]:
     """Return what each step paid or gave back; entry 0 is before any step."""
     if groups.prices.are_sums:
         return [0.0, *(float(groups.costs[step.group]) for step in steps)]
-    return [0.0, *np.abs(np.diff(spent)).tolist()]
+    held = [held_after(steps[:at]) for at in range(len(steps) + 1)]
+    pairs = zip(steps, held, held[1:], strict=False)
+    own = [groups.prices.own(step.group, min(pair, key=len)) for step, *pair in pairs]
+    return [0.0, *own]
 
 
 def fits(spent: float, budget: float | None) -> bool:

@@ -32,6 +32,15 @@ class Allocation(InNotebooks):
     value : mean over all rows of their worth times explained
     spent : mean cost of a row
     bound : value that no other choice of prefixes can exceed at the budget
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> steps = [{"spent": 0.0, "explained": 0.0}, {"spent": 2.0, "explained": 0.3}]
+    >>> sequences = pl.DataFrame({"k": ["p", "q"], "rows": [1, 3], "sequence": [steps, steps]})
+    >>> ds.allocate(sequences, budget=1)
+    Allocation(2 segments; 0.5 a row buys 0.075, at most 0.15)
     """
 
     table: pl.DataFrame
@@ -110,7 +119,7 @@ def allocate(
             f"sequences has a column '{clashes[0]}'; rename it, as the result has one"
         )
     ends, costs, shares = _points(frame)
-    steps, value, spent, bound = _native.allocate(
+    steps, value, spent, bound = _native.allocation(
         ends, costs, shares, of_rows, of_worth, float(budget)
     )
     at = np.where(steps < 0, 0, ends[:-1] + steps)

@@ -43,7 +43,7 @@ from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.heights import explained_at, plateau, stopping_cost, timeliness
 from dbselect.results.prediction.fallback import predictions, served
 from dbselect.results.prediction.predict import Predicting
-from dbselect.results.prices import Per, break_even
+from dbselect.results.prices import Per, prices_of
 from dbselect.results.store import to_table
 from dbselect.spec.spec import answer_of
 
@@ -179,7 +179,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
                 "step": np.arange(len(self.spent)),
                 "action": ["start"] + [step.action for step in self.records],
                 "group": [None] + [names[step.group] for step in self.records],
-                "cost": paid_by(self.records, self.spent, self.groups),
+                "cost": paid_by(self.records, self.groups),
                 "spent": self.spent,
                 "score": [None] + [step.score for step in self.records],
                 "gain": [0.0] + [step.gain for step in self.records],
@@ -257,7 +257,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         SIGNS.check("signs", signs)
         return self._signed(step, signs)
 
-    def why(self, group: str, budget: float | None = None) -> pl.DataFrame:
+    def swaps(self, group: str, budget: float | None = None) -> pl.DataFrame:
         """Return what replacing a group by another one, or another one by it, changes.
 
         Parameters
@@ -268,13 +268,14 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
         Returns
         -------
-        DataFrame, one row per swap, the best first: replaced, the group that leaves; by, the one
-        that comes; change, of `explained`; cost, the change of `spent`; says, a sentence
+        DataFrame, one row per swap that may be bought, the best first: replaced, the group that
+        leaves; by, the one that comes; change, of `explained`; cost, the change of `spent`; says, a
+        sentence
 
         Raises
         ------
-        ArgumentError : there is no such group, or the sequence is none of a linear model with one
-            response
+        GroupError : there is no such group
+        ArgumentError : the sequence is none of a linear model with one response
 
         Notes
         -----
@@ -285,42 +286,44 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         >>> import dbselect as ds
         >>> import polars as pl
         >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, 2, 3, 5], "y": [3, 4, 6, 9]})
-        >>> ds.anytime_sequence(table, "y").why("b")["says"].to_list()
+        >>> ds.anytime_sequence(table, "y").swaps("b")["says"].to_list()
         ['a replaces b at 0.0395 less explained']
         """
+        number = self.groups.number(group, "group")
         BUDGET.check("budget", budget)
-        if group not in self.groups.names:
-            raise ArgumentError(f"group is {unknown('group', group, self.groups.names)}")
-        number = self.groups.names.index(group)
         if budget is not None:
             step = longest_within(self.spent, budget)
         else:
             steps = range(len(self.records) + 1)
             step = next((k for k in steps if number in self.held(k)), len(self.records))
-        rows = [
-            {
-                "replaced": self.groups.names[out], "by": self.groups.names[into],
-                "change": change,
-                "cost": float(self.groups.costs[into] - self.groups.costs[out]),
-            }
-            for out, into, change in self._swaps(number, self.held(step))
-        ]  # fmt: skip
+        found = self._swaps_at(number, self.held(step))
+        if found is None:
+            raise ArgumentError(
+                f"a {type(self).__name__} has no Gram of one response, on which swaps are computed"
+            )
         numbers = {"change": pl.Float64, "cost": pl.Float64}
-        table = pl.DataFrame(rows, schema={"replaced": pl.String, "by": pl.String, **numbers})
-        says = [
-            f"{row['by']} replaces {row['replaced']} at {abs(row['change']):.4f} "
-            f"{'more' if row['change'] > 0 else 'less'} explained"
-            for row in table.iter_rows(named=True)
-        ]
-        return table.with_columns(pl.Series("says", says, pl.String)).sort(
-            "change", descending=True, maintain_order=True
-        )
+        schema = {"replaced": pl.String, "by": pl.String, **numbers, "says": pl.String}
+        return pl.DataFrame(found, schema=schema)
 
-    def _swaps(self, group: int, held: list[int]) -> list[tuple[int, int, float]]:
+    def _swaps_at(self, number: int, held: list[int]) -> list[dict[str, Any]] | None:
+        """Return the swaps of a group as rows, the best first; None if there is no Gram for them."""
+        changes = self._swaps(number, held)
+        if changes is None:
+            return None
+        names, prices, rows = self.groups.names, self.groups.prices, []
+        for out, into, change in changes:
+            after = [into if other == out else other for other in held]
+            if prices.allows(after):
+                word = "more" if change > 0 else "less"
+                says = f"{names[into]} replaces {names[out]} at {abs(change):.4f} {word} explained"
+                cost = float(prices.spent(after) - prices.spent(held))
+                rows.append({"replaced": names[out], "by": names[into], "change": change,
+                             "cost": cost, "says": says})  # fmt: skip
+        return sorted(rows, key=lambda row: -row["change"])
+
+    def _swaps(self, group: int, held: list[int]) -> list[tuple[int, int, float]] | None:
         """Return group out, group in and the change of `explained` for the swaps of a group."""
-        raise ArgumentError(
-            f"a {type(self).__name__} has no Gram of one response, on which swaps are computed"
-        )
+        return None
 
     def _signed(self, step: int, signs: Mapping[str, str]) -> M:
         """Return the model after a step under signs."""
@@ -580,6 +583,8 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
     def why(self, group: str, budget: float | None = None) -> str:
         """Return in one sentence why the model within a budget has a group or not.
 
+        For a linear model of one response it ends with the best swap of the group, of `swaps`.
+
         Parameters
         ----------
         group : name of a group
@@ -597,17 +602,28 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
         >>> seq = ds.anytime_sequence(table, "y", one_of=[["a", "b"]])
         >>> seq.why("a")
-        "'a' is bought in step 1, for 1"
+        "'a' is bought in step 1, for 1; b replaces a at 0.9048 less explained"
         >>> seq.why("b")
-        "'b' is excluded by 'a': one_of allows one of ['a', 'b']"
+        "'b' is excluded by 'a': one_of allows one of ['a', 'b']; b replaces a at 0.9048 less explained"
         """
         number = self.groups.number(group, "group")
         BUDGET.check("budget", budget)
         last = longest_within(self.spent, budget)
         held = held_after(self.records[:last])
+        swaps = self._swaps_at(number, held)
+        return "; ".join(
+            [
+                self._reason(number, budget, last, held),
+                *(swap["says"] for swap in (swaps or [])[:1]),
+            ]
+        )
+
+    def _reason(self, number: int, budget: float | None, last: int, held: list[int]) -> str:
+        """Return why a group is among those held after some steps, or not."""
+        group = self.groups.names[number]
         if number in held:
             steps = [at for at, step in enumerate(self.records[:last]) if step.group == number]
-            paid = paid_by(self.records, self.spent, self.groups)[steps[-1] + 1]
+            paid = paid_by(self.records, self.groups)[steps[-1] + 1]
             return f"'{group}' is bought in step {steps[-1] + 1}, for {paid:g}"
         reason = self.groups.prices.why_not(self.groups.names, number, held)
         if reason is not None:
@@ -747,7 +763,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         """
         problem = self._quadratic("break_even")
         order = list(dict.fromkeys(record.group for record in self.records))
-        return break_even(problem, self.positions, self.groups, order, worth, per)
+        return prices_of(problem, self.positions, self.groups, order, worth, per)
 
     @abstractmethod
     def _quadratic(self, what: str) -> Linear:

@@ -16,7 +16,7 @@ from dbselect.record.groups import Groups
 Per = Literal["explained", "rmse"]
 
 
-def break_even(
+def prices_of(
     problem: Linear, positions: Sequence[Index], groups: Groups, order: list[int],
     worth: float, per: Per,
 ) -> pl.DataFrame:  # fmt: skip

@@ -216,7 +216,8 @@ class Selected(InNotebooks, Generic[M_co]):
         if isinstance(model, ScoreModel):
             ended = getattr(self.how, "stop", None)
             return model.used + (f"; {ended.value}" if ended else "")
-        return row_counts(model.rows, model.skipped, self.rows_searched) + model.terms.completed
+        done: str = model.terms.completed
+        return row_counts(model.rows, model.skipped, self.rows_searched) + done
 
     @property
     def _certainty(self) -> str:

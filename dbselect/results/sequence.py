@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dbselect.errors import DataError, DbselectError
 from dbselect.linear import information
-from dbselect.linear.inference import FittedRows, check_rows
+from dbselect.linear.inference import FittedRows, check_read
 from dbselect.linear.information import step_tests
 from dbselect.linear.problem import Linear, linear
 from dbselect.linear.state import LinearState
@@ -161,7 +161,7 @@ class Sequence(Prefixes[Model]):
 
     def _fits(self) -> information.Fits:
         """Return the fit of each prefix, for information criteria."""
-        check_rows(self.gram)
+        check_read(self.gram)
         return information.fits_of(
             self.gram,
             self.target,

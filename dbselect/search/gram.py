@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.linear.condition import check_held, warn_of_leak
-from dbselect.linear.inference import FittedRows, check_rows, through_origin
+from dbselect.linear.inference import FittedRows, check_read, through_origin
 from dbselect.linear.least_squares import least_squares, refined
 from dbselect.linear.problem import Index, Linear, check_filled, check_usable, linear
 from dbselect.linear.state import LinearState
@@ -194,7 +194,7 @@ def gram_search(
     for name in targets:
         gram.position(name, "target")
     if call.method in ("step", "knockoffs"):
-        check_rows(gram, call.method)
+        check_read(gram, call.method)
     if not problem.intercept:
         check_filled(gram, targets)
         gram = through_origin(gram)

@@ -24,8 +24,7 @@ from dbselect.objectives.contract import Objective
 from dbselect.record.groups import Groups
 from dbselect.record.steps import ROUNDING_GAIN, Choice, Record, Step, Stop, within
 from dbselect.selection.criteria import Criterion
-from dbselect.selection.greedy import with_room
-from dbselect.selection.moves import together
+from dbselect.selection.moves import together, with_room
 from dbselect.selection.removal import Usefulness, least_useful
 from dbselect.selection.ties import first_of_the_best
 

@@ -21,7 +21,7 @@ from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Choice, Record, Step, Stop, within
 from dbselect.selection.criteria import Criterion
-from dbselect.selection.moves import together
+from dbselect.selection.moves import together, why_ended, with_room
 from dbselect.selection.ties import Mask, first_of_the_best
 
 #: Cost spent so far -> largest cost of the next group.
@@ -73,23 +73,6 @@ def greedy_search(
             steps.append(Step("add", member, float(scores[group]), gain, state.value, choice))
             record(steps[-1])
     return steps, Stop.EXHAUSTED
-
-
-def with_room(groups: Groups, held: Sequence[int], max_groups: int | None) -> Mask:
-    """Return which groups come with no more others than a limit on their number allows."""
-    size = len(groups.costs)
-    if max_groups is None or groups.prices.are_sums:
-        return np.ones(size, dtype=bool)
-    room = max_groups - len(held)
-    return np.array([len(groups.prices.with_needs(group, held)) <= room for group in range(size)])
-
-
-def why_ended(groups: Groups, held: Sequence[int]) -> Stop:
-    """Return why no group may come: limits keep one out, or all that are left have rivals held."""
-    for group in set(range(len(groups.costs))).difference(held):
-        if not groups.prices.rivals([*held, *groups.prices.with_needs(group, held)]):
-            return Stop.BUDGET
-    return Stop.EXHAUSTED
 
 
 def doubling(costs: Vector, first: float | None = None) -> CostLimit:

@@ -1,14 +1,17 @@
 """Groups that come or go together: with those that they need, or without those that need them."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from dbselect.objectives.contract import Objective
 from dbselect.record.gram import Vector
+from dbselect.record.groups import Groups
 from dbselect.record.prices import Prices
+from dbselect.record.steps import Stop
+from dbselect.selection.ties import Mask
 
 
 def together(state: Any, prices: Prices, action: str, worth: Callable[[Any], Vector]) -> Vector:
@@ -55,6 +58,23 @@ def take(state: Objective, prices: Prices, group: int) -> float:
 def give(state: Objective, prices: Prices, group: int) -> float:
     """Give a group back after those that need it, and return what they lose."""
     return sum(state.remove(member) for member in prices.with_dependents(group, state.held))
+
+
+def with_room(groups: Groups, held: Sequence[int], max_groups: int | None) -> Mask:
+    """Return which groups come with no more others than a limit on their number allows."""
+    size = len(groups.costs)
+    if max_groups is None or groups.prices.are_sums:
+        return np.ones(size, dtype=bool)
+    room = max_groups - len(held)
+    return np.array([len(groups.prices.with_needs(group, held)) <= room for group in range(size)])
+
+
+def why_ended(groups: Groups, held: Sequence[int]) -> Stop:
+    """Return why no group may come: limits keep one out, or all that are left have rivals held."""
+    for group in set(range(len(groups.costs))).difference(held):
+        if not groups.prices.rivals([*held, *groups.prices.with_needs(group, held)]):
+            return Stop.BUDGET
+    return Stop.EXHAUSTED
 
 
 def beginning(state: Any, prices: Prices, always: list[int]) -> list[int]:

@@ -17,7 +17,7 @@ from dbselect._arrow import part_of
 from dbselect.errors import DataError, LeftOutWarning, warn_caller
 from dbselect.record.columns import Leaf, leaves
 from dbselect.record.gram import RECORD_DTYPE, Gram
-from dbselect.record.patterns import MAX_PATTERNS, Patterns, completed
+from dbselect.record.patterns import MAX_PATTERNS, Patterns, complete_parts
 from dbselect.record.terms import Terms
 from dbselect.sources.partial.gather import GramSums, GramWork
 from dbselect.sources.partial.grouping import in_arrow
@@ -111,7 +111,8 @@ class GapSums:
                         f"max_patterns is {self.work.most}; read fewer columns, or raise it"
                     )
                 work = self.work.part(lacking)
-                self.sums[lacking] = work and self.stack.enter_context(work.begin())
+                sums = None if work is None else self.stack.enter_context(work.begin())
+                self.sums[lacking] = sums
             return self.sums[lacking]
 
     def state(self) -> bytes:
@@ -179,7 +180,7 @@ def read_gaps(table: Table, request: Request, most: int) -> pl.DataFrame:
         return sums.records()
 
 
-def patterns_of(table: Table, request: Request, most: int = MAX_PATTERNS) -> Patterns:
+def read_patterns(table: Table, request: Request, most: int = MAX_PATTERNS) -> Patterns:
     """Return the patterns of a request without groups."""
     grams = [_without_unseen(Gram.from_struct(g)) for g in read_gaps(table, request, most)["gram"]]
     found = Patterns(tuple(grams)).joined(most)
@@ -217,7 +218,7 @@ def completed_groups(records: pl.DataFrame, request: Request) -> pl.DataFrame:
             Patterns(tuple(_without_unseen(Gram.from_struct(g)) for g in part["gram"]))
             for part in parts
         ]
-        grams = completed(patterns)
+        grams = complete_parts(patterns)
         keys = pl.concat([part.drop("gram").head(1) for part in parts])
         column = pl.Series("gram", [gram.to_struct() for gram in grams], RECORD_DTYPE)
         frames.append(keys.with_columns(column))

@@ -7,7 +7,7 @@ from dbselect.errors import ArgumentError
 from dbselect.options.kinds import COUNT
 from dbselect.record.patterns import MAX_PATTERNS, Patterns
 from dbselect.record.terms import Terms
-from dbselect.sources.gaps import patterns_of
+from dbselect.sources.gaps import read_patterns
 from dbselect.sources.open import open_table, stored_patterns
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories
 from dbselect.sources.read import prepared
@@ -60,7 +60,7 @@ def patterns(
     >>> import dbselect as ds
     >>> import polars as pl
     >>> table = pl.DataFrame({"a": [1.0, 2.0, None, 4.0], "y": [1.0, 3.0, 2.0, None]})
-    >>> ds.patterns(table).table()["rows"].to_list()
+    >>> ds.patterns(table).table["rows"].to_list()
     [2, 1, 1]
     """
     COUNT.check("max_patterns", max_patterns)
@@ -73,4 +73,4 @@ def patterns(
     request, _ = prepared(
         table, columns, weight, "em", categories, basis, max_levels, terms, gaps=True
     )
-    return patterns_of(table, request, max_patterns)
+    return read_patterns(table, request, max_patterns)

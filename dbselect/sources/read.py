@@ -13,7 +13,7 @@ from dbselect.record.gram import Gram
 from dbselect.record.patterns import MAX_PATTERNS
 from dbselect.record.terms import Terms
 from dbselect.sources.bounded import check_width, records_within
-from dbselect.sources.gaps import completed_groups, patterns_of, read_gaps
+from dbselect.sources.gaps import completed_groups, read_gaps, read_patterns
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, terms_for
@@ -239,7 +239,7 @@ def check_left_out(
 def gram_of(table: Table, request: Request, texts: Collection[str]) -> Gram:
     """Read the Gram of a request that `prepared` returned."""
     if request.gaps:
-        return patterns_of(table, request).em()
+        return read_patterns(table, request).em()
     read = to_read(request)
     check_width(read)
     record = read_records(table, read)["gram"].to_arrow()[0]

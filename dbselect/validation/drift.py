@@ -9,7 +9,7 @@ import polars as pl
 from scipy.linalg import lapack, solve_triangular
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.linear.inference import check_rows
+from dbselect.linear.inference import check_read
 from dbselect.linear.problem import unusable
 from dbselect.options.option import changed, checked_options
 from dbselect.pages.steps import Heights, step_curves
@@ -175,7 +175,7 @@ def _compared(problem: Spec, gram_a: Gram, gram_b: Gram, search: Mapping[str, An
     """Compute the drift from one Gram to another."""
     target = problem.targets[0]
     for gram in (gram_a, gram_b):
-        check_rows(gram, "the tests of drift")
+        check_read(gram, "the tests of drift")
     gram_a, gram_b = aligned([gram_a, gram_b])
     for name, gram in (("a", gram_a), ("b", gram_b)):
         reason = unusable(gram, target)

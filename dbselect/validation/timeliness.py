@@ -153,7 +153,9 @@ def compare(
         raise ArgumentError(f"reference is {first!r}; it must be one of {list(sequences)}")
     if are_models(sequences):
         _refuse("sequences, and these are models", fraction=fraction, final=final, payoff=payoff)
-        return compare_models(sequences, first, data, weight, cast(str, metric or "mse"), level or 0.95)
+        return compare_models(
+            sequences, first, data, weight, cast(str, metric or "mse"), level or 0.95
+        )
     _refuse("models, and these are sequences", level=level)
     sequences = {name: _curve_of(name, curve, data) for name, curve in sequences.items()}
     if final is not None:

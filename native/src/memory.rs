@@ -277,11 +277,13 @@ mod tests {
         let failed = std::cell::Cell::new(false);
         // The second call is after the spare was given up.
         let allocate = || match failed.replace(true) {
+            // SAFETY: the layout is not empty.
             true => unsafe { Inner.alloc(piece) },
             false => null_mut(),
         };
         let found = again(allocate(), allocate);
         assert!(!found.is_null());
+        // SAFETY: it came of this allocator and layout.
         unsafe { Inner.dealloc(found, piece) };
         assert!(in_room(Ok(())).is_err_and(|told| told.contains("ulimit -v")));
         assert_eq!(in_room(Ok(7)), Ok(7));

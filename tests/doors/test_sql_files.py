@@ -67,7 +67,14 @@ def test_the_file_of_the_community_holds_in_a_duckdb_without_python():
 
 def test_there_is_a_file_for_each_function():
     names = {"fold_of", "gram", "gram_missing", "gram_mean", "gram_impute"}
-    names |= {"gram_patterns", "gram_em", "gram_merge", "gram_remove", "gram_check", "anytime_sequence"}
+    names |= {
+        "gram_patterns",
+        "gram_em",
+        "gram_merge",
+        "gram_remove",
+        "gram_check",
+        "anytime_sequence",
+    }
     names |= {"anytime_predict", "anytime_sequence_glm", "glm_predict", "a_optimal"}
     names |= {"key_sums", "gram_extend", "fit", "summary", "predict_available", "allocate"}
     names |= {"evaluate", "fit_glm", "glm_check", "glm_mean", "summary_glm"}

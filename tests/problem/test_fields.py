@@ -42,6 +42,10 @@ ASKED: dict[str, dict[str, Any]] = {
     "seed": {"seed": 5},
     "gram": {"gram": "lazy"},
     "terms": {},  # made of the table, below
+    "shared": {"shared": {"draw": {"cost": 2.0, "groups": ["age", "bmi"]}}},
+    "needs": {"needs": {"bmi": ["age"]}},
+    "one_of": {"one_of": [["age", "sex"]]},
+    "limits": {"limits": {"ms": {"costs": {"age": 5.0, "bp": 1.0}, "limit": 9.0, "how": "max"}}},
 }
 #: What methods cannot do without, or would choose every group without.
 NEEDED: dict[str, dict[str, Any]] = {

@@ -1,5 +1,6 @@
 """Patterns of gaps, and EM on them, against EM on the rows, written densely."""
 
+import itertools
 import json
 import operator
 import pickle
@@ -42,7 +43,7 @@ def frame_of(X: np.ndarray, weight: np.ndarray | None = None) -> pl.DataFrame:
 def test_em_is_that_of_the_rows(seed, weighted):
     X, weight = rows_of(150, seed, weighted)
     mean, covariance, likelihoods = em_of_rows(X, weight)
-    assert all(a <= b + 1e-9 * abs(b) for a, b in zip(likelihoods, likelihoods[1:], strict=False))
+    assert all(a <= b + 1e-9 * abs(b) for a, b in itertools.pairwise(likelihoods))
     gram = ds.patterns(frame_of(X, weight), weight="w" if weighted else None).em(tolerance=1e-10)
     spread = np.sqrt(np.diagonal(covariance))
     assert gram.columns == NAMES
@@ -176,7 +177,9 @@ def test_texts_are_missing_as_a_whole():
     np.testing.assert_allclose(shares.sum(), 1.0, rtol=SETTLED)
     con = ds.connect()
     con.register("t", frame)
-    by_sql = ds.Gram.from_struct(con.sql("SELECT gram_em(gram_patterns(t)) FROM t").fetchall()[0][0])
+    by_sql = ds.Gram.from_struct(
+        con.sql("SELECT gram_em(gram_patterns(t)) FROM t").fetchall()[0][0]
+    )
     np.testing.assert_allclose(by_sql.covariance(), gram.covariance(), rtol=0, atol=SETTLED)
 
 

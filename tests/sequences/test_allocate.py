@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 import dbselect as ds
+from dbselect.doors.cli import main
 
 UNITS = 4  # costs and budgets are whole numbers of quarters
 
@@ -69,6 +70,19 @@ def test_sql_allocates_as_python(tmp_path):
         for table in ("frame", str(tmp_path / "s.parquet")):
             query = f"FROM dbselect.allocate('{table}', budget := 1.5{given}) ORDER BY k"
             assert connection.sql(query).pl().equals(expected)
+
+
+def test_the_command_line_allocates_as_python(tmp_path, capsys):
+    frame = segments(np.random.default_rng(1), 50)
+    frame.write_parquet(tmp_path / "s.parquet")
+    call = ["allocate", str(tmp_path / "s.parquet"), "--budget", "1.5", "--worth", "worth"]
+    assert main([*call, "--out", str(tmp_path / "found.parquet")]) == 0
+    expected = ds.allocate(frame, 1.5, worth="worth")
+    assert repr(expected) in capsys.readouterr().out
+    found = pl.read_parquet(tmp_path / "found.parquet")
+    assert found.equals(expected.table.drop("sequence"))
+    assert main(["allocate", str(tmp_path / "none.parquet"), "--budget", "1"]) == 2
+    assert "no Parquet file that can be read" in capsys.readouterr().err
 
 
 def test_segments_have_rows_and_variances_that_allocate_takes():

@@ -139,15 +139,15 @@ def test_one_order_for_several_records_takes_the_largest_gain_of_the_worst():
     assert ds.anytime_sequence(grams, "y").steps["group"].equals(merged.steps["group"])
 
 
-def test_why_names_the_swaps_of_a_group():
+def test_swaps_of_a_group_are_those_of_refits():
     table = drawn(7).drop("w")
     seq = ds.anytime_sequence(table, "y", GROUPS)
     inside = seq.steps["group"][1:4].to_list()
-    swaps = seq.why(inside[1], budget=3.0)
+    swaps = seq.swaps(inside[1], budget=3.0)
     outside = [name for name in GROUPS if name not in inside]
     assert sorted(swaps["by"]) == sorted(outside)
     assert set(swaps["replaced"]) == {inside[1]}
-    for row in [*swaps.to_dicts(), *seq.why(outside[0], budget=3.0).to_dicts()]:
+    for row in [*swaps.to_dicts(), *seq.swaps(outside[0], budget=3.0).to_dicts()]:
         after = [name for name in inside if name != row["replaced"]] + [row["by"]]
         value = explained(table, [c for name in after for c in GROUPS[name]])[0]
         before = explained(table, [c for name in inside for c in GROUPS[name]])[0]
@@ -155,8 +155,9 @@ def test_why_names_the_swaps_of_a_group():
         word = "more" if row["change"] > 0 else "less"
         assert row["says"].startswith(f"{row['by']} replaces {row['replaced']} at ")
         assert word in row["says"]
-    with pytest.raises(ds.errors.ArgumentError, match="'q'"):
-        seq.why("q")
+    assert seq.why(inside[1], budget=3.0).endswith(swaps["says"][0])
+    with pytest.raises(ds.errors.GroupError, match="'q'"):
+        seq.swaps("q")
 
 
 GRAM = ds.gram(drawn(1))

@@ -30,6 +30,7 @@ COMMANDS = {
     "gram": "read a table once and write its Gram record",
     "report": "a sequence, as one page of HTML",
     "tables": "order tables to join by gain per cost",
+    "allocate": "one budget for the sequences of many segments",
     "compare": "how early several sequences explain",
     "predict": "the rows of a table with what a sequence predicts for them",
     "summary": "least squares on named columns, and how sure each coefficient is",

@@ -340,6 +340,12 @@ impl<'p> Prices<'p> {
         }
     }
 
+    /// What a group pays that comes to others, by itself.
+    pub fn own(&self, group: usize, others: impl IntoIterator<Item = usize>) -> f64 {
+        let of = |rules: &Rules| rules.price(&rules.basket(others).0, &[group]);
+        self.rules.map_or(self.costs[group], of)
+    }
+
     /// A group behind those that it needs and that wait.
     pub fn with_needs(&self, group: usize, waiting: &[bool]) -> Vec<usize> {
         self.rules.map_or_else(|| vec![group], |rules| rules.moved(group, &|need| waiting[need]))

@@ -14,7 +14,7 @@ use crate::linear::state::{Buffers, State};
 use crate::search::sets::branch_and_bound::{Task, branch_and_bound, with};
 use crate::search::sets::exchange::GoesOn;
 use crate::search::sets::groupwise::Groupwise;
-use crate::search::sets::near::{Near, NearSet};
+use crate::search::sets::near::{Near, RankedSet};
 use crate::words::error::Error;
 
 /// The options of `near_best`.
@@ -90,7 +90,7 @@ impl Choice for NearBestOptions {
             (found.is_complete, found.bound) = (false, 1.0);
         }
         let is_complete = found.is_complete && found.cut == 0;
-        let row = |set: &NearSet| {
+        let row = |set: &RankedSet| {
             let mut state = with(&empty, &set.groups);
             let (r2, correlations) = described(asked, &mut state);
             let entry =

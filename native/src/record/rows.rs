@@ -354,7 +354,7 @@ pub fn add_scattered<'g>(
     let mut add_texts = |start: usize, screened: &Screened| -> Result<(), String> {
         block.turn(&layout, start, screened);
         let mut used = block.used.clone().into_iter().enumerate().peekable();
-        for row in start..start + screened.rows + screened.skipped {
+        for row in (start..).take(screened.rows + screened.skipped) {
             let sums_of =
                 |at: usize| if at < all.len() { known(at)?.texts.as_deref() } else { None };
             sums_of(row + ROWS_AHEAD).inspect(|sums| sums.expect());

@@ -130,12 +130,11 @@ impl Sequence {
             } else {
                 // Differences of sums would leave rounding where nothing is held.
                 held[step.group] = step.action == Action::Add;
-                let before = std::mem::replace(
-                    &mut spent,
-                    prices.spent((0..held.len()).filter(|&group| held[group])),
-                );
+                spent = prices.spent((0..held.len()).filter(|&group| held[group]));
                 if let Some(paid) = self.paid.last_mut().filter(|_| !prices.are_sums()) {
-                    *paid = (spent - before).abs();
+                    let others =
+                        (0..held.len()).filter(|&other| held[other] && other != step.group);
+                    *paid = prices.own(step.group, others);
                 }
             }
             self.spent.push(spent);

@@ -30,7 +30,7 @@ const TANGENTS: usize = 4;
 
 /// A set of groups.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NearSet {
+pub struct RankedSet {
     /// Numbers of the groups, in their order.
     pub groups: Vec<usize>,
     /// Summed cost.
@@ -43,7 +43,7 @@ pub struct NearSet {
 #[derive(Clone, Debug, Default)]
 pub struct NearSets {
     /// Those kept.
-    pub sets: Vec<NearSet>,
+    pub sets: Vec<RankedSet>,
     /// Sets that were found and not kept.
     pub cut: u64,
     /// No set that is not kept explains more; NaN if there is none.
@@ -182,7 +182,7 @@ impl Near<'_> {
 impl NearSets {
     fn keep(&mut self, mut groups: Vec<usize>, of: &Near, explained: f64) {
         groups.sort_unstable();
-        self.sets.push(NearSet { spent: of.cost(&groups), groups, explained });
+        self.sets.push(RankedSet { spent: of.cost(&groups), groups, explained });
         if self.sets.len() > 2 * of.most {
             self.cut_to(of.most);
         }
@@ -191,7 +191,7 @@ impl NearSets {
     /// Keep the best sets: of those that tie, the cheapest, then those of groups named first.
     fn cut_to(&mut self, most: usize) {
         // Ties are sets of one value up to a rounding that must not decide.
-        let rank = |set: &NearSet| (set.explained / TIE).round();
+        let rank = |set: &RankedSet| (set.explained / TIE).round();
         self.sets.sort_by(|a, b| {
             let value = rank(b).total_cmp(&rank(a));
             value.then(a.spent.total_cmp(&b.spent)).then_with(|| a.groups.cmp(&b.groups))
