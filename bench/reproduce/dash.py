@@ -147,13 +147,13 @@ def linear_d1(study: Study) -> Iterator[str]:
     yield prose(
         f"""
         Published: {width} normal features of covariance {covariance}, {true} coefficients uniform
-        in -2 to 2, "a small noise term" on the coefficients, k to 150, five samples a round;
-        figures whose numbers the text does not hold. Inferred: {ROWS:,} rows, noise of deviation
+        in -2 to 2, "a small noise term" on the coefficients, k to 150, five samples a round.
+        Inferred: {ROWS:,} rows, noise of deviation
         {NOISE:g} on all coefficients. Here {len(seeds)} tables, each with a seed of its own for
         DASH. The lasso's features are those of its path at k, fitted anew. Rounds are those of the
         longest guess of OPT and alpha, which run side by side; queries are those of all guesses,
-        equal ones once; both are medians of DASH and of greedy. Rounds are claimed for k of
-        {LARGE} and more, as published; seconds of serial runs are no claim of the paper's. D2
+        equal ones once; medians of DASH, greedy. Rounds are claimed for k of
+        {LARGE} and more, as published. D2
         (53,500 brain slices) is public and not in this repository; D4's genes are not public.
         """
     )
@@ -171,7 +171,6 @@ def departures(study: Study) -> Iterator[dict[str, str]]:
         "X never starts anew": replace(PRACTICE, restarts=False),
         "the first set, not the best; no set by the means": replace(PRACTICE, takes_best=False),
         "no completion, no stop at k rounds": replace(PRACTICE, completes=False),
-        "alpha = 1 only": replace(PRACTICE, alphas=(1.0,)),
         "OPT from max f(a), and none ends early": replace(PRACTICE, bounded=False),
         "none of them (`literal=True`)": LITERAL,
     }

@@ -137,7 +137,9 @@ def beside(printed: Printed, runs: pl.DataFrame, more: Sequence[str] = ()) -> st
     for measure, row in printed.figures.items():
         values = {method: runs.filter(method=method)[measure].drop_nulls() for method in methods}
         cells = {
-            m: "; ".join([f"{row[m]}"] * (m in row) + [spread(values[m])] * (len(values[m]) > 0))
+            m: "; ".join(
+                [str(row.get(m))] * (m in row) + [spread(values[m])] * (len(values[m]) > 0)
+            )
             for m in methods
         }
         rows.append({"published; obtained": measure, **cells})
