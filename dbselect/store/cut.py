@@ -310,7 +310,9 @@ def _changes(
     terms = records[GRAM].struct.field("terms")
     known: dict[str | None, dict[str, set[str]]] = {None: {}}
     for at, (number, now, text) in enumerate(zip(numbers, fields, terms, strict=True)):
-        levels = known.get(text) or known.setdefault(text, levels_of([Terms.from_json(text)]))
+        if text not in known:
+            known[text] = levels_of([Terms.from_json(text)])
+        levels = known[text]
         if number not in changes:
             changes[number] = differences(fields[at - 1], now) if at else []
         changes[number] += new_levels(seen, levels)

@@ -141,7 +141,7 @@ def model_of(
     else:
         _warn_of_leak(data, prefix)
     intercept, coef = prefix.intercept, prefix.coef
-    at = places_of(columns, data.roles.members)
+    at = places_of(columns, data.roles.members).tolist()
     intercept, coefficients = on_table(family.classes, intercept, coef[at], columns)
     return GlmModel(
         **_common(data, call, rows_searched),

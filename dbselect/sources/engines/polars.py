@@ -48,10 +48,9 @@ class LazyTable:
             raise SourceError(f"Polars cannot read the table: {in_short(error)}") from error
         check_names(schema)
         plain = {name: plain_dtype(dtype) for name, dtype in schema.items()}
-        changed = {n: dtype for n, dtype in plain.items() if dtype != schema[n]}
-        self.frame = frame.cast(changed)
+        self.frame = frame.cast({n: dtype for n, dtype in plain.items() if dtype != schema[n]})
         # Read without Polars' engine, unless that has something to do.
-        self._held = None if changed or any(map(_is_decimal, schema.dtypes())) else held
+        self._held = None if any(map(_is_decimal, plain.values())) else held
         self._original = frame
         self._files = files or Unchanged()
         self.rows = rows
