@@ -199,7 +199,8 @@ def test_many_rows_of_more_groups_than_a_byte_has_bits(gappy):
     each = pl.concat([frame[:5_000], frame[5_000:]], rechunk=False).select(call).unnest("gram")
     nobody = np.arange(len(lost)) % 7 == 3
     assert each["prediction"].is_null().to_list() == nobody.tolist()
-    assert each.filter(~nobody).drop("lower", "upper").equals(found.filter(~nobody))
+    found_only = each.filter(~nobody).select(found.columns)
+    assert found_only.equals(found.filter(~nobody))
 
 
 def test_each_row_has_the_longest_prefix_that_it_can_have(gappy):
@@ -258,7 +259,7 @@ def test_every_door_answers_the_same(mixed, problem, connection):
             "y", pl.struct(mixed.columns), GROUPS, COSTS, budget=9.0, level=0.9
         ).alias("found")
     ).unnest("found")  # fmt: skip
-    assert by_expression.equals(expected)
+    assert by_expression.select(expected.columns).equals(expected)
     connection.register("mixed", mixed.to_arrow())
     connection.register("records", pl.DataFrame({"g": [record]}).to_arrow())
     call = (

@@ -193,7 +193,7 @@ def among_sound_ones() -> pl.DataFrame:
 def test_an_unusable_record_is_an_empty_list_and_says_why():
     frame = among_sound_ones()
     found = ds.anytime_sequence_by(frame, "y")
-    assert found.columns == ["k", "sequence", "status"]
+    assert found.columns == ["k", "sequence", "status", "rows", "target_variance"]
     assert found["status"][::2].null_count() == len(UNUSABLE)
     for (name, (_, reason)), said in zip(UNUSABLE.items(), found["status"][1::2], strict=True):
         assert reason in said, name
@@ -312,7 +312,7 @@ def test_many_segments_of_a_table_are_those_of_its_rows(as_source):
     )
     grams = ds.gram_by(as_source(frame), ["k"], columns=["y", "a", "b", "c"])
     found = ds.anytime_sequence_by(grams, "y", max_groups=2)
-    for k, sequence, status in found.rows():
+    for k, sequence, status, *_ in found.rows():
         rows = frame.filter(k=k)
         table = Table(rows["a", "b", "c"].to_numpy(), rows["y"].to_numpy())
         groups = {"a": [0], "b": [1], "c": [2]}
@@ -353,7 +353,10 @@ def test_nearly_dependent_columns_are_told():
 
 def test_no_segments_give_no_rows():
     found = ds.anytime_sequence_by(frame_of([ds.gram(np.eye(2), ["x", "y"])])[:0], "y")
-    assert (found.height, found.columns) == (0, ["k", "sequence", "status"])
+    assert (found.height, found.columns) == (
+        0,
+        ["k", "sequence", "status", "rows", "target_variance"],
+    )
     assert found.schema["sequence"].inner.fields[2].name == "group"
 
 
