@@ -35,7 +35,8 @@ _CLASSES = {
     "ScoreSequence": "results.scored", "ScoreModel": "results.scored",
     "Step": "record.steps", "Choice": "record.steps", "Stop": "record.steps",
     "FittedRows": "linear.inference", "Deviations": "linear.inference",
-    "Linear": "linear.problem", "Groups": "record.groups", "Status": "glm.newton",
+    "Linear": "linear.problem", "Groups": "record.groups", "Conditions": "record.prices",
+    "Status": "glm.newton",
 }  # fmt: skip
 #: Exceptions that a damaged record may raise.
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
