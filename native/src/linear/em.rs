@@ -389,6 +389,9 @@ fn seen_together(parts: &[Part], size: usize) -> Vec<f64> {
     seen
 }
 
+/// How far a step moved, and where it led.
+type Step = [Vec<f64>; 2];
+
 /// Where the steps end.
 struct Fixed {
     normal: Normal,
@@ -406,7 +409,7 @@ impl Fixed {
         let mut known: Option<f64> = None;
         // The plain step from the point before, in case the mixture is worse.
         let mut plain: Option<Normal> = None;
-        let (mut last, mut moves): (Option<[Vec<f64>; 2]>, Vec<[Vec<f64>; 2]>) = (None, Vec::new());
+        let (mut last, mut moves) = (None::<Step>, Vec::<Step>::new());
         for iterations in 1..=options.max_iterations.max(1) {
             let said = normal.said(parts).and_then(|said| {
                 let less = if prior > 0.0 { penalty(&normal, &target, prior)? } else { 0.0 };
@@ -474,7 +477,7 @@ fn penalty(normal: &Normal, target: &[f64], prior: f64) -> Option<f64> {
 }
 
 /// The point that the last steps lead to, by least squares; nothing without any.
-fn mixture(moved: &[f64], after: &[f64], moves: &[[Vec<f64>; 2]]) -> Option<Vec<f64>> {
+fn mixture(moved: &[f64], after: &[f64], moves: &[Step]) -> Option<Vec<f64>> {
     let count = moves.len();
     if count == 0 {
         return None;
