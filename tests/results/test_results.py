@@ -110,6 +110,7 @@ def arguments(result: Any, folder: Path) -> dict[str, Any]:
         "X": table(),
         "step": 1,
         "costs": dict.fromkeys(COSTS, 2.0),
+        "group": next(iter(COSTS)),
         "path": folder / "one",
         "budget": 3.0,
         "size": 1,

@@ -655,7 +655,7 @@ def test_every_public_name_works_or_refuses_in_a_sentence(tmp_path):
     seq = ds.anytime_sequence(score, max_groups=5)
     given = {
         "step": 1, "costs": dict.fromkeys(GROUPS, 2.0), "path": tmp_path / "one.html", "rows": X,
-        "budget": 3.0, "source": X, "fraction": 0.9, "a": X, "b": X,
+        "budget": 3.0, "source": X, "fraction": 0.9, "a": X, "b": X, "group": "u",
         "groups": seq.groups, "held": [0], "folds": seq.folds[1], "call": seq.call,
     }  # fmt: skip
     refused = {}
