@@ -170,7 +170,7 @@ def fit(
             tol=checked["tol"], max_iter=checked["max_iter"],
         )  # fmt: skip
     for name in ("tol", "max_iter"):
-        if (value := checked[name]) is not None:
+        if (value := values[name]) is not None:
             raise ArgumentError(f"{name} is {value!r}; the linear model needs no iterations")
     if checked["exact"]:
         return _exact(problem, columns, call)

@@ -121,7 +121,8 @@ class Sum(Generic[First]):
 
     def hold(self, candidates: Sequence[int]) -> None:
         """Select several candidates, without evaluating a score."""
-        self.first, self.second = (with_added(of, candidates) for of in (self.first, self.second))
+        self.first = with_added(self.first, candidates)
+        self.second = with_added(self.second, candidates)
 
     def copy(self) -> "Sum[First]":
         """Return an independent copy."""

@@ -13,7 +13,7 @@ from dbselect.errors import ArgumentError, PromiseWarning, warn_caller
 from dbselect.pages.asked import asked_bars
 from dbselect.pages.glance import InNotebooks
 from dbselect.record.gram import Vector
-from dbselect.record.steps import BUDGET_SLACK
+from dbselect.record.prices import BUDGET_SLACK
 from dbselect.results.prediction.stakes import Stake
 from dbselect.validation.market import Market, Mask
 

@@ -20,7 +20,7 @@ from dbselect.options.kinds import AT_LEAST_ZERO, one_of
 from dbselect.pages.glance import InNotebooks
 from dbselect.pages.steps import Heights, step_curves
 from dbselect.record.gram import Vector
-from dbselect.record.steps import BUDGET_SLACK
+from dbselect.record.prices import BUDGET_SLACK
 from dbselect.results.prediction.stakes import stake_of
 from dbselect.sources.request import check_seed
 from dbselect.spec.spec import Spec
