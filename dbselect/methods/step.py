@@ -88,11 +88,11 @@ def step(problem: Spec, **options: Unpack[StepOptions]) -> AnySequence:
 def _start(search: Search, options: StepOptions) -> list[int]:
     start = options["start"]
     if start is None:
-        numbers = range(len(search.groups.costs))
+        numbers = list(range(len(search.groups.costs)))
         if options["direction"] != "backward":
             return []
         if search.groups.prices.may_hold(numbers):
-            return list(numbers)
+            return numbers
         return beginning(search.state, search.groups.prices, search.first)
     numbers = [search.groups.number(name, "start") for name in start]
     if not search.groups.prices.may_hold(search.groups.prices.closed([*search.first, *numbers])):

@@ -15,7 +15,8 @@ import polars as pl
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import AT_LEAST_ZERO, FRACTION
 from dbselect.record.gram import Vector
-from dbselect.record.steps import BUDGET_SLACK, longest_within
+from dbselect.record.prices import BUDGET_SLACK
+from dbselect.record.steps import longest_within
 
 #: First fraction tried for the plateau; the others follow in steps of `PLATEAU_GAIN`.
 PLATEAU_START = 0.95

@@ -39,8 +39,8 @@ from dbselect.objectives.contract import (
     with_added,
 )
 from dbselect.record.gram import Vector
-from dbselect.record.prices import Prices
-from dbselect.record.steps import BUDGET_SLACK, Stop
+from dbselect.record.prices import BUDGET_SLACK, Prices
+from dbselect.record.steps import Stop
 from dbselect.selection.moves import together
 from dbselect.selection.ties import TIE_SHARE, Mask, best_first, first_of_the_best
 

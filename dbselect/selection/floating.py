@@ -15,8 +15,7 @@ and costs.
 from collections.abc import Sequence
 
 from dbselect.objectives.contract import Objective
-from dbselect.record.prices import Prices
-from dbselect.record.steps import BUDGET_SLACK
+from dbselect.record.prices import BUDGET_SLACK, Prices
 from dbselect.selection.exchange import LEAST_RISE
 
 

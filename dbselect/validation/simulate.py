@@ -21,7 +21,7 @@ from dbselect.pages.glance import InNotebooks
 from dbselect.pages.steps import Heights, step_curves
 from dbselect.record.gram import Vector
 from dbselect.record.inputs import inputs_of, single_fields
-from dbselect.record.steps import BUDGET_SLACK
+from dbselect.record.prices import BUDGET_SLACK
 from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.results.prediction.predict import prediction_table
 from dbselect.sources.request import check_seed

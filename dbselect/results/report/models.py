@@ -9,7 +9,7 @@ import polars as pl
 
 from dbselect.errors import DbselectError, PerfectFitWarning, SelectionWarning
 from dbselect.record.columns import INTERCEPT
-from dbselect.record.steps import BUDGET_SLACK
+from dbselect.record.prices import BUDGET_SLACK
 from dbselect.results.model import JointModel
 from dbselect.results.scored import ScoreModel
 from dbselect.sources.progress import progress
