@@ -306,7 +306,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         return pl.DataFrame(found, schema=schema)
 
     def _swaps_at(self, number: int, held: list[int]) -> list[dict[str, Any]] | None:
-        """Return the swaps of a group as rows, the best first; None if there is no Gram for them."""
+        """Return the swaps of a group as rows, the best first; None without a Gram."""
         changes = self._swaps(number, held)
         if changes is None:
             return None
