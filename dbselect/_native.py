@@ -36,7 +36,7 @@ _LETTERS = {"skip": "s", "error": "s", "mean": "m", "indicator": "i", "near": "n
 #: Reasons why a search ended, by their codes in the library.
 STOPS = (
     "EXHAUSTED", "BUDGET", "MAX_GROUPS", "MAX_STEPS", "THRESHOLD", "EMPTY", "INTERRUPTED",
-    "SATURATED",
+    "SATURATED", "EXCLUDED",
 )  # fmt: skip
 
 #: The largest integer that the library reads; larger limits are equivalent.

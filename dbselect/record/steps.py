@@ -21,8 +21,9 @@ ROUNDING_GAIN = 1e-14
 class Stop(Enum):
     """Why a sequence ended; `SATURATED` takes precedence over the other reasons."""
 
-    EXHAUSTED = "every group that may be bought is in the sequence"
-    BUDGET = "no other group fits the budget, or a limit"
+    EXHAUSTED = "every group is in the sequence"
+    BUDGET = "no other group fits the budget"
+    EXCLUDED = "groups in the sequence, or limits, exclude all that are left"
     MAX_GROUPS = "max_groups was reached"
     MAX_STEPS = "max_steps was reached"
     THRESHOLD = "no other group gains enough"

@@ -70,11 +70,8 @@ def with_room(groups: Groups, held: Sequence[int], max_groups: int | None) -> Ma
 
 
 def why_ended(groups: Groups, held: Sequence[int]) -> Stop:
-    """Return why no group may come: limits keep one out, or all that are left have rivals held."""
-    for group in set(range(len(groups.costs))).difference(held):
-        if not groups.prices.rivals([*held, *groups.prices.with_needs(group, held)]):
-            return Stop.BUDGET
-    return Stop.EXHAUSTED
+    """Return why a search ends that has room in its budget."""
+    return Stop.EXHAUSTED if len(held) == len(groups.costs) else Stop.EXCLUDED
 
 
 def beginning(state: Any, prices: Prices, always: list[int]) -> list[int]:

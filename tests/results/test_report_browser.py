@@ -131,7 +131,7 @@ def test_the_slider_moves_by_keys_and_shows_the_budget_that_it_is_at(browser, tm
     slider.send_keys(Keys.END)
     assert_shows(browser, seq, 10.0)
     assert "spent 10" in slider.get_attribute("aria-valuetext")
-    assert "nothing: every group that may be bought is in the sequence" in shown(browser, "next")
+    assert "nothing: every group is in the sequence" in shown(browser, "next")
 
 
 def test_the_next_group_and_held_out_rows_are_told(browser, tmp_path):

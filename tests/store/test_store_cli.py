@@ -51,7 +51,7 @@ def test_a_window_is_written_and_read(store, table, capsys):
 def test_a_sequence_of_a_window(store, capsys):
     arguments = ["store", "sequence", store, "--target", "y", "--last", "1", "--out", "s.parquet"]
     assert main(arguments) == 0
-    assert "every group that may be bought is in the sequence." in capsys.readouterr().out
+    assert "every group is in the sequence." in capsys.readouterr().out
     assert ds.results.Sequence.read_parquet("s.parquet").steps["group"].to_list() == [None, "x"]
 
 

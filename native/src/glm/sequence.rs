@@ -83,7 +83,7 @@ pub fn search(
             request.max_groups.is_none_or(|most| steps.len() + all_of(group).len() <= most)
         };
         if !(0..waiting.len()).any(within) {
-            break if open.contains(&true) { Stop::Budget } else { ended(&waiting, prices) };
+            break if open.contains(&true) { Stop::Budget } else { ended(&waiting) };
         }
         let fitting: Vec<bool> =
             (0..waiting.len()).map(|group| within(group) && room(group)).collect();

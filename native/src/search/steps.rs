@@ -27,11 +27,13 @@ pub enum Stop {
     Interrupted,
     /// It has as many coefficients as rows, which fit any target, whatever else was left.
     Saturated,
+    /// Groups in the sequence, or limits of further units, keep out all that are left.
+    Excluded,
 }
 
 impl Stop {
     /// Names by number, as Python writes them.
-    pub const NAMES: [&str; 8] = [
+    pub const NAMES: [&str; 9] = [
         "EXHAUSTED",
         "BUDGET",
         "MAX_GROUPS",
@@ -40,6 +42,7 @@ impl Stop {
         "EMPTY",
         "INTERRUPTED",
         "SATURATED",
+        "EXCLUDED",
     ];
 }
 
@@ -115,7 +118,7 @@ mod tests {
 
     #[test]
     fn every_reason_has_its_name() {
-        assert_eq!(Stop::NAMES[Stop::Saturated as usize], "SATURATED");
+        assert_eq!(Stop::NAMES[Stop::Excluded as usize], "EXCLUDED");
         assert_eq!(Choice::NAMES[Choice::Forced as usize], "FORCED");
     }
 }

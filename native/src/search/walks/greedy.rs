@@ -72,7 +72,7 @@ pub fn greedy_search(
             return Ok(match open.contains(&true) {
                 _ if fit => Stop::Steps,
                 true => Stop::Budget,
-                false => ended(waiting, prices),
+                false => ended(waiting),
             });
         }
         let mut worth = |state: &mut State, all: &mut Vec<f64>| criterion.worth(state, all);
@@ -100,15 +100,9 @@ pub fn greedy_search(
     Ok(Stop::Exhausted)
 }
 
-/// Why a search ends that has room in its budget: groups are left that limits keep out, or only such
-/// as their rivals do.
-pub fn ended(waiting: &[bool], prices: Prices) -> Stop {
-    let held = || (0..prices.costs.len()).filter(|&group| !waiting[group]);
-    let is_kept_out = |group: usize| {
-        let with: Vec<usize> = held().chain(prices.with_needs(group, waiting)).collect();
-        waiting[group] && prices.rivals(&with).is_empty()
-    };
-    if (0..prices.costs.len()).any(is_kept_out) { Stop::Budget } else { Stop::Exhausted }
+/// Why a search ends that has room in its budget.
+pub fn ended(waiting: &[bool]) -> Stop {
+    if waiting.contains(&true) { Stop::Excluded } else { Stop::Exhausted }
 }
 
 /// Leave the candidates within a cost limit; where none is, the cheapest.
