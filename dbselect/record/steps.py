@@ -137,7 +137,10 @@ def paid_by(steps: Sequence[Step], groups: Groups) -> list[float]:
         return [0.0, *(float(groups.costs[step.group]) for step in steps)]
     held = [held_after(steps[:at]) for at in range(len(steps) + 1)]
     pairs = zip(steps, held, held[1:], strict=False)
-    own = [groups.prices.own(step.group, min(pair, key=len)) for step, *pair in pairs]
+    own = [
+        groups.prices.own(step.group, before if step.action == "add" else after)
+        for step, before, after in pairs
+    ]
     return [0.0, *own]
 
 

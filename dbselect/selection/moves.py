@@ -31,9 +31,9 @@ def together(state: Any, prices: Prices, action: str, worth: Callable[[Any], Vec
                 companies[tuple(others)].append(group)
     if companies:
         values = np.array(values)
-    for others, groups in companies.items():
+    for ahead, groups in companies.items():
         trial, total = state.copy(), 0.0
-        for other in others:
+        for other in ahead:
             total += worth(trial)[other]
             moved(trial, action, other)
         values[groups] = total + worth(trial)[groups]
