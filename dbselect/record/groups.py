@@ -262,7 +262,9 @@ def costs_of(
     values: list[float] = []
     for name in names:
         if name not in costs:
-            raise GroupError(f"group '{name}' has no cost; costs must name every group")
+            raise GroupError(
+                f"group '{name}' has no cost; costs must name every group, and groups= limits them"
+            )
         values.append(_cost(name, costs[name], name in told.with_set_up))
     return np.array(values)
 
