@@ -37,13 +37,13 @@ from dbselect.record.steps import (
     spent_after,
 )
 from dbselect.record.terms import Terms
+from dbselect.results.allocation import Per, prices_of
 from dbselect.results.call import Judged
-from dbselect.results.drawing import drawn
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.heights import explained_at, plateau, stopping_cost, timeliness
 from dbselect.results.prediction.fallback import predictions, served
 from dbselect.results.prediction.predict import Predicting
-from dbselect.results.prices import Per, prices_of
+from dbselect.results.report.drawing import drawn
 from dbselect.results.store import to_table
 from dbselect.spec.spec import answer_of
 

@@ -13,8 +13,8 @@ from dbselect.record.gram import Gram
 from dbselect.record.patterns import MAX_PATTERNS
 from dbselect.record.terms import Terms
 from dbselect.sources.bounded import check_width, records_within
-from dbselect.sources.gaps import completed_groups, read_gaps, read_patterns
 from dbselect.sources.open import open_table, stored_gram
+from dbselect.sources.partial.gaps import completed_groups, read_gaps, read_patterns
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, terms_for
 from dbselect.sources.records import (

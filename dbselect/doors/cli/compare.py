@@ -26,7 +26,7 @@ def _add(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    from dbselect.doors.cli.printing import plain_rows, table_text
+    from dbselect.doors.cli.out import plain_rows, table_text
     from dbselect.doors.cli.stored import stored_sequence
     from dbselect.validation.timeliness import compare
 

@@ -11,7 +11,6 @@ use super::options::{
     REFUSED, StepOptions, refused, refused_by,
 };
 use super::setup::{self, Request};
-use super::value::Value;
 use crate::linear::constrained::Constraints;
 use crate::linear::fields::Fields;
 use crate::linear::fit::{Ask, FitRequest};
@@ -32,6 +31,7 @@ use crate::search::walks::removal::Usefulness;
 use crate::search::walks::step::{Direction, Information};
 use crate::words::error::Error;
 use crate::words::nearest::{near, unknown};
+use crate::words::value::Value;
 
 /// The probability with which an interval of a summary holds its coefficient, unless one is given.
 const LEVEL: f64 = 0.95;
