@@ -185,6 +185,11 @@ def prices_of(
 ) -> pl.DataFrame:  # fmt: skip
     """Return `Prefixes.break_even`; `order` has the groups of the sequence."""
     POSITIVE.check("worth", worth)
+    if groups.told:
+        raise ArgumentError(
+            "break_even of a sequence sums costs, and this problem has shared, needs, one_of or "
+            "limits: break_even of the problem takes them, within a budget"
+        )
     if per not in get_args(Per):
         raise ArgumentError(f"per is {shown(per)}; it must be one of {list(get_args(Per))}")
     if per == "rmse" and np.size(problem.target_spread) > 1:

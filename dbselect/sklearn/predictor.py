@@ -14,6 +14,7 @@ from dbselect.options.kinds import one_of
 from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX
 from dbselect.record.inputs import HandleUnknown, MissingColumns, check_missing_columns
+from dbselect.record.prices import CONDITIONS
 from dbselect.results.sequence import Sequence
 from dbselect.sklearn.estimator import AnytimeEstimator
 from dbselect.sklearn.inputs import as_polars, complete, dense, has_text, rows_to_predict
@@ -110,7 +111,9 @@ class PredictingEstimator(AnytimeEstimator):
         if getattr(self, "_available", (None,))[0] is not self.sequence_:
             model, seq = self.model_, self.sequence_
             groups = {name: seq.groups.columns[name] for name in model.groups}
-            problem = seq.problem.on_gram(seq.gram).replace(groups=groups, costs=None, always=())
+            problem = seq.problem.on_gram(seq.gram).replace(
+                groups=groups, costs=None, always=(), **dict.fromkeys(CONDITIONS)
+            )
             self._available = seq, answer_of(problem, "predictor")
         rows, names = self._partial_rows(X)
         predictions = self._available[1].predict(rows, columns=names, missing_columns="unavailable")

@@ -26,6 +26,7 @@ class AnytimeRegressor(RegressorMixin, PredictingEstimator):
     groups : None, one group per column; ``"prefix"``, one group per transformer of a
         ColumnTransformer; or name -> columns, globs or numbers from 0
     costs : name of a group -> cost > 0; default 1 each
+    shared, needs, one_of, limits : conditions on sets of groups, as in `dbselect.Problem`
     ridge, scale : as in `dbselect.anytime_sequence`
     fit_intercept : False for models through the origin
     null_policy : policy for missing values, as in `dbselect.Problem`; default ``"indicator"``:

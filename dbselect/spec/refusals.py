@@ -55,7 +55,14 @@ REFUSED: dict[str, dict[str, str]] = {
     "random_k": _SET,
     "dash": {**_CONDITIONS, "target": ONE_TARGET},
     "best_within": _PROVEN,
-    "break_even": _PROVEN,
+    "break_even": {
+        **_PROVEN,
+        **dict.fromkeys(
+            CONDITIONS,
+            "{method} asks what one group may cost where costs are summed: best_within compares "
+            "sets at other prices",
+        ),
+    },
     "near_best": {
         **_PROVEN,
         "intercept": "correlations are about means, which models through the origin do not have: "
@@ -96,7 +103,11 @@ REFUSED: dict[str, dict[str, str]] = {
         "gram": _WHOLE,
     },
     "anytime_tables": {
-        **_CONDITIONS,
+        **dict.fromkeys(
+            CONDITIONS,
+            "{method} reads one table after another and prices each on its own: join those of a "
+            "set-up, and anytime_sequence prices their columns together",
+        ),
         "target": ONE_TARGET,
         "family": "what a table adds is summed by its key, which holds for least squares only",
         "gram": "the Gram matrix of facts and candidates is never made whole",
