@@ -73,7 +73,9 @@ def search_of(sequence: Any) -> dict[str, Any] | str:
         "method": call.method,
         "groups": list(zip(sequence.groups.names, columns, strict=True)),
         "options": {
-            **fields, "always": list(call.problem.always), **call.problem.told.renamed(str),
+            **fields,
+            "always": list(call.problem.always),
+            **call.problem.told.renamed(str),
             **call.options,
         },
         "rules": [(name, RULES[name]) for name in METHODS[call.method]],
