@@ -75,9 +75,14 @@ def test_scikit_learns_own_checks_pass(estimator, check):
 # The same answers
 
 
+SETS = {"shared": {"set": (1.0, ["ab", "c"])}, "needs": {"f": ["c"]}, "one_of": [["ab", "de"]],
+        "limits": {"ms": ({"de": 3.0, "f": 1.0}, 3.0, "sum")}}  # fmt: skip
+
+
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_regressor_is_the_sequence_of_the_gram(frame, weighted):
-    options = {"rule": "omp", "ridge": 0.05, "budget": 4.0}
+@pytest.mark.parametrize("sets", [{}, SETS])
+def test_a_regressor_is_the_sequence_of_the_gram(frame, weighted, sets):
+    options = {"rule": "omp", "ridge": 0.05, "budget": 4.0, **sets}
     weight = frame["w"].to_numpy() if weighted else None
     found = AnytimeRegressor(groups=GROUPS, costs=COSTS, **options)
     found.fit(columns_of(frame), frame["y"].to_numpy(), weight)
@@ -408,6 +413,8 @@ def test_mistakes_are_told_by_name(frame):
         (AnytimeRegressor(groups=3), y, "groups is 3; it must be None, 'prefix', or map"),
         (AnytimeRegressor(groups={"a": [9]}), y, "numbers from 0 to 5"),
         (AnytimeRegressor(groups={"a": ["x0"]}, costs={"b": 1}), y, "costs names unknown group"),
+        (AnytimeRegressor(needs={"x0": ["x9"]}), y, "needs of 'x0' names unknown group 'x9'"),
+        (SGHTSelector(one_of=[["x0", "x1"]]), y, "sght weighs groups one by one"),
         (AnytimeRegressor(rule="best"), y, "rule is 'best'; it must be one of"),
         (AnytimeRegressor(budget="2"), y, "budget is '2'"),
         (AnytimeRegressor(family="binomial"), y, "family is 'binomial'; it must be one of"),

@@ -348,7 +348,7 @@ def test_prices_that_are_no_sums_are_edited_and_answered_as_python_answers_them(
 
     assert_answers(problem)
     type_budget(browser, 0.0)
-    assert "with draw, for" in shown(browser, "next")
+    assert "10 with visit, for 4.5" in shown(browser, "next")
     edit(browser, "10", "input", "0.1")
     cheap = costs | {"10": 0.1}
     assert_answers(problem.replace(costs=cheap))

@@ -268,6 +268,10 @@ def test_an_order_at_other_costs_has_the_same_models(family):
         assert other.at(other.spent[step]).spent == other.spent[step]
     with pytest.raises(ds.errors.GroupError, match="has no cost"):
         seq.with_costs({"x": 1.0})
+    shared = seq.with_costs(costs | {"emb": 0.0}, shared={"set": (2.0, ["emb", "noise"])})
+    assert shared.spent[-1] == 0.5 + 8.0 + 1.0 + 2.0
+    with pytest.raises(ds.errors.GroupError, match="unknown group 'no'"):
+        seq.with_costs(costs, shared={"set": (2.0, ["no"])})
 
 
 @families

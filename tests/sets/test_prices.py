@@ -56,7 +56,7 @@ def fields(terms: Terms) -> dict:
 @pytest.mark.parametrize("seed", range(500))
 def test_the_best_set_is_that_of_all_sets(seed):
     rng = np.random.default_rng(seed)
-    sizes = (1,) * int(rng.integers(4, 9)) + (2, 3)
+    sizes = (1,) * int(rng.integers(4, 13, 2).min()) + (2, 3)
     ridge = float(rng.choice([0.0, 0.1]))
     problem = random_problem(rng, sizes=sizes, ridge=ridge)
     names, terms = list(problem.groups), random_terms(rng, problem)
@@ -144,6 +144,25 @@ def test_passes_over_the_rows_take_the_same_steps():
             assert found[name].to_list() == pytest.approx(expected[name].to_list()), name
 
 
+@pytest.mark.sample(8)
+@pytest.mark.parametrize("method", ["anytime_sequence", "foba", "floating", "greedy"])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_lazy_gram_takes_the_same_steps(seed, method):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, sizes=(1, 3, 2, 1, 2, 1))
+    terms = random_terms(rng, problem)
+    limit = {"k": 3} if method == "greedy" else {"budget": terms.price(list(problem.groups)) / 2}
+    frame = problem.table.frame.drop("w")
+    lazy, whole = (
+        getattr(ds, method)(frame, "y", problem.names, gram=gram, **limit, **fields(terms))
+        for gram in ("lazy", "full")
+    )
+    assert lazy.groups == whole.groups if method == "greedy" else (
+        lazy.steps["group"].to_list() == whole.steps["group"].to_list()
+    )  # fmt: skip
+    np.testing.assert_allclose(lazy.spent, whole.spent)
+
+
 @pytest.mark.parametrize("method", ["foba", "backward", "floating", "step", "anytime_sequence"])
 @pytest.mark.parametrize("seed", range(12))
 def test_every_walk_holds_only_what_may_be_bought_and_pays_for_it_once(seed, method):
@@ -161,6 +180,22 @@ def test_every_walk_holds_only_what_may_be_bought_and_pays_for_it_once(seed, met
         assert terms.allow(held)
         assert step["spent"] == pytest.approx(terms.price(held))
         assert step["cost"] == pytest.approx(abs(terms.price(held) - before))
+
+
+@pytest.mark.sample(10)
+@pytest.mark.parametrize("seed", range(100))
+def test_no_set_that_may_be_bought_explains_more_than_the_certificate_says(seed):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, sizes=(1, 3, 2, 1, 2, 1))
+    terms = random_terms(rng, problem)
+    every = subsets(problem.table, problem.groups, terms.costs)
+    sets = [list(itertools.compress(problem.groups, held)) for held in every.held]
+    allowed = np.array([terms.allow(held) for held in sets])
+    price = np.array([terms.price(held) for held in sets])
+    found = ds.anytime_sequence(problem.gram, "y", problem.names, **fields(terms))
+    budgets = np.linspace(0, price.max(), 9)
+    for budget, bound in zip(budgets, found.certificate(budgets)["bound"], strict=True):
+        assert bound >= every.explained[allowed & (price <= budget)].max() - TIE - every.error
 
 
 @pytest.mark.parametrize("seed", range(8))
