@@ -1,10 +1,10 @@
 """Input and output: plans for parts of a table, resampling, other formats, examples."""
 
 from dbselect._log import JsonFormatter
+from dbselect.linear.patterns import Patterns
 from dbselect.methods.candidates import Candidate
 from dbselect.problem.example import example_problem
 from dbselect.record.missing import impute_mean
-from dbselect.record.patterns import Patterns
 from dbselect.sources.engines.sparse import sparse_table, svmlight_to_parquet
 from dbselect.sources.example import example
 from dbselect.sources.partial.plan import plan_gram

@@ -11,6 +11,7 @@ from polars.plugins import register_plugin_function
 
 from dbselect._native import library_path
 from dbselect.doors.searching import Searching
+from dbselect.linear.patterns import MAX_PATTERNS
 from dbselect.options.kinds import COUNT, SHARE
 from dbselect.options.option import checked_options
 from dbselect.problem import calls
@@ -23,7 +24,6 @@ from dbselect.record.inputs import (
     check_missing_columns,
     check_unknown,
 )
-from dbselect.record.patterns import MAX_PATTERNS
 from dbselect.record.policies import policies_of, refuse_em
 from dbselect.record.steps import SEQUENCE_DTYPE
 from dbselect.record.terms import Terms

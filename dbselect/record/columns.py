@@ -95,7 +95,7 @@ def doubled(names: Iterable[str]) -> str | None:
     return None
 
 
-def places_of(sought: Iterable[str], names: Iterable[str]) -> npt.NDArray[np.intp]:
+def numbers_among(sought: Iterable[str], names: Iterable[str]) -> npt.NDArray[np.intp]:
     """Return the index of each name sought among distinct names."""
     at = {name: index for index, name in enumerate(names)}
     return np.array([at[name] for name in sought], dtype=np.intp)

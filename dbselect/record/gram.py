@@ -394,7 +394,7 @@ class Gram(files.Stored, InNotebooks):
         [-1.0]
         """
         # Imported here, as it imports this module.
-        from dbselect.record.dependences import drawn_pairs
+        from dbselect.record.correlations import drawn_pairs
 
         return drawn_pairs(self, groups, most)
 

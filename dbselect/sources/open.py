@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from dbselect import _forked
 from dbselect.errors import ArgumentError, RecordError, SourceError, type_shown
+from dbselect.linear.patterns import Patterns, added, is_patterns
 from dbselect.record.files import check_digest
 from dbselect.record.foreign import is_of, native
 from dbselect.record.gram import FIELDS, Gram, is_record
-from dbselect.record.patterns import Patterns, added, is_patterns
 from dbselect.sources.paths import FileListing, files_at
 from dbselect.sources.request import Table
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from dbselect._arrow import empty_table
 from dbselect.errors import ArgumentError, ColumnError, LeftOutWarning, warn_caller
+from dbselect.linear.patterns import MAX_PATTERNS
 from dbselect.record.gram import Gram
-from dbselect.record.patterns import MAX_PATTERNS
 from dbselect.record.terms import Terms
 from dbselect.sources.bounded import check_width, records_within
 from dbselect.sources.open import open_table, stored_gram

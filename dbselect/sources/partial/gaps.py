@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from dbselect._arrow import part_of
 from dbselect.errors import DataError, LeftOutWarning, warn_caller
+from dbselect.linear.patterns import MAX_PATTERNS, Patterns, complete_parts
 from dbselect.record.columns import Leaf, leaves
 from dbselect.record.gram import RECORD_DTYPE, Gram
-from dbselect.record.patterns import MAX_PATTERNS, Patterns, complete_parts
 from dbselect.record.terms import Terms
 from dbselect.sources.partial.gather import GramSums, GramWork
 from dbselect.sources.partial.grouping import in_arrow

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dbselect.errors import ArgumentError
+from dbselect.linear.patterns import MAX_PATTERNS, Patterns
 from dbselect.options.kinds import COUNT
-from dbselect.record.patterns import MAX_PATTERNS, Patterns
 from dbselect.record.terms import Terms
 from dbselect.sources.open import open_table, stored_patterns
 from dbselect.sources.partial.gaps import read_patterns

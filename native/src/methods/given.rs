@@ -193,6 +193,9 @@ pub struct Given<'g> {
     pub values: &'g [(String, Value)],
 }
 
+/// Options of `fit` that no search takes.
+const CONSTRAINTS: [&str; 2] = ["signs", "uncorrelated"];
+
 impl<'g> Given<'g> {
     /// Refuse options that the method does not have, and such as come twice.
     pub fn check(&self) -> Result<(), Error> {
@@ -228,6 +231,13 @@ impl<'g> Given<'g> {
     /// The error for an unknown option, which may be a group or its cost in the wrong place.
     fn unknown(&self, name: &str, value: &Value, names: &[String]) -> String {
         let method = self.method.name;
+        if CONSTRAINTS.contains(&name) {
+            return format!(
+                "{method} has no option '{name}': its order and bounds are those of least squares, \
+                 and under {name} a group that gains nothing alone may pay beside others; fit takes \
+                 it, for the groups that are chosen"
+            );
+        }
         if names.iter().any(|known| known == "groups") && value.texts().is_some() {
             return format!(
                 "{method} has no option '{name}'; groups are given as {{'groups': {{'{name}': \
