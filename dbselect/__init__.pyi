@@ -12,6 +12,7 @@ from dbselect.methods.design import a_optimal as a_optimal
 from dbselect.problem.calls import anytime_sequence as anytime_sequence
 from dbselect.problem.calls import backward as backward
 from dbselect.problem.calls import best_within as best_within
+from dbselect.problem.calls import break_even as break_even
 from dbselect.problem.calls import cross_validate as cross_validate
 from dbselect.problem.calls import dash as dash
 from dbselect.problem.calls import exchange as exchange
@@ -61,6 +62,7 @@ __all__ = [
     "anytime_tables",
     "backward",
     "best_within",
+    "break_even",
     "compare",
     "connect",
     "cross_validate",

@@ -14,7 +14,7 @@ from dbselect._arrow import to_numpy
 from dbselect.errors import ArgumentError, ColumnError, did_you_mean, shown
 from dbselect.options.kinds import NOT_NEGATIVE
 from dbselect.pages.glance import InNotebooks
-from dbselect.record.foreign import rows_in_memory
+from dbselect.record.foreign import is_frame, rows_in_memory
 
 #: What is said of each segment.
 CHOSEN = ("step", "spent", "explained")
@@ -104,7 +104,7 @@ def allocate(
     (0.5, 0.5)
     """
     NOT_NEGATIVE.check("budget", budget)
-    if not (hasattr(sequences, "columns") or hasattr(sequences, "__arrow_c_stream__")):
+    if not is_frame(sequences):
         raise ArgumentError(
             f"sequences is {shown(sequences)}; it must be a frame as of anytime_sequence_by"
         )

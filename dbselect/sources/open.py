@@ -102,6 +102,8 @@ def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Ta
 
         return FilesTable(source, on)
     source = files_at(source) if isinstance(source, str | Path) else native(source)
+    if isinstance(source, Gram | Patterns):
+        raise SourceError(f"source is {type_shown(source)}, which holds no rows; give the table")
     if type(source).__name__ == "Series":
         raise SourceError(
             f"source is {type_shown(source)}, one column; give the table that has the columns and "

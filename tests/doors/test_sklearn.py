@@ -348,7 +348,7 @@ def test_at_prediction_time_each_row_has_the_longest_prefix_it_can_have(frame, t
     mean = holed.with_columns(pl.col(column).fill_null(X[column].mean()))
     np.testing.assert_allclose(filled, predict(mean.to_pandas()), rtol=1e-12)
     found.handle_unknown = "error"
-    with pytest.raises(ValueError, match="row 1 of X lacks a value that no row of the fit lacked"):
+    with pytest.raises(ValueError, match="row 1 of X lacks a value that all rows of the fit had"):
         found.predict(holed.to_pandas())
     with pytest.raises(ValueError, match="feature names"):
         found.predict(X.drop("a").to_pandas())
