@@ -11,7 +11,6 @@ from polars.plugins import register_plugin_function
 
 from dbselect._native import library_path
 from dbselect.doors.searching import Searching
-from dbselect.linear.patterns import MAX_PATTERNS
 from dbselect.options.kinds import COUNT, SHARE
 from dbselect.options.option import checked_options
 from dbselect.problem import calls
@@ -35,6 +34,7 @@ from dbselect.sources.joins.keys import Key, check_keys, fields_of
 from dbselect.sources.joins.left_join import LookUp
 from dbselect.sources.partial.gather import reader_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, check_max_levels
+from dbselect.sources.partial.records_by_pattern import MAX_PATTERNS
 from dbselect.sources.read import gram_by, gram_of, prepared
 from dbselect.sources.records import warn_of_skipped_rows, without_unseen_levels
 from dbselect.sources.request import NullPolicy, check_folds, check_seed

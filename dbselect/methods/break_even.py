@@ -29,8 +29,8 @@ DECIMALS = 6
 def break_even(problem: Spec, budget: float, **options: Unpack[BreakEvenOptions]) -> DataFrame:
     """Return the highest price at which each group is still bought within a budget.
 
-    A group is bought if the best set within the budget has it, at the costs of the others. Of a
-    group with a set-up the price is what it costs beside that.
+    A group is bought if the best set within the budget has it, at the costs of the others; the
+    price is of the group itself, without set-ups that it shares and groups that it needs.
 
     Returns
     -------
@@ -71,7 +71,8 @@ def break_even(problem: Spec, budget: float, **options: Unpack[BreakEvenOptions]
     )
     costs = dict(zip(groups.names, groups.costs.tolist(), strict=True))
     whole = problem.on_gram(gram).replace(groups=groups.columns, costs=costs)
-    unit = _unit(costs.values())
+    told, prices = problem.told, groups.prices
+    unit = _unit([*costs.values(), *(cost for cost, _ in told.shared.values())])
     unproven: list[str] = []
     every = range(len(groups.names))
 
@@ -84,7 +85,7 @@ def break_even(problem: Spec, budget: float, **options: Unpack[BreakEvenOptions]
 
     def price(name: str) -> float:
         others = [one for one in problem.always if one != name]
-        number, prices = groups.names.index(name), groups.prices
+        number = groups.names.index(name)
         forced = prices.closed([*(groups.number(one, "always") for one in others), number])
         if not prices.may_hold(forced):
             return 0.0
@@ -94,10 +95,8 @@ def break_even(problem: Spec, budget: float, **options: Unpack[BreakEvenOptions]
         rival = -1.0 if gone.intersection(others) else 0.0
         if kept and rival == 0.0:
             own = {one: costs[one] for one in kept}
-            told = whole.told.only(kept).renamed(str)
-            fields = {field: told.get(field) for field in CONDITIONS}
-            without = whole.replace(groups=kept, costs=own, always=others, **fields)
-            rival, _ = best(without, name)
+            among = dict.fromkeys(CONDITIONS) | told.only(kept).renamed(str)
+            rival, _ = best(whole.replace(groups=kept, costs=own, always=others, **among), name)
         high = budget - (prices.spent(forced) - costs[name])
 
         def paid(asked: float) -> float | None:

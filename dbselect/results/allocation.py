@@ -17,7 +17,7 @@ from dbselect.linear.problem import Linear
 from dbselect.linear.state import Index, LinearState
 from dbselect.options.kinds import NOT_NEGATIVE, POSITIVE
 from dbselect.pages.glance import InNotebooks
-from dbselect.record.foreign import rows_in_memory
+from dbselect.record.foreign import is_frame, rows_in_memory
 from dbselect.record.groups import Groups
 
 #: What is said of each segment.
@@ -108,7 +108,7 @@ def allocate(
     (0.5, 0.5)
     """
     NOT_NEGATIVE.check("budget", budget)
-    if not (hasattr(sequences, "columns") or hasattr(sequences, "__arrow_c_stream__")):
+    if not is_frame(sequences):
         raise ArgumentError(
             f"sequences is {shown(sequences)}; it must be a frame as of anytime_sequence_by"
         )

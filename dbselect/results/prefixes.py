@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from dbselect._forked import check_threads
 from dbselect.errors import ArgumentError, shown, warn_of_choice
 from dbselect.linear.problem import Linear
 from dbselect.options.kinds import BUDGET, SIGNS, check_at
@@ -201,6 +202,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
     def to_pandas(self) -> Any:
         """Return `steps` as a DataFrame of pandas, which must be installed."""
+        check_threads()
         return self.steps.to_pandas()
 
     def _extra_step_columns(self) -> list[pl.Series]:

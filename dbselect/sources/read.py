@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from dbselect._arrow import empty_table
 from dbselect.errors import ArgumentError, ColumnError, LeftOutWarning, warn_caller
-from dbselect.linear.patterns import MAX_PATTERNS
 from dbselect.record.gram import Gram
 from dbselect.record.terms import Terms
 from dbselect.sources.bounded import check_width, records_within
@@ -17,6 +16,7 @@ from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.partial.gaps import completed_groups, read_gaps, read_patterns
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, terms_for
+from dbselect.sources.partial.records_by_pattern import MAX_PATTERNS
 from dbselect.sources.records import (
     finished_gram,
     read_records,

@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 
 from dbselect._arrow import part_of
 from dbselect.errors import DataError, LeftOutWarning, warn_caller
-from dbselect.linear.patterns import MAX_PATTERNS, Patterns, complete_parts
 from dbselect.record.columns import Leaf, leaves
 from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.record.terms import Terms
 from dbselect.sources.partial.gather import GramSums, GramWork
 from dbselect.sources.partial.grouping import in_arrow
 from dbselect.sources.partial.partial_aggregates import gather
+from dbselect.sources.partial.records_by_pattern import MAX_PATTERNS, Patterns, complete_parts
 from dbselect.sources.records import without_unseen_levels
 from dbselect.sources.request import Request, Table, request_of
 
