@@ -1,7 +1,7 @@
 """Base class of regressor and classifier: predictions by a prefix of a sequence."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -117,7 +117,7 @@ class PredictingEstimator(AnytimeEstimator):
     def _by_groups(self, rows: Any, names: list[str] | None) -> Numbers:
         """Predict rows, whose gaps are groups that they lack."""
         if getattr(self, "_available", (None,))[0] is not self.sequence_:
-            model, seq = self.model_, self.sequence_
+            model, seq = self.model_, cast(Sequence, self.sequence_)
             groups = {name: seq.groups.columns[name] for name in model.groups}
             problem = seq.problem.on_gram(seq.gram).replace(
                 groups=groups, costs=None, always=(), **dict.fromkeys(CONDITIONS)
